@@ -1,0 +1,132 @@
+"""Settings: frozen dataclasses whose fields carry their own documentation.
+
+A part's settings live beside the part (`broker/settings.py`); here is only how values reach them:
+defaults < a table of `headrace.toml` < `HEADRACE_<SECTION>_<FIELD>` in the environment < flags.
+
+There is no validation library underneath on purpose: the broker must answer within a fraction of a second
+after its start, and importing one costs more than all the rest of the start.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from headrace.errors import HeadraceError
+
+SETTINGS_FILE = "headrace.toml"
+
+
+class BadSetting(HeadraceError):
+    """A setting that is unknown, of the wrong type or out of its range."""
+
+
+def setting(default: Any, *, doc: str, minimum: int | None = None, choices: tuple[str, ...] = ()) -> Any:
+    """Declare one field of a settings class: its default, what it means, and what values it may take."""
+    return dataclasses.field(default=default, metadata={"doc": doc, "minimum": minimum, "choices": choices})
+
+
+SettingsT = TypeVar("SettingsT")
+
+
+def load(
+    kind: type[SettingsT],
+    *,
+    section: str,
+    flags: Mapping[str, Any] | None = None,
+    file: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> SettingsT:
+    """Settings of one part, from the file, the environment and the flags (a flag of None is not given)."""
+    values: dict[str, Any] = {}
+    values.update(_from_file(kind, section, file))
+    values.update(_from_environment(kind, section, os.environ if environ is None else environ))
+    values.update({name: value for name, value in (flags or {}).items() if value is not None})
+    return make(kind, values)
+
+
+def make(kind: type[SettingsT], values: Mapping[str, Any]) -> SettingsT:
+    """The settings with these values, each checked against its field's declaration."""
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    hints = typing.get_type_hints(kind)
+    checked = {}
+    for name, value in values.items():
+        if name not in fields:
+            known = ", ".join(sorted(fields))
+            raise BadSetting(f"there is no setting {name!r}", hint=f"the settings here are: {known}")
+        checked[name] = _check(name, value, hints[name], fields[name].metadata)
+    return kind(**checked)
+
+
+def _from_file(kind: type[Any], section: str, file: Path | None) -> dict[str, Any]:
+    path = file or Path(SETTINGS_FILE)
+    if not path.exists():
+        if file is not None:
+            raise BadSetting(f"there is no settings file {file}", hint="check the path given with --config")
+        return {}
+    try:
+        table = tomllib.loads(path.read_text()).get(section, {})
+    except tomllib.TOMLDecodeError as error:
+        raise BadSetting(f"{path} is not valid TOML: {error}", hint="mend the line it names") from error
+    return {name.replace("-", "_"): value for name, value in table.items()}
+
+
+def _from_environment(kind: type[Any], section: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    prefix = f"HEADRACE_{section.upper()}_"
+    names = {f"{prefix}{field.name.upper()}": field.name for field in dataclasses.fields(kind)}
+    return {name: environ[variable] for variable, name in names.items() if variable in environ}
+
+
+def _check(name: str, value: Any, hint: Any, metadata: Mapping[str, Any]) -> Any:
+    wanted = _plain_type(hint)
+    try:
+        converted = _convert(value, wanted)
+    except ValueError as error:
+        raise BadSetting(
+            f"{name} = {value!r} is not {_describe(wanted)}", hint=str(metadata.get("doc", ""))
+        ) from error
+    choices = metadata.get("choices") or ()
+    if choices and converted not in choices:
+        raise BadSetting(f"{name} = {value!r} is not possible", hint=f"choose one of {', '.join(choices)}")
+    minimum = metadata.get("minimum")
+    if minimum is not None and converted is not None and converted < minimum:
+        raise BadSetting(f"{name} = {value!r} is too small", hint=f"it must be at least {minimum}")
+    return converted
+
+
+def _plain_type(hint: Any) -> type[Any]:
+    """`int | None` -> int: None only ever comes from the default."""
+    if isinstance(hint, types.UnionType):
+        hint = next(member for member in typing.get_args(hint) if member is not type(None))
+    return typing.cast("type[Any]", hint)
+
+
+def _convert(value: Any, wanted: type[Any]) -> Any:
+    if wanted is bool:
+        return _convert_bool(value)
+    if wanted is int and isinstance(value, (bool, float)):
+        raise ValueError(value)
+    if isinstance(value, wanted):
+        return value
+    if wanted in (int, float, str, Path) and isinstance(value, (str, int, Path)):
+        return wanted(value)
+    raise ValueError(value)
+
+
+def _convert_bool(value: Any) -> bool:
+    words = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+    word = str(value).lower()
+    if word not in words:
+        raise ValueError(value)
+    return words[word]
+
+
+def _describe(wanted: type[Any]) -> str:
+    names = {int: "a whole number", float: "a number", bool: "true or false", Path: "a path"}
+    return names.get(wanted, f"a {wanted.__name__}")
