@@ -1,0 +1,73 @@
+# Everything that a person or a build server does with this repository. `make` alone says what there is.
+# Written for GNU make 3.81 (macOS) and later, and any POSIX sh.
+
+PYTHON3 ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+READY   := $(VENV)/.ready
+ARGS    ?=
+FUZZ_EXAMPLES ?= 100000
+
+.PHONY: help setup run test lint types contracts unit test-slow bench-broker fuzz docs-reference format clean
+
+help:
+	@echo "make setup           set up .venv with everything that the targets below need"
+	@echo "make run             start a broker with a small live stream and watch it (Ctrl-C ends it)"
+	@echo "make test            lint, format check, types, import contracts, tests"
+	@echo "make test-slow       the slow tests: crashes under load, other clients' suites"
+	@echo "make fuzz            FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) generated inputs to every decoder"
+	@echo "make bench-broker    measure the broker beside Apache Kafka"
+	@echo "make docs-reference  write the settings and command reference pages from the code"
+	@echo "make format          put the code into its format"
+	@echo "make clean           remove .venv and all caches (never ./data)"
+	@echo "Arguments for the tool behind a target: make run ARGS='--seconds 10', make unit ARGS='tests/cli -x'"
+
+setup: $(READY)
+
+# The stamp makes the second set-up instant; a change of a dependency makes a new one.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "Headrace needs Python 3.11 or later, and $(PYTHON3) is: $$($(PYTHON3) --version 2>&1)"; \
+		echo "Install a newer one and name it: make setup PYTHON3=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON3) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	@sh .ci/system-packages
+	@touch $(READY)
+
+run: setup
+	$(BIN)/headrace run $(ARGS)
+
+test: lint types contracts unit
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+contracts: setup
+	$(BIN)/lint-imports
+
+unit: setup
+	$(BIN)/python -m pytest -m "not slow and not bench" $(ARGS)
+
+test-slow: setup
+	$(BIN)/python -m pytest -m "slow and not bench" $(ARGS)
+
+fuzz: setup
+	HEADRACE_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/python -m pytest -m fuzz --hypothesis-profile=fuzz --timeout=0 $(ARGS)
+
+bench-broker: setup
+	$(BIN)/python benchmarks/broker.py $(ARGS)
+
+docs-reference: setup
+	$(BIN)/python docs/make_reference.py $(ARGS)
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
