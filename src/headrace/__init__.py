@@ -1,0 +1,1 @@
+"""Headrace: one Python platform for event streams."""

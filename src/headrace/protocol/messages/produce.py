@@ -1,0 +1,89 @@
+"""Produce: append record batches to partitions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.types import (
+    ZERO_UUID,
+    Int16,
+    Int32,
+    Int64,
+    NullableString,
+    Records,
+    String,
+    Uuid,
+    message,
+    since,
+    struct,
+    tagged,
+    until,
+)
+
+
+@struct
+class PartitionProduceData:
+    index: Int32
+    records: Records
+
+
+@struct
+class TopicProduceData:
+    name: Annotated[String, until(12)] = ""
+    topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
+    partition_data: tuple[PartitionProduceData, ...]
+
+
+@message(ApiKey.PRODUCE, versions=(3, 13), flexible_since=9)
+class ProduceRequest:
+    transactional_id: Annotated[NullableString, since(3)] = None
+    acks: Int16
+    timeout_ms: Int32
+    topic_data: tuple[TopicProduceData, ...]
+
+
+@struct
+class BatchIndexAndErrorMessage:
+    batch_index: Int32
+    batch_index_error_message: NullableString = None
+
+
+@struct
+class LeaderIdAndEpoch:
+    leader_id: Int32 = -1
+    leader_epoch: Int32 = -1
+
+
+@struct
+class NodeEndpoint:
+    node_id: Int32
+    host: String
+    port: Int32
+    rack: NullableString = None
+
+
+@struct
+class PartitionProduceResponse:
+    index: Int32
+    error_code: Int16 = 0
+    base_offset: Int64 = -1
+    log_append_time_ms: Annotated[Int64, since(2)] = -1
+    log_start_offset: Annotated[Int64, since(5)] = -1
+    record_errors: Annotated[tuple[BatchIndexAndErrorMessage, ...], since(8)] = ()
+    error_message: Annotated[NullableString, since(8)] = None
+    current_leader: Annotated[LeaderIdAndEpoch, since(10), tagged(0)] = LeaderIdAndEpoch()
+
+
+@struct
+class TopicProduceResponse:
+    name: Annotated[String, until(12)] = ""
+    topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
+    partition_responses: tuple[PartitionProduceResponse, ...]
+
+
+@message(ApiKey.PRODUCE, versions=(3, 13), flexible_since=9)
+class ProduceResponse:
+    responses: tuple[TopicProduceResponse, ...]
+    throttle_time_ms: Annotated[Int32, since(1)] = 0
+    node_endpoints: Annotated[tuple[NodeEndpoint, ...], since(10), tagged(0)] = ()

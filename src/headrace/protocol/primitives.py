@@ -1,0 +1,65 @@
+"""Variable-length integers, and the two ways in which bytes from outside can be wrong.
+
+`codec` generates the rest; what it generates calls these where a loop is needed.
+"""
+
+from __future__ import annotations
+
+from headrace.errors import HeadraceError
+from headrace.protocol.types import Buffer
+
+
+class MalformedMessage(HeadraceError):
+    """Bytes that are not the message they claim to be: truncated, or promising more than they hold."""
+
+
+def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """An unsigned varint of at most five bytes, and the position after it."""
+    value = 0
+    for shift in (0, 7, 14, 21, 28):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFFFFFF:
+                break
+            return value, position
+    raise MalformedMessage("a varint is longer than 32 bits")
+
+
+def uvarint(value: int) -> bytes:
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    out = bytearray()
+    while value >= 0x80:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_ONE_BYTE = [bytes([value]) for value in range(0x80)]
+
+
+def skip_tags(buffer: Buffer, position: int) -> int:
+    """The position after a tag buffer whose contents are of no interest."""
+    count, position = read_uvarint(buffer, position)
+    for _ in range(count):
+        _, position = read_uvarint(buffer, position)
+        size, position = read_uvarint(buffer, position)
+        position += size
+        if position > len(buffer):
+            raise MalformedMessage("a tagged field is longer than its message")
+    return position
+
+
+def truncated() -> MalformedMessage:
+    return MalformedMessage("the message ends before its fields do")
+
+
+def too_many(count: int) -> MalformedMessage:
+    return MalformedMessage(f"an array promises {count} elements, more than the message can hold")
+
+
+def unexpected_null(field: str) -> MalformedMessage:
+    return MalformedMessage(f"{field} is null where null is not allowed")

@@ -1,0 +1,116 @@
+"""A message class at one version, as data: which fields it has then, and how each is encoded.
+
+This is the form in which `codec` generates code from a class, and in which the tests compare our declarations
+with other definitions of the same messages.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from typing import Any
+
+from headrace.protocol.types import NullableSince, Since, Tagged, Until, Wire, is_struct
+
+FIXED_SIZES = {
+    Wire.BOOL: 1,
+    Wire.INT8: 1,
+    Wire.INT16: 2,
+    Wire.UINT16: 2,
+    Wire.INT32: 4,
+    Wire.UINT32: 4,
+    Wire.INT64: 8,
+    Wire.FLOAT64: 8,
+    Wire.UUID: 16,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Encoding:
+    """One of: a wire type, a struct, or an array of another encoding."""
+
+    wire: Wire | None = None
+    struct: type[Any] | None = None
+    element: Encoding | None = None
+    nullable: bool = False
+
+    @property
+    def fixed_bytes(self) -> int | None:
+        return FIXED_SIZES.get(self.wire) if self.wire is not None else None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FieldSchema:
+    name: str
+    encoding: Encoding
+    tag: int | None
+    default: Any
+
+
+@functools.cache
+def fields_at(cls: type[Any], version: int) -> tuple[FieldSchema, ...]:
+    """The fields that a struct has in a version, in their order on the wire; tagged ones last, by tag."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    present = [_field_at(field, hints[field.name], version) for field in dataclasses.fields(cls)]
+    plain = [field for field in present if field is not None and field.tag is None]
+    tagged = [field for field in present if field is not None and field.tag is not None]
+    return (*plain, *sorted(tagged, key=lambda field: field.tag or 0))
+
+
+def bytes_min(encoding: Encoding, version: int, flexible: bool) -> int:
+    """The fewest bytes that a value can take: what bounds the count of an array by the bytes that are left."""
+    if encoding.fixed_bytes is not None:
+        return encoding.fixed_bytes
+    if encoding.struct is not None:
+        if encoding.nullable:
+            return 1
+        plain = [field for field in fields_at(encoding.struct, version) if field.tag is None]
+        return sum(bytes_min(field.encoding, version, flexible) for field in plain) + (1 if flexible else 0)
+    if flexible:
+        return 1
+    return 2 if encoding.wire is Wire.STRING else 4
+
+
+def _field_at(field: dataclasses.Field[Any], hint: Any, version: int) -> FieldSchema | None:
+    marks = list(getattr(hint, "__metadata__", ()))
+    first = next((mark.version for mark in marks if isinstance(mark, Since)), 0)
+    last = next((mark.version for mark in marks if isinstance(mark, Until)), version)
+    if not first <= version <= last:
+        return None
+    tagged = next((mark for mark in marks if isinstance(mark, Tagged)), None)
+    is_tagged = tagged is not None and version >= (tagged.since if tagged.since is not None else first)
+    null_since = next((mark.version for mark in marks if isinstance(mark, NullableSince)), 0)
+    encoding = encoding_of(hint)
+    if encoding.nullable and version < null_since:
+        encoding = dataclasses.replace(encoding, nullable=False)
+    default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    return FieldSchema(
+        name=field.name,
+        encoding=encoding,
+        tag=tagged.tag if tagged is not None and is_tagged else None,
+        default=default,
+    )
+
+
+def encoding_of(hint: Any) -> Encoding:
+    """How a value with this annotation is encoded."""
+    wire = next((mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Wire)), None)
+    plain = hint.__origin__ if hasattr(hint, "__metadata__") else hint
+    members = typing.get_args(plain) if isinstance(plain, types.UnionType) or _is_union(plain) else (plain,)
+    nullable = type(None) in members
+    if wire is not None:
+        return Encoding(wire=wire, nullable=nullable)
+    kind = next(member for member in members if member is not type(None))
+    if typing.get_origin(kind) is tuple:
+        return Encoding(element=encoding_of(typing.get_args(kind)[0]), nullable=nullable)
+    if hasattr(kind, "__metadata__"):
+        inner = encoding_of(kind)
+        return dataclasses.replace(inner, nullable=inner.nullable or nullable)
+    assert is_struct(kind), f"{kind!r} has no encoding"
+    return Encoding(struct=kind, nullable=nullable)
+
+
+def _is_union(plain: Any) -> bool:
+    return typing.get_origin(plain) is typing.Union
