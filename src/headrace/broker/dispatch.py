@@ -1,0 +1,75 @@
+"""Which function answers which API: handlers register where they are written, ApiVersions is derived from that."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.codec import Codec, codec
+from headrace.protocol.types import MESSAGE_INFO
+
+if TYPE_CHECKING:
+    from headrace.broker.client import Client
+    from headrace.broker.services import Services
+
+HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What a handler may know besides the message: who asks, in which version, and the parts of the broker."""
+
+    services: Services
+    client: Client
+    version: int
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """One API: the range that it serves, and the function, which returns the response or an awaitable of it.
+
+    `None` instead of a response means that the client wants no answer (Produce with acks=0).
+    """
+
+    api_key: ApiKey
+    versions: tuple[int, int]
+    advertised: tuple[int, int]
+    request: type[Any]
+    response: type[Any]
+    function: Callable[[Any, Call], Any | Awaitable[Any]]
+
+    def serves(self, version: int) -> bool:
+        return self.versions[0] <= version <= self.versions[1]
+
+    def request_codec(self, version: int) -> Codec[Any]:
+        return codec(self.request, version)
+
+    def response_codec(self, version: int) -> Codec[Any]:
+        return codec(self.response, version)
+
+
+HANDLERS: dict[int, Handler] = {}
+
+
+def handles(
+    api_key: ApiKey, *, versions: tuple[int, int], advertised: tuple[int, int] | None = None
+) -> Callable[[HandlerT], HandlerT]:
+    """Register the function below as the one that answers an API; a second one for the same API is a bug."""
+
+    def register(function: HandlerT) -> HandlerT:
+        assert api_key not in HANDLERS, f"{api_key.name} is handled twice"
+        messages = {info.is_request: cls for cls, info in MESSAGE_INFO.items() if info.api_key == api_key}
+        HANDLERS[api_key] = Handler(
+            api_key=api_key,
+            versions=versions,
+            advertised=advertised or versions,
+            request=messages[True],
+            response=messages[False],
+            function=function,
+        )
+        return function
+
+    return register
