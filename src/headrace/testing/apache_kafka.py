@@ -1,0 +1,250 @@
+"""A real Apache Kafka for tests and benchmarks: one KRaft node on this machine, and Kafka's own tools.
+
+It is what Headrace's broker is compared with, and what every client test can run against instead of it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from headrace.errors import HeadraceError
+from headrace.testing.java import JarSet, JavaTools, fetch_jars, last_lines
+
+# slf4j-simple writes to stderr and is set up by system properties, so that no logging configuration file is
+# needed; Kafka 3.9 would bring another binding for slf4j, and two of them quarrel.
+KAFKA_4_3 = JarSet(
+    name="kafka-4.3.1",
+    dependencies=(
+        "org.apache.kafka:kafka_2.13:4.3.1",
+        "org.apache.kafka:kafka-tools:4.3.1",
+        "org.slf4j:slf4j-simple:1.7.36",
+    ),
+)
+KAFKA_3_9_TOOLS = JarSet(
+    name="kafka-tools-3.9.2",
+    dependencies=("org.apache.kafka:kafka-tools:3.9.2", "org.slf4j:slf4j-simple:1.7.36"),
+    excludes=("org.slf4j:slf4j-reload4j",),
+)
+
+READY_TIMEOUT_S = 60
+"""A start takes 2-3 s on an idle machine; a busy one with two cores may need ten times that."""
+
+STOP_TIMEOUT_S = 20
+"""A clean stop takes about a second; after this it is killed."""
+
+SERVER_HEAP_MB = 1024
+"""What Kafka's own start script gives a broker."""
+
+_SERVER_JVM_OPTIONS = (
+    # As in Kafka's own start script, so that a comparison with it is a fair one.
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
+
+
+class KafkaDidNotStart(HeadraceError):
+    """Apache Kafka ended, or stayed silent, instead of answering."""
+
+
+def kafka_tools_4_3(*, quick_start: bool = True) -> JavaTools:
+    """Kafka 4.3's own command-line tools, and the server."""
+    return JavaTools(jars=fetch_jars(KAFKA_4_3), quick_start=quick_start)
+
+
+def kafka_tools_3_9(*, quick_start: bool = True) -> JavaTools:
+    """The tools of Kafka 3.9, the oldest line of Java clients that Headrace promises to serve."""
+    return JavaTools(jars=fetch_jars(KAFKA_3_9_TOOLS), quick_start=quick_start)
+
+
+class ApacheKafka:
+    """One Kafka node, from entering the context until leaving it.
+
+        with ApacheKafka(properties={"flush.messages": "1"}) as kafka:
+            Producer({"bootstrap.servers": kafka.bootstrap})
+
+    `properties` are laid over the ones that make a single node usable. Its data and its log live in `folder`;
+    a folder that was not given is temporary, and is left behind only when the node fails to start.
+    """
+
+    def __init__(
+        self,
+        *,
+        properties: Mapping[str, str] | None = None,
+        heap_mb: int = SERVER_HEAP_MB,
+        folder: Path | None = None,
+    ) -> None:
+        self._extra_properties = dict(properties or {})
+        self._heap_mb = heap_mb
+        self._folder_is_ours = folder is None
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="headrace-apache-kafka-"))
+        self.bootstrap = ""
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "Kafka has not been started"
+        return self._process.pid
+
+    @property
+    def data_dir(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def log_file(self) -> Path:
+        return self.folder / "server.log"
+
+    def start(self) -> Self:
+        """Start the node and wait until it answers. On a folder with data it goes on with that."""
+        assert self._process is None, "Kafka is running already"
+        tools = JavaTools(
+            jars=fetch_jars(KAFKA_4_3),
+            heap_mb=self._heap_mb,
+            quick_start=False,
+            log_level="info",
+            jvm_options=(f"-Xms{self._heap_mb}m", *_SERVER_JVM_OPTIONS),
+        )
+        properties_file = self.folder / "server.properties"
+        properties = self._properties()
+        properties_file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        if not (self.data_dir / "meta.properties").exists():
+            self._format(properties_file)
+        with self.log_file.open("a") as log:
+            self._process = tools.start("kafka.Kafka", str(properties_file), stdout=log, stderr=log)
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self._end_process()
+            raise
+        return self
+
+    def stop(self) -> None:
+        self._end_process()
+        if self._folder_is_ours:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def restart(self) -> None:
+        """A clean stop and a new start on the same data."""
+        self._end_process()
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _properties(self) -> dict[str, str]:
+        broker_port, controller_port = _free_ports(2)
+        self.bootstrap = f"127.0.0.1:{broker_port}"
+        listeners = f"PLAINTEXT://{self.bootstrap}"
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": listeners,
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": str(self.data_dir),
+            "auto.create.topics.enable": "true",
+            "group.initial.rebalance.delay.ms": "0",
+            **_INTERNAL_TOPICS_OF_ONE_NODE,
+            **self._extra_properties,
+        }
+
+    def _format(self, properties_file: Path) -> None:
+        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
+        formatted = JavaTools(jars=fetch_jars(KAFKA_4_3)).run(
+            *(
+                "kafka.tools.StorageTool",
+                "format",
+                "--cluster-id",
+                cluster_id,
+                "--config",
+                str(properties_file),
+            ),
+            timeout_s=READY_TIMEOUT_S,
+        )
+        if formatted.returncode != 0:
+            raise KafkaDidNotStart(
+                f"its data folder could not be made:\n{last_lines(formatted.stdout + formatted.stderr)}",
+                hint=f"check the properties in {properties_file}",
+            )
+
+    def _wait_until_ready(self) -> None:
+        assert self._process is not None
+        deadline_s = time.monotonic() + READY_TIMEOUT_S
+        while self._process.poll() is None and time.monotonic() < deadline_s:
+            if _answers_metadata(self.bootstrap):
+                return
+            time.sleep(0.05)
+        ended = self._process.poll()
+        what = f"did not answer within {READY_TIMEOUT_S} s" if ended is None else f"ended with code {ended}"
+        raise KafkaDidNotStart(
+            f"Apache Kafka {what}; it last said:\n{last_lines(self.log_file.read_text(errors='replace'))}",
+            hint=f"the whole log is in {self.log_file}",
+        )
+
+    def _end_process(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+_INTERNAL_TOPICS_OF_ONE_NODE = {
+    # There is one node, so one replica; and few partitions, because the default of 50 each makes the first
+    # group, transaction or share group of every test wait for files nobody needs.
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "4",
+}
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago, all different: the sockets are held until the last one is found."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [taken.getsockname()[1] for taken in sockets]
+    for taken in sockets:
+        taken.close()
+    return ports
+
+
+def _answers_metadata(bootstrap: str) -> bool:
+    """Whether a broker answers that knows itself. The port is tried first: librdkafka would back off."""
+    host, _, port = bootstrap.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+        metadata = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=5)
+    except (OSError, KafkaException):
+        return False
+    return bool(metadata.brokers)

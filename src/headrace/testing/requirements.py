@@ -1,0 +1,36 @@
+"""What a test needs from the machine, and what happens without it.
+
+On a developer's machine the test is skipped and says what to install; in CI it fails, because there a test
+that is always skipped looks just like one that passes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import NoReturn
+
+import pytest
+
+from headrace.testing.java import JavaUnavailable, java_command
+
+
+def require_command(command: str, *, install: str) -> str:
+    """The path of `command`; `install` says how to get it."""
+    found = shutil.which(command)
+    if found is None:
+        _missing(f"{command} is not installed: {install}")
+    return found
+
+
+def require_java() -> str:
+    try:
+        return java_command()
+    except JavaUnavailable as unavailable:
+        _missing(str(unavailable))
+
+
+def _missing(reason: str) -> NoReturn:
+    if os.environ.get("CI", "").lower() in {"", "0", "false"}:
+        pytest.skip(reason)
+    pytest.fail(f"{reason} (in CI every part must be there)", pytrace=False)
