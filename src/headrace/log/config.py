@@ -1,0 +1,89 @@
+"""The settings of one partition log. Defaults are Kafka's, so that a topic behaves as its user expects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from headrace.records.compression import Codec
+
+NO_LIMIT = -1
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    segment_bytes_max: int = 1 << 30
+    """Size at which a segment is closed (`segment.bytes`). Index positions are 32 bits, so 2 GiB - 1 at most."""
+
+    segment_ms: int = 7 * DAY_MS
+    """Age in record time at which a segment is closed (`segment.ms`), so that retention can get at it."""
+
+    index_interval_bytes: int = 4096
+    """Bytes of log between two index entries (`index.interval.bytes`): what a lookup may have to hop over."""
+
+    index_bytes_max: int = 10 * 1024 * 1024
+    """Size of an index at which its segment is closed (`segment.index.bytes`)."""
+
+    retention_ms: int = 7 * DAY_MS
+    """Age at which a closed segment is removed (`retention.ms`); -1 keeps it."""
+
+    retention_bytes: int = NO_LIMIT
+    """Size of the partition above which its oldest segments are removed (`retention.bytes`); -1 for none."""
+
+    cleanup_policy: frozenset[str] = field(default_factory=lambda: frozenset({"delete"}))
+    """`delete`, `compact` or both (`cleanup.policy`)."""
+
+    min_cleanable_dirty_ratio: float = 0.5
+    """Share of not yet compacted bytes from which compaction is worth its reads (`min.cleanable.dirty.ratio`)."""
+
+    min_compaction_lag_ms: int = 0
+    """How long a record stays uncompacted at least (`min.compaction.lag.ms`)."""
+
+    max_compaction_lag_ms: int = INT64_MAX
+    """How long a record stays uncompacted at most (`max.compaction.lag.ms`)."""
+
+    delete_retention_ms: int = DAY_MS
+    """How long a tombstone is kept after compaction, so that slow readers see it (`delete.retention.ms`)."""
+
+    batch_bytes_max: int = 1_048_588
+    """Largest batch accepted (`max.message.bytes`): 1 MiB and the 12 bytes in front of a batch."""
+
+    timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
+    """Whose clock the records carry (`message.timestamp.type`)."""
+
+    timestamp_before_max_ms: int = INT64_MAX
+    """How far a producer's timestamp may lie in the past (`message.timestamp.before.max.ms`)."""
+
+    timestamp_after_max_ms: int = HOUR_MS
+    """How far it may lie in the future (`message.timestamp.after.max.ms`): it would hold up retention by time."""
+
+    compression: Codec | Literal["producer"] = "producer"
+    """Codec that batches are stored in (`compression.type`); `producer` stores them as they came."""
+
+    compression_level: int | None = None
+    """Level for `compression`; the codec's own default when not given."""
+
+    file_delete_delay_ms: int = 60_000
+    """How long a removed segment stays on disk under another name (`file.delete.delay.ms`), for readers inside it."""
+
+    decompressed_bytes_max: int = 64 * 1024 * 1024
+    """Largest size a batch may unpack to where it must be unpacked: a small batch can hold a bomb of gigabytes."""
+
+    producer_ids_max: int = 100_000
+    """Idempotent producers remembered per partition, some 500 bytes each; those idle for longest go first."""
+
+    producer_id_expiration_ms: int = DAY_MS
+    """How long an idle producer is remembered (`producer.id.expiration.ms`)."""
+
+    closed_segments_open_max: int = 8
+    """Closed segments kept open (a descriptor and an index in memory each) per partition: readers rarely use more."""
+
+    read_positions_max: int = 64
+    """Places remembered where a read ended, so that the next one needs no search: one per consumer of the partition."""
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
