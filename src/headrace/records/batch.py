@@ -1,6 +1,6 @@
-"""The header of a record batch (format v2): 61 bytes that say all a broker needs. Records are never decoded here.
+"""The header of a record batch (format v2): 61 bytes that say all a broker needs. It never decodes records.
 
-The first 12 bytes (base offset and length) frame the batch. The checksum covers everything from the attributes
+The first 12 bytes (base offset and length) frame the batch. The checksum covers all from the attributes
 on, so base offset and leader epoch can be patched without computing it again.
 """
 

@@ -58,7 +58,7 @@ class RecordSpan(NamedTuple):
     value_bytes: int
     """-1 for a tombstone."""
     timestamp_start: int
-    """Where the timestamp delta begins; it ends at `offset_start`, and is all that a new base time changes."""
+    """Where the timestamp delta begins; it ends at `offset_start`. A new base time changes only that."""
     offset_start: int
 
 
