@@ -1,0 +1,82 @@
+"""Which offset holds the last value of each key: what the cleaner must know before it throws anything away.
+
+Bounded in memory: a full map covers a prefix of the dirty part, and the next pass goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from headrace.records.batch import BatchHeader, checksum_matches, read_header
+from headrace.records.errors import CorruptBatch, InvalidBatch
+from headrace.records.record import RecordSpan, records_section, walk_records
+
+# Keys are remembered by a digest of this size, however long they are: at 128 bits two never meet by chance.
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetMap:
+    """The last offset of every key among the records from the first dirty offset to `latest_offset`."""
+
+    offsets: dict[bytes, int]
+    """Digest of the key -> offset."""
+    latest_offset: int
+    """The last offset that the map covers; what lies behind it stays as it is."""
+    is_full: bool
+    """Whether dirty records were left for the next pass."""
+
+    def is_superseded(self, key: bytes, offset: int) -> bool:
+        """Whether a later record has the same key."""
+        return self.offsets.get(_digest(key), -1) > offset
+
+
+def build_offset_map(
+    batches: Iterable[bytes], *, first_dirty_offset: int, entries_max: int, decompressed_bytes_max: int
+) -> OffsetMap:
+    """Walk the dirty batches in the order of the log, until they end or the map is full.
+
+    The bound is looked at between batches, so that a pass always covers one batch at least. A batch that
+    cannot be decoded adds nothing: its records supersede nothing and are not superseded.
+    """
+    assert entries_max > 0
+    offsets: dict[bytes, int] = {}
+    latest_offset = first_dirty_offset - 1
+    for batch in batches:
+        header = read_header(batch)
+        if header.last_offset < first_dirty_offset:
+            continue
+        if len(offsets) >= entries_max:
+            return OffsetMap(offsets=offsets, latest_offset=latest_offset, is_full=True)
+        if not header.is_control:
+            _add_keys(offsets, batch, header, first_dirty_offset, decompressed_bytes_max)
+        latest_offset = header.last_offset
+    return OffsetMap(offsets=offsets, latest_offset=latest_offset, is_full=False)
+
+
+def _add_keys(
+    offsets: dict[bytes, int], batch: bytes, header: BatchHeader, first_dirty_offset: int, bytes_max: int
+) -> None:
+    try:
+        _, spans = decode_spans(batch, header, bytes_max=bytes_max)
+    except InvalidBatch:
+        return  # cleaning meets it again, keeps it and reports it
+    for span in spans:
+        offset = header.base_offset + span.offset_delta
+        if span.key is not None and offset >= first_dirty_offset:
+            offsets[_digest(span.key)] = offset
+
+
+def decode_spans(batch: bytes, header: BatchHeader, *, bytes_max: int) -> tuple[bytes, list[RecordSpan]]:
+    """The decompressed records and where each lies; InvalidBatch unless the whole batch is sound."""
+    # A damaged batch must not get a new, correct checksum by being rewritten, nor decide over other records.
+    if not checksum_matches(batch):
+        raise CorruptBatch("the checksum does not match", hint="the file is damaged there")
+    section = records_section(batch, bytes_max=bytes_max)
+    return section, list(walk_records(section, header.record_count))
+
+
+def _digest(key: bytes) -> bytes:
+    return blake2b(key, digest_size=_DIGEST_BYTES).digest()
