@@ -1,0 +1,42 @@
+"""AlterConfigs: replace all settings of a topic, broker or group; what isn't named goes back to its default.
+
+2: flexible.
+"""
+
+from __future__ import annotations
+
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.types import Bool, Int8, Int16, Int32, NullableString, String, message, struct
+
+
+@struct
+class AlterableConfig:
+    name: String
+    value: NullableString = None
+
+
+@struct
+class AlterConfigsResource:
+    resource_type: Int8
+    resource_name: String
+    configs: tuple[AlterableConfig, ...]
+
+
+@message(ApiKey.ALTER_CONFIGS, versions=(0, 2), flexible_since=2)
+class AlterConfigsRequest:
+    resources: tuple[AlterConfigsResource, ...]
+    validate_only: Bool = False
+
+
+@struct
+class AlterConfigsResourceResponse:
+    error_code: Int16 = 0
+    error_message: NullableString = None
+    resource_type: Int8
+    resource_name: String
+
+
+@message(ApiKey.ALTER_CONFIGS, versions=(0, 2), flexible_since=2)
+class AlterConfigsResponse:
+    throttle_time_ms: Int32 = 0
+    responses: tuple[AlterConfigsResourceResponse, ...]

@@ -1,0 +1,42 @@
+"""CreatePartitions: give topics more partitions; `count` is the new total.
+
+2: flexible.
+3: creation may be throttled.
+"""
+
+from __future__ import annotations
+
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.types import Bool, Int16, Int32, NullableString, String, message, struct
+
+
+@struct
+class CreatePartitionsAssignment:
+    broker_ids: tuple[Int32, ...]
+
+
+@struct
+class CreatePartitionsTopic:
+    name: String
+    count: Int32
+    assignments: tuple[CreatePartitionsAssignment, ...] | None = None
+
+
+@message(ApiKey.CREATE_PARTITIONS, versions=(0, 3), flexible_since=2)
+class CreatePartitionsRequest:
+    topics: tuple[CreatePartitionsTopic, ...]
+    timeout_ms: Int32 = 60_000
+    validate_only: Bool = False
+
+
+@struct
+class CreatePartitionsTopicResult:
+    name: String
+    error_code: Int16 = 0
+    error_message: NullableString = None
+
+
+@message(ApiKey.CREATE_PARTITIONS, versions=(0, 3), flexible_since=2)
+class CreatePartitionsResponse:
+    throttle_time_ms: Int32 = 0
+    results: tuple[CreatePartitionsTopicResult, ...]

@@ -1,0 +1,60 @@
+"""DescribeConfigs: settings of topics, brokers and groups, and where each value comes from.
+
+3: the type of each setting, and its documentation where asked for.
+4: flexible.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.types import Bool, Int8, Int16, Int32, NullableString, String, message, since, struct
+
+
+@struct
+class DescribeConfigsResource:
+    resource_type: Int8
+    resource_name: String
+    configuration_keys: tuple[String, ...] | None = None
+
+
+@message(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), flexible_since=4)
+class DescribeConfigsRequest:
+    resources: tuple[DescribeConfigsResource, ...]
+    include_synonyms: Bool = False
+    include_documentation: Annotated[Bool, since(3)] = False
+
+
+@struct
+class DescribeConfigsSynonym:
+    name: String
+    value: NullableString = None
+    source: Int8
+
+
+@struct
+class DescribeConfigsResourceResult:
+    name: String
+    value: NullableString = None
+    read_only: Bool = False
+    config_source: Int8 = -1
+    is_sensitive: Bool = False
+    synonyms: tuple[DescribeConfigsSynonym, ...] = ()
+    config_type: Annotated[Int8, since(3)] = 0
+    documentation: Annotated[NullableString, since(3)] = None
+
+
+@struct
+class DescribeConfigsResult:
+    error_code: Int16 = 0
+    error_message: NullableString = None
+    resource_type: Int8
+    resource_name: String
+    configs: tuple[DescribeConfigsResourceResult, ...] = ()
+
+
+@message(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), flexible_since=4)
+class DescribeConfigsResponse:
+    throttle_time_ms: Int32 = 0
+    results: tuple[DescribeConfigsResult, ...]

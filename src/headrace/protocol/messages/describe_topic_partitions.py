@@ -1,0 +1,64 @@
+"""DescribeTopicPartitions: topics and their partitions, page by page."""
+
+from __future__ import annotations
+
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.types import (
+    ZERO_UUID,
+    Bool,
+    Int16,
+    Int32,
+    NullableString,
+    String,
+    Uuid,
+    message,
+    struct,
+)
+
+
+@struct
+class TopicRequest:
+    name: String
+
+
+@struct
+class Cursor:
+    topic_name: String
+    partition_index: Int32
+
+
+@message(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), flexible_since=0)
+class DescribeTopicPartitionsRequest:
+    topics: tuple[TopicRequest, ...]
+    response_partition_limit: Int32 = 2000
+    cursor: Cursor | None = None
+
+
+@struct
+class DescribeTopicPartitionsResponsePartition:
+    error_code: Int16 = 0
+    partition_index: Int32
+    leader_id: Int32 = -1
+    leader_epoch: Int32 = -1
+    replica_nodes: tuple[Int32, ...] = ()
+    isr_nodes: tuple[Int32, ...] = ()
+    eligible_leader_replicas: tuple[Int32, ...] | None = None
+    last_known_elr: tuple[Int32, ...] | None = None
+    offline_replicas: tuple[Int32, ...] = ()
+
+
+@struct
+class DescribeTopicPartitionsResponseTopic:
+    error_code: Int16 = 0
+    name: NullableString
+    topic_id: Uuid = ZERO_UUID
+    is_internal: Bool = False
+    partitions: tuple[DescribeTopicPartitionsResponsePartition, ...] = ()
+    topic_authorized_operations: Int32 = -(2**31)
+
+
+@message(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), flexible_since=0)
+class DescribeTopicPartitionsResponse:
+    throttle_time_ms: Int32 = 0
+    topics: tuple[DescribeTopicPartitionsResponseTopic, ...]
+    next_cursor: Cursor | None = None

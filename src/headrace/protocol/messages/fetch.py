@@ -1,0 +1,146 @@
+"""Fetch: read record batches from partitions, waiting a while for new ones if there are too few.
+
+ 5: each partition's answer says where its log begins.
+ 7: fetch sessions: the client names partitions once and then only what changes.
+ 9: the client's idea of the leader epoch, so that a stale one is fenced.
+10: zstd batches may be sent.
+11: the client's rack, and in the answer a nearer replica to read from.
+12: flexible; the epoch of the last fetched record, so that a truncated log is noticed; leader hints in tags.
+13: topics by id instead of by name.
+15: a follower says who it is in a tag.
+16: addresses of new leaders come along.
+17, 18: a follower's directory id, and its high watermark.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.types import (
+    ZERO_UUID,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    NullableString,
+    Records,
+    String,
+    Uuid,
+    message,
+    since,
+    struct,
+    tagged,
+    until,
+)
+
+
+@struct
+class ReplicaState:
+    replica_id: Int32 = -1
+    replica_epoch: Int64 = -1
+
+
+@struct
+class FetchPartition:
+    partition: Int32
+    current_leader_epoch: Annotated[Int32, since(9)] = -1
+    fetch_offset: Int64
+    last_fetched_epoch: Annotated[Int32, since(12)] = -1
+    log_start_offset: Annotated[Int64, since(5)] = -1
+    partition_max_bytes: Int32 = 1_048_576
+    replica_directory_id: Annotated[Uuid, since(17), tagged(0)] = ZERO_UUID
+    high_watermark: Annotated[Int64, since(18), tagged(1)] = 2**63 - 1
+
+
+@struct
+class FetchTopic:
+    topic: Annotated[String, until(12)] = ""
+    topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
+    partitions: tuple[FetchPartition, ...]
+
+
+@struct
+class ForgottenTopic:
+    topic: Annotated[String, until(12)] = ""
+    topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
+    partitions: tuple[Int32, ...]
+
+
+@message(ApiKey.FETCH, versions=(4, 18), flexible_since=12)
+class FetchRequest:
+    cluster_id: Annotated[NullableString, since(12), tagged(0)] = None
+    replica_id: Annotated[Int32, until(14)] = -1
+    replica_state: Annotated[ReplicaState, since(15), tagged(1)] = ReplicaState()
+    max_wait_ms: Int32 = 500
+    min_bytes: Int32 = 1
+    max_bytes: Int32 = 2**31 - 1
+    isolation_level: Int8 = 0
+    session_id: Annotated[Int32, since(7)] = 0
+    session_epoch: Annotated[Int32, since(7)] = -1
+    topics: tuple[FetchTopic, ...]
+    forgotten_topics_data: Annotated[tuple[ForgottenTopic, ...], since(7)] = ()
+    rack_id: Annotated[String, since(11)] = ""
+
+
+@struct
+class EpochEndOffset:
+    epoch: Int32 = -1
+    end_offset: Int64 = -1
+
+
+@struct
+class LeaderIdAndEpoch:
+    leader_id: Int32 = -1
+    leader_epoch: Int32 = -1
+
+
+@struct
+class SnapshotId:
+    end_offset: Int64 = -1
+    epoch: Int32 = -1
+
+
+@struct
+class AbortedTransaction:
+    producer_id: Int64
+    first_offset: Int64
+
+
+@struct
+class PartitionData:
+    partition_index: Int32
+    error_code: Int16 = 0
+    high_watermark: Int64 = -1
+    last_stable_offset: Int64 = -1
+    log_start_offset: Annotated[Int64, since(5)] = -1
+    diverging_epoch: Annotated[EpochEndOffset, since(12), tagged(0)] = EpochEndOffset()
+    current_leader: Annotated[LeaderIdAndEpoch, since(12), tagged(1)] = LeaderIdAndEpoch()
+    snapshot_id: Annotated[SnapshotId, since(12), tagged(2)] = SnapshotId()
+    aborted_transactions: tuple[AbortedTransaction, ...] | None = None
+    preferred_read_replica: Annotated[Int32, since(11)] = -1
+    records: Records = b""
+
+
+@struct
+class FetchableTopicResponse:
+    topic: Annotated[String, until(12)] = ""
+    topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
+    partitions: tuple[PartitionData, ...]
+
+
+@struct
+class NodeEndpoint:
+    node_id: Int32
+    host: String
+    port: Int32
+    rack: NullableString = None
+
+
+@message(ApiKey.FETCH, versions=(4, 18), flexible_since=12)
+class FetchResponse:
+    throttle_time_ms: Int32 = 0
+    error_code: Annotated[Int16, since(7)] = 0
+    session_id: Annotated[Int32, since(7)] = 0
+    responses: tuple[FetchableTopicResponse, ...]
+    node_endpoints: Annotated[tuple[NodeEndpoint, ...], since(16), tagged(0)] = ()

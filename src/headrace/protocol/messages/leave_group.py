@@ -1,0 +1,42 @@
+"""LeaveGroup: members leave without waiting for their sessions to end.
+
+1: throttle time.
+3: several members at once: `members` replaces `member_id`.
+4: flexible.
+5: the reason.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.types import Int16, Int32, NullableString, String, message, since, struct, until
+
+
+@struct
+class MemberIdentity:
+    member_id: String
+    group_instance_id: NullableString = None
+    reason: Annotated[NullableString, since(5)] = None
+
+
+@message(ApiKey.LEAVE_GROUP, versions=(0, 5), flexible_since=4)
+class LeaveGroupRequest:
+    group_id: String
+    member_id: Annotated[String, until(2)] = ""
+    members: Annotated[tuple[MemberIdentity, ...], since(3)] = ()
+
+
+@struct
+class MemberResponse:
+    member_id: String
+    group_instance_id: NullableString = None
+    error_code: Int16 = 0
+
+
+@message(ApiKey.LEAVE_GROUP, versions=(0, 5), flexible_since=4)
+class LeaveGroupResponse:
+    throttle_time_ms: Annotated[Int32, since(1)] = 0
+    error_code: Int16 = 0
+    members: Annotated[tuple[MemberResponse, ...], since(3)] = ()

@@ -1,0 +1,35 @@
+"""ListGroups: the groups that a broker looks after.
+
+1: throttle time.
+3: flexible.
+4: states, and a filter for them.
+5: types (classic, consumer, share), and a filter for them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.types import Int16, Int32, String, message, since, struct
+
+
+@message(ApiKey.LIST_GROUPS, versions=(0, 5), flexible_since=3)
+class ListGroupsRequest:
+    states_filter: Annotated[tuple[String, ...], since(4)] = ()
+    types_filter: Annotated[tuple[String, ...], since(5)] = ()
+
+
+@struct
+class ListedGroup:
+    group_id: String
+    protocol_type: String = ""
+    group_state: Annotated[String, since(4)] = ""
+    group_type: Annotated[String, since(5)] = ""
+
+
+@message(ApiKey.LIST_GROUPS, versions=(0, 5), flexible_since=3)
+class ListGroupsResponse:
+    throttle_time_ms: Annotated[Int32, since(1)] = 0
+    error_code: Int16 = 0
+    groups: tuple[ListedGroup, ...] = ()

@@ -1,0 +1,60 @@
+"""ListOffsets: the offset at a time, or at a special place such as the beginning or the end of a partition.
+
+ 2: isolation level: the end that a reader of committed data sees.
+ 4: leader epochs, for fencing and in the answer.
+ 6: flexible.
+ 7: timestamp -3 asks for the record with the largest timestamp.
+ 8: timestamp -4 asks for the start of what is on local disk.
+ 9: timestamp -5 asks for the end of what was archived.
+10: how long the broker may take when it has to ask the archive.
+11: timestamp -6 asks for the first offset not archived yet.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.types import Int8, Int16, Int32, Int64, String, message, since, struct
+
+
+@struct
+class ListOffsetsPartition:
+    partition_index: Int32
+    current_leader_epoch: Annotated[Int32, since(4)] = -1
+    timestamp: Int64
+
+
+@struct
+class ListOffsetsTopic:
+    name: String
+    partitions: tuple[ListOffsetsPartition, ...]
+
+
+@message(ApiKey.LIST_OFFSETS, versions=(1, 11), flexible_since=6)
+class ListOffsetsRequest:
+    replica_id: Int32 = -1
+    isolation_level: Annotated[Int8, since(2)] = 0
+    topics: tuple[ListOffsetsTopic, ...]
+    timeout_ms: Annotated[Int32, since(10)] = 0
+
+
+@struct
+class ListOffsetsPartitionResponse:
+    partition_index: Int32
+    error_code: Int16 = 0
+    timestamp: Int64 = -1
+    offset: Int64 = -1
+    leader_epoch: Annotated[Int32, since(4)] = -1
+
+
+@struct
+class ListOffsetsTopicResponse:
+    name: String
+    partitions: tuple[ListOffsetsPartitionResponse, ...]
+
+
+@message(ApiKey.LIST_OFFSETS, versions=(1, 11), flexible_since=6)
+class ListOffsetsResponse:
+    throttle_time_ms: Annotated[Int32, since(2)] = 0
+    topics: tuple[ListOffsetsTopicResponse, ...]

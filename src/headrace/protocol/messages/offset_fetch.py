@@ -1,0 +1,107 @@
+"""OffsetFetch: how far a group has read.
+
+ 2: null asks for all topics; an error code for the whole answer.
+ 3: throttle time.
+ 5: the leader epoch that was committed.
+ 6: flexible.
+ 7: the reader may insist on offsets that no open transaction can change.
+ 8: several groups at once: `groups` replaces the fields of a single group.
+ 9: members of the newer group protocol say who they are.
+10: topics by id instead of by name.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.types import (
+    ZERO_UUID,
+    Bool,
+    Int16,
+    Int32,
+    Int64,
+    NullableString,
+    String,
+    Uuid,
+    message,
+    nullable_since,
+    since,
+    struct,
+    until,
+)
+
+
+@struct
+class OffsetFetchRequestTopic:
+    name: String
+    partition_indexes: tuple[Int32, ...]
+
+
+@struct
+class OffsetFetchRequestTopics:
+    name: Annotated[String, until(9)] = ""
+    topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
+    partition_indexes: tuple[Int32, ...]
+
+
+@struct
+class OffsetFetchRequestGroup:
+    group_id: String
+    member_id: Annotated[NullableString, since(9)] = None
+    member_epoch: Annotated[Int32, since(9)] = -1
+    topics: tuple[OffsetFetchRequestTopics, ...] | None
+
+
+@message(ApiKey.OFFSET_FETCH, versions=(1, 10), flexible_since=6)
+class OffsetFetchRequest:
+    group_id: Annotated[String, until(7)] = ""
+    topics: Annotated[tuple[OffsetFetchRequestTopic, ...] | None, until(7), nullable_since(2)] = ()
+    groups: Annotated[tuple[OffsetFetchRequestGroup, ...], since(8)] = ()
+    require_stable: Annotated[Bool, since(7)] = False
+
+
+@struct
+class OffsetFetchResponsePartition:
+    partition_index: Int32
+    committed_offset: Int64 = -1
+    committed_leader_epoch: Annotated[Int32, since(5)] = -1
+    metadata: NullableString = ""
+    error_code: Int16 = 0
+
+
+@struct
+class OffsetFetchResponseTopic:
+    name: String
+    partitions: tuple[OffsetFetchResponsePartition, ...]
+
+
+@struct
+class OffsetFetchResponsePartitions:
+    partition_index: Int32
+    committed_offset: Int64 = -1
+    committed_leader_epoch: Int32 = -1
+    metadata: NullableString = ""
+    error_code: Int16 = 0
+
+
+@struct
+class OffsetFetchResponseTopics:
+    name: Annotated[String, until(9)] = ""
+    topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
+    partitions: tuple[OffsetFetchResponsePartitions, ...]
+
+
+@struct
+class OffsetFetchResponseGroup:
+    group_id: String
+    topics: tuple[OffsetFetchResponseTopics, ...] = ()
+    error_code: Int16 = 0
+
+
+@message(ApiKey.OFFSET_FETCH, versions=(1, 10), flexible_since=6)
+class OffsetFetchResponse:
+    throttle_time_ms: Annotated[Int32, since(3)] = 0
+    topics: Annotated[tuple[OffsetFetchResponseTopic, ...], until(7)] = ()
+    error_code: Annotated[Int16, since(2), until(7)] = 0
+    groups: Annotated[tuple[OffsetFetchResponseGroup, ...], since(8)] = ()
