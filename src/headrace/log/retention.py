@@ -1,0 +1,109 @@
+"""Retention as a plan: which segments at the start of a log have outlived their time, its size, or its start.
+
+Nothing is removed here; `partition_log` carries the plan out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from headrace.log.config import LogConfig
+
+
+class RetentionReason(Enum):
+    """Why a segment goes."""
+
+    TIME = "its newest record is older than retention.ms"
+    SIZE = "the partition is larger than retention.bytes"
+    START_OFFSET = "all its records lie below the start of the log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionSegment:
+    """What the plan needs to know of a segment."""
+
+    base_offset: int
+    size_bytes: int
+    max_timestamp_ms: int
+    """The newest record's; where records carry none, the time at which the file was last written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiredSegment:
+    """A segment to remove, and why."""
+
+    base_offset: int
+    reason: RetentionReason
+    explanation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionPlan:
+    """The segments to remove: always the oldest ones, without a gap."""
+
+    expired: tuple[ExpiredSegment, ...]
+    rolls_active: bool
+    """Whether the active segment goes too, so that an empty one must take its place first."""
+
+
+def plan_retention(
+    segments: Sequence[RetentionSegment], *, start_offset: int, now_ms: int, config: LogConfig
+) -> RetentionPlan:
+    """Plan for all segments of a log, oldest first, the active one last.
+
+    Time and size count under the `delete` policy alone; what lies below the start of the log goes under any.
+    """
+    expired: list[ExpiredSegment] = []
+    size_bytes = sum(segment.size_bytes for segment in segments)
+    for index, segment in enumerate(segments):
+        is_active = index == len(segments) - 1
+        if is_active and segment.size_bytes == 0:
+            break
+        next_base_offset = None if is_active else segments[index + 1].base_offset
+        found = (
+            _expired_by_start_offset(segment, next_base_offset, start_offset)
+            or _expired_by_time(segment, now_ms, config)
+            or _expired_by_size(segment, size_bytes, config)
+        )
+        if found is None:
+            break
+        expired.append(found)
+        size_bytes -= segment.size_bytes
+    return RetentionPlan(expired=tuple(expired), rolls_active=len(expired) == len(segments) > 0)
+
+
+def _expired_by_start_offset(
+    segment: RetentionSegment, next_base_offset: int | None, start_offset: int
+) -> ExpiredSegment | None:
+    if next_base_offset is None or next_base_offset > start_offset:
+        return None
+    return ExpiredSegment(
+        base_offset=segment.base_offset,
+        reason=RetentionReason.START_OFFSET,
+        explanation=f"its records end at {next_base_offset - 1} and the log starts at {start_offset}",
+    )
+
+
+def _expired_by_time(segment: RetentionSegment, now_ms: int, config: LogConfig) -> ExpiredSegment | None:
+    age_ms = now_ms - segment.max_timestamp_ms
+    if "delete" not in config.cleanup_policy or config.retention_ms < 0 or age_ms <= config.retention_ms:
+        return None
+    return ExpiredSegment(
+        base_offset=segment.base_offset,
+        reason=RetentionReason.TIME,
+        explanation=f"its newest record is {age_ms} ms old and retention.ms is {config.retention_ms}",
+    )
+
+
+def _expired_by_size(segment: RetentionSegment, size_bytes: int, config: LogConfig) -> ExpiredSegment | None:
+    # A segment goes only if the rest still holds as much as is to be kept: retention.bytes is never undercut.
+    is_needed = size_bytes - segment.size_bytes < config.retention_bytes
+    if "delete" not in config.cleanup_policy or config.retention_bytes < 0 or is_needed:
+        return None
+    return ExpiredSegment(
+        base_offset=segment.base_offset,
+        reason=RetentionReason.SIZE,
+        explanation=f"the partition holds {size_bytes} bytes and retention.bytes is {config.retention_bytes}",
+    )
