@@ -1,0 +1,194 @@
+"""The few operations that the log performs on a disk, behind one small protocol so that tests can make them fail.
+
+Files are plain descriptors. Writes name their position: a write that failed half-way leaves nothing behind that a later
+write could land after. Nothing here knows what the bytes mean.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from typing import Protocol
+
+from headrace.log.errors import WouldBlock
+
+Buffer = bytes | bytearray | memoryview
+
+_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+
+
+class FileSystem(Protocol):
+    def open(self, path: str) -> int:
+        """Open for reading and writing; created when missing."""
+
+    def open_existing(self, path: str) -> int:
+        """Open for reading; FileNotFoundError when missing."""
+
+    def close(self, fd: int) -> None: ...
+
+    def write(self, fd: int, parts: Sequence[Buffer], position: int) -> None:
+        """Write all parts one after the other, beginning at position; nothing less than all of it is success."""
+
+    def read(self, fd: int, count: int, position: int) -> bytes:
+        """Up to count bytes; fewer only at the end of the file."""
+
+    def read_nowait(self, fd: int, count: int, position: int) -> Buffer:
+        """Like read but only from memory, and perhaps less; WouldBlock when nothing is there."""
+
+    def truncate(self, fd: int, size_bytes: int) -> None: ...
+
+    def sync(self, fd: int) -> None:
+        """Data, and as much metadata as reading it back needs, on stable storage."""
+
+    def sync_directory(self, path: str) -> None:
+        """Names created, renamed or removed in this directory, on stable storage."""
+
+    def rename(self, source: str, target: str) -> None: ...
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_directory(self, path: str) -> None: ...
+
+    def make_directory(self, path: str) -> None:
+        """Create it and its parents; fine when it exists."""
+
+    def list_directory(self, path: str) -> list[tuple[str, int]]:
+        """Name and size of every file in the directory."""
+
+    def size(self, path: str) -> int: ...
+
+    def modified_ms(self, path: str) -> int: ...
+
+    def read_whole(self, path: str) -> bytes:
+        """A small file's content; FileNotFoundError when missing."""
+
+    def write_whole(self, path: str, content: bytes, *, durable: bool = True) -> None:
+        """Replace a small file in one step: readers and crashes see the old content or the new, never a mixture."""
+
+
+class DiskFileSystem:
+    """The real thing: one system call per method where possible."""
+
+    def open(self, path: str) -> int:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def open_existing(self, path: str) -> int:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def write(self, fd: int, parts: Sequence[Buffer], position: int) -> None:
+        written = os.pwritev(fd, parts, position)
+        size = 0
+        for part in parts:
+            size += len(part)
+        if written != size:
+            self._write_rest(fd, b"".join(parts)[written:], position + written)
+
+    def _write_rest(self, fd: int, rest: bytes, position: int) -> None:
+        """A short write is legal and mostly means that the disk is about to be full: go on until it says so."""
+        while rest:
+            written = os.pwrite(fd, rest, position)
+            if written == 0:
+                raise OSError(errno.EIO, "the operating system wrote nothing and gave no reason")
+            rest = rest[written:]
+            position += written
+
+    def read(self, fd: int, count: int, position: int) -> bytes:
+        found = os.pread(fd, count, position)
+        if len(found) == count or not found:
+            return found
+        parts = [found]
+        got = len(found)
+        while got < count:
+            more = os.pread(fd, count - got, position + got)
+            if not more:
+                break
+            parts.append(more)
+            got += len(more)
+        return b"".join(parts)
+
+    def read_nowait(self, fd: int, count: int, position: int) -> Buffer:
+        if not _NOWAIT:
+            raise WouldBlock
+        buffer = bytearray(count)
+        try:
+            got = os.preadv(fd, (buffer,), position, _NOWAIT)
+        except OSError as error:
+            # A file system without support says ENOTSUP: every read of it then goes through a thread.
+            if error.errno in (errno.EAGAIN, errno.ENOTSUP, errno.EINVAL):
+                raise WouldBlock from None
+            raise
+        return buffer if got == count else memoryview(buffer)[:got]
+
+    def truncate(self, fd: int, size_bytes: int) -> None:
+        os.ftruncate(fd, size_bytes)
+
+    def sync(self, fd: int) -> None:
+        os.fdatasync(fd)
+
+    def sync_directory(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def remove_directory(self, path: str) -> None:
+        os.rmdir(path)
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def list_directory(self, path: str) -> list[tuple[str, int]]:
+        with os.scandir(path) as entries:
+            return [(entry.name, entry.stat().st_size) for entry in entries if entry.is_file()]
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def read_whole(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write_whole(self, path: str, content: bytes, *, durable: bool = True) -> None:
+        temporary = path + ".tmp"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            self._write_rest(fd, content, 0)
+            if durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(temporary, path)
+        if durable:
+            self.sync_directory(os.path.dirname(path))
+
+
+class OpenFile:
+    """A descriptor that closes itself once nobody holds it.
+
+    A reader in another thread keeps its own reference, so that a segment can let go of the file at any time and the
+    number is never reused under a read.
+    """
+
+    __slots__ = ("_files", "fd", "path")
+
+    def __init__(self, files: FileSystem, path: str, fd: int) -> None:
+        self._files = files
+        self.path = path
+        self.fd = fd
+
+    def __del__(self) -> None:
+        self._files.close(self.fd)

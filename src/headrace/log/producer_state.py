@@ -1,0 +1,245 @@
+"""What a partition remembers of its idempotent producers, so that a retry is neither stored twice nor lost.
+
+Pure state: no file is touched here, time is passed in. The snapshot is Kafka's version 1 (one batch per
+producer), followed by a section of our own with the batches before that one; Kafka's readers stop before it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from struct import Struct
+from struct import error as StructError
+from typing import NamedTuple
+
+import google_crc32c
+
+from headrace.log.errors import DuplicateSequence, InvalidProducerEpoch, OutOfOrderSequence
+
+# Clients keep at most five requests in flight: a retry can be of the fifth last batch but of no older one.
+BATCHES_REMEMBERED = 5
+SEQUENCE_LIMIT = 2**31
+NO_TRANSACTION = -1
+
+_SNAPSHOT_VERSION = 1
+_HEAD = Struct(">hI")
+_COUNT = Struct(">i")
+_ENTRY = Struct(">qhiqiqiq")
+_EARLIER_MAGIC = b"HREB"
+_EARLIER = Struct(">qiiq")
+
+
+class SequencedBatch(NamedTuple):
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+
+
+class ProducerState:
+    """One producer's epoch, its last batches (newest last) and when it was last heard of."""
+
+    __slots__ = ("batches", "epoch", "seen_ms")
+
+    def __init__(self, epoch: int, seen_ms: int) -> None:
+        self.epoch = epoch
+        self.seen_ms = seen_ms
+        self.batches: deque[SequencedBatch] = deque(maxlen=BATCHES_REMEMBERED)
+
+
+class InvalidSnapshot(Exception):
+    """The snapshot is damaged or of another format; an older one, or the log itself, knows the same."""
+
+
+class ProducerStates:
+    """All producers of one partition, at most `producer_ids_max` of them."""
+
+    __slots__ = ("_by_id", "changes", "producer_ids_max")
+
+    def __init__(self, *, producer_ids_max: int) -> None:
+        self.producer_ids_max = producer_ids_max
+        self.changes = 0
+        """Counts updates: a snapshot is due when it moved."""
+        self._by_id: dict[int, ProducerState] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __contains__(self, producer_id: int) -> bool:
+        return producer_id in self._by_id
+
+    def get(self, producer_id: int) -> ProducerState | None:
+        return self._by_id.get(producer_id)
+
+    def items(self) -> list[tuple[int, ProducerState]]:
+        return list(self._by_id.items())
+
+    def check(
+        self, producer_id: int, producer_epoch: int, first_sequence: int, last_sequence: int
+    ) -> SequencedBatch | None:
+        """None when the batch is the next one; the stored batch when it is a retry; raises when neither.
+
+        A producer that is not known (expired, or new here) may begin anywhere: refusing would help nobody.
+        """
+        state = self._by_id.get(producer_id)
+        if state is None:
+            return None
+        if producer_epoch != state.epoch:
+            _check_new_epoch(state, producer_id, producer_epoch, first_sequence)
+            return None
+        batches = state.batches
+        if not batches or first_sequence == (batches[-1].last_sequence + 1) % SEQUENCE_LIMIT:
+            return None
+        for batch in batches:
+            if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
+                return batch
+        raise _refusal(batches[-1].last_sequence, producer_id, first_sequence)
+
+    def update(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        first_sequence: int,
+        last_sequence: int,
+        base_offset: int,
+        last_offset: int,
+        now_ms: int,
+    ) -> None:
+        """Remember a batch that has been appended."""
+        self.changes += 1
+        state = self._by_id.get(producer_id)
+        if state is None:
+            if len(self._by_id) >= self.producer_ids_max:
+                self._forget_idle()
+            state = self._by_id[producer_id] = ProducerState(producer_epoch, now_ms)
+        elif producer_epoch != state.epoch:
+            state.epoch = producer_epoch
+            state.batches.clear()
+        state.seen_ms = now_ms
+        if first_sequence >= 0:
+            state.batches.append(SequencedBatch(first_sequence, last_sequence, base_offset, last_offset))
+
+    def expire(self, now_ms: int, producer_id_expiration_ms: int) -> int:
+        """Forget producers that were idle for too long; how many."""
+        idle = [
+            producer_id
+            for producer_id, state in self._by_id.items()
+            if now_ms - state.seen_ms > producer_id_expiration_ms
+        ]
+        for producer_id in idle:
+            del self._by_id[producer_id]
+        self.changes += len(idle)
+        return len(idle)
+
+    def clear(self) -> None:
+        self._by_id.clear()
+        self.changes += 1
+
+    def _forget_idle(self) -> None:
+        """Make room: an eighth at a time, so that a flood of new producers does not sort on every append."""
+        by_age = sorted(self._by_id, key=lambda producer_id: self._by_id[producer_id].seen_ms)
+        for producer_id in by_age[: max(1, len(by_age) // 8)]:
+            del self._by_id[producer_id]
+
+    def encode(self) -> bytes:
+        entries = [_COUNT.pack(len(self._by_id))]
+        earlier: list[bytes] = []
+        for producer_id, state in self._by_id.items():
+            last = state.batches[-1] if state.batches else SequencedBatch(-1, -1, -1, -1)
+            entries.append(
+                _ENTRY.pack(
+                    producer_id,
+                    state.epoch,
+                    last.last_sequence,
+                    last.last_offset,
+                    last.last_offset - last.base_offset,
+                    state.seen_ms,
+                    -1,
+                    NO_TRANSACTION,
+                )
+            )
+            for batch in list(state.batches)[:-1]:
+                earlier.append(
+                    _EARLIER.pack(producer_id, batch.first_sequence, batch.last_sequence, batch.base_offset)
+                )
+        body = b"".join((*entries, _EARLIER_MAGIC, _COUNT.pack(len(earlier)), *earlier))
+        return _HEAD.pack(_SNAPSHOT_VERSION, google_crc32c.value(body)) + body
+
+    def load(self, content: bytes) -> None:
+        """Replace the state with that of a snapshot; InvalidSnapshot leaves it as it was."""
+        try:
+            loaded = _decode(content)
+        except StructError as error:
+            raise InvalidSnapshot(str(error)) from None
+        self._by_id = loaded
+
+
+def _check_new_epoch(
+    state: ProducerState, producer_id: int, producer_epoch: int, first_sequence: int
+) -> None:
+    if producer_epoch < state.epoch:
+        raise InvalidProducerEpoch(
+            f"producer {producer_id} wrote with epoch {producer_epoch} but epoch {state.epoch} is known",
+            hint="another instance with the same identity has taken over; stop this one",
+        )
+    if first_sequence != 0:
+        raise OutOfOrderSequence(
+            f"producer {producer_id} begins epoch {producer_epoch} with sequence {first_sequence}, not 0",
+            hint="batches before this one are missing; the producer must send them first",
+        )
+
+
+def _refusal(newest: int, producer_id: int, first_sequence: int) -> DuplicateSequence | OutOfOrderSequence:
+    # Sequences wrap around; half of the circle lies behind, half ahead.
+    if (newest - first_sequence) % SEQUENCE_LIMIT < SEQUENCE_LIMIT // 2:
+        return DuplicateSequence(
+            f"producer {producer_id} sent sequence {first_sequence} again, {newest} is stored already",
+            hint="the records are in the log; the producer may go on",
+        )
+    expected = (newest + 1) % SEQUENCE_LIMIT
+    return OutOfOrderSequence(
+        f"producer {producer_id} sent sequence {first_sequence} where {expected} is next",
+        hint="batches before this one are missing; the producer must send them first",
+    )
+
+
+def _decode(content: bytes) -> dict[int, ProducerState]:
+    version, checksum = _HEAD.unpack_from(content)
+    body = content[_HEAD.size :]
+    if version != _SNAPSHOT_VERSION:
+        raise InvalidSnapshot(f"version {version} is not known")
+    if google_crc32c.value(body) != checksum:
+        raise InvalidSnapshot("its checksum does not match")
+    (count,) = _COUNT.unpack_from(body)
+    if count < 0 or count * _ENTRY.size > len(body):
+        raise InvalidSnapshot(f"it promises {count} producers")
+    position = _COUNT.size
+    states: dict[int, ProducerState] = {}
+    newest: dict[int, SequencedBatch] = {}
+    for _ in range(count):
+        producer_id, epoch, last_sequence, last_offset, delta, seen_ms, _, _ = _ENTRY.unpack_from(
+            body, position
+        )
+        position += _ENTRY.size
+        states[producer_id] = ProducerState(epoch, seen_ms)
+        if last_sequence >= 0:
+            first_sequence = (last_sequence - delta) % SEQUENCE_LIMIT
+            newest[producer_id] = SequencedBatch(
+                first_sequence, last_sequence, last_offset - delta, last_offset
+            )
+    if body[position : position + 4] == _EARLIER_MAGIC:
+        _decode_earlier(body[position + 4 :], states)
+    for producer_id, batch in newest.items():
+        states[producer_id].batches.append(batch)
+    return states
+
+
+def _decode_earlier(section: bytes, states: dict[int, ProducerState]) -> None:
+    (count,) = _COUNT.unpack_from(section)
+    position = _COUNT.size
+    for _ in range(count):
+        producer_id, first_sequence, last_sequence, base_offset = _EARLIER.unpack_from(section, position)
+        position += _EARLIER.size
+        last_offset = base_offset + (last_sequence - first_sequence) % SEQUENCE_LIMIT
+        batch = SequencedBatch(first_sequence, last_sequence, base_offset, last_offset)
+        if producer_id in states:
+            states[producer_id].batches.append(batch)

@@ -1,0 +1,362 @@
+"""One segment: a file of batches, one after the other, with its two indexes.
+
+The log thread appends; any thread may read. What a reader needs to know of the end, `extent`, is one tuple that is
+replaced as a whole, so that it never sees the size of one append and the offset of another.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+
+from headrace.log.errors import CorruptSegment
+from headrace.log.filesystem import Buffer, FileSystem, OpenFile
+from headrace.log.index import (
+    NO_TIMESTAMP,
+    OFFSET_ENTRY_BYTES,
+    TIME_ENTRY_BYTES,
+    OffsetIndex,
+    TimeIndex,
+)
+from headrace.records.batch import HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, BatchHeader
+
+LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+
+# Index entries hold offsets relative to the segment's first, in 32 bits.
+RELATIVE_OFFSET_MAX = 2**31 - 1
+# Headers are walked in pieces of this size: large enough that small batches cost few system calls.
+WALK_BYTES = 256 * 1024
+
+_LENGTH_MIN = HEADER_BYTES - LOG_OVERHEAD_BYTES
+_unpack_header = HEADER.unpack_from
+# What hopping from batch to batch needs: base offset, length, (epoch), magic, (crc, attributes), last offset delta.
+_hop = Struct(">qi4xb6xi")
+HOP_BYTES = _hop.size
+_unpack_hop = _hop.unpack_from
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """Bytes of a segment that hold no valid batch although valid ones follow, or that must not be thrown away."""
+
+    path: str
+    position: int
+    end_position: int
+    first_offset: int
+    """First offset that cannot be read."""
+    next_offset: int
+    """First offset behind the damage that can be read again."""
+    reason: str
+
+    def as_error(self) -> CorruptSegment:
+        return CorruptSegment(path=self.path, position=self.position, reason=self.reason)
+
+
+def segment_path(directory: str, base_offset: int) -> str:
+    """Path of a segment without its suffix."""
+    return os.path.join(directory, f"{base_offset:020d}")
+
+
+class Segment:
+    """`stem` is the path without suffix; see `segment_path`."""
+
+    __slots__ = (
+        "_bytes_since_index",
+        "_file",
+        "_files",
+        "_index_interval_bytes",
+        "_lock",
+        "_max_timestamp_known",
+        "_offset_index",
+        "_suffix",
+        "_time_index",
+        "base_offset",
+        "created_ms",
+        "damages",
+        "extent",
+        "first_timestamp_ms",
+        "is_retired",
+        "max_timestamp_ms",
+        "max_timestamp_offset",
+        "stem",
+        "synced_bytes",
+    )
+
+    def __init__(
+        self,
+        *,
+        files: FileSystem,
+        stem: str,
+        base_offset: int,
+        size_bytes: int,
+        next_offset: int,
+        index_interval_bytes: int,
+        created_ms: int,
+    ) -> None:
+        self._files = files
+        self.stem = stem
+        self.base_offset = base_offset
+        self.extent = (next_offset, size_bytes)
+        """(first offset behind the segment, its size): always of the same moment."""
+        self.created_ms = created_ms
+        self.first_timestamp_ms: int | None = None
+        self.max_timestamp_ms = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset
+        self.synced_bytes = size_bytes
+        self.damages: tuple[Damage, ...] = ()
+        self.is_retired = False
+        self._index_interval_bytes = index_interval_bytes
+        self._bytes_since_index = 0
+        self._file: OpenFile | None = None
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._max_timestamp_known = False
+        self._suffix = ""
+        self._lock = threading.Lock()
+
+    @property
+    def size_bytes(self) -> int:
+        return self.extent[1]
+
+    @property
+    def next_offset(self) -> int:
+        return self.extent[0]
+
+    @property
+    def path(self) -> str:
+        return self.stem + LOG_SUFFIX + self._suffix
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(self.stem + suffix + self._suffix for suffix in SEGMENT_SUFFIXES)
+
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
+    @property
+    def index_bytes(self) -> int:
+        return len(self.offset_index()) * OFFSET_ENTRY_BYTES
+
+    # --- files ---
+
+    def file(self) -> OpenFile:
+        """The open log file. Keep the answer for as long as its descriptor is used."""
+        file = self._file
+        if file is None:
+            with self._lock:
+                file = self._file
+                if file is None:
+                    file = self._file = OpenFile(self._files, self.path, self._files.open(self.path))
+        return file
+
+    def release(self) -> None:
+        """Give back descriptor and indexes of a closed segment; they are opened again on demand."""
+        self._file = None
+        self._offset_index = None
+        self._time_index = None
+
+    def retire(self, suffix: str) -> None:
+        """Rename the files away; readers inside go on through the open descriptor."""
+        self.file()
+        for path in self.paths:
+            try:
+                self._files.rename(path, path + suffix)
+            except FileNotFoundError:
+                if path.endswith(LOG_SUFFIX):
+                    raise
+        self._suffix = suffix
+        self.is_retired = True
+
+    def remove(self) -> None:
+        for path in self.paths:
+            try:
+                self._files.remove(path)
+            except FileNotFoundError:
+                continue
+        self.release()
+
+    # --- indexes ---
+
+    def offset_index(self) -> OffsetIndex:
+        index = self._offset_index
+        if index is None:
+            self._load_indexes()
+            index = self._offset_index
+            assert index is not None
+        return index
+
+    def time_index(self) -> TimeIndex:
+        index = self._time_index
+        if index is None:
+            self._load_indexes()
+            index = self._time_index
+            assert index is not None
+        return index
+
+    def _load_indexes(self) -> None:
+        with self._lock:
+            if self._offset_index is not None and self._time_index is not None:
+                return
+            offsets = OffsetIndex.decode(
+                self._read_index(OFFSET_INDEX_SUFFIX), self.base_offset, self.size_bytes
+            )
+            times = TimeIndex.decode(self._read_index(TIME_INDEX_SUFFIX), self.base_offset)
+            if offsets is not None and times is not None and (offsets or self.size_bytes <= 2 * WALK_BYTES):
+                self._time_index, self._offset_index = times, offsets
+                return
+        self.rebuild_indexes()
+
+    def _read_index(self, suffix: str) -> bytes:
+        try:
+            return self._files.read_whole(self.stem + suffix + self._suffix)
+        except FileNotFoundError:
+            return b""
+
+    def use_indexes(self, offsets: OffsetIndex, times: TimeIndex) -> None:
+        """Take indexes that are being built while the segment is checked."""
+        self._offset_index, self._time_index = offsets, times
+
+    def rebuild_indexes(self) -> None:
+        """Build both from the log, for readers whose index turned out to be missing or wrong."""
+        offsets, times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        bytes_since = 0
+        largest = (NO_TIMESTAMP, self.base_offset)
+        for position, header in self.walk(0):
+            if header.max_timestamp_ms > largest[0]:
+                largest = (header.max_timestamp_ms, header.last_offset)
+            if bytes_since > self._index_interval_bytes:
+                offsets.append(header.last_offset, position)
+                times.append_if_later(*largest)
+                bytes_since = 0
+            bytes_since += header.size_bytes
+        times.append_if_later(*largest)
+        self._time_index, self._offset_index = times, offsets
+
+    def note(
+        self, position: int, size: int, last_offset: int, base_timestamp_ms: int, max_timestamp_ms: int
+    ) -> None:
+        """Bring indexes and extent up to date with a batch that stands in the file at position."""
+        if max_timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = max_timestamp_ms
+            self.max_timestamp_offset = last_offset
+        if self.first_timestamp_ms is None:
+            self.first_timestamp_ms = base_timestamp_ms
+        if self._bytes_since_index > self._index_interval_bytes:
+            self.offset_index().append(last_offset, position)
+            self.time_index().append_if_later(self.max_timestamp_ms, self.max_timestamp_offset)
+            self._bytes_since_index = size
+        else:
+            self._bytes_since_index += size
+        self.extent = (last_offset + 1, position + size)
+
+    def resume(self, *, bytes_since_index: int, max_timestamp_ms: int, max_timestamp_offset: int) -> None:
+        """Go on appending where an earlier process stopped."""
+        self._bytes_since_index = bytes_since_index
+        self.max_timestamp_ms = max_timestamp_ms
+        self.max_timestamp_offset = max_timestamp_offset
+        self._max_timestamp_known = True
+
+    def write_indexes(self, *, is_final: bool = False) -> None:
+        """Append what the files lack; what they have too much (a crash left it) is cut."""
+        if is_final:
+            self.time_index().append_if_later(self.max_timestamp_ms, self.max_timestamp_offset)
+        for index, suffix, entry_bytes in (
+            (self.offset_index(), OFFSET_INDEX_SUFFIX, OFFSET_ENTRY_BYTES),
+            (self.time_index(), TIME_INDEX_SUFFIX, TIME_ENTRY_BYTES),
+        ):
+            fd = self._files.open(self.stem + suffix)
+            try:
+                size = index.written_entries * entry_bytes
+                self._files.truncate(fd, size)
+                content = index.encode_from(index.written_entries)
+                if content:
+                    self._files.write(fd, (content,), size)
+            finally:
+                self._files.close(fd)
+            index.written_entries = len(index)
+
+    def largest_timestamp_ms(self) -> int:
+        """Largest timestamp in the segment, -1 when no record has one."""
+        if not self._max_timestamp_known and self.max_timestamp_ms == NO_TIMESTAMP and self.size_bytes:
+            self.max_timestamp_ms, self.max_timestamp_offset = self.time_index().last()
+            self._max_timestamp_known = True
+        return self.max_timestamp_ms
+
+    def first_batch_timestamp_ms(self) -> int | None:
+        """Timestamp that the age of the segment counts from; None when it is empty."""
+        if self.first_timestamp_ms is None and self.size_bytes:
+            for _, header in self.walk(0, chunk_bytes=HEADER_BYTES):
+                self.first_timestamp_ms = header.base_timestamp_ms
+                break
+        return self.first_timestamp_ms
+
+    # --- batches ---
+
+    def append(
+        self,
+        parts: tuple[Buffer, Buffer],
+        size: int,
+        last_offset: int,
+        base_timestamp_ms: int,
+        max_timestamp_ms: int,
+    ) -> None:
+        """Write one batch behind the last. An OSError leaves the segment as it was, but for bytes behind its end."""
+        position = self.extent[1]
+        file = self._file or self.file()
+        self._files.write(file.fd, parts, position)
+        self.note(position, size, last_offset, base_timestamp_ms, max_timestamp_ms)
+
+    def cut_to_size(self) -> None:
+        """Remove bytes behind the end that a failed write may have left."""
+        self._files.truncate(self.file().fd, self.extent[1])
+
+    def read(self, count: int, position: int) -> bytes:
+        return self._files.read(self.file().fd, count, position)
+
+    def read_nowait(self, count: int, position: int) -> Buffer:
+        return self._files.read_nowait(self.file().fd, count, position)
+
+    def walk(
+        self, position: int, end: int | None = None, *, chunk_bytes: int = WALK_BYTES
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of every batch from position on, stepping over known damage.
+
+        Checksums are not looked at. CorruptSegment where a header cannot be one.
+        """
+        end = self.extent[1] if end is None else end
+        file = self.file()
+        buffer: Buffer = b""
+        buffer_start = position
+        gaps = {damage.position: damage.end_position for damage in self.damages}
+        while position < end:
+            if position in gaps:
+                position = gaps[position]
+                continue
+            if position + HEADER_BYTES > buffer_start + len(buffer):
+                buffer = self._files.read(file.fd, min(chunk_bytes, end - position), position)
+                buffer_start = position
+            if position + HEADER_BYTES > buffer_start + len(buffer):
+                raise self.corrupt(position, "the file ends inside a batch header")
+            header = BatchHeader._make(_unpack_header(buffer, position - buffer_start))
+            if header.magic != MAGIC or header.length < _LENGTH_MIN or position + header.size_bytes > end:
+                raise self.corrupt(position, "no batch begins here")
+            yield position, header
+            position += header.size_bytes
+
+    def corrupt(self, position: int, reason: str) -> CorruptSegment:
+        return CorruptSegment(path=self.path, position=position, reason=reason)
+
+
+def hop(buffer: Buffer, at: int) -> tuple[int, int, int]:
+    """(base offset, size, last offset) of the batch at this place of a buffer; size 0 where there can be none."""
+    base_offset, length, magic, last_offset_delta = _unpack_hop(buffer, at)
+    if magic != MAGIC or length < _LENGTH_MIN:
+        return base_offset, 0, base_offset
+    return base_offset, length + LOG_OVERHEAD_BYTES, base_offset + last_offset_delta
