@@ -1,17 +1,19 @@
 """Generates the reader and the writer of a message class at one version.
 
-The generated code is what one would write by hand for speed: neighbouring fields of fixed size are unpacked with one
-`struct` call, short lengths take one comparison, and record batches are never copied. It is made when a version is
-first used, so that a start pays for nothing that no client asks for.
+The generated code is what one would write by hand for speed: neighbouring fields of fixed size are unpacked
+with one `struct` call, short lengths take one comparison, and record batches are never copied. It is made
+when a version is first used, so that a start pays for nothing that no client asks for.
+
+What bytes from outside can make it allocate is bounded twice: an array can't have more elements than the rest
+of the message has room for, and a message can't have more than `ELEMENTS_MAX` of them.
 """
 
 from __future__ import annotations
 
-import functools
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
 from headrace.protocol import primitives
@@ -20,22 +22,35 @@ from headrace.protocol.schema import Encoding, FieldSchema, bytes_min, fields_at
 from headrace.protocol.types import MESSAGE_INFO, Buffer, Wire
 
 T = TypeVar("T")
-Reader = Callable[[Buffer, int], tuple[Any, int]]
+Reader = Callable[[Buffer, int, list[int]], tuple[Any, int]]
 Writer = Callable[[Any, list[Buffer]], None]
+
+
+ELEMENTS_MAX: Final = 1_000_000
+"""Elements of all the arrays of one message together.
+
+An element can be one byte on the wire and some hundred bytes as a Python object: without this bound a frame
+of 100 MB could become many gigabytes. A fetch of 100,000 partitions has 200,000 elements at most.
+"""
+
+STRING_BYTES_MAX: Final = 0x7FFF
+"""What a plain string's length can say. Compact ones are held to it too, as in Kafka, since a plain answer or
+record may have to repeat them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Codec(Generic[T]):
     """Bytes to value and back, for one message class at one version."""
 
-    read: Callable[[Buffer, int], tuple[T, int]]
+    # The list holds one number: how many more array elements this message may have.
+    read: Callable[[Buffer, int, list[int]], tuple[T, int]]
     write: Callable[[T, list[Buffer]], None]
     flexible: bool
 
     def decode(self, buffer: Buffer, position: int = 0) -> T:
         """The message that starts here and ends with the buffer."""
         try:
-            value, end = self.read(buffer, position)
+            value, end = self.read(buffer, position, [ELEMENTS_MAX])
         except (IndexError, struct.error) as error:
             raise primitives.truncated() from error
         except UnicodeDecodeError as error:
@@ -50,7 +65,9 @@ class Codec(Generic[T]):
         return b"".join(parts)
 
 
-@functools.cache
+_CODECS: dict[tuple[type[Any], int, bool], Codec[Any]] = {}
+
+
 def codec(cls: type[T], version: int) -> Codec[T]:
     """The codec of a message class (one declared with `@message`) at a version."""
     info = MESSAGE_INFO[cls]
@@ -60,14 +77,16 @@ def codec(cls: type[T], version: int) -> Codec[T]:
     return struct_codec(cls, version, flexible)
 
 
-@functools.cache
 def struct_codec(cls: type[T], version: int, flexible: bool) -> Codec[T]:
     """The codec of any struct, given which of the two styles of encoding its surroundings use."""
-    return Codec(
-        read=_Generator(version, flexible).reader(cls),
-        write=_Generator(version, flexible).writer(cls),
-        flexible=flexible,
-    )
+    made = _CODECS.get((cls, version, flexible))
+    if made is None:
+        made = _CODECS[cls, version, flexible] = Codec(
+            read=_Generator(version, flexible).reader(cls),
+            write=_Generator(version, flexible).writer(cls),
+            flexible=flexible,
+        )
+    return made
 
 
 class _Generator:
@@ -84,6 +103,8 @@ class _Generator:
             "uvarint": uvarint,
             "truncated": primitives.truncated,
             "too_many": primitives.too_many,
+            "too_long": primitives.too_long,
+            "wrong_tag_size": primitives.wrong_tag_size,
             "unexpected_null": primitives.unexpected_null,
         }
         self.depth = 0
@@ -115,7 +136,7 @@ class _Generator:
             self._read_tags([field for field in fields if field.tag is not None])
         arguments = ", ".join(f"{field.name}={_local(field)}" for field in fields)
         self.line(f"return {self.name('cls', cls)}({arguments}), position")
-        read: Reader = self.compile("def read(buffer, position):", "read")
+        read: Reader = self.compile("def read(buffer, position, elements_left):", "read")
         return read
 
     def _read_plain(self, fields: list[FieldSchema]) -> None:
@@ -158,11 +179,11 @@ class _Generator:
         assert encoding.struct is not None
         read = self.name("read", struct_codec(encoding.struct, self.version, self.flexible).read)
         if not encoding.nullable:
-            self.line(f"{target}, position = {read}(buffer, position)")
+            self.line(f"{target}, position = {read}(buffer, position, elements_left)")
             return
         self.line("position += 1")
         self.line(f"if buffer[position - 1] >= 0x80: {target} = None")
-        self.line(f"else: {target}, position = {read}(buffer, position)")
+        self.line(f"else: {target}, position = {read}(buffer, position, elements_left)")
 
     def _read_length(self, code: str) -> None:
         """Leaves the length in `count`: -1 for null."""
@@ -183,6 +204,8 @@ class _Generator:
         self._read_length("h" if encoding.wire is Wire.STRING else "i")
         self._null_or(target, label, encoding)
         self.depth += 1
+        if encoding.wire is Wire.STRING and self.flexible:
+            self.line(f"if count > {STRING_BYTES_MAX}: raise too_long({label!r}, count)")
         self.line("end = position + count")
         self.line("if end > size: raise truncated()")
         value = {
@@ -201,7 +224,9 @@ class _Generator:
         self._null_or(target, label, encoding)
         self.depth += 1
         least = bytes_min(encoding.element, self.version, self.flexible)
-        self.line(f"if count * {least} > size - position: raise too_many(count)")
+        assert least > 0, f"the elements of {label} may take no bytes: nothing would bound their number"
+        self.line("elements_left[0] -= count")
+        self.line(f"if count * {least} > size - position or elements_left[0] < 0: raise too_many(count)")
         items, item = f"{target}_items", f"{target}_item"
         self.line(f"{items} = []")
         self.line("for _ in range(count):")
@@ -227,6 +252,7 @@ class _Generator:
             self.line(f"if tag == {field.tag}:")
             self.depth += 1
             self._read_value(_local(field), field.name, field.encoding)
+            self.line(f"if position != tag_end: raise wrong_tag_size({field.name!r})")
             self.depth -= 1
         self.line("position = tag_end")
         self.depth -= 2

@@ -1,6 +1,7 @@
 """Request and response headers: what surrounds a message on a connection.
 
-A frame is a four-byte size and that many bytes; the connection cuts frames, this module reads what is in them.
+A frame is a four-byte size and that many bytes; the connection cuts frames, this module reads what is in
+them.
 """
 
 from __future__ import annotations
@@ -69,7 +70,10 @@ def write_request_head(
 
 
 def response_prefix(api_key: int, correlation_id: int, *, flexible: bool, body_bytes: int) -> bytes:
-    """Frame size and response header. ApiVersions never has tags there: its reader can't know the version yet."""
+    """Frame size and response header.
+
+    ApiVersions never has tags there: its reader can't know the version yet.
+    """
     if flexible and api_key != ApiKey.API_VERSIONS:
         return _SIZE_AND_CORRELATION.pack(5 + body_bytes, correlation_id) + b"\0"
     return _SIZE_AND_CORRELATION.pack(4 + body_bytes, correlation_id)

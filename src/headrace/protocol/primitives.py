@@ -61,5 +61,13 @@ def too_many(count: int) -> MalformedMessage:
     return MalformedMessage(f"an array promises {count} elements, more than the message can hold")
 
 
+def too_long(field: str, size: int) -> MalformedMessage:
+    return MalformedMessage(f"{field} has {size} bytes, more than a string may have")
+
+
+def wrong_tag_size(field: str) -> MalformedMessage:
+    return MalformedMessage(f"{field} does not fill the tagged field that it is in")
+
+
 def unexpected_null(field: str) -> MalformedMessage:
     return MalformedMessage(f"{field} is null where null is not allowed")

@@ -7,7 +7,6 @@ with other definitions of the same messages.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import types
 import typing
 from typing import Any
@@ -49,9 +48,17 @@ class FieldSchema:
     default: Any
 
 
-@functools.cache
+_FIELDS: dict[tuple[type[Any], int], tuple[FieldSchema, ...]] = {}
+
+
 def fields_at(cls: type[Any], version: int) -> tuple[FieldSchema, ...]:
     """The fields that a struct has in a version, in their order on the wire; tagged ones last, by tag."""
+    if (cls, version) not in _FIELDS:
+        _FIELDS[cls, version] = _fields_at(cls, version)
+    return _FIELDS[cls, version]
+
+
+def _fields_at(cls: type[Any], version: int) -> tuple[FieldSchema, ...]:
     hints = typing.get_type_hints(cls, include_extras=True)
     present = [_field_at(field, hints[field.name], version) for field in dataclasses.fields(cls)]
     plain = [field for field in present if field is not None and field.tag is None]
@@ -60,7 +67,7 @@ def fields_at(cls: type[Any], version: int) -> tuple[FieldSchema, ...]:
 
 
 def bytes_min(encoding: Encoding, version: int, flexible: bool) -> int:
-    """The fewest bytes that a value can take: what bounds the count of an array by the bytes that are left."""
+    """The fewest bytes that a value can take: it bounds the count of an array by the bytes that are left."""
     if encoding.fixed_bytes is not None:
         return encoding.fixed_bytes
     if encoding.struct is not None:

@@ -95,7 +95,10 @@ def nullable_since(version: int) -> NullableSince:
 
 
 def tagged(tag: int, *, since: int | None = None) -> Tagged:
-    """The field travels in the tag buffer, from `since` on (default: from its own first version), and only when it differs from its default."""
+    """The field travels in the tag buffer, and only when it differs from its default.
+
+    It does so from version `since` on; if that is left out, from its own first version.
+    """
     return Tagged(tag, since)
 
 
