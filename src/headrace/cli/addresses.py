@@ -1,0 +1,34 @@
+"""Addresses and `name=value` pairs as people type them.
+
+Apart from `cluster.py`, so that `headrace broker` imports no client library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace.errors import HeadraceError
+
+
+class BadArgument(HeadraceError):
+    """An argument that is there but cannot be read."""
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """HOST:PORT, where an IPv6 host stands in brackets."""
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (host and port.isdecimal() and int(port) < 65536):
+        raise BadArgument(f"{address!r} is not an address", hint="write HOST:PORT, such as 127.0.0.1:9092")
+    return host, int(port)
+
+
+def parse_pairs(pairs: Iterable[str], *, option: str) -> dict[str, str]:
+    """`["a=1", "b=2"]` as a dictionary."""
+    parsed = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise BadArgument(f"{option} {pair!r} is not a pair", hint=f"write {option} name=value")
+        parsed[name.strip()] = value
+    return parsed

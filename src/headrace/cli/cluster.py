@@ -1,0 +1,162 @@
+"""A Kafka cluster as the commands see it: topics, partitions, offsets, and errors with a hint.
+
+Everything here works on Apache Kafka as well. Nothing here prints.
+"""
+
+from __future__ import annotations
+
+import difflib
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec, TopicMetadata
+
+from headrace.cli.addresses import parse_address
+from headrace.cli.settings import ClientSettings
+from headrace.errors import HeadraceError
+
+T = TypeVar("T")
+
+_HINTS: Mapping[int, str] = {
+    KafkaError.TOPIC_ALREADY_EXISTS: "--if-not-exists makes it a success; `headrace topic alter` changes it",
+    KafkaError.TOPIC_EXCEPTION: "a topic's name has 1 to 249 letters, digits, '.', '_' and '-'",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "`headrace topic list` shows what there is",
+    KafkaError.INVALID_PARTITIONS: "partitions can be added, never taken away",
+    KafkaError.INVALID_CONFIG: "`headrace topic describe NAME --all-configs` shows names and values",
+    KafkaError.NON_EMPTY_GROUP: "stop its consumers first; `headrace group describe NAME` shows them",
+    KafkaError.GROUP_ID_NOT_FOUND: "`headrace group list` shows what there is",
+    KafkaError.MSG_SIZE_TOO_LARGE: "`headrace topic alter NAME --config max.message.bytes=N` raises it",
+}
+
+
+class CommandFailed(HeadraceError):
+    """The broker refused, or did not answer."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Partition:
+    topic: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.number}"
+
+
+class Cluster:
+    """A connection for asking and changing; producers and consumers make their own from `client_config`."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self.timeout_s = settings.timeout_s
+        _refuse_if_nobody_listens(settings.bootstrap)
+        self.admin = AdminClient(self.client_config())
+
+    def client_config(self, **more: Any) -> dict[str, Any]:
+        """Configuration of a client of this cluster; `session_timeout_ms=1` becomes `session.timeout.ms`."""
+        return {
+            "bootstrap.servers": self.settings.bootstrap,
+            "client.id": "headrace-cli",
+            # Its own log lines would stand among the command's output; what matters comes back as errors.
+            "log_level": 0,
+            "error_cb": lambda _error: None,
+            **{name.replace("_", "."): value for name, value in more.items()},
+        }
+
+    def answer(self, future: Future[T], doing: str) -> T:
+        """The result of an admin call, or its error as one that a person can act on."""
+        try:
+            return future.result(timeout=self.timeout_s)
+        except KafkaException as error:
+            raise failure(error.args[0], doing) from error
+        except TimeoutError as error:
+            raise CommandFailed(
+                f"{doing}: no answer within {self.timeout_s} s", hint="is the broker overloaded?"
+            ) from error
+
+    def topics(self) -> dict[str, TopicMetadata]:
+        try:
+            # All of them: to ask for one by name may create it.
+            return dict(self.admin.list_topics(timeout=self.timeout_s).topics)
+        except KafkaException as error:
+            raise failure(error.args[0], f"asking {self.settings.bootstrap} for its topics") from error
+
+    def partitions(self, topic: str) -> list[Partition]:
+        """The partitions of a topic that exists."""
+        topics = self.topics()
+        if topic not in topics:
+            near = difflib.get_close_matches(topic, topics, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"`headrace topic create {topic}` makes it"
+            raise CommandFailed(f"there is no topic {topic}", hint=hint)
+        return partitions_in(topics[topic], topic)
+
+    def offsets(self, partitions: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+        """One offset of each partition: earliest, latest, or the first at or after a time (-1: none)."""
+        wanted = {TopicPartition(each.topic, each.number): spec for each in partitions}
+        if not wanted:
+            return {}
+        futures = self.admin.list_offsets(wanted, request_timeout=self.timeout_s)
+        return {
+            Partition(each.topic, each.partition): self.answer(
+                future, f"asking for offsets of {each.topic}"
+            ).offset
+            for each, future in futures.items()
+        }
+
+    def earliest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        return self.offsets(partitions, OffsetSpec.earliest())
+
+    def latest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        return self.offsets(partitions, OffsetSpec.latest())
+
+    def at_time(self, partitions: Sequence[Partition], timestamp_ms: int) -> dict[Partition, int]:
+        """The first offset at or after the time; the end where there is none."""
+        ends = self.latest(partitions)
+        found = self.offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms))
+        return {each: ends[each] if found[each] < 0 else found[each] for each in partitions}
+
+    def groups(self) -> list[tuple[str, str]]:
+        """Consumer groups and their states."""
+        answer = self.answer(
+            self.admin.list_consumer_groups(request_timeout=self.timeout_s), "listing groups"
+        )
+        return sorted((each.group_id, each.state.name.lower()) for each in answer.valid)
+
+    def committed(self, group: str) -> dict[Partition, int]:
+        """The committed offsets of a group; empty if there is no such group."""
+        asked = [ConsumerGroupTopicPartitions(group)]
+        future = self.admin.list_consumer_group_offsets(asked, request_timeout=self.timeout_s)[group]
+        listed = self.answer(future, f"asking for the offsets of group {group}").topic_partitions or []
+        return {Partition(each.topic, each.partition): each.offset for each in listed if each.offset >= 0}
+
+
+def partitions_in(metadata: TopicMetadata, topic: str) -> list[Partition]:
+    return [Partition(topic, number) for number in sorted(metadata.partitions)]
+
+
+def failure(error: KafkaError, doing: str) -> CommandFailed:
+    """What the library or the broker said, with the next thing to try where we know it."""
+    hint = _HINTS.get(error.code(), "")
+    if error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT):
+        hint = "is the broker running, and is --bootstrap its address?"
+    return CommandFailed(f"{doing}: {error.str()}", hint=hint)
+
+
+def _refuse_if_nobody_listens(bootstrap: str) -> None:
+    """Fail now rather than after the client library's many attempts."""
+    reasons = []
+    for address in bootstrap.split(","):
+        host, port = parse_address(address.strip())
+        try:
+            socket.create_connection((host, port), timeout=5).close()
+        except OSError as error:
+            reasons.append(f"{address.strip()}: {error.strerror or error}")
+        else:
+            return
+    raise CommandFailed(
+        f"no broker answers at {bootstrap} ({'; '.join(reasons)})",
+        hint=f"`headrace broker --listen {bootstrap.split(',')[0]}` starts one; --bootstrap names another",
+    )

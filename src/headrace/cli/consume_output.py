@@ -1,0 +1,98 @@
+"""How `headrace consume` writes a record. Bytes in, bytes out; no broker in here."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from headrace.cli.output import format_time
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+
+class RecordFormat(StrEnum):
+    VALUE = "value"
+    TEXT = "text"
+    JSON = "json"
+    BINARY = "binary"
+
+
+def record_writer(
+    record_format: RecordFormat, stream: BinaryIO, key_separator: str | None
+) -> Callable[[Message], None]:
+    """A function that writes one record to the stream in this format."""
+    separator = None if key_separator is None else key_separator.encode()
+
+    def write_value(message: Message) -> None:
+        prefix = b"" if separator is None else _bytes(message.key()) + separator
+        stream.write(prefix + _bytes(message.value()) + b"\n")
+
+    writers: dict[RecordFormat, Callable[[Message], None]] = {
+        RecordFormat.VALUE: write_value,
+        RecordFormat.TEXT: lambda message: _write_line(stream, as_text(message)),
+        RecordFormat.JSON: lambda message: _write_line(
+            stream, json.dumps(as_json(message), ensure_ascii=False)
+        ),
+        RecordFormat.BINARY: lambda message: _write(stream, _bytes(message.value())),
+    }
+    return writers[record_format]
+
+
+def as_text(message: Message) -> str:
+    """2026-11-15T10:35:12.123Z clicks-0@42 key: value"""
+    key, value = message.key(), message.value()
+    shown_key = "" if key is None else f" {_bytes(key).decode(errors='backslashreplace')}:"
+    shown_value = "(null)" if value is None else _bytes(value).decode(errors="backslashreplace")
+    place = f"{message.topic()}-{message.partition()}@{message.offset()}"
+    return f"{_time(message) or '-'} {place}{shown_key} {shown_value}"
+
+
+def as_json(message: Message) -> dict[str, Any]:
+    """Everything of a record; what is not UTF-8 is under `..._base64` instead."""
+    return {
+        "topic": message.topic(),
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": _time(message),
+        **_text_or_base64("key", message.key()),
+        **_text_or_base64("value", message.value()),
+        # A list, because a name may come twice.
+        "headers": [{"name": name, **_text_or_base64("value", value)} for name, value in _headers(message)],
+    }
+
+
+def _headers(message: Message) -> list[tuple[str, bytes | None]]:
+    # A message that was read always has a list; the other shapes are for messages to be sent.
+    return list(cast("list[tuple[str, bytes | None]]", message.headers() or []))
+
+
+def _text_or_base64(name: str, data: bytes | str | None) -> dict[str, str | None]:
+    if data is None:
+        return {name: None}
+    try:
+        return {name: _bytes(data).decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(_bytes(data)).decode()}
+
+
+def _time(message: Message) -> str | None:
+    kind, timestamp_ms = message.timestamp()
+    return None if kind == 0 or timestamp_ms < 0 else format_time(timestamp_ms)
+
+
+def _bytes(data: bytes | str | None) -> bytes:
+    if data is None:
+        return b""
+    return data.encode() if isinstance(data, str) else data
+
+
+def _write_line(stream: BinaryIO, line: str) -> None:
+    stream.write(line.encode(errors="surrogateescape") + b"\n")
+
+
+def _write(stream: BinaryIO, data: bytes) -> None:
+    stream.write(data)

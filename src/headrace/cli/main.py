@@ -1,0 +1,88 @@
+"""The `headrace` command: which groups there are, and how failures become messages and exit codes.
+
+Only the table of names is read at the start; a group's module is imported when it is called.
+`headrace broker` has to answer within a fraction of a second and pays for nothing that it does not use.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from headrace.errors import HeadraceError
+
+# In the order in which a newcomer meets them; each is the module of the same name beside this one.
+COMMANDS = ("run", "broker", "topic", "produce", "consume", "group", "log")
+
+EXIT_FAILED = 1
+EXIT_STOPPED = 130
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        if cmd_name not in self.commands:
+            module = importlib.import_module(f"headrace.cli.{cmd_name}")
+            self.commands[cmd_name] = typer.main.get_command(module.app)
+        return self.commands[cmd_name]
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"headrace {version('headrace')}")
+        raise typer.Exit
+
+
+@app.callback()
+def headrace(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Event streams in one install: a Kafka-compatible log, and the tools to work with it.
+
+    \b
+    headrace run                                   see it work
+    headrace broker --data-dir ./data              start a broker at 127.0.0.1:9092
+    headrace produce clicks                        write lines from the keyboard
+    headrace consume clicks --from-beginning       read them back
+    """
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        app(prog_name="headrace")
+    except HeadraceError as error:
+        sys.stdout.flush()
+        print(f"headrace: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"  hint: {error.hint}", file=sys.stderr)
+        sys.exit(EXIT_FAILED)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_STOPPED)

@@ -1,0 +1,61 @@
+"""What commands print: tables for people, JSON for programs, notes beside the data."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+# Wide enough that a table in a pipe is never cut: there a program reads the line, and no screen ends.
+PIPE_COLUMNS = 100_000
+
+
+class OutputFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+Format = Annotated[OutputFormat, typer.Option("--format", help="text for people, json for programs.")]
+
+
+def note(text: str) -> None:
+    """Say something that is not the command's data."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:
+    """A table; numbers to the right. An empty cell of None is shown as '-'."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    listed = [list(row) for row in rows]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for index, column in enumerate(columns):
+        is_number = all(isinstance(row[index], int | float | None) for row in listed)
+        table.add_column(column, justify="right" if is_number and listed else "left", no_wrap=True)
+    for row in listed:
+        table.add_row(*(_cell(value) for value in row))
+    console = Console(width=None if sys.stdout.isatty() else PIPE_COLUMNS, highlight=False, markup=False)
+    if title:
+        console.print(title)
+    console.print(table)
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def format_time(timestamp_ms: int) -> str:
+    """2026-11-15T10:35:12.123Z"""
+    moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

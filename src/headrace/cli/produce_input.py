@@ -1,0 +1,104 @@
+"""Lines or bytes that a person feeds to `headrace produce`, as records. No broker in here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import BinaryIO, NoReturn
+
+# The largest request that a broker takes by default: no record can be larger, so no line needs to be.
+RECORD_BYTES_MAX = 104_857_600
+
+
+class InputFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    BINARY = "binary"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputRecord:
+    key: bytes | None
+    value: bytes | None
+    input_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadLine:
+    number: int
+    reason: str
+    input_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineRules:
+    """How a line becomes a record."""
+
+    is_json: bool
+    key_separator: bytes | None
+    empty_is_tombstone: bool
+
+
+def read_lines(stream: BinaryIO, rules: LineRules) -> Iterator[InputRecord | BadLine]:
+    """One record per line; the line's end is not part of it."""
+    number = 0
+    while line := stream.readline(RECORD_BYTES_MAX + 1):
+        number += 1
+        if len(line) > RECORD_BYTES_MAX:
+            yield BadLine(
+                number=number, reason=f"longer than {RECORD_BYTES_MAX} bytes", input_bytes=len(line)
+            )
+            return
+        text = line.removesuffix(b"\n").removesuffix(b"\r")
+        try:
+            key, value = _split(text, rules)
+        except ValueError as error:
+            yield BadLine(number=number, reason=str(error), input_bytes=len(line))
+            continue
+        yield InputRecord(key=key, value=value, input_bytes=len(line))
+
+
+def read_chunks(stream: BinaryIO, chunk_bytes: int | None) -> Iterator[InputRecord | BadLine]:
+    """Everything as one record, or as records of so many bytes."""
+    if chunk_bytes is None:
+        whole = stream.read(RECORD_BYTES_MAX + 1)
+        if len(whole) > RECORD_BYTES_MAX:
+            reason = f"more than {RECORD_BYTES_MAX} bytes are too large for one record: give --chunk-bytes"
+            yield BadLine(number=1, reason=reason, input_bytes=len(whole))
+        else:
+            yield InputRecord(key=None, value=whole, input_bytes=len(whole))
+        return
+    while chunk := stream.read(chunk_bytes):
+        yield InputRecord(key=None, value=chunk, input_bytes=len(chunk))
+
+
+def _split(text: bytes, rules: LineRules) -> tuple[bytes | None, bytes | None]:
+    key: bytes | None = None
+    value = text
+    if rules.key_separator is not None:
+        key, separator, value = text.partition(rules.key_separator)
+        if not separator:
+            raise ValueError(f"no key separator {rules.key_separator.decode(errors='replace')!r}")
+    if rules.empty_is_tombstone and not value:
+        return key, None
+    if rules.is_json:
+        _check_json(value)
+    return key, value
+
+
+def _check_json(value: bytes) -> None:
+    try:
+        json.loads(value, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not JSON: not UTF-8 at byte {error.start + 1}") from error
+    except RecursionError as error:
+        raise ValueError("not JSON that can be read: nested too deeply") from error
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    # Python reads them, the standard and most other readers do not.
+    raise ValueError(f"not JSON: {name} is no number of JSON's")

@@ -1,0 +1,208 @@
+"""Reading topics with a start, an end and possibly a group: what is behind `headrace consume`.
+
+The client is told never to reset an offset by itself. What it then reports (the records were gone before they
+could be read) is counted and told instead of skipped in silence.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from headrace.cli.addresses import BadArgument
+from headrace.cli.cluster import Cluster, Partition, failure
+from headrace.cli.output import note
+
+# Long enough not to spin, short enough that Ctrl-C is felt at once.
+POLL_S = 0.2
+# Messages taken from the client at once: a call each costs more than the record itself.
+POLL_RECORDS_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Where to begin; with nothing given, at the end."""
+
+    beginning: bool = False
+    offset: int | None = None
+    time_ms: int | None = None
+    last: int | None = None
+
+    def offsets(self, cluster: Cluster, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        if self.time_ms is not None:
+            return cluster.at_time(partitions, self.time_ms)
+        if self.offset is not None:
+            # As it is: if the partition begins later, the reader has to be told what it misses.
+            ends = cluster.latest(partitions)
+            return {each: min(self.offset, ends[each]) for each in partitions}
+        if self.beginning:
+            return cluster.earliest(partitions)
+        ends = cluster.latest(partitions)
+        if self.last is None:
+            return ends
+        starts = cluster.earliest(partitions)
+        return {each: max(starts[each], ends[each] - self.last) for each in partitions}
+
+
+class Reading:
+    """One run over the topics. Use as a context: leaving it commits (in a group) and closes."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        topics: Sequence[str],
+        partitions: Sequence[int],
+        start: Start,
+        follow: bool,
+        group: str | None,
+    ) -> None:
+        self._cluster = cluster
+        self._topics = list(topics)
+        self._start = start
+        self._follow = follow
+        self._group = group
+        self._chosen = _choose(cluster, topics, partitions)
+        self._ends = cluster.latest(self._chosen)
+        self._unfinished: set[Partition] = set()
+        self._is_assigned = False
+        self._consumer = Consumer(
+            cluster.client_config(
+                # Without a group nothing is joined and nothing committed, but the client insists on a name.
+                group_id=group or f"headrace-consume-{os.getpid()}",
+                auto_offset_reset="error",
+                enable_auto_commit=group is not None,
+                enable_auto_offset_store=False,
+                enable_partition_eof=True,
+            )
+        )
+
+    def __enter__(self) -> Self:
+        if self._group is None:
+            self._begin(self._consumer, self._start.offsets(self._cluster, self._chosen))
+        else:
+            self._consumer.subscribe(self._topics, on_assign=self._on_assign)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._group is not None:
+                self._commit()
+        finally:
+            self._consumer.close()
+
+    def run(
+        self, write: Callable[[Message], None], *, flush: Callable[[], None], count_max: int | None
+    ) -> int:
+        """Write records until the end, or the count, or Ctrl-C; returns how many there were."""
+        count = 0
+        while not self._is_finished():
+            wanted = POLL_RECORDS_MAX if count_max is None else min(POLL_RECORDS_MAX, count_max - count)
+            for message in self._consumer.consume(wanted, timeout=POLL_S):
+                count += self._take(message, write)
+            flush()
+            if count_max is not None and count >= count_max:
+                break
+        return count
+
+    def _take(self, message: Message, write: Callable[[Message], None]) -> int:
+        error = message.error()
+        if error is not None:
+            self._on_error(error, message)
+            return 0
+        partition, offset = _place(message)
+        if not self._follow and offset >= self._ends[partition]:
+            self._unfinished.discard(partition)
+            return 0
+        write(message)
+        if self._group is not None:
+            self._consumer.store_offsets(message)
+        if offset + 1 >= self._ends[partition]:
+            self._unfinished.discard(partition)
+        return 1
+
+    def _is_finished(self) -> bool:
+        return not self._follow and self._is_assigned and not self._unfinished
+
+    def _on_error(self, error: KafkaError, message: Message) -> None:
+        code = error.code()
+        if code == KafkaError._PARTITION_EOF:
+            # Also where the last offsets hold no record (compaction, a transaction's marker).
+            self._unfinished.discard(_place(message)[0])
+        elif code == KafkaError._AUTO_OFFSET_RESET:
+            self._tell_gap(message)
+        elif error.retriable() or code in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
+            note(f"headrace: {error.str()}; trying again")
+        else:
+            raise failure(error, "reading")
+
+    def _tell_gap(self, message: Message) -> None:
+        """The wanted offset is not there: say how much was missed and go on where there is something."""
+        partition, wanted = _place(message)
+        begin = self._cluster.earliest([partition])[partition]
+        end = self._cluster.latest([partition])[partition]
+        if wanted < begin:
+            note(
+                f"headrace: {partition}: {begin - wanted} records from offset {wanted} on are gone "
+                f"(retention); going on at {begin}"
+            )
+            target = begin
+        else:
+            note(f"headrace: {partition}: there is no offset {wanted}, it ends at {end}; going on there")
+            target = end
+        self._consumer.seek(TopicPartition(partition.topic, partition.number, target))
+        if target >= self._ends[partition]:
+            self._unfinished.discard(partition)
+
+    def _on_assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
+        partitions = [Partition(each.topic, each.partition) for each in assigned]
+        committed = {
+            Partition(each.topic, each.partition): each.offset
+            for each in consumer.committed(assigned, timeout=self._cluster.timeout_s)
+            if each.offset >= 0
+        }
+        fresh = [each for each in partitions if each not in committed]
+        if not assigned:
+            note(f"headrace: the other members of group {self._group} have all partitions")
+        self._begin(consumer, {**committed, **self._start.offsets(self._cluster, fresh)})
+
+    def _begin(self, consumer: Consumer, offsets: dict[Partition, int]) -> None:
+        # A partition that was added since is not known yet; it counts as ending where it is begun.
+        self._ends = {**offsets, **self._ends}
+        self._unfinished = {each for each, offset in offsets.items() if offset < self._ends[each]}
+        self._is_assigned = True
+        consumer.assign([TopicPartition(each.topic, each.number, offset) for each, offset in offsets.items()])
+
+    def _commit(self) -> None:
+        try:
+            self._consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._NO_OFFSET:
+                raise failure(error.args[0], f"committing the position of group {self._group}") from error
+
+
+def _place(message: Message) -> tuple[Partition, int]:
+    topic, number, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert number is not None
+    assert offset is not None
+    return Partition(topic, number), offset
+
+
+def _choose(cluster: Cluster, topics: Sequence[str], numbers: Sequence[int]) -> list[Partition]:
+    chosen = []
+    for topic in topics:
+        there = cluster.partitions(topic)
+        missing = set(numbers) - {each.number for each in there}
+        if missing:
+            hint = f"it has 0 to {len(there) - 1}"
+            raise BadArgument(f"topic {topic} has no partition {min(missing)}", hint=hint)
+        chosen += [each for each in there if not numbers or each.number in numbers]
+    return chosen

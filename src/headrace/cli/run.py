@@ -1,0 +1,88 @@
+"""`headrace run`: a broker with a small live stream, to look at. `make run` calls it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.clock import SystemClock
+
+if TYPE_CHECKING:
+    from headrace.cli.run_screen import Panel
+
+LOOK_EVERY_S = 1.0
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+def run(
+    data_dir: Annotated[Path, typer.Option("--data-dir", help="Folder of the log.")] = Path("data"),
+    listen: Annotated[
+        str,
+        typer.Option("--listen", metavar="HOST:PORT", help="Where the broker listens; port 0 is a free one."),
+    ] = "127.0.0.1:0",
+    rate: Annotated[float, typer.Option("--rate", min=0, help="Clicks a second.")] = 200,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", min=0, help="End by itself after so long.")
+    ] = None,
+) -> None:
+    """Start a broker with a small live stream, and watch topics, rates and lag until Ctrl-C.
+
+    \b
+    headrace run
+    headrace run --rate 2000 --listen 127.0.0.1:9092
+    headrace run --seconds 10 | cat
+    """
+    from headrace.cli.broker_process import BrokerProcess
+    from headrace.cli.cluster import Cluster
+    from headrace.cli.run_screen import GroupsPanel, TopicsPanel
+    from headrace.cli.run_stream import Clicks, Follower, create_topic
+    from headrace.cli.settings import ClientSettings
+
+    # To be asked to end is as good as Ctrl-C: everything below is left in order.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    deadline_s = None if seconds is None else time.monotonic() + seconds
+    with contextlib.suppress(KeyboardInterrupt), BrokerProcess(data_dir=data_dir, listen=listen) as broker:
+        cluster = Cluster(ClientSettings(bootstrap=broker.bootstrap))
+        create_topic(cluster)
+        with Clicks(cluster, rate=rate) as clicks, Follower(cluster) as follower:
+            panels: list[Panel] = [TopicsPanel(cluster, data_dir, SystemClock()), GroupsPanel(cluster)]
+            checks = [broker.check, clicks.check, follower.check]
+            _watch(broker.bootstrap, panels, checks, deadline_s)
+    typer.echo("stopped")
+
+
+def _watch(
+    bootstrap: str, panels: Sequence[Panel], checks: Sequence[Callable[[], None]], deadline_s: float | None
+) -> None:
+    with contextlib.ExitStack() as stack:
+        show = _screen(stack, bootstrap) if sys.stdout.isatty() else _lines(bootstrap)
+        while deadline_s is None or time.monotonic() < deadline_s:
+            for check in checks:
+                check()
+            for panel in panels:
+                panel.sample()
+            show(panels)
+            time.sleep(LOOK_EVERY_S)
+
+
+def _screen(stack: contextlib.ExitStack, bootstrap: str) -> Callable[[Sequence[Panel]], None]:
+    from rich.live import Live
+
+    from headrace.cli.run_screen import render_screen
+
+    live = stack.enter_context(Live(auto_refresh=False))
+    return lambda panels: live.update(render_screen(bootstrap, panels), refresh=True)
+
+
+def _lines(bootstrap: str) -> Callable[[Sequence[Panel]], None]:
+    print(f"broker at {bootstrap}; try: headrace consume clicks --follow --bootstrap {bootstrap}", flush=True)
+    return lambda panels: print(" | ".join(panel.summary() for panel in panels), flush=True)

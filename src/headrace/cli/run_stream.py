@@ -1,0 +1,119 @@
+"""The small live stream of `headrace run`: someone clicks, and a group follows."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import NewTopic
+
+from headrace.cli.cluster import Cluster, CommandFailed
+
+TOPIC = "clicks"
+GROUP = "click-counter"
+PARTITIONS = 4
+# A demonstration that somebody forgets for a week must not fill the disk: an hour is kept, in small segments.
+TOPIC_CONFIG = {"retention.ms": "3600000", "segment.bytes": "16777216"}
+TICK_S = 0.02
+COMMIT_EVERY_S = 1.0
+STOP_TIMEOUT_S = 5.0
+
+_PAGES = ("/", "/search", "/cart", "/checkout", "/help", "/product/7", "/product/12", "/product/31")
+
+
+def create_topic(cluster: Cluster) -> None:
+    """The stream's topic, unless an earlier run has made it."""
+    if TOPIC not in cluster.topics():
+        wanted = NewTopic(TOPIC, PARTITIONS, 1, config=TOPIC_CONFIG)
+        cluster.answer(cluster.admin.create_topics([wanted])[TOPIC], f"creating topic {TOPIC}")
+
+
+class _Worker:
+    """A thread that runs from entering the context until leaving it; what it died of is kept."""
+
+    def __init__(self) -> None:
+        self.failure: BaseException | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._guarded, name=type(self).__name__, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopping.set()
+        self._thread.join(STOP_TIMEOUT_S)
+
+    def check(self) -> None:
+        if self.failure is not None:
+            raise CommandFailed(f"the live stream stopped: {self.failure}") from self.failure
+
+    def _guarded(self) -> None:
+        try:
+            self._work()
+        except Exception as failure:
+            self.failure = failure
+
+    def _work(self) -> None:
+        raise NotImplementedError
+
+
+class Clicks(_Worker):
+    """Writes small JSON events at a steady rate."""
+
+    def __init__(self, cluster: Cluster, *, rate: float) -> None:
+        super().__init__()
+        self.failed_count = 0
+        self._producer = Producer(cluster.client_config(enable_idempotence=True, linger_ms=5))
+        self._rate = rate
+
+    def _work(self) -> None:
+        began_s, sent = time.monotonic(), 0
+        while not self._stopping.is_set():
+            due = int((time.monotonic() - began_s) * self._rate)
+            for _ in range(due - sent):
+                self._click()
+            sent = due
+            self._producer.poll(TICK_S)
+            self._stopping.wait(TICK_S)
+        self._producer.flush(STOP_TIMEOUT_S)
+
+    def _click(self) -> None:
+        user = f"user-{random.randrange(500)}"
+        event = {"user": user, "page": random.choice(_PAGES), "at_ms": time.time_ns() // 1_000_000}
+        try:
+            self._producer.produce(TOPIC, key=user, value=json.dumps(event), on_delivery=self._on_delivery)
+        except BufferError:
+            # The broker does not keep up: this one is lost, and counted, as a click in a browser would be.
+            self.failed_count += 1
+
+    def _on_delivery(self, error: KafkaError | None, _message: object) -> None:
+        if error is not None:
+            self.failed_count += 1
+
+
+class Follower(_Worker):
+    """A consumer group that reads along and commits every second."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__()
+        self._consumer = Consumer(
+            cluster.client_config(
+                group_id=GROUP,
+                auto_offset_reset="earliest",
+                auto_commit_interval_ms=int(COMMIT_EVERY_S * 1000),
+            )
+        )
+
+    def _work(self) -> None:
+        self._consumer.subscribe([TOPIC])
+        while not self._stopping.is_set():
+            self._consumer.consume(500, timeout=0.1)
+        self._consumer.close()
