@@ -1,0 +1,356 @@
+"""The rules of the classic group protocol: what each request and each time-out does to a group.
+
+`handle` is pure: the same group, event and time always give the same group and actions. Requests to groups
+that don't exist, and the bounds of a session time-out, are the coordinator's matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.broker.groups.events import (
+    Action,
+    AssignmentStored,
+    Event,
+    Heartbeat,
+    HeartbeatAnswer,
+    Join,
+    JoinAnswer,
+    JoinPhaseExpired,
+    Leave,
+    LeaveAnswer,
+    LeavingMember,
+    SessionExpired,
+    StaticMemberStored,
+    StoreGroup,
+    Sync,
+    SyncAnswer,
+    SyncPhaseExpired,
+    TimerKind,
+)
+from headrace.broker.groups.rebalance import (
+    Step,
+    assignment_of,
+    complete_join_phase_if_all_joined,
+    current_generation,
+    disturb,
+    join_phase_expired,
+    release_syncs,
+    remove_members,
+    sync_arrived,
+    sync_phase_expired,
+)
+from headrace.broker.groups.state import (
+    UNKNOWN_MEMBER,
+    Group,
+    GroupLimits,
+    GroupState,
+    Member,
+    Trigger,
+)
+from headrace.protocol.error_codes import ErrorCode
+
+
+def handle(group: Group, event: Event, *, limits: GroupLimits, now_ms: int) -> tuple[Group, list[Action]]:
+    """What the group becomes, and what is to be done."""
+    assert group.state is not GroupState.DEAD, "a dead group is forgotten at once, so nothing can reach it"
+    step = Step(group=group, limits=limits, now_ms=now_ms)
+    match event:
+        case Join():
+            _join(step, event)
+        case Sync():
+            _sync(step, event)
+        case Heartbeat():
+            _heartbeat(step, event)
+        case Leave():
+            _leave(step, event)
+        case SessionExpired():
+            _session_expired(step, event.member_id)
+        case JoinPhaseExpired():
+            join_phase_expired(step)
+        case SyncPhaseExpired():
+            sync_phase_expired(step)
+        case AssignmentStored():
+            _assignment_stored(step, event)
+        case StaticMemberStored():
+            _static_member_stored(step, event)
+    return step.group, step.actions
+
+
+def _join(step: Step, join: Join) -> None:
+    if not _has_room(step.group, join, step.limits.members_max):
+        _turn_away(step, join)
+    elif not step.group.supports(join.protocol_type, join.protocols):
+        _refuse(step, join, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    elif join.member_id == UNKNOWN_MEMBER:
+        _join_without_id(step, join)
+    elif join.member_id in step.group.pending_member_ids and join.instance_id is None:
+        _add_member(step, join, join.member_id)
+    else:
+        _rejoin(step, join)
+
+
+def _has_room(group: Group, join: Join, members_max: int) -> bool:
+    member = group.members.get(join.member_id)
+    if join.instance_id is not None and member is None:
+        member = group.static_member(join.instance_id)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        # Counting those that have joined lets the last to rejoin fall out after the bound was lowered.
+        is_joining = member is not None and member.join_request is not None
+        if not is_joining and group.joining_count >= members_max:
+            return False
+    if member is not None or join.member_id in group.pending_member_ids:
+        return True
+    return len(group.members) + len(group.pending_member_ids) < members_max
+
+
+def _turn_away(step: Step, join: Join) -> None:
+    member = step.group.members.get(join.member_id)
+    if member is not None:
+        remove_members(step, [member])
+    step.group = replace(step.group, pending_member_ids=step.group.pending_member_ids - {join.member_id})
+    step.answer(join.request, JoinAnswer(error=ErrorCode.GROUP_MAX_SIZE_REACHED))
+    if member is not None:
+        disturb(step, Trigger.MEMBER_LEFT)
+
+
+def _refuse(step: Step, join: Join, error: ErrorCode) -> None:
+    step.answer(join.request, JoinAnswer(error=error, member_id=join.member_id))
+
+
+def _join_without_id(step: Step, join: Join) -> None:
+    absent = step.group.static_member(join.instance_id) if join.instance_id is not None else None
+    if absent is not None:
+        _replace_static_member(step, join, absent)
+    elif join.instance_id is None and join.needs_known_id:
+        pending = step.group.pending_member_ids | {join.new_member_id}
+        step.group = replace(step.group, pending_member_ids=pending)
+        step.arm(TimerKind.SESSION, join.session_timeout_ms, join.new_member_id)
+        step.answer(
+            join.request, JoinAnswer(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=join.new_member_id)
+        )
+    else:
+        _add_member(step, join, join.new_member_id)
+
+
+def _add_member(step: Step, join: Join, member_id: str) -> None:
+    group = step.group
+    if group.initial_delay is not None:
+        group = replace(group, initial_delay=replace(group.initial_delay, was_joined=True))
+    member = Member(
+        member_id=member_id,
+        instance_id=join.instance_id,
+        client_id=join.client_id,
+        client_host=join.client_host,
+        session_timeout_ms=join.session_timeout_ms,
+        rebalance_timeout_ms=join.rebalance_timeout_ms,
+        protocols=join.protocols,
+        join_request=join.request,
+        is_new=True,
+    )
+    if not group.members:
+        group = replace(group, protocol_type=join.protocol_type, leader_id=member_id)
+    step.group = replace(group.put(member), pending_member_ids=group.pending_member_ids - {member_id})
+    # Until it is answered it has no id to send heartbeats with, and its connection may be gone.
+    step.arm(TimerKind.SESSION, step.limits.new_member_join_timeout_ms, member_id)
+    disturb(step, Trigger.MEMBER_JOINED)
+
+
+def _rejoin(step: Step, join: Join) -> None:
+    group = step.group
+    error = group.check_member(join.member_id, join.instance_id)
+    if error is not ErrorCode.NONE:
+        _refuse(step, join, error)
+        return
+    member = group.members[join.member_id]
+    leads_stable_group = group.state is GroupState.STABLE and join.member_id == group.leader_id
+    is_repeated = member.protocols == join.protocols and not leads_stable_group
+    if group.state is not GroupState.PREPARING_REBALANCE and is_repeated:
+        # It may have missed the answer. The leader of a stable group rejoins because of what it sees.
+        step.answer(join.request, current_generation(group, join.member_id))
+        return
+    _update_member(step, member, join)
+    disturb(step, Trigger.MEMBER_CHANGED)
+
+
+def _update_member(step: Step, member: Member, join: Join) -> Member:
+    # Two requests for one member: the earlier came over a connection that its client has given up.
+    step.answer(
+        member.join_request,
+        JoinAnswer(error=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id),
+    )
+    updated = replace(
+        member,
+        protocols=join.protocols,
+        session_timeout_ms=join.session_timeout_ms,
+        rebalance_timeout_ms=join.rebalance_timeout_ms,
+        join_request=join.request,
+    )
+    step.group = step.group.put(updated)
+    return updated
+
+
+def _replace_static_member(step: Step, join: Join, absent: Member) -> None:
+    """A static member is back under a new id: whoever still uses the old one is fenced off."""
+    step.answer(
+        absent.join_request, JoinAnswer(error=ErrorCode.FENCED_INSTANCE_ID, member_id=absent.member_id)
+    )
+    step.answer(absent.sync_request, SyncAnswer(error=ErrorCode.FENCED_INSTANCE_ID))
+    step.cancel(TimerKind.SESSION, absent.member_id)
+    leader_id_before = step.group.leader_id
+    is_leader = leader_id_before == absent.member_id
+    returned = replace(
+        absent, member_id=join.new_member_id, join_request=None, sync_request=None, is_new=False
+    )
+    step.group = step.group.without([absent.member_id]).put(returned)
+    step.group = replace(step.group, leader_id=returned.member_id if is_leader else leader_id_before)
+    returned = _update_member(step, returned, join)
+    step.arm_session(returned)
+    is_stable = step.group.state is GroupState.STABLE
+    if not is_stable or step.group.select_protocol() != step.group.protocol_name:
+        disturb(step, Trigger.MEMBER_CHANGED)
+    else:
+        # Back in time with nothing new: the assignment stands, and only the new id has to be remembered.
+        # A client that can't be told so is told that its old self leads, so that it does not assign again.
+        can_skip = join.can_skip_assignment
+        stored = StaticMemberStored(
+            request=join.request,
+            member_id=returned.member_id,
+            leader_id=step.group.leader_id if can_skip else leader_id_before,
+            skip_assignment=is_leader and can_skip,
+        )
+        step.actions.append(StoreGroup(group=step.group, then=stored))
+
+
+def _static_member_stored(step: Step, event: StaticMemberStored) -> None:
+    group = step.group
+    member = group.members.get(event.member_id)
+    if member is None or member.join_request != event.request or group.state is not GroupState.STABLE:
+        return  # a rebalance has begun since and answers it
+    step.group = group.put(replace(member, join_request=None))
+    step.arm_session(member)
+    if event.error is not ErrorCode.NONE:
+        # It joins again and gets another id; the one that was not stored was never used.
+        step.answer(event.request, JoinAnswer(error=event.error))
+        return
+    answer = current_generation(group, event.member_id)
+    if not event.skip_assignment:
+        answer = replace(answer, members=())
+    step.answer(
+        event.request,
+        replace(answer, leader_id=event.leader_id or "", skip_assignment=event.skip_assignment),
+    )
+
+
+def _sync(step: Step, sync: Sync) -> None:
+    group = step.group
+    error = _check_sync(group, sync)
+    if error is not ErrorCode.NONE:
+        step.answer(sync.request, SyncAnswer(error=error))
+        return
+    member = group.members[sync.member_id]
+    if group.state is GroupState.STABLE:
+        sync_arrived(step, member)
+        step.answer(sync.request, assignment_of(group, member))
+        return
+    # As with joins: of two requests for one member, the earlier has lost its reader.
+    step.answer(member.sync_request, SyncAnswer(error=ErrorCode.REBALANCE_IN_PROGRESS))
+    sync_arrived(step, replace(member, sync_request=sync.request))
+    if sync.member_id == group.leader_id and not group.is_assigning:
+        _store_assignment(step, sync)
+
+
+def _check_sync(group: Group, sync: Sync) -> ErrorCode:
+    error = group.check_member(sync.member_id, sync.instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if sync.generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    # Older clients don't say which protocol they mean.
+    if sync.protocol_type is not None and sync.protocol_type != group.protocol_type:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if sync.protocol_name is not None and sync.protocol_name != group.protocol_name:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.NONE
+
+
+def _store_assignment(step: Step, sync: Sync) -> None:
+    step.group = replace(step.group, is_assigning=True)
+    assignments = {member_id: sync.assignments.get(member_id, b"") for member_id in step.group.members}
+    stored = AssignmentStored(generation=step.group.generation, assignments=assignments)
+    assigned = _with_assignments(step.group, stored)
+    step.actions.append(StoreGroup(group=assigned, then=stored))
+
+
+def _assignment_stored(step: Step, event: AssignmentStored) -> None:
+    group = step.group
+    if group.state is not GroupState.COMPLETING_REBALANCE or event.generation != group.generation:
+        return  # another rebalance has begun since
+    if event.error is not ErrorCode.NONE:
+        release_syncs(step, event.error)
+        disturb(step, Trigger.ASSIGNMENT_FAILED)
+        return
+    step.group = replace(_with_assignments(group, event), is_assigning=False)
+    step.move(Trigger.ASSIGNED)
+    release_syncs(step)
+
+
+def _with_assignments(group: Group, stored: AssignmentStored) -> Group:
+    return group.put(
+        *(
+            replace(member, assignment=stored.assignments.get(member.member_id, b""))
+            for member in group.members.values()
+        )
+    )
+
+
+def _heartbeat(step: Step, heartbeat: Heartbeat) -> None:
+    group = step.group
+    error = group.check_member(heartbeat.member_id, heartbeat.instance_id)
+    if error is ErrorCode.NONE and heartbeat.generation != group.generation:
+        error = ErrorCode.ILLEGAL_GENERATION
+    if error is ErrorCode.NONE:
+        step.arm_session(group.members[heartbeat.member_id])
+        if group.state is GroupState.PREPARING_REBALANCE:
+            error = ErrorCode.REBALANCE_IN_PROGRESS
+    step.answer(heartbeat.request, HeartbeatAnswer(error=error))
+
+
+def _leave(step: Step, leave: Leave) -> None:
+    results = tuple((leaving, _leave_one(step, leaving)) for leaving in leave.members)
+    step.answer(leave.request, LeaveAnswer(members=results))
+    if any(error is ErrorCode.NONE for _, error in results) and step.group.state is not GroupState.EMPTY:
+        disturb(step, Trigger.MEMBER_LEFT)
+
+
+def _leave_one(step: Step, leaving: LeavingMember) -> ErrorCode:
+    group = step.group
+    if leaving.member_id in group.pending_member_ids:
+        step.cancel(TimerKind.SESSION, leaving.member_id)
+        step.group = group.without([leaving.member_id])
+        return ErrorCode.NONE
+    if leaving.member_id == UNKNOWN_MEMBER:
+        # An administrator removes a static member by the name that its user gave it.
+        member = group.static_member(leaving.instance_id) if leaving.instance_id is not None else None
+        error = ErrorCode.NONE if member is not None else ErrorCode.UNKNOWN_MEMBER_ID
+    else:
+        error = group.check_member(leaving.member_id, leaving.instance_id)
+        member = group.members.get(leaving.member_id)
+    if error is ErrorCode.NONE and member is not None:
+        remove_members(step, [member])
+    return error
+
+
+def _session_expired(step: Step, member_id: str) -> None:
+    group = step.group
+    if member_id in group.pending_member_ids:
+        step.group = group.without([member_id])
+        complete_join_phase_if_all_joined(step)
+        return
+    member = group.members.get(member_id)
+    if member is None or (member.is_waiting and not member.is_new):
+        return  # one that waits for an answer is alive as far as anybody can tell
+    remove_members(step, [member])
+    disturb(step, Trigger.MEMBER_LEFT)

@@ -1,0 +1,187 @@
+"""What can happen to a classic group (events), what is to be done (actions), and what members are told.
+
+Requests that wait for an answer are known here by a number; the coordinator keeps what stands behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from headrace.broker.groups.state import Group, MemberProtocol
+from headrace.protocol.error_codes import ErrorCode
+
+# Events: requests of members.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    request: int
+    member_id: str
+    new_member_id: str
+    """The id to give if `member_id` is empty; made outside, since it is random."""
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[MemberProtocol, ...]
+    needs_known_id: bool
+    """The client can be told MEMBER_ID_REQUIRED, which keeps retries of a first join from leaving ghosts."""
+    can_skip_assignment: bool
+    """The client understands that it leads but must not assign again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sync:
+    request: int
+    member_id: str
+    instance_id: str | None
+    generation: int
+    protocol_type: str | None
+    protocol_name: str | None
+    assignments: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    request: int
+    member_id: str
+    instance_id: str | None
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeavingMember:
+    member_id: str
+    instance_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    request: int
+    members: tuple[LeavingMember, ...]
+
+
+# Events: time passed, or the disk answered.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionExpired:
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinPhaseExpired:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncPhaseExpired:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentStored:
+    generation: int
+    assignments: Mapping[str, bytes]
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticMemberStored:
+    request: int
+    member_id: str
+    leader_id: str | None
+    """Who the returning member is told leads."""
+    skip_assignment: bool
+    error: ErrorCode = ErrorCode.NONE
+
+
+Stored = AssignmentStored | StaticMemberStored
+Event = Join | Sync | Heartbeat | Leave | SessionExpired | JoinPhaseExpired | SyncPhaseExpired | Stored
+
+
+# Answers.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberMetadata:
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinAnswer:
+    error: ErrorCode = ErrorCode.NONE
+    member_id: str = ""
+    generation: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader_id: str = ""
+    members: tuple[MemberMetadata, ...] = ()
+    """What every member offers: for the leader only."""
+    skip_assignment: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncAnswer:
+    error: ErrorCode = ErrorCode.NONE
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatAnswer:
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveAnswer:
+    error: ErrorCode = ErrorCode.NONE
+    members: tuple[tuple[LeavingMember, ErrorCode], ...] = ()
+
+
+# Actions.
+
+
+class TimerKind(Enum):
+    SESSION = "session"
+    JOIN_PHASE = "join phase"
+    SYNC_PHASE = "sync phase"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    request: int
+    answer: JoinAnswer | SyncAnswer | HeartbeatAnswer | LeaveAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmTimer:
+    """Start a time-out, or start it anew if it runs."""
+
+    kind: TimerKind
+    after_ms: int
+    member_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelTimer:
+    kind: TimerKind
+    member_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreGroup:
+    """Write the group to the log; `then` happens to it when it is there, or (with an error) can't be."""
+
+    group: Group = field(repr=False)
+    then: Stored | None = None
+
+
+Action = Answer | ArmTimer | CancelTimer | StoreGroup
