@@ -1,6 +1,6 @@
 """What lies in the files of a partition, as values for a person to look at.
 
-Reads any of them, also those that Apache Kafka wrote, and goes on as far as it can in a damaged one: a problem
+Reads any of them, also those that Apache Kafka wrote, and goes on as far as it can in a damaged one: a fault
 is a value here and not an error. Nothing is ever written. How it looks is for the command line to decide.
 """
 

@@ -130,6 +130,8 @@ def _compress_xerial(data: bytes) -> bytes:
 def _decompress_snappy(data: bytes, *, bytes_max: int) -> bytes:
     if not data.startswith(_XERIAL_MAGIC):
         return _decompress_raw_snappy(data, bytes_max=bytes_max)
+    if len(data) < len(_XERIAL_HEADER):
+        raise CorruptBatch("the header of the snappy blocks is cut off", hint="the batch is damaged")
     parts: list[bytes] = []
     room_bytes = bytes_max
     position = len(_XERIAL_HEADER)

@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import contextlib
+import struct
+
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatch as AiokafkaBatch
+from aiokafka.record.default_records import DefaultRecordBatchBuilder as AiokafkaBuilder
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+
+from headrace.records.batch import (
+    ATTRIBUTES_POSITION,
+    HEADER_BYTES,
+    Codec,
+    TimestampType,
+    checksum_matches,
+    pack_batch,
+    read_header,
+)
+from headrace.records.errors import CorruptBatch, DecompressionBomb, InvalidBatch, TruncatedBatch
+from headrace.records.record import (
+    Record,
+    decode_records,
+    encode_batch,
+    encode_record,
+    keys_present,
+    recompress,
+    records_section,
+    with_log_append_time,
+)
+
+BOUND_BYTES = 1 << 20
+
+optional_bytes = st.none() | st.binary(max_size=200)
+header_lists = st.lists(st.tuples(st.text(max_size=10), optional_bytes), max_size=4).map(tuple)
+
+
+@st.composite
+def record_lists(draw: st.DrawFn) -> list[Record]:
+    offset = draw(st.integers(0, 2**40))
+    records = []
+    for _ in range(draw(st.integers(1, 8))):
+        records.append(
+            Record(
+                offset=offset,
+                timestamp_ms=draw(st.integers(0, 2**44)),
+                key=draw(optional_bytes),
+                value=draw(optional_bytes),
+                headers=draw(header_lists),
+            )
+        )
+        offset += draw(st.integers(1, 300))
+    return records
+
+
+def _records(count: int = 3, *, value: bytes | None = b"value") -> list[Record]:
+    return [
+        Record(offset=n, timestamp_ms=1000 + n, key=b"key %d" % n, value=value, headers=(("name", b"x"),))
+        for n in range(count)
+    ]
+
+
+@given(record_lists(), st.sampled_from(Codec))
+def test_records_survive_encoding_with_their_offsets(records: list[Record], codec: Codec) -> None:
+    data = encode_batch(records, base_offset=records[0].offset, codec=codec)
+    assert decode_records(data, bytes_max=BOUND_BYTES) == records
+    header = read_header(data)
+    assert (header.last_offset, header.record_count) == (records[-1].offset, len(records))
+    assert header.max_timestamp_ms == max(record.timestamp_ms for record in records)
+
+
+@given(record_lists(), st.sampled_from(Codec))
+def test_two_other_clients_read_the_same_records(records: list[Record], codec: Codec) -> None:
+    data = encode_batch(records, base_offset=records[0].offset, codec=codec)
+    expected = [(r.offset, r.timestamp_ms, r.key, r.value, list(r.headers)) for r in records]
+    kafka_python = DefaultRecordBatch(data)
+    assert kafka_python.validate_crc()
+    assert [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in kafka_python] == expected
+    aiokafka = AiokafkaBatch(data)
+    assert aiokafka.validate_crc()
+    assert [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in aiokafka] == expected
+
+
+@pytest.mark.parametrize("builder_class", [DefaultRecordBatchBuilder, AiokafkaBuilder])
+@pytest.mark.parametrize("codec", list(Codec))
+def test_batches_of_other_clients_are_read_and_encode_to_the_same_bytes(
+    builder_class: type, codec: Codec
+) -> None:
+    records = [
+        Record(
+            offset=n, timestamp_ms=5000 - n, key=b"k" * n, value=None if n % 3 else b"v" * 50 * n, headers=()
+        )
+        for n in range(20)
+    ]
+    builder = builder_class(
+        magic=2,
+        compression_type=codec,
+        is_transactional=0,
+        producer_id=7,
+        producer_epoch=1,
+        base_sequence=3,
+        batch_size=1 << 20,
+    )
+    for record in records:
+        builder.append(record.offset, record.timestamp_ms, record.key, record.value, [])
+    theirs = bytes(builder.build())
+    assert decode_records(theirs, bytes_max=BOUND_BYTES) == records
+    ours = encode_batch(
+        records,
+        codec=codec,
+        producer_id=7,
+        producer_epoch=1,
+        base_sequence=3,
+        leader_epoch=read_header(theirs).leader_epoch,
+    )
+    assert records_section(ours, bytes_max=BOUND_BYTES) == records_section(theirs, bytes_max=BOUND_BYTES)
+    if codec is Codec.NONE:
+        assert ours == theirs
+
+
+def test_header_name_that_is_no_text_keeps_its_bytes() -> None:
+    name = b"\xff\xfe".decode("utf-8", "surrogateescape")
+    record = Record(offset=0, timestamp_ms=0, key=None, value=None, headers=((name, b"v"),))
+    data = encode_batch([record])
+    (read,) = decode_records(data, bytes_max=BOUND_BYTES)
+    assert read == record
+    assert encode_batch([read]) == data
+
+
+def test_negative_timestamps_and_none_at_all_survive() -> None:
+    records = [
+        Record(offset=n, timestamp_ms=timestamp_ms, key=None, value=b"")
+        for n, timestamp_ms in enumerate((-1, -(2**62), 2**61))
+    ]
+    assert decode_records(encode_batch(records), bytes_max=BOUND_BYTES) == records
+
+
+@pytest.mark.parametrize("source", list(Codec))
+@pytest.mark.parametrize("target", list(Codec))
+def test_recompressing_changes_the_codec_and_nothing_else(source: Codec, target: Codec) -> None:
+    records = _records(50)
+    data = encode_batch(
+        records, codec=source, producer_id=9, base_sequence=4, leader_epoch=1, is_transactional=True
+    )
+    changed = recompress(data, target, bytes_max=BOUND_BYTES)
+    before, after = read_header(data), read_header(changed)
+    assert checksum_matches(changed)
+    assert after.compression is target
+    assert after._replace(length=0, crc=0, attributes=0) == before._replace(length=0, crc=0, attributes=0)
+    assert after.is_transactional
+    assert decode_records(changed, bytes_max=BOUND_BYTES) == records
+
+
+def test_recompressing_a_bomb_is_refused() -> None:
+    data = encode_batch(_records(1, value=bytes(100_000)), codec=Codec.ZSTD)
+    with pytest.raises(DecompressionBomb):
+        recompress(data, Codec.GZIP, bytes_max=10_000)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_log_append_time_counts_for_every_record_here_and_in_another_client(codec: Codec) -> None:
+    stamped = with_log_append_time(encode_batch(_records(), codec=codec), 777_777)
+    assert checksum_matches(stamped)
+    assert read_header(stamped).timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert {record.timestamp_ms for record in decode_records(stamped, bytes_max=BOUND_BYTES)} == {777_777}
+    assert {record.timestamp for record in DefaultRecordBatch(stamped)} == {777_777}
+    assert [record.value for record in decode_records(stamped, bytes_max=BOUND_BYTES)] == [b"value"] * 3
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_missing_key_is_found_wherever_it_is(codec: Codec) -> None:
+    records = _records(4)
+    assert keys_present(encode_batch(records, codec=codec), bytes_max=BOUND_BYTES)
+    for index, record in enumerate(records):
+        keyless = Record(offset=record.offset, timestamp_ms=0, key=None, value=b"v")
+        changed = encode_batch([*records[:index], keyless, *records[index + 1 :]], codec=codec)
+        assert not keys_present(changed, bytes_max=BOUND_BYTES)
+
+
+def test_empty_key_is_a_key() -> None:
+    data = encode_batch([Record(offset=0, timestamp_ms=0, key=b"", value=b"")])
+    assert keys_present(data, bytes_max=BOUND_BYTES)
+
+
+def test_records_beyond_the_bound_are_a_bomb_in_every_codec() -> None:
+    for codec in Codec:
+        data = encode_batch(_records(1, value=bytes(5000)), codec=codec)
+        with pytest.raises(DecompressionBomb):
+            decode_records(data, bytes_max=4000)
+
+
+@pytest.mark.parametrize("record_count", [-1, 2, 4, 2**31 - 1])
+def test_wrong_record_count_is_corrupt(record_count: int) -> None:
+    data = encode_batch(_records(3))
+    wrong = pack_batch(read_header(data)._replace(record_count=record_count), data[HEADER_BYTES:])
+    with pytest.raises(CorruptBatch):
+        decode_records(wrong, bytes_max=BOUND_BYTES)
+
+
+def test_batch_cut_at_any_byte_is_truncated() -> None:
+    data = encode_batch(_records(2))
+    for end in range(len(data)):
+        with pytest.raises(TruncatedBatch):
+            decode_records(data[:end], bytes_max=BOUND_BYTES)
+
+
+def test_records_cut_at_any_byte_are_corrupt_and_never_fewer() -> None:
+    data = encode_batch(_records(3))
+    for end in range(HEADER_BYTES, len(data)):
+        with pytest.raises(CorruptBatch):
+            decode_records(pack_batch(read_header(data), data[HEADER_BYTES:end]), bytes_max=BOUND_BYTES)
+
+
+def test_any_byte_of_the_records_may_be_wrong_without_another_error() -> None:
+    data = encode_batch(_records(2))
+    for position in range(HEADER_BYTES, len(data)):
+        for value in (0, 1, 2, 0x7F, 0x80, 0xFF):
+            damaged = bytearray(data)
+            damaged[position] = value
+            _decodes_or_is_invalid(bytes(damaged))
+
+
+@pytest.mark.fuzz
+@given(st.binary(max_size=400), st.integers(0, 20), st.integers(0, 7))
+def test_random_records_are_decoded_or_invalid(section: bytes, record_count: int, codec: int) -> None:
+    header = read_header(encode_batch(_records()))._replace(record_count=record_count, attributes=codec)
+    _decodes_or_is_invalid(pack_batch(header, section))
+
+
+def _decodes_or_is_invalid(data: bytes) -> None:
+    with contextlib.suppress(InvalidBatch):
+        assert len(decode_records(data, bytes_max=BOUND_BYTES)) == read_header(data).record_count
+
+
+def test_unknown_codec_is_invalid() -> None:
+    data = bytearray(encode_batch(_records()))
+    struct.pack_into(">h", data, ATTRIBUTES_POSITION, 5)
+    with pytest.raises(InvalidBatch, match="compression 5"):
+        decode_records(bytes(data), bytes_max=BOUND_BYTES)
+
+
+def test_record_that_promises_gigabytes_of_headers_is_refused() -> None:
+    record = bytearray(encode_record(_records(1)[0], timestamp_delta_ms=0, offset_delta=0))
+    # The header count is the byte behind the value; five bytes of a huge count take the header's place.
+    promised = bytes(record).replace(b"\x02\x08name\x02x", b"\xfe\xff\xff\xff\x0f\x00\x00\x00")
+    assert promised != bytes(record)
+    data = pack_batch(read_header(encode_batch(_records(1))), promised)
+    with pytest.raises(CorruptBatch):
+        decode_records(data, bytes_max=BOUND_BYTES)
