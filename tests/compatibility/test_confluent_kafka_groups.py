@@ -126,13 +126,11 @@ def test_the_partitions_of_a_member_that_leaves_go_to_the_others_from_its_commit
     bootstrap: str, create_topic: CreateTopic, join: Join, strategy: str
 ) -> None:
     topic = create_topic(partitions=4)
-    write_numbers(bootstrap, topic, range(100), 4)
     staying, leaving = (join(partition_assignment_strategy=strategy) for _ in range(2))
     both = [staying, leaving]
     poll_until(both, shared_evenly(both, 4), "both members have partitions")
-    poll_until(
-        both, lambda: {int(m.value()) for b in both for m in b.messages} == set(range(100)), "all is read"
-    )
+    write_numbers(bootstrap, topic, range(100), 4)
+    poll_until(both, lambda: sum(len(member.messages) for member in both) >= 100, "all is read")
     for member in both:
         member.consumer.commit(asynchronous=False)
     staying.messages.clear()
