@@ -1,10 +1,9 @@
-"""Fixtures that all clients share: the broker's address, fresh topics, and Kafka's Java tools."""
+"""Fixtures that all clients share: fresh topics, Kafka's Java tools. The broker is in tests/conftest.py."""
 
 from __future__ import annotations
 
-import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -13,34 +12,8 @@ from confluent_kafka.cimpl import NewTopic
 from headrace.testing.apache_kafka import kafka_tools_3_9, kafka_tools_4_3
 from headrace.testing.java import JavaTools
 from headrace.testing.requirements import require_java
-from tests.compatibility.brokers import BrokerUnderTest, running_broker
 
 CreateTopic = Callable[..., str]
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--bootstrap-of",
-        choices=("headrace", "kafka"),
-        default=os.environ.get("HEADRACE_TEST_BOOTSTRAP_OF", "headrace"),
-        help="which broker the compatibility tests run against",
-    )
-
-
-@pytest.fixture(scope="session")
-def broker(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[BrokerUnderTest]:
-    kind = request.config.getoption("--bootstrap-of")
-    if kind == "kafka":
-        require_java()
-    with running_broker(kind, tmp_path_factory.mktemp(f"{kind}-broker")) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def bootstrap(broker: BrokerUnderTest) -> str:
-    return broker.bootstrap
 
 
 @pytest.fixture(scope="session")

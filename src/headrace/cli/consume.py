@@ -17,7 +17,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.command()
 def consume(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="What to read.")],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", help="What to read.")],
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="From the oldest record that is there.")
     ] = False,

@@ -56,8 +56,8 @@ def describe(name: Name, format: Format = OutputFormat.TEXT, bootstrap: Bootstra
     cluster = _connect(bootstrap)
     group = _describe(cluster, name)
     committed = cluster.committed(name)
-    if not group.members and not committed:
-        raise _no_such_group(name)
+    if group is None or not (group.members or committed):
+        raise GroupRefused(f"there is no group {name}", hint="`headrace group list` shows what there is")
     rows = _lag_rows(cluster, group, committed)
     if format is OutputFormat.JSON:
         columns = ("topic", "partition", "committed", "end", "lag", "member")
@@ -179,7 +179,9 @@ def reset(
     if bool(topic) == all_topics:
         raise typer.BadParameter("say which topics: --topic T (repeatable), or --all-topics")
     cluster = _connect(bootstrap)
-    members = _describe(cluster, name).members
+    # A group that is not there yet may be given a position before its first consumer comes.
+    group = _describe(cluster, name)
+    members = group.members if group else []
     if members and not dry_run:
         raise GroupRefused(
             f"group {name} has {len(members)} members, and would go on from where they are",
@@ -204,11 +206,7 @@ def _connect(bootstrap: str | None) -> Cluster:
     return Cluster(client_settings(bootstrap))
 
 
-def _no_such_group(name: str) -> GroupRefused:
-    return GroupRefused(f"there is no group {name}", hint="`headrace group list` shows what there is")
-
-
-def _describe(cluster: Cluster, name: str) -> Any:
+def _describe(cluster: Cluster, name: str) -> Any | None:
     from confluent_kafka import KafkaError, KafkaException
 
     from headrace.cli.cluster import failure
@@ -219,7 +217,7 @@ def _describe(cluster: Cluster, name: str) -> Any:
     except KafkaException as error:
         # Newer brokers say so; older ones describe a group that is not there as dead and empty.
         if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-            raise _no_such_group(name) from error
+            return None
         raise failure(error.args[0], f"describing group {name}") from error
 
 
