@@ -20,6 +20,8 @@ from headrace.log.index import (
     TIME_ENTRY_BYTES,
     OffsetIndex,
     TimeIndex,
+    last_offset_entry,
+    last_time_entry,
 )
 from headrace.records.batch import HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, BatchHeader
 
@@ -70,7 +72,6 @@ class Segment:
         "_bytes_since_index",
         "_file",
         "_files",
-        "_index_interval_bytes",
         "_lock",
         "_max_timestamp_known",
         "_offset_index",
@@ -81,6 +82,7 @@ class Segment:
         "damages",
         "extent",
         "first_timestamp_ms",
+        "index_interval_bytes",
         "is_retired",
         "max_timestamp_ms",
         "max_timestamp_offset",
@@ -98,6 +100,7 @@ class Segment:
         next_offset: int,
         index_interval_bytes: int,
         created_ms: int,
+        suffix: str = "",
     ) -> None:
         self._files = files
         self.stem = stem
@@ -111,13 +114,13 @@ class Segment:
         self.synced_bytes = size_bytes
         self.damages: tuple[Damage, ...] = ()
         self.is_retired = False
-        self._index_interval_bytes = index_interval_bytes
+        self.index_interval_bytes = index_interval_bytes
         self._bytes_since_index = 0
         self._file: OpenFile | None = None
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._max_timestamp_known = False
-        self._suffix = ""
+        self._suffix = suffix
         self._lock = threading.Lock()
 
     @property
@@ -219,6 +222,35 @@ class Segment:
         except FileNotFoundError:
             return b""
 
+    def last_entries(self) -> tuple[int, int, int] | None:
+        """(position, largest timestamp, its offset) of the last index entries, without loading the indexes.
+
+        None when a file is not a whole number of entries.
+        """
+        offset_entry = self._last_entry(OFFSET_INDEX_SUFFIX, OFFSET_ENTRY_BYTES)
+        time_entry = self._last_entry(TIME_INDEX_SUFFIX, TIME_ENTRY_BYTES)
+        if offset_entry is None or time_entry is None:
+            return None
+        position = last_offset_entry(offset_entry)[1] if offset_entry else 0
+        timestamp_ms, relative_offset = last_time_entry(time_entry) if time_entry else (NO_TIMESTAMP, 0)
+        return position, timestamp_ms, self.base_offset + relative_offset
+
+    def _last_entry(self, suffix: str, entry_bytes: int) -> bytes | None:
+        path = self.stem + suffix + self._suffix
+        try:
+            size = self._files.size(path)
+            if size % entry_bytes:
+                return None
+            if size == 0:
+                return b""
+            fd = self._files.open_existing(path)
+        except FileNotFoundError:
+            return None
+        try:
+            return self._files.read(fd, entry_bytes, size - entry_bytes)
+        finally:
+            self._files.close(fd)
+
     def use_indexes(self, offsets: OffsetIndex, times: TimeIndex) -> None:
         """Take indexes that are being built while the segment is checked."""
         self._offset_index, self._time_index = offsets, times
@@ -231,7 +263,7 @@ class Segment:
         for position, header in self.walk(0):
             if header.max_timestamp_ms > largest[0]:
                 largest = (header.max_timestamp_ms, header.last_offset)
-            if bytes_since > self._index_interval_bytes:
+            if bytes_since > self.index_interval_bytes:
                 offsets.append(header.last_offset, position)
                 times.append_if_later(*largest)
                 bytes_since = 0
@@ -248,7 +280,7 @@ class Segment:
             self.max_timestamp_offset = last_offset
         if self.first_timestamp_ms is None:
             self.first_timestamp_ms = base_timestamp_ms
-        if self._bytes_since_index > self._index_interval_bytes:
+        if self._bytes_since_index > self.index_interval_bytes:
             self.offset_index().append(last_offset, position)
             self.time_index().append_if_later(self.max_timestamp_ms, self.max_timestamp_offset)
             self._bytes_since_index = size
@@ -285,7 +317,11 @@ class Segment:
     def largest_timestamp_ms(self) -> int:
         """Largest timestamp in the segment, -1 when no record has one."""
         if not self._max_timestamp_known and self.max_timestamp_ms == NO_TIMESTAMP and self.size_bytes:
-            self.max_timestamp_ms, self.max_timestamp_offset = self.time_index().last()
+            entries = self.last_entries()
+            if entries is not None and entries[1] >= 0:
+                self.max_timestamp_ms, self.max_timestamp_offset = entries[1:]
+            else:
+                self.max_timestamp_ms, self.max_timestamp_offset = self.time_index().last()
             self._max_timestamp_known = True
         return self.max_timestamp_ms
 

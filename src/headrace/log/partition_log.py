@@ -1,0 +1,689 @@
+"""One partition: batches go in at the end, come out anywhere, and survive what happens to the machine.
+
+One thread owns a `PartitionLog` and calls everything; methods that say so may be called from any thread. They work
+on the tuple of segments, which is replaced and never changed, and on files that stay open for as long as a read
+holds them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from struct import Struct
+from typing import NamedTuple
+
+from headrace.clock import Clock
+from headrace.log import checkpoints, leftovers, reading, snapshots
+from headrace.log.batch_check import as_stored, check_batch, is_stored_as_it_came
+from headrace.log.checkpoints import EpochStart
+from headrace.log.config import LogConfig
+from headrace.log.errors import LogReadOnly, OffsetOutOfRange, StorageFailed, WouldBlock
+from headrace.log.filesystem import Buffer, FileSystem
+from headrace.log.flush import Flush, UnsyncedSegment
+from headrace.log.index import OFFSET_ENTRY_BYTES, OffsetIndex, TimeIndex
+from headrace.log.producer_state import SEQUENCE_LIMIT, ProducerStates
+from headrace.log.reading import TimestampOffset, floor_segment
+from headrace.log.recovery import EventSink, Recovery, check_from, load_tail
+from headrace.log.retention import ExpiredSegment, RetentionSegment, plan_retention
+from headrace.log.segment import (
+    LOG_SUFFIX,
+    RELATIVE_OFFSET_MAX,
+    Damage,
+    Segment,
+    segment_path,
+)
+from headrace.records.batch import CONTROL_BIT, LOG_OVERHEAD_BYTES
+
+__all__ = ["Appended", "ClosedLog", "Flush", "PartitionLog", "TimestampOffset", "WouldBlock"]
+
+logger = logging.getLogger(__name__)
+
+NO_TIMESTAMP = -1
+# Base offset, length and leader epoch: the part of a batch that the log writes itself.
+_PREFIX = Struct(">qii")
+_pack_prefix = _PREFIX.pack
+_PREFIX_BYTES = _PREFIX.size
+
+
+class Appended(NamedTuple):
+    """Where a batch stands in the log. A named tuple: one is made for every batch."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int = NO_TIMESTAMP
+    duplicate: bool = False
+    """The batch was in the log already; the offsets are those of the first time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedLog:
+    """What the checkpoint files should say of a log that was closed cleanly."""
+
+    recovery_offset: int
+    start_offset: int
+
+
+@dataclass(slots=True)
+class _View:
+    """All segments at one moment, oldest first, the active one last. Replaced as a whole."""
+
+    segments: tuple[Segment, ...]
+    base_offsets: list[int]
+
+
+def log_event(name: str, fields: Mapping[str, object]) -> None:
+    """Default for on_event: a line in Python's logging."""
+    logger.warning(name, extra=dict(fields))
+
+
+class PartitionLog:
+    """Made with `PartitionLog.open`."""
+
+    def __init__(
+        self,
+        directory: str,
+        config: LogConfig,
+        *,
+        files: FileSystem,
+        clock: Clock,
+        on_event: EventSink,
+    ) -> None:
+        self.directory = directory
+        self.config = config
+        self.start_offset = 0
+        self.end_offset = 0
+        self.durable_offset = 0
+        self.leader_epoch = 0
+        self.read_only_reason: str | None = None
+        self.damages: tuple[Damage, ...] = ()
+        self.producers = ProducerStates(producer_ids_max=config.producer_ids_max)
+        self._files = files
+        self._clock = clock
+        self._on_event = on_event
+        self._epochs: list[EpochStart] = []
+        self._view = _View((), [])
+        self._unsynced: list[Segment] = []
+        self._durable_mark: tuple[int, Segment | None, int] = (0, None, 0)
+        self._directory_changes = 0
+        self._directory_changes_synced = 0
+        self._read_positions: dict[int, tuple[Segment, int]] = {}
+        self._opened: dict[int, Segment] = {}
+        self._retired: list[tuple[int, Segment]] = []
+        self._snapshot_offset = -1
+        self._is_stored_as_it_came = is_stored_as_it_came(config)
+
+    # --- opening ---
+
+    @classmethod
+    def open(
+        cls,
+        directory: str | os.PathLike[str],
+        config: LogConfig,
+        *,
+        files: FileSystem,
+        clock: Clock,
+        was_clean: bool,
+        recovery_offset: int,
+        start_offset: int | None,
+        on_event: EventSink = log_event,
+    ) -> PartitionLog:
+        """Open the log in a directory, which is made when missing; see `recovery` for what is read and checked."""
+        log = cls(os.fspath(directory), config, files=files, clock=clock, on_event=on_event)
+        files.make_directory(log.directory)
+        leftovers.tidy(files, log.directory, on_event)
+        segments = log._find_segments()
+        if not segments:
+            log._begin_empty(start_offset or 0)
+            return log
+        epochs_known = log._load_epochs()
+        is_clean = was_clean and load_tail(segments[-1])
+        recovery = Recovery(
+            files=files, config=config, on_event=on_event, epochs=log._epochs if epochs_known else ()
+        )
+        if not is_clean:
+            segments = check_from(recovery, segments, recovery_offset)
+        log._take(segments)
+        log.start_offset = min(max(start_offset or 0, segments[0].base_offset), log.end_offset)
+        log._snapshot_offset = snapshots.restore(
+            files, log.directory, segments, log.producers, now_ms=clock.now_ms(), on_event=on_event
+        )
+        log._accept_recovery(recovery, is_clean, recovery_offset)
+        return log
+
+    def _find_segments(self) -> list[Segment]:
+        sizes = dict(self._files.list_directory(self.directory))
+        bases = sorted(
+            int(name.removesuffix(LOG_SUFFIX))
+            for name in sizes
+            if name.endswith(LOG_SUFFIX) and name.removesuffix(LOG_SUFFIX).isdigit()
+        )
+        following = [*bases[1:], *bases[-1:]]
+        return [
+            self._segment(base, size_bytes=sizes[f"{base:020d}{LOG_SUFFIX}"], next_offset=next_offset)
+            for base, next_offset in zip(bases, following, strict=True)
+        ]
+
+    def _segment(self, base_offset: int, *, size_bytes: int, next_offset: int) -> Segment:
+        return Segment(
+            files=self._files,
+            stem=segment_path(self.directory, base_offset),
+            base_offset=base_offset,
+            size_bytes=size_bytes,
+            next_offset=next_offset,
+            index_interval_bytes=self.config.index_interval_bytes,
+            created_ms=self._clock.now_ms(),
+        )
+
+    def _begin_empty(self, start_offset: int) -> None:
+        self._epochs = [EpochStart(epoch=0, start_offset=start_offset)]
+        self._write_epochs()
+        self._take([self._create_segment(start_offset)])
+        self.start_offset = start_offset
+        self.durable_offset = start_offset
+
+    def _take(self, segments: list[Segment]) -> None:
+        self._replace_segments(tuple(segments))
+        self.end_offset = segments[-1].next_offset
+        self._set_durable(self.end_offset, segments[-1], segments[-1].size_bytes)
+
+    def _accept_recovery(self, recovery: Recovery, is_clean: bool, recovery_offset: int) -> None:
+        self.leader_epoch = max(self._epochs[-1].epoch if self._epochs else 0, recovery.last_epoch)
+        self.damages = tuple(recovery.damages)
+        if is_clean:
+            return
+        self._begin_epoch()
+        self._sync_recovered(recovery_offset)
+        if recovery.damages:
+            first = recovery.damages[0]
+            self.read_only_reason = f"{first.path} is damaged at byte {first.position}: {first.reason}"
+
+    def _sync_recovered(self, recovery_offset: int) -> None:
+        """What a crash left may be in the page cache only; only after this is it as durable as it looks."""
+        view = self._view
+        for segment in view.segments[floor_segment(view.base_offsets, recovery_offset) :]:
+            self._files.sync(segment.file().fd)
+        self._files.sync_directory(self.directory)
+
+    # --- leader epochs ---
+
+    def _epochs_path(self) -> str:
+        return os.path.join(self.directory, checkpoints.LEADER_EPOCH_NAME)
+
+    def _load_epochs(self) -> bool:
+        try:
+            self._epochs = checkpoints.read_epochs(self._files, self._epochs_path())
+        except checkpoints.InvalidCheckpoint as error:
+            self._on_event("leader_epochs_ignored", {"path": self._epochs_path(), "reason": str(error)})
+        return bool(self._epochs)
+
+    def _write_epochs(self) -> None:
+        checkpoints.write_epochs(self._files, self._epochs_path(), self._epochs)
+
+    def _begin_epoch(self) -> None:
+        """A crash may have lost records that a reader saw: a new epoch lets it find out."""
+        while self._epochs and self._epochs[-1].start_offset >= self.end_offset:
+            self._epochs.pop()
+        self.leader_epoch += 1
+        self._epochs.append(EpochStart(epoch=self.leader_epoch, start_offset=self.end_offset))
+        self._write_epochs()
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(largest epoch not above the one asked for, offset where it ends); (-1, -1) for an epoch to come."""
+        if epoch > self.leader_epoch:
+            return -1, -1
+        if epoch == self.leader_epoch:
+            return epoch, self.end_offset
+        found = epoch
+        for entry in self._epochs:
+            if entry.epoch > epoch:
+                return found, max(entry.start_offset, self.start_offset)
+            found = entry.epoch
+        return found, self.end_offset
+
+    # --- what is in it ---
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._view.segments)
+
+    @property
+    def segments(self) -> int:
+        """How many segments there are."""
+        return len(self._view.segments)
+
+    @property
+    def damage(self) -> Damage | None:
+        """The first damage that was found, if any."""
+        return self.damages[0] if self.damages else None
+
+    @property
+    def _active(self) -> Segment:
+        return self._view.segments[-1]
+
+    def _replace_segments(self, segments: tuple[Segment, ...]) -> None:
+        self._view = _View(segments, [segment.base_offset for segment in segments])
+
+    def reconfigure(self, config: LogConfig) -> None:
+        self.config = config
+        self.producers.producer_ids_max = config.producer_ids_max
+        self._is_stored_as_it_came = is_stored_as_it_came(config)
+
+    # --- appending ---
+
+    def append(self, batch: bytes, *, now_ms: int, from_client: bool = True) -> Appended:
+        """Append one batch as it came off the wire; raises what its producer should hear."""
+        if self.read_only_reason is not None:
+            raise self._refusal()
+        config = self.config
+        header = check_batch(batch, config, now_ms, from_client=from_client)
+        _, _, _, _, _, attributes, delta, base_timestamp_ms, max_timestamp_ms, producer_id, _, _, _ = header
+        if producer_id >= 0 and not attributes & CONTROL_BIT:
+            base_sequence = header[11]
+            last_sequence = (base_sequence + delta) % SEQUENCE_LIMIT
+            stored = self.producers.check(producer_id, header[10], base_sequence, last_sequence)
+            if stored is not None:
+                return Appended(stored.base_offset, stored.last_offset, NO_TIMESTAMP, True)
+        append_time_ms = NO_TIMESTAMP
+        if not self._is_stored_as_it_came:
+            batch = as_stored(batch, attributes, config, now_ms)
+            if config.timestamp_type == "LogAppendTime":
+                append_time_ms = max_timestamp_ms = now_ms
+        size = len(batch)
+        base_offset = self.end_offset
+        last_offset = base_offset + delta
+        segment = self._view.segments[-1]
+        if segment.extent[1] and self._must_roll(segment, size, last_offset, max_timestamp_ms, now_ms):
+            segment = self._roll()
+        prefix = _pack_prefix(base_offset, size - LOG_OVERHEAD_BYTES, self.leader_epoch)
+        parts = (prefix, memoryview(batch)[_PREFIX_BYTES:])
+        try:
+            segment.append(parts, size, last_offset, base_timestamp_ms, max_timestamp_ms)
+        except OSError as error:
+            raise self._append_failed(segment, error) from error
+        self.end_offset = last_offset + 1
+        if producer_id >= 0 and not attributes & CONTROL_BIT:
+            self.producers.update(
+                producer_id, header[10], base_sequence, last_sequence, base_offset, last_offset, now_ms
+            )
+        return Appended(base_offset, last_offset, append_time_ms)
+
+    def _refusal(self) -> LogReadOnly:
+        hint = (
+            "see the broker's log for the first error of this disk; start the broker again when it is sound"
+        )
+        if self.damages:
+            hint = f"stop the broker and run `headrace log repair {self.damages[0].path}`; reading goes on"
+        return LogReadOnly(f"{self.directory} is read-only: {self.read_only_reason}", hint=hint)
+
+    def _append_failed(self, segment: Segment, error: OSError) -> StorageFailed:
+        """Take back what was written in part, so that the next append finds everything as it was."""
+        try:
+            segment.cut_to_size()
+        except OSError as second:
+            self._become_read_only(
+                f"a write to {segment.path} failed ({error}) and could not be undone ({second})"
+            )
+        return self._storage_failed(f"writing to {segment.path} failed: {error}")
+
+    def _storage_failed(self, message: str) -> StorageFailed:
+        self._on_event("storage_failed", {"path": self.directory, "reason": message})
+        return StorageFailed(message, hint="make room on the disk, or replace it; nothing was acknowledged")
+
+    def _become_read_only(self, reason: str) -> None:
+        if self.read_only_reason is None:
+            self.read_only_reason = reason
+            self._on_event("log_read_only", {"path": self.directory, "reason": reason})
+
+    # --- rolling ---
+
+    def _must_roll(
+        self, segment: Segment, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int
+    ) -> bool:
+        config = self.config
+        if segment.extent[1] + size > config.segment_bytes_max:
+            return True
+        if last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+            return True
+        if segment.index_bytes + OFFSET_ENTRY_BYTES > config.index_bytes_max:
+            return True
+        first_timestamp_ms = segment.first_batch_timestamp_ms()
+        if first_timestamp_ms is None or first_timestamp_ms < 0 or max_timestamp_ms < 0:
+            return now_ms - segment.created_ms > config.segment_ms
+        return max_timestamp_ms - first_timestamp_ms > config.segment_ms
+
+    def roll_if_due(self, now_ms: int) -> bool:
+        """Close the active segment if its age asks for it; whether it did."""
+        segment = self._active
+        if not segment.size_bytes or self.read_only_reason is not None:
+            return False
+        first_timestamp_ms = segment.first_batch_timestamp_ms()
+        since = (
+            segment.created_ms if first_timestamp_ms is None or first_timestamp_ms < 0 else first_timestamp_ms
+        )
+        if now_ms - since <= self.config.segment_ms:
+            return False
+        self._roll()
+        return True
+
+    def _roll(self) -> Segment:
+        """Close the active segment and begin the next; on failure nothing has changed."""
+        old = self._active
+        try:
+            old.write_indexes(is_final=True)
+            new = self._create_segment(self.end_offset)
+        except OSError as error:
+            raise self._storage_failed(
+                f"beginning a new segment in {self.directory} failed: {error}"
+            ) from error
+        if old.synced_bytes < old.size_bytes and old not in self._unsynced:
+            self._unsynced.append(old)
+        self._replace_segments((*self._view.segments, new))
+        self._note_open(old)
+        return new
+
+    def _create_segment(self, base_offset: int) -> Segment:
+        segment = self._segment(base_offset, size_bytes=0, next_offset=base_offset)
+        segment.cut_to_size()
+        segment.use_indexes(OffsetIndex(base_offset), TimeIndex(base_offset))
+        segment.write_indexes()
+        self._directory_changes += 1
+        return segment
+
+    # --- flushing ---
+
+    def begin_flush(self) -> Flush:
+        """What has to reach the disk for everything appended so far to be durable."""
+        active = self._view.segments[-1]
+        next_offset, size_bytes = active.extent
+        closed = self._unsynced
+        entries = [
+            UnsyncedSegment(
+                segment=segment, file=segment.file(), size_bytes=segment.size_bytes, is_closed=True
+            )
+            for segment in closed
+        ]
+        if size_bytes > active.synced_bytes:
+            entries.append(
+                UnsyncedSegment(segment=active, file=active.file(), size_bytes=size_bytes, is_closed=False)
+            )
+        return Flush(
+            files=self._files,
+            directory=self.directory,
+            unsynced=tuple(entries),
+            end_offset=next_offset,
+            end_position=size_bytes,
+            end_segment=active,
+            flushed_bytes=sum(entry.size_bytes - entry.segment.synced_bytes for entry in entries),
+            directory_changes=self._directory_changes,
+            syncs_directory=self._directory_changes > self._directory_changes_synced,
+        )
+
+    def finish_flush(self, flush: Flush) -> None:
+        """The flush has been synced: what it covers is durable."""
+        for entry in flush.unsynced:
+            entry.segment.synced_bytes = max(entry.segment.synced_bytes, entry.size_bytes)
+        if self._unsynced:
+            self._unsynced = [
+                segment for segment in self._unsynced if segment.synced_bytes < segment.size_bytes
+            ]
+        self._directory_changes_synced = max(self._directory_changes_synced, flush.directory_changes)
+        if flush.end_offset > self.durable_offset and self.read_only_reason is None:
+            self._set_durable(flush.end_offset, flush.end_segment, flush.end_position)
+
+    def fail_flush(self, flush: Flush, error: BaseException) -> None:
+        """The flush failed. The kernel may have dropped the pages: asking again could lie, so nobody ever does."""
+        self._become_read_only(f"fsync failed: {error}")
+
+    def _set_durable(self, offset: int, segment: Segment, position: int) -> None:
+        self._durable_mark = (offset, segment, position)
+        self.durable_offset = offset
+
+    def flush(self) -> None:
+        """Make everything durable now, in this thread."""
+        flush = self.begin_flush()
+        try:
+            flush.sync()
+        except OSError as error:
+            self.fail_flush(flush, error)
+            raise self._storage_failed(f"fsync in {self.directory} failed: {error}") from error
+        self.finish_flush(flush)
+
+    # --- reading: any thread ---
+
+    def read(
+        self, offset: int, *, bytes_max: int, end_offset: int, at_least_one: bool, nowait: bool = False
+    ) -> Buffer:
+        """Whole batches as they are stored, from the one that holds offset on, all below end_offset.
+
+        At most bytes_max, but with at_least_one never less than a batch. `nowait` raises WouldBlock instead of
+        waiting for the disk.
+        """
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(offset=offset, start_offset=self.start_offset, end_offset=self.end_offset)
+        if offset >= end_offset:
+            return b""
+        place = self._read_positions.get(offset)
+        if place is not None and not place[0].is_retired:
+            segment, position = place
+            found = self._read_in(segment, offset, position, bytes_max, end_offset, at_least_one, nowait)
+            if found is not None:
+                return found
+        try:
+            return self._read_anywhere(offset, bytes_max, end_offset, at_least_one, nowait)
+        except FileNotFoundError:
+            # Retention removed the segment under this read; what took its place decides.
+            if offset < self.start_offset:
+                raise OffsetOutOfRange(
+                    offset=offset, start_offset=self.start_offset, end_offset=self.end_offset
+                ) from None
+            return self._read_anywhere(offset, bytes_max, end_offset, at_least_one, nowait)
+
+    def _read_anywhere(
+        self, offset: int, bytes_max: int, end_offset: int, at_least_one: bool, nowait: bool
+    ) -> Buffer:
+        view = self._view
+        for segment in view.segments[floor_segment(view.base_offsets, offset) :]:
+            if segment.base_offset >= end_offset:
+                break
+            if not segment.is_open and segment is not view.segments[-1]:
+                self._note_open(segment)
+            found = self._read_in(segment, offset, None, bytes_max, end_offset, at_least_one, nowait)
+            if found is not None:
+                return found
+        return b""
+
+    def _read_in(
+        self,
+        segment: Segment,
+        offset: int,
+        position: int | None,
+        bytes_max: int,
+        end_offset: int,
+        at_least_one: bool,
+        nowait: bool,
+    ) -> Buffer | None:
+        found = reading.read_segment(
+            segment,
+            offset,
+            position=position,
+            limit=self._limit_in(segment, end_offset),
+            bytes_max=bytes_max,
+            at_least_one=at_least_one,
+            nowait=nowait,
+        )
+        if found is None:
+            return None
+        if found.next_offset > offset:
+            self._remember(found.next_offset, segment, found.next_position)
+        return found.batches
+
+    def _limit_in(self, segment: Segment, end_offset: int) -> tuple[int, int]:
+        """(offset, position) in the segment that a read up to end_offset must not pass."""
+        extent = segment.extent
+        if end_offset >= extent[0]:
+            return extent
+        durable_offset, durable_segment, durable_position = self._durable_mark
+        if end_offset == durable_offset and segment is durable_segment:
+            return durable_offset, durable_position
+        return end_offset, reading.position_of(segment, end_offset)
+
+    def _remember(self, next_offset: int, segment: Segment, position: int) -> None:
+        positions = self._read_positions
+        if len(positions) >= self.config.read_positions_max:
+            # Another reader may be making room at the same time.
+            with suppress(KeyError, RuntimeError, StopIteration):
+                del positions[next(iter(positions))]
+        positions[next_offset] = (segment, position)
+
+    def _note_open(self, segment: Segment) -> None:
+        """Keep the number of open closed segments bounded: the one opened longest ago is let go."""
+        opened = self._opened
+        opened[segment.base_offset] = segment
+        while len(opened) > self.config.closed_segments_open_max:
+            try:
+                oldest = opened.pop(next(iter(opened)))
+            except (KeyError, RuntimeError, StopIteration):
+                break
+            if oldest.synced_bytes >= oldest.size_bytes and oldest is not self._active:
+                oldest.release()
+
+    def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int) -> TimestampOffset | None:
+        """The first record below end_offset that is not older than timestamp_ms."""
+        for segment in self._view.segments:
+            if segment.base_offset >= end_offset:
+                break
+            if segment.next_offset <= self.start_offset or segment.largest_timestamp_ms() < timestamp_ms:
+                continue
+            found = reading.first_at_or_after(
+                segment,
+                timestamp_ms,
+                start_offset=self.start_offset,
+                end_offset=end_offset,
+                decompressed_bytes_max=self.config.decompressed_bytes_max,
+            )
+            if found is not None:
+                return found
+        return None
+
+    def max_timestamp(self) -> TimestampOffset | None:
+        """The first record with the largest timestamp of all."""
+        newest = max(
+            (segment.largest_timestamp_ms() for segment in self._view.segments), default=NO_TIMESTAMP
+        )
+        if newest < 0:
+            return None
+        return self.offset_for_timestamp(newest, end_offset=self.end_offset)
+
+    # --- removing ---
+
+    def delete_records_before(self, offset: int) -> int:
+        """Make offset the start of the log; the new start. Segments that lie below it go."""
+        if offset > self.end_offset:
+            raise OffsetOutOfRange(offset=offset, start_offset=self.start_offset, end_offset=self.end_offset)
+        if offset > self.start_offset:
+            self.start_offset = offset
+            keep = floor_segment(self._view.base_offsets, offset)
+            self._retire(self._view.segments[:keep], self._clock.now_ms())
+        return self.start_offset
+
+    def apply_retention(self, now_ms: int) -> list[ExpiredSegment]:
+        """Remove what has outlived its time or the partition's size, and files whose delay is over."""
+        self.remove_retired(now_ms)
+        segments = self._view.segments
+        plan = plan_retention(
+            [self._retention_segment(segment) for segment in segments],
+            start_offset=self.start_offset,
+            now_ms=now_ms,
+            config=self.config,
+        )
+        if not plan.expired:
+            return []
+        if plan.rolls_active:
+            if self.read_only_reason is not None:
+                return []
+            self._roll()
+        self._retire(segments[: len(plan.expired)], now_ms)
+        self.start_offset = max(self.start_offset, self._view.segments[0].base_offset)
+        return list(plan.expired)
+
+    def _retention_segment(self, segment: Segment) -> RetentionSegment:
+        timestamp_ms = segment.largest_timestamp_ms()
+        return RetentionSegment(
+            base_offset=segment.base_offset,
+            size_bytes=segment.size_bytes,
+            max_timestamp_ms=timestamp_ms if timestamp_ms >= 0 else self._files.modified_ms(segment.path),
+        )
+
+    def _retire(self, segments: tuple[Segment, ...], now_ms: int) -> None:
+        """Take segments out of the log. Their files go later, when no read can be inside any more."""
+        if not segments:
+            return
+        self._replace_segments(tuple(segment for segment in self._view.segments if segment not in segments))
+        self._unsynced = [segment for segment in self._unsynced if segment not in segments]
+        for segment in segments:
+            self._opened.pop(segment.base_offset, None)
+            segment.retire(leftovers.DELETED_SUFFIX)
+            self._retired.append((now_ms + self.config.file_delete_delay_ms, segment))
+        self._directory_changes += 1
+
+    def remove_retired(self, now_ms: int) -> int:
+        """Remove the files of retired segments whose delay is over; how many segments that were."""
+        due = [segment for due_ms, segment in self._retired if due_ms <= now_ms]
+        self._retired = [entry for entry in self._retired if entry[0] > now_ms]
+        for segment in due:
+            segment.remove()
+        return len(due)
+
+    # --- checkpoints, closing ---
+
+    def checkpoint(self, now_ms: int) -> int:
+        """Write down what a restart would have to read again; the offset from which on it must."""
+        self.remove_retired(now_ms)
+        self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
+        if self.read_only_reason is not None:
+            return self._recovery_offset()
+        if self._snapshot_offset != self.end_offset:
+            self._active.write_indexes()
+            self._write_snapshot()
+        return self._recovery_offset()
+
+    def _recovery_offset(self) -> int:
+        return min([self.durable_offset, *(damage.first_offset for damage in self.damages)])
+
+    def _write_snapshot(self) -> None:
+        snapshots.write_snapshot(self._files, self.directory, self.end_offset, self.producers)
+        self._snapshot_offset = self.end_offset
+
+    def close(self) -> ClosedLog:
+        """Make everything durable and give the files back. LogReadOnly when it cannot be a clean stop."""
+        try:
+            if self.read_only_reason is not None:
+                raise self._refusal()
+            self.flush()
+            self._active.write_indexes(is_final=True)
+            if self._snapshot_offset != self.end_offset:
+                self._write_snapshot()
+            return ClosedLog(recovery_offset=self.durable_offset, start_offset=self.start_offset)
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        for segment in self._view.segments:
+            segment.release()
+        for _, segment in self._retired:
+            segment.remove()
+        self._retired.clear()
+        self._read_positions.clear()
+        if self.read_only_reason is None:
+            self.read_only_reason = "it was closed"
+
+    def delete(self) -> None:
+        """Remove the partition for good. Its directory's name is free at once."""
+        self._become_read_only("the partition was deleted")
+        self._release()
+        leftovers.remove_directory_tree(
+            self._files, leftovers.set_directory_aside(self._files, self.directory)
+        )

@@ -1,0 +1,201 @@
+"""Finding and reading batches in the segments of a log, from any thread: by offset and by time.
+
+Stored bytes go out as they are. Headers are looked at only to find where an answer begins and ends, and the
+index keeps that to a few of them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace.log.errors import WouldBlock
+from headrace.log.filesystem import Buffer
+from headrace.log.segment import HOP_BYTES, Segment, hop
+from headrace.records.batch import BatchHeader, read_header
+from headrace.records.record import decode_records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimestampOffset:
+    """A record found by time."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class SegmentRead:
+    """Batches out of one segment, and where the next read of this kind begins."""
+
+    batches: Buffer
+    next_position: int
+    next_offset: int
+    """-1 where that is not known without looking further."""
+
+
+def floor_segment(base_offsets: Sequence[int], offset: int) -> int:
+    """Number of the segment that holds offset, or would."""
+    return max(0, bisect_right(base_offsets, offset) - 1)
+
+
+def read_segment(
+    segment: Segment,
+    offset: int,
+    *,
+    position: int | None,
+    limit: tuple[int, int],
+    bytes_max: int,
+    at_least_one: bool,
+    nowait: bool,
+) -> SegmentRead | None:
+    """Whole batches from the one that holds offset on; None when the segment has nothing at or behind it.
+
+    `limit` is (offset, position) of a batch boundary that is not passed. `position`, when known, is where the batch
+    with this offset begins.
+    """
+    limit_offset, limit_position = limit
+    is_exact = position is not None
+    if position is None:
+        position = segment.offset_index().position_at_or_before(offset)
+    for damage in segment.damages:
+        if offset < damage.first_offset:
+            if damage.position < limit_position:
+                limit_offset, limit_position = damage.first_offset, damage.position
+            break
+        if offset < damage.next_offset:
+            raise damage.as_error()
+        position = max(position, damage.end_position)
+    if not is_exact:
+        found = _seek(segment, offset, position, limit_position, nowait=nowait)
+        if found is None:
+            return None
+        position = found
+    if position >= limit_position:
+        return None
+    left = limit_position - position
+    if left <= bytes_max:
+        batches = _read(segment, left, position, nowait=nowait)
+        if len(batches) == left:
+            return SegmentRead(batches, limit_position, limit_offset)
+    else:
+        batches = _read(segment, max(bytes_max, HOP_BYTES), position, nowait=nowait)
+    cut, next_offset = _cut(segment, batches, position)
+    if cut:
+        view = batches if cut == len(batches) else memoryview(batches)[:cut]
+        return SegmentRead(view, position + cut, next_offset)
+    if not at_least_one:
+        return SegmentRead(b"", position, offset)
+    return _read_one(segment, batches, position, limit_position, nowait=nowait)
+
+
+def _read(segment: Segment, count: int, position: int, *, nowait: bool) -> Buffer:
+    return segment.read_nowait(count, position) if nowait else segment.read(count, position)
+
+
+def _read_one(
+    segment: Segment, begin: Buffer, position: int, limit_position: int, *, nowait: bool
+) -> SegmentRead:
+    """One batch that is larger than the bytes asked for."""
+    if len(begin) < HOP_BYTES:
+        if nowait:
+            raise WouldBlock
+        raise segment.corrupt(position, "the file ends inside a batch")
+    _, size, last_offset = hop(begin, 0)
+    if size == 0 or position + size > limit_position:
+        raise segment.corrupt(position, "no batch begins here")
+    batch = _read(segment, size, position, nowait=nowait)
+    if len(batch) < size:
+        if nowait:
+            raise WouldBlock
+        raise segment.corrupt(position, "the file ends inside a batch")
+    return SegmentRead(batch, position + size, last_offset + 1)
+
+
+def _seek(segment: Segment, offset: int, position: int, limit_position: int, *, nowait: bool) -> int | None:
+    """Position of the batch that holds offset, or of the first behind it, hopping from an indexed batch."""
+    # Index entries are this far apart as a rule; a large batch between them costs another read and no more.
+    chunk_bytes = segment.index_interval_bytes + HOP_BYTES
+    buffer: Buffer = b""
+    buffer_start = position
+    while position < limit_position:
+        at = position - buffer_start
+        if at + HOP_BYTES > len(buffer):
+            buffer = _read(segment, min(chunk_bytes, limit_position - position), position, nowait=nowait)
+            buffer_start, at = position, 0
+            if len(buffer) < HOP_BYTES:
+                if nowait:
+                    raise WouldBlock
+                raise segment.corrupt(position, "the file ends inside a batch")
+        _, size, last_offset = hop(buffer, at)
+        if size == 0:
+            raise segment.corrupt(position, "no batch begins here")
+        if last_offset >= offset:
+            return position
+        position += size
+    return None
+
+
+def _cut(segment: Segment, batches: Buffer, position: int) -> tuple[int, int]:
+    """(bytes up to the last whole batch, offset that follows it): hopping only behind the last index entry."""
+    end = len(batches)
+    at = max(0, segment.offset_index().boundary_before(position + end) - position)
+    if at > end - HOP_BYTES and at > 0:
+        at = max(0, segment.offset_index().boundary_before(position + end - HOP_BYTES) - position)
+    next_offset = -1
+    while at + HOP_BYTES <= end:
+        base_offset, size, last_offset = hop(batches, at)
+        if size == 0:
+            raise segment.corrupt(position + at, "no batch begins here")
+        if at + size > end:
+            return at, base_offset if next_offset < 0 else next_offset
+        at += size
+        next_offset = last_offset + 1
+    return at, next_offset
+
+
+def position_of(segment: Segment, offset: int) -> int:
+    """Where the first batch that reaches offset begins; the segment's size when none does."""
+    _, size_bytes = segment.extent
+    position = segment.offset_index().position_at_or_before(offset)
+    found = _seek(segment, offset, position, size_bytes, nowait=False)
+    return size_bytes if found is None else found
+
+
+def first_at_or_after(
+    segment: Segment, timestamp_ms: int, *, start_offset: int, end_offset: int, decompressed_bytes_max: int
+) -> TimestampOffset | None:
+    """First record of the segment whose timestamp is not below timestamp_ms, within the two offsets."""
+    from_offset = max(segment.time_index().offset_before(timestamp_ms), start_offset)
+    position = segment.offset_index().position_at_or_before(from_offset)
+    for at, header in segment.walk(position):
+        if header.base_offset >= end_offset:
+            return None
+        if header.max_timestamp_ms < timestamp_ms or header.last_offset < start_offset:
+            continue
+        found = _first_in_batch(segment, at, header, timestamp_ms, start_offset, decompressed_bytes_max)
+        if found is not None:
+            return found
+    return None
+
+
+def _first_in_batch(
+    segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, start_offset: int, bytes_max: int
+) -> TimestampOffset | None:
+    batch = segment.read(header.size_bytes, position)
+    for record in decode_records(batch, bytes_max=bytes_max):
+        if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
+            return TimestampOffset(
+                offset=record.offset, timestamp_ms=record.timestamp_ms, leader_epoch=header.leader_epoch
+            )
+    return None
+
+
+def header_at(segment: Segment, offset: int) -> tuple[int, BatchHeader] | None:
+    """(position, header) of the batch that holds offset or is the first behind it."""
+    position = position_of(segment, offset)
+    if position >= segment.size_bytes:
+        return None
+    return position, read_header(segment.read(61, position))

@@ -1,0 +1,90 @@
+"""The producer snapshots of a partition: which one to load, what to read behind it, which ones to drop.
+
+A snapshot carries its own checksum and everything in it is in the log too, so none of them need be synced: a bad
+one is passed over for the one before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from headrace.log.filesystem import FileSystem
+from headrace.log.producer_state import InvalidSnapshot, ProducerStates
+from headrace.log.reading import floor_segment
+from headrace.log.recovery import EventSink
+from headrace.log.segment import Segment
+
+SNAPSHOT_SUFFIX = ".snapshot"
+# One to load and one in case that it is bad.
+SNAPSHOTS_KEPT = 2
+
+
+def snapshot_offsets(files: FileSystem, directory: str) -> list[int]:
+    """Offsets that snapshots exist for, newest first."""
+    stems = (
+        name.removesuffix(SNAPSHOT_SUFFIX)
+        for name, _ in files.list_directory(directory)
+        if name.endswith(SNAPSHOT_SUFFIX)
+    )
+    return sorted((int(stem) for stem in stems if stem.isdigit()), reverse=True)
+
+
+def snapshot_path(directory: str, offset: int) -> str:
+    return os.path.join(directory, f"{offset:020d}{SNAPSHOT_SUFFIX}")
+
+
+def write_snapshot(files: FileSystem, directory: str, offset: int, producers: ProducerStates) -> None:
+    """Write the state as of offset, and drop the snapshots that are no longer needed."""
+    files.write_whole(snapshot_path(directory, offset), producers.encode(), durable=False)
+    for old in snapshot_offsets(files, directory)[SNAPSHOTS_KEPT:]:
+        files.remove(snapshot_path(directory, old))
+
+
+def restore(
+    files: FileSystem,
+    directory: str,
+    segments: Sequence[Segment],
+    producers: ProducerStates,
+    *,
+    now_ms: int,
+    on_event: EventSink,
+) -> int:
+    """Bring producers to the end of the log; the offset of the snapshot that it began with (-1 for none)."""
+    end_offset = segments[-1].next_offset
+    from_offset = -1
+    for offset in snapshot_offsets(files, directory):
+        path = snapshot_path(directory, offset)
+        if offset > end_offset:
+            # It knows of batches that the log has lost.
+            files.remove(path)
+            continue
+        try:
+            producers.load(files.read_whole(path))
+        except InvalidSnapshot as error:
+            on_event("producer_snapshot_ignored", {"path": path, "reason": str(error)})
+            files.remove(path)
+            continue
+        from_offset = offset
+        break
+    if from_offset < end_offset:
+        replay(segments, producers, from_offset, now_ms=now_ms)
+    return from_offset
+
+
+def replay(segments: Sequence[Segment], producers: ProducerStates, from_offset: int, *, now_ms: int) -> None:
+    """Read the headers from an offset on as if their batches were appended just now."""
+    first = floor_segment([segment.base_offset for segment in segments], from_offset)
+    for segment in segments[first:]:
+        position = segment.offset_index().position_at_or_before(from_offset)
+        for _, header in segment.walk(position):
+            if header.producer_id >= 0 and header.base_offset >= from_offset and not header.is_control:
+                producers.update(
+                    header.producer_id,
+                    header.producer_epoch,
+                    header.base_sequence,
+                    header.last_sequence,
+                    header.base_offset,
+                    header.last_offset,
+                    now_ms,
+                )

@@ -1,0 +1,85 @@
+"""Batches as producers send them, and logs to put them into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from headrace.log.config import LogConfig
+from headrace.log.filesystem import DiskFileSystem, FileSystem
+from headrace.log.partition_log import PartitionLog
+from headrace.records.batch import iterate_headers
+from headrace.records.compression import Codec
+from headrace.records.record import Record, decode_records, encode_batch
+from headrace.testing.manual_clock import ManualClock
+
+NOW_MS = 1_700_000_000_000
+
+
+def batch(
+    *values: bytes,
+    key: bytes | None = None,
+    timestamp_ms: int = NOW_MS,
+    codec: Codec = Codec.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+) -> bytes:
+    records = [
+        Record(offset=number, timestamp_ms=timestamp_ms, key=key, value=value, headers=())
+        for number, value in enumerate(values)
+    ]
+    return encode_batch(
+        records,
+        codec=codec,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+
+
+def open_log(
+    directory: Path,
+    config: LogConfig | None = None,
+    *,
+    files: FileSystem | None = None,
+    was_clean: bool = False,
+    recovery_offset: int = 0,
+    start_offset: int | None = None,
+    events: list[tuple[str, Mapping[str, object]]] | None = None,
+    clock: ManualClock | None = None,
+) -> PartitionLog:
+    seen = events if events is not None else []
+    return PartitionLog.open(
+        directory,
+        config or LogConfig(),
+        files=files or DiskFileSystem(),
+        clock=clock or ManualClock(NOW_MS),
+        was_clean=was_clean,
+        recovery_offset=recovery_offset,
+        start_offset=start_offset,
+        on_event=lambda name, fields: seen.append((name, fields)),
+    )
+
+
+def read_all(log: PartitionLog, offset: int | None = None, *, bytes_max: int = 1 << 20) -> list[Record]:
+    """Every record from an offset on, read as a consumer does."""
+    records: list[Record] = []
+    at = log.start_offset if offset is None else offset
+    while at < log.end_offset:
+        found = bytes(log.read(at, bytes_max=bytes_max, end_offset=log.end_offset, at_least_one=True))
+        if not found:
+            break
+        for position, header in iterate_headers(found):
+            whole = found[position : position + header.size_bytes]
+            records.extend(
+                record for record in decode_records(whole, bytes_max=1 << 24) if record.offset >= at
+            )
+            next_offset = header.next_offset
+        assert next_offset > at
+        at = next_offset
+    return records
+
+
+def values(records: list[Record]) -> list[bytes | None]:
+    return [record.value for record in records]

@@ -1,0 +1,226 @@
+"""A partition: what goes in comes out, at its offset, from wherever one asks."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from headrace.log.config import LogConfig
+from headrace.log.errors import (
+    BatchTooLarge,
+    DuplicateSequence,
+    InvalidProducerEpoch,
+    InvalidRecord,
+    InvalidTimestamp,
+    LogReadOnly,
+    OffsetOutOfRange,
+    OutOfOrderSequence,
+)
+from headrace.records.batch import Codec, CorruptBatch, TruncatedBatch, iterate_headers, read_header
+from tests.log.batches import NOW_MS, batch, open_log, read_all, values
+
+SMALL = LogConfig(segment_bytes_max=2000, index_interval_bytes=200)
+
+
+def test_new_log_is_empty(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "t-0")
+    assert (log.start_offset, log.end_offset, log.durable_offset, log.segments) == (0, 0, 0, 1)
+    assert log.read(0, bytes_max=100, end_offset=0, at_least_one=True) == b""
+
+
+def test_offsets_follow_each_other(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    first = log.append(batch(b"a", b"b", b"c"), now_ms=NOW_MS)
+    second = log.append(batch(b"d"), now_ms=NOW_MS)
+    assert (first.base_offset, first.last_offset, first.duplicate) == (0, 2, False)
+    assert (second.base_offset, second.last_offset) == (3, 3)
+    assert log.end_offset == 4
+    assert values(read_all(log)) == [b"a", b"b", b"c", b"d"]
+    assert values(read_all(log, 2)) == [b"c", b"d"]
+
+
+def test_stored_bytes_are_those_sent_but_for_offset_and_epoch(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    sent = batch(b"x" * 100, codec=Codec.ZSTD)
+    log.append(batch(b"first"), now_ms=NOW_MS)
+    log.append(sent, now_ms=NOW_MS)
+    stored = bytes(log.read(1, bytes_max=1000, end_offset=2, at_least_one=True))
+    assert stored[16:] == sent[16:]
+    assert stored[8:12] == sent[8:12]
+    header = read_header(stored)
+    assert (header.base_offset, header.leader_epoch) == (1, log.leader_epoch)
+
+
+@pytest.mark.parametrize("bytes_max", [1, 100, 333, 1000, 1 << 20])
+def test_every_offset_is_found_across_segments(tmp_path: Path, bytes_max: int) -> None:
+    log = open_log(tmp_path, SMALL)
+    randomness = random.Random(7)
+    expected = []
+    for number in range(120):
+        parts = [
+            f"{number}-{part}".encode() * randomness.randint(1, 9) for part in range(randomness.randint(1, 4))
+        ]
+        log.append(batch(*parts), now_ms=NOW_MS)
+        expected.extend(parts)
+    assert log.segments > 5
+    for offset in range(log.end_offset):
+        found = bytes(log.read(offset, bytes_max=bytes_max, end_offset=log.end_offset, at_least_one=True))
+        headers = [header for _, header in iterate_headers(found)]
+        assert headers[0].base_offset <= offset <= headers[0].last_offset
+        assert sum(header.size_bytes for header in headers) == len(found)
+        assert len(found) <= bytes_max or len(headers) == 1
+    assert values(read_all(log, bytes_max=bytes_max)) == expected
+
+
+def test_read_stops_at_the_end_offset_given(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(index_interval_bytes=100))
+    for number in range(20):
+        log.append(batch(b"%d" % number, b"again"), now_ms=NOW_MS)
+    for end_offset in range(0, 41, 2):
+        found = bytes(log.read(0, bytes_max=1 << 20, end_offset=end_offset, at_least_one=True))
+        assert [header.next_offset for _, header in iterate_headers(found)][-1:] == (
+            [end_offset] if end_offset else []
+        )
+
+
+def test_read_up_to_durable_offset_shows_nothing_unsynced(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.append(batch(b"synced"), now_ms=NOW_MS)
+    log.flush()
+    log.append(batch(b"not yet"), now_ms=NOW_MS)
+    assert log.durable_offset == 1
+    found = bytes(log.read(0, bytes_max=1000, end_offset=log.durable_offset, at_least_one=True))
+    assert read_header(found).size_bytes == len(found)
+    assert log.read(1, bytes_max=1000, end_offset=log.durable_offset, at_least_one=True) == b""
+
+
+def test_nothing_is_returned_when_one_batch_is_too_much_and_none_is_demanded(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.append(batch(b"x" * 500), now_ms=NOW_MS)
+    assert log.read(0, bytes_max=100, end_offset=1, at_least_one=False) == b""
+
+
+def test_reads_without_waiting_give_the_same(tmp_path: Path) -> None:
+    log = open_log(tmp_path, SMALL)
+    for number in range(50):
+        log.append(batch(b"%d" % number), now_ms=NOW_MS)
+    for offset in range(50):
+        waited = log.read(offset, bytes_max=300, end_offset=50, at_least_one=True)
+        assert bytes(log.read(offset, bytes_max=300, end_offset=50, at_least_one=True, nowait=True)) == bytes(
+            waited
+        )
+
+
+def test_offsets_outside_are_refused_with_the_range(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.append(batch(b"a"), now_ms=NOW_MS)
+    for offset in (-1, 2):
+        with pytest.raises(OffsetOutOfRange) as caught:
+            log.read(offset, bytes_max=10, end_offset=1, at_least_one=True)
+        assert (caught.value.start_offset, caught.value.end_offset) == (0, 1)
+
+
+def test_bad_batches_are_refused_and_leave_no_trace(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(batch_bytes_max=1000))
+    good = batch(b"good")
+    flipped = bytearray(good)
+    flipped[-1] ^= 1
+    old_format = bytearray(good)
+    old_format[16] = 1
+    for bad, error in [
+        (batch(b"x" * 2000), BatchTooLarge),
+        (good[:-1], CorruptBatch),
+        (good + b"x", CorruptBatch),
+        (good[:30], TruncatedBatch),
+        (bytes(flipped), CorruptBatch),
+        (bytes(old_format), InvalidRecord),
+        (batch(b"later", timestamp_ms=NOW_MS + 3_600_001), InvalidTimestamp),
+    ]:
+        with pytest.raises(error):
+            log.append(bad, now_ms=NOW_MS)
+    assert (log.end_offset, log.size_bytes) == (0, 0)
+    assert log.append(good, now_ms=NOW_MS).base_offset == 0
+
+
+def test_compacted_log_refuses_records_without_key(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(cleanup_policy=frozenset({"compact"})))
+    with pytest.raises(InvalidRecord):
+        log.append(batch(b"no key"), now_ms=NOW_MS)
+    assert log.append(batch(b"value", key=b"key"), now_ms=NOW_MS).base_offset == 0
+
+
+def test_log_append_time_is_stamped(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(timestamp_type="LogAppendTime"))
+    appended = log.append(batch(b"a", timestamp_ms=5), now_ms=NOW_MS + 7)
+    assert appended.log_append_time_ms == NOW_MS + 7
+    assert [record.timestamp_ms for record in read_all(log)] == [NOW_MS + 7]
+
+
+def test_compression_of_the_topic_is_applied(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(compression=Codec.LZ4))
+    log.append(batch(b"a" * 1000, codec=Codec.GZIP), now_ms=NOW_MS)
+    log.append(batch(b"b" * 1000), now_ms=NOW_MS)
+    stored = bytes(log.read(0, bytes_max=10_000, end_offset=2, at_least_one=True))
+    assert [header.compression for _, header in iterate_headers(stored)] == [Codec.LZ4, Codec.LZ4]
+    assert values(read_all(log)) == [b"a" * 1000, b"b" * 1000]
+
+
+def test_retried_batch_is_stored_once(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    sent = [batch(b"%d" % n, b"x", producer_id=9, producer_epoch=0, base_sequence=2 * n) for n in range(7)]
+    for one in sent:
+        log.append(one, now_ms=NOW_MS)
+    for number in range(2, 7):
+        again = log.append(sent[number], now_ms=NOW_MS)
+        assert again.duplicate
+        assert (again.base_offset, again.last_offset) == (2 * number, 2 * number + 1)
+    assert log.end_offset == 14
+    with pytest.raises(DuplicateSequence):
+        log.append(sent[0], now_ms=NOW_MS)
+
+
+def test_gap_in_sequence_and_old_epoch_are_refused(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.append(batch(b"a", producer_id=9, producer_epoch=1, base_sequence=0), now_ms=NOW_MS)
+    with pytest.raises(OutOfOrderSequence):
+        log.append(batch(b"c", producer_id=9, producer_epoch=1, base_sequence=2), now_ms=NOW_MS)
+    with pytest.raises(InvalidProducerEpoch):
+        log.append(batch(b"b", producer_id=9, producer_epoch=0, base_sequence=1), now_ms=NOW_MS)
+    with pytest.raises(OutOfOrderSequence):
+        log.append(batch(b"b", producer_id=9, producer_epoch=2, base_sequence=1), now_ms=NOW_MS)
+    log.append(batch(b"b", producer_id=9, producer_epoch=2, base_sequence=0), now_ms=NOW_MS)
+    assert log.end_offset == 2
+
+
+def test_closed_log_reopens_with_everything(tmp_path: Path) -> None:
+    log = open_log(tmp_path, SMALL)
+    for number in range(100):
+        log.append(
+            batch(b"%d" % number, producer_id=1, producer_epoch=0, base_sequence=number), now_ms=NOW_MS
+        )
+    segments = log.segments
+    closed = log.close()
+    with pytest.raises(LogReadOnly):
+        log.append(batch(b"late"), now_ms=NOW_MS)
+    again = open_log(tmp_path, SMALL, was_clean=True, recovery_offset=closed.recovery_offset)
+    assert (again.end_offset, again.segments, again.leader_epoch) == (100, segments, log.leader_epoch)
+    assert values(read_all(again)) == [b"%d" % number for number in range(100)]
+    retried = again.append(batch(b"97", producer_id=1, producer_epoch=0, base_sequence=97), now_ms=NOW_MS)
+    assert (retried.duplicate, retried.base_offset) == (True, 97)
+    next_one = batch(b"100", producer_id=1, producer_epoch=0, base_sequence=100)
+    assert again.append(next_one, now_ms=NOW_MS).base_offset == 100
+
+
+def test_log_left_without_close_reopens_with_everything(tmp_path: Path) -> None:
+    log = open_log(tmp_path, SMALL)
+    for number in range(100):
+        log.append(
+            batch(b"%d" % number, producer_id=1, producer_epoch=0, base_sequence=number), now_ms=NOW_MS
+        )
+    again = open_log(tmp_path, SMALL)
+    assert (again.end_offset, again.durable_offset, again.leader_epoch) == (100, 100, log.leader_epoch + 1)
+    assert values(read_all(again)) == [b"%d" % number for number in range(100)]
+    retried = again.append(batch(b"97", producer_id=1, producer_epoch=0, base_sequence=97), now_ms=NOW_MS)
+    assert (retried.duplicate, retried.base_offset) == (True, 97)
