@@ -11,7 +11,9 @@ from headrace.settings import setting
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
     data_dir: Path = setting(Path("data"), doc="Folder of the log. One broker at a time holds it.")
-    host: str = setting("127.0.0.1", doc="Address to listen on. Loopback unless told otherwise: there is no security yet.")
+    host: str = setting(
+        "127.0.0.1", doc="Address to listen on. Loopback unless told otherwise: there is no security yet."
+    )
     port: int = setting(9092, minimum=0, doc="Port to listen on; 0 takes a free one and prints it.")
     advertised: str | None = setting(
         None,
@@ -24,48 +26,102 @@ class BrokerSettings:
         doc="fsync: acknowledged means on disk, many requests sharing one fsync. os: acknowledged means in the "
         "page cache, which survives a crash of the broker but not of the machine.",
     )
-    metrics_port: int | None = setting(None, minimum=0, doc="Port of the HTTP page with Prometheus metrics and health; none by default.")
+    metrics_port: int | None = setting(
+        None, minimum=0, doc="Port of the HTTP page with Prometheus metrics and health; none by default."
+    )
     node_id: int = setting(1, minimum=0, doc="Id of this broker in metadata answers.")
     auto_create_topics: bool = setting(True, doc="Create a topic when a client first asks for it.")
-    default_partitions: int = setting(1, minimum=1, doc="Partitions of a topic that is created without a number.")
+    default_partitions: int = setting(
+        1, minimum=1, doc="Partitions of a topic that is created without a number."
+    )
 
-    connections_max: int = setting(2_000, minimum=1, doc="Open connections; one more is refused. Each costs a descriptor and some 20 KB.")
+    connections_max: int = setting(
+        2_000, minimum=1, doc="Open connections; one more is refused. Each costs a descriptor and some 20 KB."
+    )
     request_bytes_max: int = setting(
-        104_857_600, minimum=1024, doc="Largest request; Kafka's socket.request.max.bytes. A larger one closes the connection."
+        104_857_600,
+        minimum=1024,
+        doc="Largest request; Kafka's socket.request.max.bytes. A larger one closes the connection.",
     )
     connection_requests_max: int = setting(
-        100, minimum=1, doc="Requests of one connection that wait for an answer; reading stops until some are answered."
+        100,
+        minimum=1,
+        doc="Requests of one connection that wait for an answer; reading stops until some are answered.",
     )
     connection_bytes_max: int = setting(
-        134_217_728, minimum=1024, doc="Bytes of requests and unsent answers of one connection; reading stops above it."
+        134_217_728,
+        minimum=1024,
+        doc="Bytes of requests and unsent answers of one connection; reading stops above it.",
     )
     inflight_bytes_max: int = setting(
-        536_870_912, minimum=1024, doc="Bytes of requests and unsent answers of all connections together; all reading stops above it."
+        536_870_912,
+        minimum=1024,
+        doc="Bytes of requests and unsent answers of all connections together; all reading stops above it.",
     )
-    idle_connection_ms_max: int = setting(600_000, minimum=1000, doc="A connection without a request for so long is closed.")
-    waiting_fetches_max: int = setting(10_000, minimum=1, doc="Fetches that wait for data; one more is answered at once.")
-    fetch_bytes_max: int = setting(57_671_680, minimum=1024, doc="Largest fetch answer, whatever the client asks for; Kafka's fetch.max.bytes.")
-    fetch_sessions_max: int = setting(1_000, minimum=0, doc="Fetch sessions kept; the idlest goes when one more is wanted.")
-    partitions_max: int = setting(20_000, minimum=1, doc="Partitions of all topics; each costs an open file and some KB.")
-    producer_ids_max: int = setting(100_000, minimum=1, doc="Idempotent producers remembered in each partition; the idlest goes first.")
-    producer_id_expiration_ms: int = setting(86_400_000, minimum=1, doc="An idempotent producer that was silent for so long is forgotten.")
+    idle_connection_ms_max: int = setting(
+        600_000, minimum=1000, doc="A connection without a request for so long is closed."
+    )
+    waiting_fetches_max: int = setting(
+        10_000, minimum=1, doc="Fetches that wait for data; one more is answered at once."
+    )
+    fetch_bytes_max: int = setting(
+        57_671_680,
+        minimum=1024,
+        doc="Largest fetch answer, whatever the client asks for; Kafka's fetch.max.bytes.",
+    )
+    fetch_sessions_max: int = setting(
+        1_000, minimum=0, doc="Fetch sessions kept; the idlest goes when one more is wanted."
+    )
+    partitions_max: int = setting(
+        20_000, minimum=1, doc="Partitions of all topics; each costs an open file and some KB."
+    )
+    producer_ids_max: int = setting(
+        100_000, minimum=1, doc="Idempotent producers remembered in each partition; the idlest goes first."
+    )
+    producer_id_expiration_ms: int = setting(
+        86_400_000, minimum=1, doc="An idempotent producer that was silent for so long is forgotten."
+    )
     decompressed_batch_bytes_max: int = setting(
-        67_108_864, minimum=1024, doc="Largest batch after decompression, where the broker must look inside (compaction, recompression)."
+        67_108_864,
+        minimum=1024,
+        doc="Largest batch after decompression, where the broker must look inside (compaction, recompression).",
     )
     compaction_map_entries_max: int = setting(
-        2_000_000, minimum=1, doc="Keys that one compaction pass remembers; more keys take more passes. Some 120 bytes each."
+        2_000_000,
+        minimum=1,
+        doc="Keys that one compaction pass remembers; more keys take more passes. Some 120 bytes each.",
     )
 
-    group_session_timeout_ms_min: int = setting(6_000, minimum=1, doc="Shortest session time-out that a group member may ask for.")
-    group_session_timeout_ms_max: int = setting(1_800_000, minimum=1, doc="Longest session time-out that a group member may ask for.")
+    group_session_timeout_ms_min: int = setting(
+        6_000, minimum=1, doc="Shortest session time-out that a group member may ask for."
+    )
+    group_session_timeout_ms_max: int = setting(
+        1_800_000, minimum=1, doc="Longest session time-out that a group member may ask for."
+    )
     group_initial_rebalance_delay_ms: int = setting(
-        0, minimum=0, doc="How long an empty group waits for more members before its first assignment. Kafka waits 3 s, a test should not."
+        0,
+        minimum=0,
+        doc="How long an empty group waits for more members before its first assignment. Kafka waits 3 s, a test should not.",
     )
     group_members_max: int = setting(10_000, minimum=1, doc="Members of one group.")
-    offsets_retention_ms: int = setting(604_800_000, minimum=1, doc="Committed offsets of a group without members are kept so long.")
-    offset_metadata_bytes_max: int = setting(4_096, minimum=0, doc="Largest metadata text that may be committed with an offset.")
+    offsets_retention_ms: int = setting(
+        604_800_000, minimum=1, doc="Committed offsets of a group without members are kept so long."
+    )
+    offset_metadata_bytes_max: int = setting(
+        4_096, minimum=0, doc="Largest metadata text that may be committed with an offset."
+    )
 
     flush_threads: int = setting(4, minimum=1, doc="Threads that fsync; partitions share them.")
-    checkpoint_interval_ms: int = setting(60_000, minimum=100, doc="How often recovery points are written: bounds what a start after a crash reads again.")
-    housekeeping_interval_ms: int = setting(300_000, minimum=10, doc="How often retention and expiry are applied; Kafka's log.retention.check.interval.ms.")
-    compaction_interval_ms: int = setting(15_000, minimum=10, doc="How often the cleaner looks for compacted partitions with enough to clean.")
+    checkpoint_interval_ms: int = setting(
+        60_000,
+        minimum=100,
+        doc="How often recovery points are written: bounds what a start after a crash reads again.",
+    )
+    housekeeping_interval_ms: int = setting(
+        300_000,
+        minimum=10,
+        doc="How often retention and expiry are applied; Kafka's log.retention.check.interval.ms.",
+    )
+    compaction_interval_ms: int = setting(
+        15_000, minimum=10, doc="How often the cleaner looks for compacted partitions with enough to clean."
+    )

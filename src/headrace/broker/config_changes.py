@@ -1,0 +1,39 @@
+"""Changing the configs of a resource: what AlterConfigs and IncrementalAlterConfigs share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from headrace.broker.dispatch import Call
+from headrace.broker.error_codes import error_code
+from headrace.broker.handlers.describe_configs import TOPIC
+from headrace.broker.topic_configs import check_configs
+from headrace.errors import HeadraceError
+from headrace.protocol.error_codes import ErrorCode
+
+
+def alter_resource(
+    resource_type: int,
+    name: str,
+    change: Callable[[Mapping[str, str]], Mapping[str, str]],
+    *,
+    validate_only: bool,
+    call: Call,
+) -> tuple[ErrorCode, str | None]:
+    """Replace a topic's configs by what `change` makes of them; the error code and message to answer with."""
+    if resource_type != TOPIC:
+        return (
+            ErrorCode.INVALID_REQUEST,
+            "only topics can be altered; the broker's settings are read at its start",
+        )
+    topic = call.services.topics.get(name)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic"
+    try:
+        configs = change(topic.configs)
+        check_configs(configs)
+        if not validate_only:
+            call.services.topics.alter_configs(topic, configs)
+    except (HeadraceError, OSError) as error:
+        return error_code(error), str(error)
+    return ErrorCode.NONE, None

@@ -1,0 +1,291 @@
+"""One client connection: frames in, answers out in the order of the requests, and the bounds that push back.
+
+A request is handed to its handler as soon as its frame is whole, also while earlier ones still wait (a long poll, an
+fsync); only the answers keep the order. Reading from the socket stops while too much of this connection, or of all
+connections together, is under way, so that a fast sender is slowed down by TCP and memory stays bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import struct
+from collections import deque
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any, cast
+
+from headrace.broker.client import Client
+from headrace.broker.dispatch import HANDLERS, Call, Handler
+from headrace.broker.handlers.api_versions import unsupported_version
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.framing import (
+    SIZE_BYTES,
+    RequestHeader,
+    read_request_head,
+    response_prefix,
+    skip_header_tags,
+)
+from headrace.protocol.primitives import MalformedMessage
+from headrace.protocol.types import Buffer
+
+if TYPE_CHECKING:
+    from headrace.broker.services import Services
+
+logger = logging.getLogger(__name__)
+
+_SIZE = struct.Struct(">i")
+
+# Below this the parts of an answer are joined before they are written: a copy is cheaper than a longer iovec.
+JOINED_ANSWER_BYTES_MAX = 65_536
+
+
+# What the transport may hold of answers that the client has not taken yet before we stop reading from it.
+WRITE_BUFFER_BYTES_MAX = 1_048_576
+
+
+class _Answer:
+    """A request that was taken in, and its answer once there is one."""
+
+    __slots__ = ("done", "handler", "header", "parts", "request_bytes")
+
+    def __init__(self, handler: Handler, header: RequestHeader, request_bytes: int) -> None:
+        self.handler = handler
+        self.header = header
+        self.request_bytes = request_bytes
+        self.done = False
+        self.parts: list[Buffer] = []
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._settings = services.settings
+        self._traffic = services.traffic
+        self._answers: deque[_Answer] = deque()
+        self._unread: list[bytes] = []
+        self._unread_bytes = 0
+        self._wanted_bytes = SIZE_BYTES
+        self._reading = True
+        self._closing = False
+        # Requests that are being answered, and answers that the client is slow to take.
+        self._inflight_bytes = 0
+        self._unsent_bytes = 0
+        self.last_request_s = services.clock.monotonic_s()
+
+    # What the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's are of another class
+        host, port = transport.get_extra_info("peername")[:2]
+        local_host, local_port = transport.get_extra_info("sockname")[:2]
+        self.client = Client(host=host, port=port, local_host=local_host, local_port=local_port)
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
+        if not self._traffic.admit(self):
+            logger.warning(
+                "connection refused: too many are open",
+                extra={"client": f"{host}:{port}", "connections_max": self._settings.connections_max},
+            )
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        self._traffic.left(self)
+        self._account(-self._inflight_bytes)
+        self._answers.clear()
+        self._unread.clear()
+
+    def data_received(self, data: bytes) -> None:
+        self._unread.append(data)
+        self._unread_bytes += len(data)
+        if self._unread_bytes >= self._wanted_bytes:
+            self._take_frames()
+
+    def pause_writing(self) -> None:
+        """The client reads slower than it asks: what waits in the transport now counts as under way."""
+        self._unsent_bytes = self._transport.get_write_buffer_size()
+        self._account(self._unsent_bytes)
+        self._regulate()
+
+    def resume_writing(self) -> None:
+        self._account(-self._unsent_bytes)
+        self._unsent_bytes = 0
+        self.resume_if_possible()
+
+    # Taking requests in
+
+    def _take_frames(self) -> None:
+        """Cut whole frames out of what was read, for as long as there is room for their requests."""
+        data = self._unread[0] if len(self._unread) == 1 else b"".join(self._unread)
+        position, size = 0, len(data)
+        wanted = SIZE_BYTES
+        while size - position >= SIZE_BYTES and not self._closing:
+            (frame_bytes,) = _SIZE.unpack_from(data, position)
+            if not 0 <= frame_bytes <= self._settings.request_bytes_max:
+                self._refuse(f"a request of {frame_bytes} bytes", "socket.request.max.bytes bounds a request")
+                return
+            end = position + SIZE_BYTES + frame_bytes
+            if end > size:
+                wanted = SIZE_BYTES + frame_bytes
+                break
+            if not self._has_room():
+                break
+            self._take(data[position + SIZE_BYTES : end])
+            position = end
+        rest = data[position:] if position else data
+        self._unread = [rest] if rest else []
+        self._unread_bytes = len(rest)
+        self._wanted_bytes = wanted
+        self._regulate()
+
+    def _take(self, frame: bytes) -> None:
+        self.last_request_s = self._services.clock.monotonic_s()
+        try:
+            header, position = read_request_head(frame)
+            handler = HANDLERS.get(header.api_key)
+            if handler is None:
+                self._refuse(f"unknown API key {header.api_key}", "the client may be newer than this broker")
+                return
+            if not handler.serves(header.api_version):
+                self._answer_unserved(handler, header)
+                return
+            codec = handler.request_codec(header.api_version)
+            if codec.flexible:
+                position = skip_header_tags(frame, position)
+            request = codec.decode(frame, position)
+        except MalformedMessage as error:
+            self._refuse(f"a malformed request: {error}", "the bytes are not a Kafka request")
+            return
+        self._start(handler, header, request, len(frame))
+
+    def _start(self, handler: Handler, header: RequestHeader, request: Any, frame_bytes: int) -> None:
+        answer = _Answer(handler, header, frame_bytes)
+        self._answers.append(answer)
+        self._account(frame_bytes)
+        self._traffic.count_request(handler.api_key, frame_bytes)
+        call = Call(
+            services=self._services,
+            client=self.client,
+            version=header.api_version,
+            client_id=header.client_id or "",
+        )
+        try:
+            outcome = handler.function(request, call)
+        except Exception as error:
+            self._failed(answer, error)
+            return
+        if isinstance(outcome, Awaitable):
+            future = asyncio.ensure_future(outcome)
+            future.add_done_callback(lambda finished: self._finished(answer, finished))
+        else:
+            self._complete(answer, outcome)
+
+    def _answer_unserved(self, handler: Handler, header: RequestHeader) -> None:
+        if handler.api_key is not ApiKey.API_VERSIONS:
+            self._refuse(
+                f"{handler.api_key.name} version {header.api_version}",
+                f"this broker serves versions {handler.versions[0]} to {handler.versions[1]}",
+            )
+            return
+        answer = _Answer(handler, dataclasses.replace(header, api_version=0), 0)
+        self._answers.append(answer)
+        self._complete(answer, unsupported_version())
+
+    def _refuse(self, what: str, hint: str) -> None:
+        """There is no way to answer such bytes within the protocol: say why in the log, and hang up."""
+        self._traffic.refused += 1
+        logger.warning(
+            "connection closed: %s",
+            what,
+            extra={"client": f"{self.client.host}:{self.client.port}", "hint": hint},
+        )
+        self._closing = True
+        self._unread.clear()
+        self._transport.close()
+
+    # Giving answers out
+
+    def _finished(self, answer: _Answer, future: asyncio.Future[Any]) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        if isinstance(error, Exception):
+            self._failed(answer, error)
+        elif not self._transport.is_closing():
+            self._complete(answer, future.result())
+
+    def _failed(self, answer: _Answer, error: Exception) -> None:
+        name = answer.handler.api_key.name
+        logger.error(
+            "%s failed", name, exc_info=error, extra={"client": f"{self.client.host}:{self.client.port}"}
+        )
+        self._traffic.failed += 1
+        self._closing = True
+        self._transport.close()
+
+    def _complete(self, answer: _Answer, response: Any) -> None:
+        """Encode the answer (None: the client wants none), and send every answer whose turn it is."""
+        if response is not None:
+            version = answer.header.api_version
+            codec = answer.handler.response_codec(version)
+            codec.write(response, answer.parts)
+            body_bytes = sum(map(len, answer.parts))
+            prefix = response_prefix(
+                answer.handler.api_key,
+                answer.header.correlation_id,
+                flexible=codec.flexible,
+                body_bytes=body_bytes,
+            )
+            answer.parts.insert(0, prefix)
+        answer.done = True
+        self._account(-answer.request_bytes)
+        answers = self._answers
+        while answers and answers[0].done:
+            self._send(answers.popleft().parts)
+        if not self._reading:
+            self.resume_if_possible()
+
+    def _send(self, parts: list[Buffer]) -> None:
+        size = sum(map(len, parts))
+        if size <= JOINED_ANSWER_BYTES_MAX:
+            self._transport.write(b"".join(parts))
+        else:
+            self._transport.writelines(parts)
+        if self._unsent_bytes:
+            self._unsent_bytes += size
+            self._account(size)
+
+    # Bounds
+
+    def _account(self, change_bytes: int) -> None:
+        self._inflight_bytes += change_bytes
+        self._traffic.add_inflight(change_bytes)
+
+    def _has_room(self) -> bool:
+        return (
+            len(self._answers) < self._settings.connection_requests_max
+            and self._inflight_bytes < self._settings.connection_bytes_max
+            and not self._unsent_bytes
+            and not self._traffic.is_full
+        )
+
+    def _regulate(self) -> None:
+        if self._reading and not self._has_room() and not self._transport.is_closing():
+            self._reading = False
+            self._transport.pause_reading()
+            self._traffic.hold(self)
+
+    def resume_if_possible(self) -> None:
+        """Room was made, here or by another connection: take what was read already, then read on."""
+        if self._reading or self._closing or not self._has_room():
+            return
+        self._reading = True
+        self._traffic.release(self)
+        if self._unread_bytes >= self._wanted_bytes:
+            self._take_frames()
+        if self._reading and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        self._closing = True
+        self._transport.close()

@@ -1,0 +1,58 @@
+"""The data folder itself: one broker at a time, and an identity that stays."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import fcntl
+import os
+import uuid
+from pathlib import Path
+
+from headrace.errors import HeadraceError
+from headrace.log.filesystem import FileSystem
+
+
+class DataFolderInUse(HeadraceError):
+    """Another broker holds the folder."""
+
+
+class DataFolder:
+    def __init__(self, path: Path, files: FileSystem) -> None:
+        self.path = path
+        self._files = files
+        try:
+            files.make_directory(str(path / "metadata"))
+        except OSError as error:
+            raise HeadraceError(
+                f"the data folder {path} can't be made: {error.strerror}",
+                hint="choose another with --data-dir",
+            ) from error
+        self._lock = self._take_lock()
+        self.cluster_id = self._cluster_id()
+
+    def _take_lock(self) -> int:
+        lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            raise DataFolderInUse(
+                f"another broker is using the data folder {self.path}",
+                hint="stop it first, or choose another folder with --data-dir",
+            ) from None
+        return lock
+
+    def _cluster_id(self) -> str:
+        path = str(self.path / "metadata" / "cluster-id")
+        try:
+            return self._files.read_whole(path).decode().strip()
+        except FileNotFoundError:
+            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            self._files.write_whole(path, f"{cluster_id}\n".encode())
+            return cluster_id
+
+    def release(self) -> None:
+        os.close(self._lock)

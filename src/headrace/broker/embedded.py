@@ -1,0 +1,112 @@
+"""A broker inside a Python program: in a thread of its own, or in the running event loop.
+
+with Broker() as broker:
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+
+async with Broker() as broker:
+    ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from headrace.broker.server import Server, loop_factory
+from headrace.broker.settings import BrokerSettings
+from headrace.settings import make
+
+
+class Broker:
+    """A broker on a free loopback port, with temporary data unless `data_dir` is given.
+
+    Every setting of the broker can be given by name: `Broker(durability="os", default_partitions=3)`.
+    """
+
+    def __init__(self, data_dir: str | Path | None = None, *, port: int = 0, **settings: Any) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix="headrace-") if data_dir is None else None
+        folder = Path(data_dir if data_dir is not None else self._temporary.name)  # type: ignore[union-attr]
+        self.settings = make(BrokerSettings, {"data_dir": folder, "port": port, **settings})
+        self._server: Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for clients, as HOST:PORT."""
+        assert self._server is not None, (
+            "the broker is not running: use it in a with statement, or call start()"
+        )
+        return self._server.bootstrap
+
+    # In a thread
+
+    def start(self) -> Broker:
+        ready: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="headrace-broker", daemon=True)
+        self._thread.start()
+        try:
+            ready.result()
+        except BaseException:
+            self._cleanup()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop it cleanly; a second time does nothing."""
+        if self._thread is None:
+            return
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        self._thread = None
+        self._cleanup()
+
+    def _run(self, ready: Future[None]) -> None:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(self._serve(ready))
+
+    async def _serve(self, ready: Future[None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        server = Server(self.settings)
+        try:
+            await server.start()
+        except BaseException as error:
+            ready.set_exception(error)
+            return
+        self._server = server
+        ready.set_result(None)
+        await self._stop.wait()
+        await server.stop()
+
+    def __enter__(self) -> Broker:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # In the running event loop
+
+    async def __aenter__(self) -> Broker:
+        server = Server(self.settings)
+        await server.start()
+        self._server = server
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        await self._server.stop()
+        self._cleanup()
+
+    def _cleanup(self) -> None:
+        self._server = None
+        if self._temporary is not None:
+            self._temporary.cleanup()

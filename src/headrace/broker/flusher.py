@@ -1,0 +1,89 @@
+"""Group commit: many requests share one fsync of a partition.
+
+While one fsync of a partition runs, the requests that come in wait together for the next one. Partitions are independent
+of each other. A failed fsync is never tried again: the kernel may have dropped the pages it could not write, and a second
+call would report success without them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+from headrace.broker.partition import Partition
+from headrace.log.errors import StorageFailed
+from headrace.log.partition_log import Flush
+
+logger = logging.getLogger(__name__)
+
+
+class Flusher:
+    def __init__(self, loop: asyncio.AbstractEventLoop, threads: int) -> None:
+        self._loop = loop
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="flush")
+        # Per partition: who waits for the next fsync to begin. A partition is a key while a fsync of it runs.
+        self._next: dict[Partition, list[asyncio.Future[None]]] = {}
+        self.flushes = 0
+
+    def flushed(self, partition: Partition) -> asyncio.Future[None]:
+        """Done when everything appended up to now is on disk; fails with StorageFailed when that went wrong."""
+        done: asyncio.Future[None] = self._loop.create_future()
+        waiting = self._next.get(partition)
+        if waiting is not None:
+            waiting.append(done)
+        else:
+            self._next[partition] = []
+            self._begin(partition, [done])
+        return done
+
+    def _begin(self, partition: Partition, waiting: list[asyncio.Future[None]]) -> None:
+        flush = partition.log.begin_flush()
+        running = self._loop.run_in_executor(self._threads, flush.sync)
+        running.add_done_callback(lambda finished: self._end(partition, flush, waiting, finished))
+
+    def _end(
+        self,
+        partition: Partition,
+        flush: Flush,
+        waiting: list[asyncio.Future[None]],
+        finished: asyncio.Future[None],
+    ) -> None:
+        error = finished.exception()
+        if error is None:
+            self._succeeded(partition, flush, waiting)
+        else:
+            self._failed(partition, flush, waiting, error)
+        queued = self._next.pop(partition)
+        if queued:
+            self._next[partition] = []
+            self._begin(partition, queued)
+
+    def _succeeded(self, partition: Partition, flush: Flush, waiting: list[asyncio.Future[None]]) -> None:
+        self.flushes += 1
+        before = partition.log.durable_offset
+        partition.log.finish_flush(flush)
+        if partition.log.durable_offset > before:
+            partition.grown(flush.flushed_bytes)
+        for done in waiting:
+            if not done.done():
+                done.set_result(None)
+
+    def _failed(
+        self, partition: Partition, flush: Flush, waiting: list[asyncio.Future[None]], error: BaseException
+    ) -> None:
+        partition.log.fail_flush(flush, error)
+        logger.error(
+            "fsync failed, partition is read-only", exc_info=error, extra={"partition": str(partition)}
+        )
+        for done in waiting:
+            if not done.done():
+                done.set_exception(
+                    StorageFailed(
+                        f"fsync of {partition} failed: {error}",
+                        hint="the partition is read-only until the broker is started again on a sound disk",
+                    )
+                )
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True)

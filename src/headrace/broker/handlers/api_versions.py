@@ -1,0 +1,40 @@
+"""ApiVersions: what this broker speaks. The list is what the handlers registered."""
+
+from __future__ import annotations
+
+import logging
+
+from headrace.broker.dispatch import HANDLERS, Call, handles
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+logger = logging.getLogger(__name__)
+
+
+@handles(ApiKey.API_VERSIONS, versions=(0, 4))
+def api_versions(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
+    if request.client_software_name:
+        call.client.software_name = request.client_software_name
+        call.client.software_version = request.client_software_version
+    logger.debug(
+        "client connected",
+        extra={
+            "client": f"{call.client.host}:{call.client.port}",
+            "client_id": call.client_id,
+            "software": f"{call.client.software_name} {call.client.software_version}",
+        },
+    )
+    return ApiVersionsResponse(api_keys=_served())
+
+
+def unsupported_version() -> ApiVersionsResponse:
+    """The answer to a version from the future: the list, in the oldest form, so that the client can try again."""
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_served())
+
+
+def _served() -> tuple[ApiVersion, ...]:
+    return tuple(
+        ApiVersion(api_key=key, min_version=handler.advertised[0], max_version=handler.advertised[1])
+        for key, handler in sorted(HANDLERS.items())
+    )

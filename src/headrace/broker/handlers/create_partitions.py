@@ -1,0 +1,45 @@
+"""CreatePartitions: a topic grows; its records stay where they are."""
+
+from __future__ import annotations
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.error_codes import error_code
+from headrace.errors import HeadraceError
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+@handles(ApiKey.CREATE_PARTITIONS, versions=(0, 3))
+def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(
+        results=tuple(_grow(topic, request.validate_only, call) for topic in request.topics)
+    )
+
+
+def _grow(wanted: CreatePartitionsTopic, validate_only: bool, call: Call) -> CreatePartitionsTopicResult:
+    topic = call.services.topics.get(wanted.name)
+    if topic is None:
+        return CreatePartitionsTopicResult(
+            name=wanted.name,
+            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            error_message="there is no such topic",
+        )
+    if wanted.assignments is not None and len(wanted.assignments) != wanted.count - len(topic.partitions):
+        return CreatePartitionsTopicResult(
+            name=wanted.name,
+            error_code=ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            error_message="the assignment must name every new partition",
+        )
+    try:
+        call.services.topics.add_partitions(topic, wanted.count, validate_only=validate_only)
+    except (HeadraceError, OSError) as error:
+        return CreatePartitionsTopicResult(
+            name=wanted.name, error_code=error_code(error), error_message=str(error)
+        )
+    return CreatePartitionsTopicResult(name=wanted.name)

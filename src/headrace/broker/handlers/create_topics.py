@@ -1,0 +1,97 @@
+"""CreateTopics: topics with a number of partitions and configs of their own."""
+
+from __future__ import annotations
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.error_codes import error_code
+from headrace.broker.handlers.describe_configs import DEFAULT_SOURCE, TOPIC_SOURCE
+from headrace.broker.topic_configs import TOPIC_CONFIGS
+from headrace.errors import HeadraceError
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+@handles(ApiKey.CREATE_TOPICS, versions=(2, 7))
+def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
+    names = [topic.name for topic in request.topics]
+    return CreateTopicsResponse(
+        topics=tuple(
+            CreatableTopicResult(
+                name=topic.name,
+                error_code=ErrorCode.INVALID_REQUEST,
+                error_message="the topic is named twice in one request",
+            )
+            if names.count(topic.name) > 1
+            else _create(topic, request.validate_only, call)
+            for topic in request.topics
+        )
+    )
+
+
+def _create(wanted: CreatableTopic, validate_only: bool, call: Call) -> CreatableTopicResult:
+    services = call.services
+    partitions = _partition_count(wanted, services.settings.default_partitions)
+    configs = {config.name: config.value for config in wanted.configs if config.value is not None}
+    problem = _replica_problem(wanted)
+    if problem is not None:
+        code, message = problem
+        return CreatableTopicResult(name=wanted.name, error_code=code, error_message=message)
+    try:
+        services.topics.check_creation(wanted.name, partitions, configs)
+        topic = None if validate_only else services.topics.create(wanted.name, partitions, configs)
+    except (HeadraceError, OSError) as error:
+        return CreatableTopicResult(name=wanted.name, error_code=error_code(error), error_message=str(error))
+    result = CreatableTopicResult(
+        name=wanted.name, num_partitions=partitions, replication_factor=1, configs=_configs(configs)
+    )
+    if topic is None:
+        return result
+    return CreatableTopicResult(
+        name=wanted.name,
+        topic_id=topic.id,
+        num_partitions=partitions,
+        replication_factor=1,
+        configs=result.configs,
+    )
+
+
+def _partition_count(wanted: CreatableTopic, default: int) -> int:
+    if wanted.assignments:
+        return len(wanted.assignments)
+    return default if wanted.num_partitions == -1 else wanted.num_partitions
+
+
+def _replica_problem(wanted: CreatableTopic) -> tuple[ErrorCode, str] | None:
+    if wanted.assignments:
+        numbers = sorted(one.partition_index for one in wanted.assignments)
+        if numbers != list(range(len(numbers))) or any(
+            len(one.broker_ids) != 1 for one in wanted.assignments
+        ):
+            message = "the assignment must name partitions 0, 1, … with one replica each: there is one broker"
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, message
+        return None
+    if wanted.replication_factor not in (-1, 1):
+        message = (
+            f"replication factor {wanted.replication_factor} is larger than the one broker there is; "
+            "use 1, or Apache Kafka for replicas"
+        )
+        return ErrorCode.INVALID_REPLICATION_FACTOR, message
+    return None
+
+
+def _configs(overrides: dict[str, str]) -> tuple[CreatableTopicConfigs, ...]:
+    return tuple(
+        CreatableTopicConfigs(
+            name=config.name,
+            value=overrides.get(config.name, config.default),
+            config_source=TOPIC_SOURCE if config.name in overrides else DEFAULT_SOURCE,
+        )
+        for config in TOPIC_CONFIGS.values()
+    )

@@ -1,0 +1,56 @@
+"""DeleteRecords: move the start of partitions forward."""
+
+from __future__ import annotations
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.error_codes import error_code
+from headrace.errors import HeadraceError
+from headrace.log.errors import OffsetOutOfRange
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+TO_THE_END = -1
+
+
+@handles(ApiKey.DELETE_RECORDS, versions=(0, 2))
+def delete_records(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
+    topics = tuple(
+        DeleteRecordsTopicResult(
+            name=topic.name,
+            partitions=tuple(_delete(topic.name, wanted, call) for wanted in topic.partitions),
+        )
+        for topic in request.topics
+    )
+    # What was deleted must not come back after a crash.
+    call.services.topics.checkpoint_starts()
+    return DeleteRecordsResponse(topics=topics)
+
+
+def _delete(name: str, wanted: DeleteRecordsPartition, call: Call) -> DeleteRecordsPartitionResult:
+    index = wanted.partition_index
+    topic = call.services.topics.get(name)
+    partition = call.services.topics.partition(name, index)
+    if topic is None or partition is None:
+        return DeleteRecordsPartitionResult(
+            partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+    if "delete" not in partition.log.config.cleanup_policy:
+        return DeleteRecordsPartitionResult(partition_index=index, error_code=ErrorCode.POLICY_VIOLATION)
+    end_offset = partition.high_watermark
+    offset = end_offset if wanted.offset == TO_THE_END else wanted.offset
+    try:
+        if not 0 <= offset <= end_offset:
+            raise OffsetOutOfRange(
+                offset=offset, start_offset=partition.log.start_offset, end_offset=end_offset
+            )
+        start_offset = partition.log.delete_records_before(offset)
+    except (HeadraceError, OSError) as error:
+        return DeleteRecordsPartitionResult(partition_index=index, error_code=error_code(error))
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=start_offset)

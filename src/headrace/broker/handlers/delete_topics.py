@@ -1,0 +1,55 @@
+"""DeleteTopics: by name or by id; the data goes at once, the committed offsets with it."""
+
+from __future__ import annotations
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.error_codes import error_code
+from headrace.broker.topics import Topic
+from headrace.errors import HeadraceError
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+
+@handles(ApiKey.DELETE_TOPICS, versions=(1, 6))
+def delete_topics(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
+    wanted = request.topics or tuple(DeleteTopicState(name=name) for name in request.topic_names)
+    return DeleteTopicsResponse(responses=tuple(_delete(one, call) for one in wanted))
+
+
+def _delete(wanted: DeleteTopicState, call: Call) -> DeletableTopicResult:
+    topics = call.services.topics
+    topic = topics.get(wanted.name) if wanted.name is not None else topics.get_by_id(wanted.topic_id)
+    if topic is None:
+        by_name = wanted.name is not None
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID
+        return DeletableTopicResult(
+            name=wanted.name,
+            topic_id=wanted.topic_id,
+            error_code=code,
+            error_message="there is no such topic",
+        )
+    if topic.is_internal:
+        return DeletableTopicResult(
+            name=topic.name,
+            topic_id=topic.id,
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message="an internal topic can't be deleted",
+        )
+    return _delete_topic(topic, call)
+
+
+def _delete_topic(topic: Topic, call: Call) -> DeletableTopicResult:
+    try:
+        call.services.topics.delete(topic)
+    except (HeadraceError, OSError) as error:
+        return DeletableTopicResult(
+            name=topic.name, topic_id=topic.id, error_code=error_code(error), error_message=str(error)
+        )
+    call.services.groups.topic_deleted(topic.name)
+    return DeletableTopicResult(name=topic.name, topic_id=topic.id)

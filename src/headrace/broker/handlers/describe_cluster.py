@@ -1,0 +1,30 @@
+"""DescribeCluster: one broker, which is the controller too."""
+
+from __future__ import annotations
+
+from headrace.broker.dispatch import Call, handles
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+BROKERS = 1
+
+
+@handles(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2))
+def describe_cluster(request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
+    if request.endpoint_type != BROKERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message="this is a broker: ask for brokers, not for controllers",
+            endpoint_type=request.endpoint_type,
+        )
+    endpoint = call.services.advertised(call.client)
+    return DescribeClusterResponse(
+        cluster_id=call.services.cluster_id,
+        controller_id=endpoint.node_id,
+        brokers=(DescribeClusterBroker(broker_id=endpoint.node_id, host=endpoint.host, port=endpoint.port),),
+    )

@@ -1,0 +1,114 @@
+"""DescribeConfigs: the configs of topics, and the settings of the broker (read-only)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.settings import BrokerSettings
+from headrace.broker.topic_configs import TOPIC_CONFIGS, ConfigType
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+TOPIC, BROKER = 2, 4
+TOPIC_SOURCE, STATIC_BROKER_SOURCE, DEFAULT_SOURCE = 1, 4, 5
+
+
+@handles(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4))
+def describe_configs(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=tuple(_describe(resource, request, call) for resource in request.resources)
+    )
+
+
+def _describe(
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call
+) -> DescribeConfigsResult:
+    if resource.resource_type == TOPIC:
+        topic = call.services.topics.get(resource.resource_name)
+        if topic is None:
+            return _failed(resource, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
+        configs = _topic_configs(topic.configs, request)
+    elif resource.resource_type == BROKER:
+        if resource.resource_name not in ("", str(call.services.settings.node_id)):
+            return _failed(resource, ErrorCode.INVALID_REQUEST, "there is no such broker")
+        configs = _broker_configs(call.services.settings, request)
+    else:
+        return _failed(resource, ErrorCode.INVALID_REQUEST, "only topics and brokers have configs here")
+    keys = resource.configuration_keys
+    return DescribeConfigsResult(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=tuple(config for config in configs if keys is None or config.name in keys),
+    )
+
+
+def _failed(resource: DescribeConfigsResource, code: ErrorCode, message: str) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _topic_configs(
+    overrides: dict[str, str], request: DescribeConfigsRequest
+) -> list[DescribeConfigsResourceResult]:
+    results = []
+    for config in TOPIC_CONFIGS.values():
+        is_set = config.name in overrides
+        default = DescribeConfigsSynonym(name=config.name, value=config.default, source=DEFAULT_SOURCE)
+        synonyms = (default,)
+        if is_set:
+            own = DescribeConfigsSynonym(name=config.name, value=overrides[config.name], source=TOPIC_SOURCE)
+            synonyms = (own, default)
+        results.append(
+            DescribeConfigsResourceResult(
+                name=config.name,
+                value=overrides.get(config.name, config.default),
+                config_source=TOPIC_SOURCE if is_set else DEFAULT_SOURCE,
+                synonyms=synonyms if request.include_synonyms else (),
+                config_type=config.type,
+                documentation=config.doc if request.include_documentation else None,
+            )
+        )
+    return results
+
+
+def _broker_configs(
+    settings: BrokerSettings, request: DescribeConfigsRequest
+) -> list[DescribeConfigsResourceResult]:
+    results = []
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        results.append(
+            DescribeConfigsResourceResult(
+                name=field.name.replace("_", "."),
+                value=None
+                if value is None
+                else str(value).lower()
+                if isinstance(value, bool)
+                else str(value),
+                read_only=True,
+                config_source=DEFAULT_SOURCE if value == field.default else STATIC_BROKER_SOURCE,
+                synonyms=(),
+                config_type=_config_type(value),
+                documentation=field.metadata["doc"] if request.include_documentation else None,
+            )
+        )
+    return results
+
+
+def _config_type(value: object) -> ConfigType:
+    if isinstance(value, bool):
+        return ConfigType.BOOLEAN
+    return ConfigType.LONG if isinstance(value, int) else ConfigType.STRING

@@ -1,0 +1,280 @@
+"""Fetch: stored bytes back to the client, waiting for more where there are too few."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.error_codes import error_code
+from headrace.broker.fetch_sessions import (
+    FetchSession,
+    Followed,
+    InvalidSessionEpoch,
+    PartitionKey,
+    SessionNotFound,
+    SessionTopicIdError,
+)
+from headrace.broker.fetch_waiters import FetchWaiter
+from headrace.broker.partition import Partition
+from headrace.errors import HeadraceError
+from headrace.log.errors import OffsetOutOfRange, WouldBlock
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from headrace.protocol.types import Buffer
+
+logger = logging.getLogger(__name__)
+
+_SESSION_ERRORS = {
+    SessionNotFound: ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    InvalidSessionEpoch: ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    SessionTopicIdError: ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One partition of a fetch: what to read, or why not."""
+
+    key: PartitionKey
+    followed: Followed
+    partition: Partition | None
+    error: ErrorCode
+    end_offset: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Found:
+    """What reading a partition gave."""
+
+    records: Buffer = b""
+    error: HeadraceError | OSError | None = None
+
+
+@handles(ApiKey.FETCH, versions=(4, 18))
+def fetch(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchResponse]:
+    try:
+        session = call.services.fetch_sessions.find(request, call.version)
+    except (SessionNotFound, InvalidSessionEpoch, SessionTopicIdError) as error:
+        return FetchResponse(error_code=_SESSION_ERRORS[type(error)], responses=())
+    wanted = _plan(session, call)
+    try:
+        found = _read(wanted, _bytes_max(request, call), nowait=True)
+    except WouldBlock:
+        return _fetch_from_disk(request, session, call, wanted)
+    if _is_enough(request, wanted, found, call):
+        return _answer(session, wanted, found, call)
+    waiter = call.services.fetch_waiters.register(
+        [one.partition for one in wanted if one.partition is not None],
+        missing_bytes=request.min_bytes - sum(len(one.records) for one in found),
+        timeout_s=request.max_wait_ms / 1000,
+    )
+    return _fetch_later(request, session, call, waiter)
+
+
+async def _fetch_later(
+    request: FetchRequest, session: FetchSession, call: Call, waiter: FetchWaiter
+) -> FetchResponse:
+    await waiter.woken
+    wanted = _plan(session, call)
+    try:
+        found = _read(wanted, _bytes_max(request, call), nowait=True)
+    except WouldBlock:
+        return await _fetch_from_disk(request, session, call, wanted)
+    return _answer(session, wanted, found, call)
+
+
+async def _fetch_from_disk(
+    request: FetchRequest, session: FetchSession, call: Call, wanted: Sequence[Wanted]
+) -> FetchResponse:
+    """What is not in memory is read in a thread, so that nobody else waits for the disk."""
+    found = await _read_in_thread(wanted, _bytes_max(request, call), call)
+    return _answer(session, wanted, found, call)
+
+
+async def _read_in_thread(wanted: Sequence[Wanted], bytes_max: int, call: Call) -> list[Found]:
+    services = call.services
+    return await services.loop.run_in_executor(
+        services.disk_threads, partial(_read, wanted, bytes_max, nowait=False)
+    )
+
+
+def _bytes_max(request: FetchRequest, call: Call) -> int:
+    return min(request.max_bytes, call.services.settings.fetch_bytes_max)
+
+
+# What to read
+
+
+def _plan(session: FetchSession, call: Call) -> list[Wanted]:
+    return [_wanted(key, followed, session.by_id, call) for key, followed in session.partitions.items()]
+
+
+def _wanted(key: PartitionKey, followed: Followed, by_id: bool, call: Call) -> Wanted:
+    topics = call.services.topics
+    topic = topics.get_by_id(key.topic_id) if by_id else topics.get(key.topic)
+    error = ErrorCode.NONE
+    found: Partition | None = None
+    if topic is None:
+        error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif not 0 <= key.partition < len(topic.partitions):
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    else:
+        found = topic.partitions[key.partition]
+        error = check_epoch(followed.wanted.current_leader_epoch, found)
+    return Wanted(
+        key=key,
+        followed=followed,
+        partition=found,
+        error=error,
+        end_offset=found.high_watermark if found is not None else -1,
+    )
+
+
+def check_epoch(client_epoch: int, partition: Partition) -> ErrorCode:
+    """A client that knows an older or newer leader epoch is told to ask for metadata again."""
+    if client_epoch < 0 or client_epoch == partition.log.leader_epoch:
+        return ErrorCode.NONE
+    older = client_epoch < partition.log.leader_epoch
+    return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+# Reading
+
+
+def _read(wanted: Sequence[Wanted], bytes_max: int, *, nowait: bool) -> list[Found]:
+    """Read the partitions in their order until the answer is full. Safe to run in a thread."""
+    answers = []
+    left_bytes = bytes_max
+    is_first = True
+    for one in wanted:
+        found = _read_one(one, left_bytes, is_first, nowait)
+        if found.records:
+            left_bytes = max(0, left_bytes - len(found.records))
+            is_first = False
+        answers.append(found)
+    return answers
+
+
+def _read_one(one: Wanted, left_bytes: int, is_first: bool, nowait: bool) -> Found:
+    if one.partition is None or one.error:
+        return Found()
+    log = one.partition.log
+    offset = one.followed.wanted.fetch_offset
+    if offset == one.end_offset or (left_bytes <= 0 and not is_first):
+        return Found()
+    try:
+        if not log.start_offset <= offset <= one.end_offset:
+            raise OffsetOutOfRange(offset=offset, start_offset=log.start_offset, end_offset=one.end_offset)
+        records = log.read(
+            offset,
+            bytes_max=min(left_bytes, one.followed.wanted.partition_max_bytes),
+            end_offset=one.end_offset,
+            at_least_one=is_first,
+            nowait=nowait,
+        )
+    except (HeadraceError, OSError) as error:
+        return Found(error=error)
+    return Found(records=records)
+
+
+def _is_enough(request: FetchRequest, wanted: Sequence[Wanted], found: Sequence[Found], call: Call) -> bool:
+    """Whether to answer now: enough bytes, no time to wait, something that can't wait, or too many that wait."""
+    if request.max_wait_ms <= 0 or not wanted or call.services.fetch_waiters.is_full:
+        return True
+    if any(one.error for one in wanted) or any(one.error is not None for one in found):
+        return True
+    if any(_diverges(one) is not None for one in wanted):
+        return True
+    return sum(len(one.records) for one in found) >= request.min_bytes
+
+
+# Answering
+
+
+def _answer(
+    session: FetchSession, wanted: Sequence[Wanted], found: Sequence[Found], call: Call
+) -> FetchResponse:
+    is_incremental = session.is_incremental
+    topics: dict[tuple[str, object], list[PartitionData]] = {}
+    served = []
+    for one, got in zip(wanted, found, strict=True):
+        data = _partition_data(one, got, call)
+        is_news = one.followed.tell(data.high_watermark, data.log_start_offset, bool(data.error_code))
+        if got.records:
+            served.append(one.key)
+        if got.records or is_news or not is_incremental:
+            topics.setdefault((one.key.topic, one.key.topic_id), []).append(data)
+    session.rotate(key for key in served if key in session.partitions)
+    call.services.counters.fetched_bytes += sum(len(one.records) for one in found)
+    return FetchResponse(
+        session_id=session.id,
+        responses=tuple(
+            FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=tuple(parts))  # type: ignore[arg-type]
+            for (name, topic_id), parts in topics.items()
+        ),
+    )
+
+
+def _partition_data(one: Wanted, found: Found, call: Call) -> PartitionData:
+    partition = one.partition
+    if partition is None or one.error:
+        return PartitionData(partition_index=one.key.partition, error_code=one.error)
+    if found.error is not None:
+        _note_failure(one, found.error, call)
+        return PartitionData(
+            partition_index=partition.index,
+            error_code=error_code(found.error),
+            high_watermark=one.end_offset,
+            last_stable_offset=one.end_offset,
+            log_start_offset=partition.log.start_offset,
+        )
+    diverging = _diverges(one)
+    return PartitionData(
+        partition_index=partition.index,
+        high_watermark=one.end_offset,
+        last_stable_offset=one.end_offset,
+        log_start_offset=partition.log.start_offset,
+        diverging_epoch=diverging or EpochEndOffset(),
+        records=b"" if diverging else found.records,
+    )
+
+
+def _diverges(one: Wanted) -> EpochEndOffset | None:
+    """Where the log ended in the epoch the client last read from, if that is before what it has read.
+
+    Only a start after a crash that had to cut the log makes this happen.
+    """
+    last_epoch = one.followed.wanted.last_fetched_epoch
+    if last_epoch < 0 or one.partition is None or last_epoch >= one.partition.log.leader_epoch:
+        return None
+    epoch, end_offset = one.partition.log.end_offset_for_epoch(last_epoch)
+    if epoch < last_epoch or end_offset < one.followed.wanted.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None
+
+
+def _note_failure(one: Wanted, error: HeadraceError | OSError, call: Call) -> None:
+    if isinstance(error, OffsetOutOfRange) and error.offset < error.start_offset:
+        missed = error.start_offset - error.offset
+        call.services.counters.missed_records += missed
+        logger.warning(
+            "a consumer fell behind retention",
+            extra={
+                "partition": str(one.partition),
+                "client_id": call.client_id,
+                "missed_records": missed,
+                "log_start_offset": error.start_offset,
+            },
+        )
+    elif not isinstance(error, OffsetOutOfRange):
+        logger.error("read failed", extra={"partition": str(one.partition), "reason": str(error)})

@@ -1,0 +1,70 @@
+"""IncrementalAlterConfigs: set, delete, append to and subtract from single configs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from headrace.broker.config_changes import alter_resource
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.topic_configs import ConfigType, InvalidConfig, definition
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+
+
+@handles(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1))
+def incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest, call: Call
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=tuple(_alter(resource, request.validate_only, call) for resource in request.resources)
+    )
+
+
+def _alter(resource: AlterConfigsResource, validate_only: bool, call: Call) -> AlterConfigsResourceResponse:
+    code, message = alter_resource(
+        resource.resource_type,
+        resource.resource_name,
+        lambda current: changed(current, resource.configs),
+        validate_only=validate_only,
+        call=call,
+    )
+    return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def changed(current: Mapping[str, str], changes: Sequence[AlterableConfig]) -> dict[str, str]:
+    """The configs after the changes."""
+    configs = dict(current)
+    for change in changes:
+        config = definition(change.name)
+        if change.config_operation == DELETE:
+            configs.pop(change.name, None)
+        elif change.value is None:
+            raise InvalidConfig(f"{change.name} has no value", hint="give one, or delete the config")
+        elif change.config_operation == SET:
+            configs[change.name] = change.value
+        elif change.config_operation in (APPEND, SUBTRACT) and config.type is ConfigType.LIST:
+            configs[change.name] = _changed_list(configs.get(change.name, config.default), change)
+        else:
+            raise InvalidConfig(f"{change.name} is not a list", hint="set it, or delete it")
+    return configs
+
+
+def _changed_list(current: str, change: AlterableConfig) -> str:
+    items = [item for item in current.split(",") if item]
+    named = (change.value or "").split(",")
+    if change.config_operation == APPEND:
+        return ",".join([*items, *(item for item in named if item not in items)])
+    return ",".join(item for item in items if item not in named)

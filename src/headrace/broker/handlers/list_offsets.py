@@ -1,0 +1,81 @@
+"""ListOffsets: the offset at a time, or one of the special places."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.error_codes import error_code
+from headrace.broker.handlers.fetch import check_epoch
+from headrace.broker.partition import Partition
+from headrace.errors import HeadraceError
+from headrace.log.partition_log import TimestampOffset
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = (
+    -1,
+    -2,
+    -3,
+    -4,
+    -5,
+    -6,
+)
+
+
+@handles(ApiKey.LIST_OFFSETS, versions=(1, 11))
+async def list_offsets(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+    topics = []
+    for topic in request.topics:
+        answers = [await _list(topic.name, wanted, call) for wanted in topic.partitions]
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers)))
+    return ListOffsetsResponse(topics=tuple(topics))
+
+
+async def _list(name: str, wanted: ListOffsetsPartition, call: Call) -> ListOffsetsPartitionResponse:
+    index = wanted.partition_index
+    partition = call.services.topics.partition(name, index)
+    if partition is None:
+        return ListOffsetsPartitionResponse(
+            partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+    code = check_epoch(wanted.current_leader_epoch, partition)
+    if code:
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
+    try:
+        found = await _find(partition, wanted.timestamp, call)
+    except (HeadraceError, OSError) as error:
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=error_code(error))
+    if found is None:
+        return ListOffsetsPartitionResponse(partition_index=index)
+    return ListOffsetsPartitionResponse(
+        partition_index=index,
+        timestamp=found.timestamp_ms,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
+    )
+
+
+async def _find(partition: Partition, timestamp_ms: int, call: Call) -> TimestampOffset | None:
+    log = partition.log
+    end_offset = partition.high_watermark
+    place = {LATEST: end_offset, EARLIEST: log.start_offset, EARLIEST_LOCAL: log.start_offset}.get(
+        timestamp_ms
+    )
+    if place is not None:
+        return TimestampOffset(offset=place, timestamp_ms=-1, leader_epoch=log.leader_epoch)
+    if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return None
+    search = (
+        log.max_timestamp
+        if timestamp_ms == MAX_TIMESTAMP
+        else partial(log.offset_for_timestamp, timestamp_ms, end_offset=end_offset)
+    )
+    return await call.services.loop.run_in_executor(call.services.disk_threads, search)

@@ -1,0 +1,88 @@
+"""Metadata: this broker leads every partition; unknown topics are created where both sides agree."""
+
+from __future__ import annotations
+
+import logging
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.error_codes import error_code
+from headrace.broker.topics import Topic
+from headrace.errors import HeadraceError
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from headrace.protocol.types import ZERO_UUID
+
+logger = logging.getLogger(__name__)
+
+
+@handles(ApiKey.METADATA, versions=(0, 13))
+def metadata(request: MetadataRequest, call: Call) -> MetadataResponse:
+    services = call.services
+    wants_all = request.topics is None or (call.version == 0 and not request.topics)
+    if wants_all:
+        topics = [_describe(topic, call) for topic in services.topics]
+    else:
+        topics = [_find(topic, request, call) for topic in request.topics or ()]
+    endpoint = services.advertised(call.client)
+    broker = MetadataResponseBroker(node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port)
+    return MetadataResponse(
+        brokers=(broker,),
+        cluster_id=services.cluster_id,
+        controller_id=services.settings.node_id,
+        topics=tuple(topics),
+    )
+
+
+def _find(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
+    topics = call.services.topics
+    if wanted.topic_id != ZERO_UUID:
+        by_id = topics.get_by_id(wanted.topic_id)
+        if by_id is not None:
+            return _describe(by_id, call)
+        return MetadataResponseTopic(
+            name=wanted.name, topic_id=wanted.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID
+        )
+    name = wanted.name or ""
+    topic = topics.get(name)
+    if topic is None and request.allow_auto_topic_creation and call.services.settings.auto_create_topics:
+        return _create(name, call)
+    if topic is None:
+        return MetadataResponseTopic(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return _describe(topic, call)
+
+
+def _create(name: str, call: Call) -> MetadataResponseTopic:
+    services = call.services
+    try:
+        topic = services.topics.create(name, services.settings.default_partitions, {})
+    except (HeadraceError, OSError) as error:
+        logger.warning("topic not created", extra={"topic": name, "reason": str(error)})
+        return MetadataResponseTopic(name=name, error_code=error_code(error))
+    return _describe(topic, call)
+
+
+def _describe(topic: Topic, call: Call) -> MetadataResponseTopic:
+    node = call.services.settings.node_id
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        partitions=tuple(
+            MetadataResponsePartition(
+                partition_index=partition.index,
+                leader_id=node,
+                leader_epoch=partition.log.leader_epoch,
+                replica_nodes=(node,),
+                isr_nodes=(node,),
+            )
+            for partition in topic.partitions
+        ),
+    )

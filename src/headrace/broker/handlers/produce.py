@@ -1,0 +1,175 @@
+"""Produce: append batches, and answer when they are as durable as the client and the settings ask."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.error_codes import error_code
+from headrace.broker.partition import Partition
+from headrace.errors import HeadraceError
+from headrace.log.errors import InvalidRecord, StorageFailed
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+logger = logging.getLogger(__name__)
+
+_ALL_REPLICAS, _NO_ANSWER, _LEADER_ONLY = -1, 0, 1
+
+
+@handles(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
+def produce(request: ProduceRequest, call: Call) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+    if request.acks not in (_ALL_REPLICAS, _NO_ANSWER, _LEADER_ONLY):
+        return _refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
+    unsynced: list[Partition] = []
+    response = ProduceResponse(
+        responses=tuple(_append_topic(topic, call, unsynced) for topic in request.topic_data)
+    )
+    if request.acks == _NO_ANSWER:
+        return None
+    if not unsynced:
+        return response
+    return _when_synced(response, unsynced, call)
+
+
+def _append_topic(data: TopicProduceData, call: Call, unsynced: list[Partition]) -> TopicProduceResponse:
+    topics = call.services.topics
+    by_id = call.version >= 13
+    topic = topics.get_by_id(data.topic_id) if by_id else topics.get(data.name)
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    answers = []
+    for part in data.partition_data:
+        if topic is None:
+            answers.append(PartitionProduceResponse(index=part.index, error_code=unknown))
+        elif not 0 <= part.index < len(topic.partitions):
+            answers.append(
+                PartitionProduceResponse(index=part.index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            )
+        else:
+            answers.append(_append(part, topic.partitions[part.index], call, unsynced))
+    return TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=tuple(answers))
+
+
+def _append(
+    data: PartitionProduceData, partition: Partition, call: Call, unsynced: list[Partition]
+) -> PartitionProduceResponse:
+    services = call.services
+    try:
+        if not data.records:
+            raise InvalidRecord("a produce request without a batch", hint="send at least one record")
+        batch = bytes(data.records)
+        appended = partition.log.append(batch, now_ms=services.clock.now_ms())
+    except HeadraceError as error:
+        return _failure(data.index, partition, error, call)
+    if not appended.duplicate:
+        services.counters.produced_bytes += len(batch)
+    if partition.reads_unsynced:
+        partition.grown(len(batch))
+    elif partition.log.durable_offset <= appended.last_offset:
+        unsynced.append(partition)
+    return PartitionProduceResponse(
+        index=data.index,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.log_append_time_ms,
+        log_start_offset=partition.log.start_offset,
+    )
+
+
+def _failure(index: int, partition: Partition, error: HeadraceError, call: Call) -> PartitionProduceResponse:
+    if isinstance(error, StorageFailed):
+        call.services.counters.storage_failures += 1
+    logger.warning(
+        "produce refused",
+        extra={"partition": str(partition), "client_id": call.client_id, "reason": str(error)},
+    )
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error_code(error),
+        error_message=str(error),
+        log_start_offset=partition.log.start_offset,
+    )
+
+
+async def _when_synced(response: ProduceResponse, unsynced: list[Partition], call: Call) -> ProduceResponse:
+    flushed = [call.services.flusher.flushed(partition) for partition in unsynced]
+    if len(flushed) == 1 and len(response.responses) == 1:
+        try:
+            await flushed[0]
+            return response
+        except StorageFailed as error:
+            return _replace_failed(response, {_key(unsynced[0]): error}, call)
+    outcomes = await asyncio.gather(*flushed, return_exceptions=True)
+    failed = {
+        _key(partition): outcome
+        for partition, outcome in zip(unsynced, outcomes, strict=True)
+        if isinstance(outcome, StorageFailed)
+    }
+    return _replace_failed(response, failed, call) if failed else response
+
+
+def _key(partition: Partition) -> tuple[str, int]:
+    return partition.topic_name, partition.index
+
+
+def _replace_failed(
+    response: ProduceResponse, failed: dict[tuple[str, int], StorageFailed], call: Call
+) -> ProduceResponse:
+    """The same answer, with an error instead of an acknowledgement where the fsync failed."""
+    return ProduceResponse(
+        responses=tuple(
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=tuple(
+                    _acknowledged_or_failed(topic, answer, failed, call)
+                    for answer in topic.partition_responses
+                ),
+            )
+            for topic in response.responses
+        )
+    )
+
+
+def _acknowledged_or_failed(
+    topic: TopicProduceResponse,
+    answer: PartitionProduceResponse,
+    failed: dict[tuple[str, int], StorageFailed],
+    call: Call,
+) -> PartitionProduceResponse:
+    name = topic.name
+    if call.version >= 13:
+        known = call.services.topics.get_by_id(topic.topic_id)
+        name = known.name if known else ""
+    error = failed.get((name, answer.index))
+    if error is None or answer.error_code:
+        return answer
+    call.services.counters.storage_failures += 1
+    return PartitionProduceResponse(
+        index=answer.index, error_code=error_code(error), error_message=str(error)
+    )
+
+
+def _refused(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
+    return ProduceResponse(
+        responses=tuple(
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=tuple(
+                    PartitionProduceResponse(index=part.index, error_code=code)
+                    for part in topic.partition_data
+                ),
+            )
+            for topic in request.topic_data
+        )
+    )

@@ -1,0 +1,100 @@
+"""What a broker does by itself: retention, expiry, checkpoints, idle connections, compaction.
+
+Each chore runs in a loop of its own; one that fails is logged and tried again at its next turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from headrace.broker.partition import Partition
+from headrace.broker.services import Services
+from headrace.errors import HeadraceError
+
+logger = logging.getLogger(__name__)
+
+
+class Housekeeping:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._settings = services.settings
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        chores: list[tuple[Callable[[], Awaitable[None]], int]] = [
+            (self.apply_retention, self._settings.housekeeping_interval_ms),
+            (self.checkpoint, self._settings.checkpoint_interval_ms),
+            (self.close_idle_connections, self._settings.idle_connection_ms_max // 4),
+            (self.compact, self._settings.compaction_interval_ms),
+        ]
+        self._tasks = [asyncio.create_task(self._repeat(chore, interval)) for chore, interval in chores]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _repeat(self, chore: Callable[[], Awaitable[None]], interval_ms: int) -> None:
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            try:
+                await chore()
+            except (HeadraceError, OSError) as error:
+                logger.error("housekeeping failed", exc_info=error)
+
+    async def apply_retention(self) -> None:
+        """Remove what is old or too much, and forget idle producers and offsets."""
+        now_ms = self._services.clock.now_ms()
+        removed = 0
+        for partition in list(self._services.topics.partitions()):
+            removed += self._expire(partition, now_ms)
+            await asyncio.sleep(0)  # a broker of many partitions answers requests in between
+        if removed:
+            self._services.topics.checkpoint_starts()
+        self._services.groups.expire(now_ms)
+
+    def _expire(self, partition: Partition, now_ms: int) -> int:
+        expired = partition.log.apply_retention(now_ms)
+        self._services.counters.expired_segments += len(expired)
+        if expired:
+            logger.info(
+                "segments removed by retention",
+                extra={
+                    "partition": str(partition),
+                    "segments": len(expired),
+                    "log_start_offset": partition.log.start_offset,
+                },
+            )
+        return len(expired)
+
+    async def checkpoint(self) -> None:
+        """Bring what lies in the page cache to the disk, and write down how far that is."""
+        for partition in list(self._services.topics.partitions()):
+            if (
+                partition.log.durable_offset < partition.log.end_offset
+                and partition.log.read_only_reason is None
+            ):
+                await self._services.flusher.flushed(partition)
+        self._services.topics.checkpoint()
+
+    async def close_idle_connections(self) -> None:
+        closed = self._services.traffic.close_idle(self._services.clock.monotonic_s())
+        if closed:
+            logger.info("idle connections closed", extra={"connections": closed})
+
+    async def compact(self) -> None:
+        """Clean the compacted partitions that have gathered enough; one at a time, in a thread."""
+        for partition in list(self._services.topics.partitions()):
+            if partition.log.config.is_compacted and partition.log.read_only_reason is None:
+                await self._compact(partition)
+
+    async def _compact(self, partition: Partition) -> None:
+        services = self._services
+        plan = partition.log.compaction_plan(services.clock.now_ms())
+        if plan is None:
+            return
+        result = await services.loop.run_in_executor(services.disk_threads, plan.run)
+        partition.log.finish_compaction(result)
+        services.counters.compactions += 1

@@ -1,0 +1,114 @@
+"""Prometheus metrics and health on an HTTP port of their own.
+
+The broker counts in plain integers; they are turned into metrics only when somebody asks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from headrace.broker.services import Services
+from headrace.protocol.api_keys import ApiKey
+
+
+class BrokerCollector(Collector):
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._traffic()
+        yield from self._counters()
+        yield from self._partitions()
+
+    def _traffic(self) -> Iterator[Metric]:
+        traffic = self._services.traffic
+        requests = CounterMetricFamily("headrace_requests", "Requests taken in, by API.", labels=["api"])
+        for key, count in list(traffic.requests.items()):
+            requests.add_metric([ApiKey(key).name.lower()], count)
+        yield requests
+        yield _gauge("headrace_connections", "Open connections.", len(traffic.connections))
+        yield _gauge("headrace_connections_held", "Connections not read from now.", traffic.held_connections)
+        yield _gauge(
+            "headrace_inflight_bytes", "Bytes of requests and answers under way.", traffic.inflight_bytes
+        )
+        yield _counter("headrace_received_bytes", "Bytes of requests.", traffic.received_bytes)
+        yield _counter("headrace_connections_rejected", "Over the bound.", traffic.rejected_connections)
+        yield _counter("headrace_connections_refused", "Closed for malformed requests.", traffic.refused)
+        yield _counter("headrace_requests_failed", "Requests that failed inside the broker.", traffic.failed)
+        yield _counter("headrace_pauses", "Times that reading from a client stopped.", traffic.pauses)
+
+    def _counters(self) -> Iterator[Metric]:
+        services, counters = self._services, self._services.counters
+        yield _counter("headrace_produced_bytes", "Bytes of batches appended.", counters.produced_bytes)
+        yield _counter("headrace_fetched_bytes", "Bytes of batches sent.", counters.fetched_bytes)
+        yield _counter(
+            "headrace_missed_records",
+            "Records that consumers behind retention missed.",
+            counters.missed_records,
+        )
+        yield _counter(
+            "headrace_storage_failures", "Writes and fsyncs that failed.", counters.storage_failures
+        )
+        yield _counter("headrace_compactions", "Compaction passes.", counters.compactions)
+        yield _counter(
+            "headrace_expired_segments", "Segments removed by retention.", counters.expired_segments
+        )
+        yield _counter("headrace_flushes", "fsyncs shared by waiting requests.", services.flusher.flushes)
+        yield _gauge("headrace_waiting_fetches", "Fetches that wait for data.", len(services.fetch_waiters))
+        yield _gauge("headrace_fetch_sessions", "Fetch sessions.", len(services.fetch_sessions))
+
+    def _partitions(self) -> Iterator[Metric]:
+        labels = ["topic", "partition"]
+        start = GaugeMetricFamily("headrace_log_start_offset", "First offset of a partition.", labels=labels)
+        end = GaugeMetricFamily("headrace_log_end_offset", "Next offset of a partition.", labels=labels)
+        size = GaugeMetricFamily("headrace_log_size_bytes", "Bytes of a partition's segments.", labels=labels)
+        read_only = GaugeMetricFamily("headrace_log_read_only", "1 where appends are refused.", labels=labels)
+        for partition in list(self._services.topics.partitions()):
+            values = [partition.topic_name, str(partition.index)]
+            start.add_metric(values, partition.log.start_offset)
+            end.add_metric(values, partition.log.end_offset)
+            size.add_metric(values, partition.log.size_bytes)
+            read_only.add_metric(values, partition.log.read_only_reason is not None)
+        yield from (start, end, size, read_only)
+
+
+def _gauge(name: str, doc: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, doc, value=value)
+
+
+def _counter(name: str, doc: str, value: float) -> Metric:
+    return CounterMetricFamily(name, doc, value=value)
+
+
+class _QuietHandler(WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """A scrape every few seconds is nothing to log."""
+
+
+def serve_metrics(services: Services, host: str, port: int) -> tuple[Callable[[], None], int]:
+    """Serve /metrics and /health from a thread; how to stop that, and the port."""
+    registry = CollectorRegistry()
+    registry.register(BrokerCollector(services))
+    metrics_app = make_wsgi_app(registry)
+
+    def app(environ, start_response):  # type: ignore[no-untyped-def]
+        if environ["PATH_INFO"] != "/health":
+            return metrics_app(environ, start_response)
+        start_response("200 OK", [("Content-Type", "text/plain; charset=utf-8")])
+        return [b"healthy\n"]
+
+    server: WSGIServer = make_server(host, port, app, handler_class=_QuietHandler)
+    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+
+    return stop, server.server_port

@@ -1,0 +1,35 @@
+"""A partition as the broker sees it: a log, who waits for it to grow, and how far readers may look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from headrace.broker.fetch_waiters import FetchWaiter
+
+
+class Partition:
+    __slots__ = ("index", "log", "reads_unsynced", "topic_name", "waiters")
+
+    def __init__(self, topic_name: str, index: int, log: PartitionLog, *, reads_unsynced: bool) -> None:
+        self.topic_name = topic_name
+        self.index = index
+        self.log = log
+        # With durability "os" a record may be read as soon as it is in the page cache.
+        self.reads_unsynced = reads_unsynced
+        self.waiters: set[FetchWaiter] = set()
+
+    @property
+    def high_watermark(self) -> int:
+        """Readers see what lies below: never a record that a power cut could take back before it was acknowledged."""
+        return self.log.end_offset if self.reads_unsynced else self.log.durable_offset
+
+    def grown(self, added_bytes: int) -> None:
+        """More can be read: tell the fetches that wait for it."""
+        for waiter in tuple(self.waiters):
+            waiter.add(added_bytes)
+
+    def __str__(self) -> str:
+        return f"{self.topic_name}-{self.index}"

@@ -1,0 +1,39 @@
+"""Ids of idempotent producers: never given out twice, also across restarts.
+
+A block of ids is reserved on disk before the first of them is handed out; what a crash leaves of a block is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+
+from headrace.errors import HeadraceError
+from headrace.log.filesystem import FileSystem
+
+BLOCK_IDS = 1_000
+
+
+class ProducerIds:
+    def __init__(self, files: FileSystem, data_dir: str) -> None:
+        self._files = files
+        self._path = os.path.join(data_dir, "metadata", "next-producer-id")
+        self._next = self._reserved = self._read()
+
+    def allocate(self) -> int:
+        if self._next == self._reserved:
+            self._files.write_whole(self._path, f"{self._reserved + BLOCK_IDS}\n".encode())
+            self._reserved += BLOCK_IDS
+        producer_id = self._next
+        self._next += 1
+        return producer_id
+
+    def _read(self) -> int:
+        try:
+            return int(self._files.read_whole(self._path))
+        except FileNotFoundError:
+            return 0
+        except ValueError as error:
+            raise HeadraceError(
+                f"{self._path} is damaged: {error}",
+                hint="write a number into it that is larger than any producer id in use",
+            ) from error

@@ -1,0 +1,168 @@
+"""A broker from start to stop, inside an event loop or as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import resource
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from headrace.broker import handlers
+from headrace.broker.connection import Connection
+from headrace.broker.data_folder import DataFolder
+from headrace.broker.housekeeping import Housekeeping
+from headrace.broker.services import Services
+from headrace.broker.settings import BrokerSettings
+from headrace.clock import Clock, SystemClock
+from headrace.errors import HeadraceError
+from headrace.log.filesystem import DiskFileSystem, FileSystem
+
+logger = logging.getLogger(__name__)
+
+# Connections that are not accepted yet: clients that start together must not be refused.
+LISTEN_BACKLOG = 512
+
+assert handlers.__all__, "importing the handlers registers them"
+
+
+class Server:
+    """A broker in the running event loop: `await start()`, then `bootstrap`, then `await stop()`."""
+
+    def __init__(
+        self, settings: BrokerSettings, *, files: FileSystem | None = None, clock: Clock | None = None
+    ) -> None:
+        self.settings = settings
+        self._files = files or DiskFileSystem()
+        self._clock = clock or SystemClock()
+        self._stopping = False
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._folder = DataFolder(self.settings.data_dir, self._files)
+        try:
+            self.services = Services(
+                self.settings, folder=self._folder, files=self._files, clock=self._clock, loop=loop
+            )
+            self.services.topics.load()
+            self._listener = await self._listen(loop)
+        except BaseException:
+            self._folder.release()
+            raise
+        self.host, self.port = self._listener.sockets[0].getsockname()[:2]
+        self._metrics = self._start_metrics()
+        self.services.groups.load()
+        self._housekeeping = Housekeeping(self.services)
+        self._housekeeping.start()
+        logger.info(
+            "broker started",
+            extra={
+                "listen": self.bootstrap,
+                "data_dir": str(self.settings.data_dir),
+                "durability": self.settings.durability,
+                "topics": len(self.services.topics),
+            },
+        )
+
+    async def _listen(self, loop: asyncio.AbstractEventLoop) -> asyncio.Server:
+        try:
+            return await loop.create_server(
+                lambda: Connection(self.services),
+                self.settings.host,
+                self.settings.port,
+                backlog=LISTEN_BACKLOG,
+            )
+        except OSError as error:
+            raise HeadraceError(
+                f"can't listen on {self.settings.host}:{self.settings.port}: {error.strerror or error}",
+                hint="another program may hold the port; choose another with --listen HOST:PORT",
+            ) from error
+
+    def _start_metrics(self) -> Callable[[], None] | None:
+        if self.settings.metrics_port is None:
+            return None
+        from headrace.broker.metrics import serve_metrics  # costs 60 ms, and most brokers don't want it
+
+        stop, self.metrics_port = serve_metrics(self.services, self.settings.host, self.settings.metrics_port)
+        return stop
+
+    async def stop(self) -> None:
+        """Refuse new work, answer what can be answered, and close the logs so that the next start is instant."""
+        if self._stopping:
+            return
+        self._stopping = True
+        self._listener.close()
+        await self._housekeeping.stop()
+        self.services.groups.close()
+        self.services.fetch_waiters.wake_all()
+        await asyncio.sleep(0)  # the answers of those that were woken
+        for connection in tuple(self.services.traffic.connections):
+            connection.close()
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self.services.flusher.close)
+        await asyncio.sleep(0)  # what the last flushes completed
+        self.services.disk_threads.shutdown(wait=True, cancel_futures=True)
+        self.services.topics.close()
+        if self._metrics is not None:
+            self._metrics()
+        self._folder.release()
+        logger.info("broker stopped")
+
+
+def run(settings: BrokerSettings) -> int:
+    """Run a broker until SIGINT or SIGTERM; the exit code of the process."""
+    try:
+        run_in_loop(_serve(settings))
+    except HeadraceError as error:
+        print(f"headrace broker: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"hint: {error.hint}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _serve(settings: BrokerSettings) -> None:
+    _allow_many_files()
+    server = Server(settings)
+    await server.start()
+    # What was made at the start stays: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    print(f"headrace broker ready at {server.bootstrap}", flush=True)
+    await stop.wait()
+    await server.stop()
+
+
+def run_in_loop(main: Coroutine[Any, Any, None]) -> None:
+    """`asyncio.run` on uvloop where it can be had."""
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(main)
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _allow_many_files() -> None:
+    """Every partition and connection is a descriptor: take what the system allows instead of the usual 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):  # macOS says no limit and means another
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,85 @@
+"""The parts of a running broker, as handlers reach them."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from headrace.broker.client import Client
+from headrace.broker.data_folder import DataFolder
+from headrace.broker.fetch_sessions import FetchSessions
+from headrace.broker.fetch_waiters import FetchWaiters
+from headrace.broker.flusher import Flusher
+from headrace.broker.groups.coordinator import GroupCoordinator
+from headrace.broker.partition import Partition
+from headrace.broker.producer_ids import ProducerIds
+from headrace.broker.settings import BrokerSettings
+from headrace.broker.topics import Topics
+from headrace.broker.traffic import Traffic
+from headrace.clock import Clock
+from headrace.log.filesystem import FileSystem
+from headrace.log.partition_log import Appended
+
+# Reads of data that is not in the page cache, look-ups by time, compaction: whatever may wait for the disk.
+DISK_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    node_id: int
+    host: str
+    port: int
+
+
+class Counters:
+    """What happened since the start, for metrics."""
+
+    def __init__(self) -> None:
+        self.produced_bytes = 0
+        self.fetched_bytes = 0
+        self.missed_records = 0
+        self.storage_failures = 0
+        self.compactions = 0
+        self.expired_segments = 0
+
+
+class Services:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        folder: DataFolder,
+        files: FileSystem,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.loop = loop
+        self.cluster_id = folder.cluster_id
+        self.traffic = Traffic(settings)
+        self.counters = Counters()
+        self.topics = Topics(settings, files, clock)
+        self.producer_ids = ProducerIds(files, str(settings.data_dir))
+        self.flusher = Flusher(loop, settings.flush_threads)
+        self.fetch_waiters = FetchWaiters(loop, settings.waiting_fetches_max)
+        self.fetch_sessions = FetchSessions(settings.fetch_sessions_max)
+        self.disk_threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
+        self.groups = GroupCoordinator(self)
+
+    def advertised(self, client: Client) -> Endpoint:
+        """The address told to a client: the one it connected to, unless the settings name another."""
+        if self.settings.advertised is None:
+            return Endpoint(node_id=self.settings.node_id, host=client.local_host, port=client.local_port)
+        host, _, port = self.settings.advertised.rpartition(":")
+        return Endpoint(node_id=self.settings.node_id, host=host, port=int(port))
+
+    async def append(self, partition: Partition, batch: bytes) -> Appended:
+        """Append a batch of the broker's own, and return when it is as durable as the settings ask."""
+        appended = partition.log.append(batch, now_ms=self.clock.now_ms(), from_client=False)
+        if partition.reads_unsynced:
+            partition.grown(len(batch))
+        else:
+            await self.flusher.flushed(partition)
+        return appended

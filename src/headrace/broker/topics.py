@@ -1,0 +1,321 @@
+"""The topics of a data folder: created, found, altered, deleted, and closed so that the next start is instant.
+
+A topic is a small JSON file (`metadata/topics/NAME.json`: id, partitions, configs) and a folder per partition. The file
+is the truth: it is written before the folders are made, and marked before they are removed, so that a crash in between
+is finished at the next start.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from headrace.broker.partition import Partition
+from headrace.broker.settings import BrokerSettings
+from headrace.broker.topic_configs import check_configs, log_config
+from headrace.clock import Clock
+from headrace.errors import HeadraceError
+from headrace.log import checkpoints
+from headrace.log.config import LogConfig
+from headrace.log.filesystem import FileSystem
+from headrace.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+TOPIC_NAME_CHARACTERS_MAX = 249
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_DELETED_FOLDER = re.compile(r".+-delete")
+
+# Small segments, so that compaction keeps them short; never deleted by age.
+INTERNAL_TOPICS: dict[str, dict[str, str]] = {
+    "__consumer_offsets": {
+        "cleanup.policy": "compact",
+        "segment.bytes": "104857600",
+        "compression.type": "producer",
+    },
+}
+
+
+class InvalidTopicName(HeadraceError):
+    """A name that Kafka's rules do not allow."""
+
+
+class TopicExists(HeadraceError):
+    """The topic is there already."""
+
+
+class TooManyPartitions(HeadraceError):
+    """The broker's bound on partitions would be passed."""
+
+
+class InvalidPartitionCount(HeadraceError):
+    """Partitions can only be added."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Topic:
+    name: str
+    id: uuid.UUID
+    configs: dict[str, str]
+    partitions: list[Partition] = field(default_factory=list)
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+def check_name(name: str) -> None:
+    if not name or name in (".", ".."):
+        raise InvalidTopicName(f"{name!r} can't be a topic's name", hint="give it a name")
+    if len(name) > TOPIC_NAME_CHARACTERS_MAX:
+        raise InvalidTopicName(
+            f"the topic name is {len(name)} characters long", hint=f"at most {TOPIC_NAME_CHARACTERS_MAX}"
+        )
+    if not _LEGAL_NAME.fullmatch(name):
+        raise InvalidTopicName(
+            f"{name!r} can't be a topic's name", hint="use ASCII letters, digits, '.', '_' and '-'"
+        )
+
+
+class Topics:
+    def __init__(self, settings: BrokerSettings, files: FileSystem, clock: Clock) -> None:
+        self._settings = settings
+        self._files = files
+        self._clock = clock
+        self._data_dir = str(settings.data_dir)
+        self._metadata_dir = os.path.join(self._data_dir, "metadata", "topics")
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[uuid.UUID, Topic] = {}
+        self._recovery_offsets: checkpoints.OffsetsByPartition = {}
+        self._start_offsets: checkpoints.OffsetsByPartition = {}
+        self._was_clean = True
+
+    # Looking up
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def get(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def get_by_id(self, topic_id: uuid.UUID) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def partition(self, name: str, index: int) -> Partition | None:
+        topic = self._by_name.get(name)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return None
+        return topic.partitions[index]
+
+    def partitions(self) -> Iterator[Partition]:
+        for topic in self._by_name.values():
+            yield from topic.partitions
+
+    @property
+    def partition_count(self) -> int:
+        return sum(len(topic.partitions) for topic in self._by_name.values())
+
+    def internal(self, name: str) -> Topic:
+        """An internal topic, made when it is first needed."""
+        return self._by_name.get(name) or self._create(name, 1, INTERNAL_TOPICS[name])
+
+    # Changing
+
+    def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+        self.check_creation(name, partitions, configs)
+        return self._create(name, partitions, configs)
+
+    def check_creation(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        """Raise what `create` would raise, and change nothing."""
+        check_name(name)
+        if name in self._by_name:
+            raise TopicExists(f"Topic '{name}' already exists.", hint="use it, or choose another name")
+        # Metrics write '.' as '_', so that two such names would be one there.
+        twin = next(
+            (other for other in self._by_name if other.replace(".", "_") == name.replace(".", "_")), None
+        )
+        if twin is not None:
+            raise InvalidTopicName(
+                f"{name!r} and the existing {twin!r} differ only in '.' and '_'", hint="choose another name"
+            )
+        if partitions < 1:
+            raise InvalidPartitionCount(
+                f"a topic can't have {partitions} partitions", hint="give it at least one"
+            )
+        self._check_room(partitions)
+        check_configs(configs)
+
+    def add_partitions(self, topic: Topic, count: int, *, validate_only: bool = False) -> None:
+        if count <= len(topic.partitions):
+            raise InvalidPartitionCount(
+                f"Topic already has {len(topic.partitions)} partitions, so {count} is no increase.",
+                hint="partitions can only be added",
+            )
+        self._check_room(count - len(topic.partitions))
+        if validate_only:
+            return
+        self._save(topic, count)
+        for index in range(len(topic.partitions), count):
+            topic.partitions.append(self._open(topic, index))
+
+    def alter_configs(self, topic: Topic, configs: Mapping[str, str]) -> None:
+        """Replace the topic's configs by these."""
+        check_configs(configs)
+        topic.configs = dict(configs)
+        self._save(topic, len(topic.partitions))
+        for partition in topic.partitions:
+            partition.log.reconfigure(self._log_config(topic))
+
+    def delete(self, topic: Topic) -> None:
+        self._save(topic, len(topic.partitions), deleting=True)
+        del self._by_name[topic.name]
+        del self._by_id[topic.id]
+        for partition in topic.partitions:
+            partition.log.delete()
+            partition.grown(0)
+            self._recovery_offsets.pop((topic.name, partition.index), None)
+            self._start_offsets.pop((topic.name, partition.index), None)
+        self._files.remove(self._metadata_path(topic.name))
+        self._files.sync_directory(self._metadata_dir)
+
+    def _create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+        topic = Topic(name=name, id=uuid.uuid4(), configs=dict(configs))
+        self._save(topic, partitions)
+        try:
+            topic.partitions = [self._open(topic, index) for index in range(partitions)]
+        except OSError:
+            self._files.remove(self._metadata_path(name))
+            raise
+        self._by_name[name] = topic
+        self._by_id[topic.id] = topic
+        logger.info("topic created", extra={"topic": name, "partitions": partitions})
+        return topic
+
+    def _check_room(self, added: int) -> None:
+        if self.partition_count + added > self._settings.partitions_max:
+            raise TooManyPartitions(
+                f"{added} more partitions would pass the bound of {self._settings.partitions_max}",
+                hint="raise partitions_max, or delete topics",
+            )
+
+    # On disk
+
+    def load(self) -> None:
+        """Open every topic of the data folder; after a crash this reads what lies behind the recovery points."""
+        self._files.make_directory(self._metadata_dir)
+        self._was_clean = checkpoints.take_clean_shutdown_mark(self._files, self._data_dir)
+        self._recovery_offsets = self._read_offsets(checkpoints.RECOVERY_POINT_NAME)
+        self._start_offsets = self._read_offsets(checkpoints.LOG_START_NAME)
+        self._remove_deleted_folders()
+        for file_name, _ in sorted(self._files.list_directory(self._metadata_dir)):
+            if file_name.endswith(".json"):
+                self._load_topic(os.path.join(self._metadata_dir, file_name))
+        self._was_clean = True
+
+    def _load_topic(self, path: str) -> None:
+        try:
+            saved = json.loads(self._files.read_whole(path))
+            topic = Topic(name=saved["name"], id=uuid.UUID(saved["id"]), configs=saved["configs"])
+            count = int(saved["partitions"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise HeadraceError(
+                f"{path} is damaged: {error}",
+                hint="restore this file from a copy; the partition folders are intact",
+            ) from error
+        topic.partitions = [self._open(topic, index) for index in range(count)]
+        self._by_name[topic.name] = topic
+        self._by_id[topic.id] = topic
+        if saved.get("deleting"):
+            self.delete(topic)
+
+    def _open(self, topic: Topic, index: int) -> Partition:
+        key = (topic.name, index)
+        log = PartitionLog.open(
+            os.path.join(self._data_dir, f"{topic.name}-{index}"),
+            self._log_config(topic),
+            files=self._files,
+            clock=self._clock,
+            was_clean=self._was_clean,
+            recovery_offset=self._recovery_offsets.get(key, 0),
+            start_offset=self._start_offsets.get(key),
+        )
+        return Partition(topic.name, index, log, reads_unsynced=self._settings.durability == "os")
+
+    def checkpoint(self) -> None:
+        """Write how far each log is known to be on disk: a start after a crash reads only what lies behind."""
+        for partition in self.partitions():
+            key = (partition.topic_name, partition.index)
+            self._recovery_offsets[key] = partition.log.checkpoint(self._clock.now_ms())
+            self._start_offsets[key] = partition.log.start_offset
+        self._write_offsets()
+
+    def checkpoint_starts(self) -> None:
+        """Write where each log starts, after records were deleted."""
+        for partition in self.partitions():
+            self._start_offsets[partition.topic_name, partition.index] = partition.log.start_offset
+        self._write_offsets()
+
+    def close(self) -> None:
+        """Close every log; only if all of them could be closed is the stop a clean one."""
+        failed = 0
+        for partition in self.partitions():
+            key = (partition.topic_name, partition.index)
+            try:
+                partition.log.close()
+            except (OSError, HeadraceError) as error:
+                failed += 1
+                logger.error("log not closed cleanly", exc_info=error, extra={"partition": str(partition)})
+                continue
+            self._recovery_offsets[key] = partition.log.durable_offset
+            self._start_offsets[key] = partition.log.start_offset
+        self._write_offsets()
+        if not failed:
+            checkpoints.mark_clean_shutdown(self._files, self._data_dir)
+
+    def _log_config(self, topic: Topic) -> LogConfig:
+        settings = self._settings
+        return log_config(
+            topic.configs,
+            decompressed_bytes_max=settings.decompressed_batch_bytes_max,
+            producer_ids_max=settings.producer_ids_max,
+            producer_id_expiration_ms=settings.producer_id_expiration_ms,
+        )
+
+    def _save(self, topic: Topic, partitions: int, *, deleting: bool = False) -> None:
+        saved = {"name": topic.name, "id": str(topic.id), "partitions": partitions, "configs": topic.configs}
+        if deleting:
+            saved["deleting"] = True
+        self._files.write_whole(self._metadata_path(topic.name), json.dumps(saved, indent=1).encode())
+
+    def _metadata_path(self, name: str) -> str:
+        return os.path.join(self._metadata_dir, f"{name}.json")
+
+    def _read_offsets(self, name: str) -> checkpoints.OffsetsByPartition:
+        try:
+            return checkpoints.read_offsets(self._files, os.path.join(self._data_dir, name))
+        except checkpoints.InvalidCheckpoint as error:
+            logger.warning("checkpoint ignored, logs are read from their start", extra={"reason": str(error)})
+            return {}
+
+    def _write_offsets(self) -> None:
+        for name, offsets in (
+            (checkpoints.RECOVERY_POINT_NAME, self._recovery_offsets),
+            (checkpoints.LOG_START_NAME, self._start_offsets),
+        ):
+            checkpoints.write_offsets(self._files, os.path.join(self._data_dir, name), offsets)
+
+    def _remove_deleted_folders(self) -> None:
+        for name in os.listdir(self._data_dir):
+            folder = os.path.join(self._data_dir, name)
+            if _DELETED_FOLDER.fullmatch(name) and os.path.isdir(folder):
+                for file_name, _ in self._files.list_directory(folder):
+                    self._files.remove(os.path.join(folder, file_name))
+                self._files.remove_directory(folder)

@@ -1,0 +1,70 @@
+"""What all connections do together: who is connected, how much is under way, and the counts that metrics show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.settings import BrokerSettings
+
+if TYPE_CHECKING:
+    from headrace.broker.connection import Connection
+
+
+class Traffic:
+    def __init__(self, settings: BrokerSettings) -> None:
+        self._settings = settings
+        self.connections: set[Connection] = set()
+        self._held: set[Connection] = set()
+        self.inflight_bytes = 0
+        self.requests: dict[int, int] = {}
+        self.received_bytes = 0
+        self.rejected_connections = 0
+        self.refused = 0
+        self.failed = 0
+        self.pauses = 0
+
+    def admit(self, connection: Connection) -> bool:
+        if len(self.connections) >= self._settings.connections_max:
+            self.rejected_connections += 1
+            return False
+        self.connections.add(connection)
+        return True
+
+    def left(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        self._held.discard(connection)
+
+    def count_request(self, api_key: int, frame_bytes: int) -> None:
+        self.requests[api_key] = self.requests.get(api_key, 0) + 1
+        self.received_bytes += frame_bytes
+
+    @property
+    def is_full(self) -> bool:
+        return self.inflight_bytes >= self._settings.inflight_bytes_max
+
+    def add_inflight(self, change_bytes: int) -> None:
+        was_full = self.is_full
+        self.inflight_bytes += change_bytes
+        if was_full and not self.is_full:
+            for connection in tuple(self._held):
+                connection.resume_if_possible()
+
+    def hold(self, connection: Connection) -> None:
+        """The connection stopped reading; it is told when there is room again."""
+        self._held.add(connection)
+        self.pauses += 1
+
+    def release(self, connection: Connection) -> None:
+        self._held.discard(connection)
+
+    @property
+    def held_connections(self) -> int:
+        return len(self._held)
+
+    def close_idle(self, now_s: float) -> int:
+        """Hang up on clients that said nothing for long; how many there were."""
+        limit_s = self._settings.idle_connection_ms_max / 1000
+        idle = [one for one in self.connections if now_s - one.last_request_s > limit_s]
+        for connection in idle:
+            connection.close()
+        return len(idle)
