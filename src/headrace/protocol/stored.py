@@ -87,7 +87,7 @@ class GroupMetadataValue:
 
 
 Key = OffsetCommitKey | GroupMetadataKey
-Value = TypeVar("Value", OffsetCommitValue, GroupMetadataValue)
+Value = TypeVar("Value", bound=OffsetCommitValue | GroupMetadataValue)
 
 
 def encode_key(key: Key) -> bytes:

@@ -1,0 +1,138 @@
+"""Our declarations against Kafka's own, field by field and version by version."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from typing import Any
+
+import pytest
+
+from headrace.protocol import stored
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.schema import Encoding, fields_at
+from headrace.protocol.types import MESSAGE_INFO, Wire, is_struct
+from headrace.testing.apache_kafka import KAFKA_4_3
+from headrace.testing.java import fetch_jars
+from headrace.testing.requirements import require_java
+from tests.protocol.kafka_definitions import DefinedField, Definition, read_definitions
+from tests.protocol.samples import MESSAGES, versions_of
+
+KAFKA_NAMES = {
+    Wire.BOOL: "bool",
+    Wire.INT8: "int8",
+    Wire.INT16: "int16",
+    Wire.UINT16: "uint16",
+    Wire.INT32: "int32",
+    Wire.UINT32: "uint32",
+    Wire.INT64: "int64",
+    Wire.FLOAT64: "float64",
+    Wire.UUID: "uuid",
+    Wire.STRING: "string",
+    Wire.BYTES: "bytes",
+    Wire.RECORDS: "records",
+}
+
+
+@pytest.fixture(scope="module")
+def definitions() -> dict[str, Definition]:
+    require_java()
+    return read_definitions(fetch_jars(KAFKA_4_3))
+
+
+def declared_fields(cls: type[Any], version: int) -> tuple[DefinedField, ...]:
+    return tuple(
+        DefinedField(
+            name=field.name,
+            type=_declared_type(field.encoding, version),
+            nullable=field.encoding.nullable,
+            tag=field.tag,
+        )
+        for field in fields_at(cls, version)
+    )
+
+
+def _declared_type(encoding: Encoding, version: int) -> Any:
+    if encoding.element is not None:
+        return ("array", _declared_type(encoding.element, version))
+    if encoding.struct is not None:
+        return (encoding.struct.__name__, declared_fields(encoding.struct, version))
+    assert encoding.wire is not None
+    return KAFKA_NAMES[encoding.wire]
+
+
+def structs_within(cls: type[Any]) -> dict[str, type[Any]]:
+    """A class and all structs inside it, by name."""
+    found = {cls.__name__: cls}
+    for hint in typing.get_type_hints(cls, include_extras=True).values():
+        for inner in _structs_in(hint):
+            found.update(structs_within(inner))
+    return found
+
+
+def _structs_in(hint: Any) -> list[type[Any]]:
+    if is_struct(hint):
+        return [hint]
+    return [inner for argument in typing.get_args(hint) for inner in _structs_in(argument)]
+
+
+@pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
+def test_message_is_declared_as_kafka_defines_it(cls: type[Any], definitions: dict[str, Definition]) -> None:
+    definition, info = definitions[cls.__name__], MESSAGE_INFO[cls]
+    assert info.api_key == definition.api_key
+    assert info.flexible_since == definition.flexible_since
+    for version in versions_of(cls):
+        assert declared_fields(cls, version) == definition.fields_at(version), f"version {version}"
+
+
+@pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
+def test_all_stable_versions_of_kafka_4_3_are_declared(
+    cls: type[Any], definitions: dict[str, Definition]
+) -> None:
+    # Only the definition of the request says whether the last version is still unstable.
+    request = cls.__name__.replace("Response", "Request")
+    assert MESSAGE_INFO[cls].versions == definitions[request].stable_versions
+
+
+@pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
+def test_defaults_are_those_that_kafka_names(cls: type[Any], definitions: dict[str, Definition]) -> None:
+    structs = structs_within(cls)
+    for (struct_name, field_name), expected in definitions[cls.__name__].explicit_defaults().items():
+        fields = {field.name: field for field in dataclasses.fields(structs.get(struct_name, cls))}
+        if struct_name not in structs or field_name not in fields:
+            continue  # it belongs only to versions that we do not declare
+        ours = fields[field_name].default
+        assert getattr(ours, "int", ours) == expected, f"{struct_name}.{field_name}"
+
+
+def test_every_api_has_a_request_and_a_response() -> None:
+    declared = sorted((info.api_key, info.is_request) for info in MESSAGE_INFO.values())
+    assert declared == sorted((key, is_request) for key in ApiKey for is_request in (False, True))
+
+
+@pytest.mark.parametrize("cls", [stored.OffsetCommitValue, stored.GroupMetadataValue])
+def test_stored_values_are_declared_as_kafka_defines_them(
+    cls: type[Any], definitions: dict[str, Definition]
+) -> None:
+    definition = definitions[cls.__name__]
+    assert definition.stable_versions == (0, stored.VALUE_VERSION_NEWEST)
+    assert definition.flexible_since == stored.VALUE_FLEXIBLE_SINCE
+    for version in range(stored.VALUE_VERSION_NEWEST + 1):
+        assert declared_fields(cls, version) == definition.fields_at(version), f"version {version}"
+
+
+@pytest.mark.parametrize(
+    ("name", "cls", "kind"),
+    [
+        ("LegacyOffsetCommitKey", stored.OffsetCommitKey, stored.OFFSET_COMMIT_KINDS[0]),
+        ("OffsetCommitKey", stored.OffsetCommitKey, stored.OFFSET_COMMIT_KINDS[1]),
+        ("GroupMetadataKey", stored.GroupMetadataKey, stored.GROUP_METADATA_KIND),
+    ],
+)
+def test_stored_keys_are_declared_as_kafka_defines_them(
+    name: str, cls: type[Any], kind: int, definitions: dict[str, Definition]
+) -> None:
+    definition = definitions[name]
+    assert definition.api_key == kind
+    assert definition.flexible_since is None
+    assert declared_fields(cls, kind) == definition.fields_at(0)
