@@ -104,6 +104,13 @@ class BrokerSettings:
         doc="How long an empty group waits for more members before its first assignment. Kafka waits 3 s, a test should not.",
     )
     group_members_max: int = setting(10_000, minimum=1, doc="Members of one group.")
+    group_new_member_join_timeout_ms: int = setting(
+        300_000,
+        minimum=1,
+        doc="How long a first join may wait for its group. A client without an id sends no heartbeats, so this is "
+        "what removes one that is gone.",
+    )
+    groups_max: int = setting(20_000, minimum=1, doc="Groups kept, with or without members; one more is refused. Some KB each.")
     offsets_retention_ms: int = setting(
         604_800_000, minimum=1, doc="Committed offsets of a group without members are kept so long."
     )

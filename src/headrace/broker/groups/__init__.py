@@ -1,6 +1,6 @@
 """Groups: who consumes together, which generation they are in, and how far they have committed.
 
 `state` and `events` are the values, `classic` and `rebalance` the pure rules of the classic protocol, and
-`coordinator` performs what they decide. Committed offsets (`offsets`) and their log (`storage`) belong to groups
-of every kind.
+`coordinator` performs what they decide. Committed offsets (`offsets`) and their log (`storage`) belong to
+groups of every kind.
 """

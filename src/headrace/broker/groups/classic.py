@@ -354,3 +354,19 @@ def _session_expired(step: Step, member_id: str) -> None:
         return  # one that waits for an answer is alive as far as anybody can tell
     remove_members(step, [member])
     disturb(step, Trigger.MEMBER_LEFT)
+
+
+def check_commit(group: Group, *, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+    """Whether offsets may be committed for the group by whoever asks."""
+    if generation < 0 and group.state is GroupState.EMPTY:
+        return ErrorCode.NONE  # a tool, or a consumer that assigns partitions to itself
+    if generation < 0 and member_id == UNKNOWN_MEMBER and instance_id is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.check_member(member_id, instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE

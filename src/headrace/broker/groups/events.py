@@ -17,10 +17,11 @@ from headrace.protocol.error_codes import ErrorCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    request: int
+    request: int = 0
+    """Numbered by the coordinator."""
     member_id: str
-    new_member_id: str
-    """The id to give if `member_id` is empty; made outside, since it is random."""
+    new_member_id: str = ""
+    """The id to give if `member_id` is empty; made outside of the rules, since it is random."""
     instance_id: str | None
     client_id: str
     client_host: str
@@ -36,7 +37,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sync:
-    request: int
+    request: int = 0
     member_id: str
     instance_id: str | None
     generation: int
@@ -47,7 +48,7 @@ class Sync:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    request: int
+    request: int = 0
     member_id: str
     instance_id: str | None
     generation: int
@@ -61,7 +62,7 @@ class LeavingMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leave:
-    request: int
+    request: int = 0
     members: tuple[LeavingMember, ...]
 
 

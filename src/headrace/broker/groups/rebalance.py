@@ -63,7 +63,7 @@ class Step:
 
 
 def disturb(step: Step, trigger: Trigger) -> None:
-    """The members are no longer those of the generation: begin a rebalance, or go on with the one under way."""
+    """The members are no longer those of the generation: begin a rebalance, or go on with a running one."""
     if (step.group.state, trigger) in TRANSITIONS:
         _begin_rebalance(step, trigger)
     else:

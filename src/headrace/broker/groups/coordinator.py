@@ -1,0 +1,445 @@
+"""Performs what the rules of groups decide: answers requests, runs time-outs, writes to the log.
+
+Everything here happens in the event loop's thread. A request changes its group at once, when its method is called;
+what has to wait is the answer. So requests take effect in the order in which they came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import uuid
+from collections.abc import Awaitable, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from headrace.broker.error_codes import error_code
+from headrace.broker.groups import storage
+from headrace.broker.groups.classic import check_commit, handle
+from headrace.broker.groups.events import (
+    Answer,
+    ArmTimer,
+    CancelTimer,
+    Event,
+    Heartbeat,
+    HeartbeatAnswer,
+    Join,
+    JoinAnswer,
+    JoinPhaseExpired,
+    Leave,
+    LeaveAnswer,
+    SessionExpired,
+    StoreGroup,
+    Sync,
+    SyncAnswer,
+    SyncPhaseExpired,
+    TimerKind,
+)
+from headrace.broker.groups.offsets import CommittedOffset, Offsets, TopicPartition, expired
+from headrace.broker.groups.state import TRANSITIONS, UNKNOWN_MEMBER, Group, GroupLimits, GroupState, Trigger
+from headrace.broker.groups.subscription import is_subscribed
+from headrace.broker.groups.timers import Timers
+from headrace.errors import HeadraceError
+from headrace.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from headrace.broker.services import Services
+    from headrace.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+AnswerT = TypeVar("AnswerT", JoinAnswer, SyncAnswer, HeartbeatAnswer, LeaveAnswer)
+
+
+class GroupRefused(HeadraceError):
+    """A request that its group can't grant; the client is told the code."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(f"refused with {code.name}")
+        self.code = code
+
+
+class _TimerKey(NamedTuple):
+    group_id: str
+    kind: TimerKind
+    member_id: str
+
+
+class _Waiting(NamedTuple):
+    future: asyncio.Future[Any]
+    answer: type[JoinAnswer] | type[SyncAnswer] | type[HeartbeatAnswer] | type[LeaveAnswer]
+
+
+class GroupCoordinator:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._settings = services.settings
+        self._loop = services.loop
+        self._clock = services.clock
+        self._limits = GroupLimits(
+            members_max=services.settings.group_members_max,
+            initial_rebalance_delay_ms=services.settings.group_initial_rebalance_delay_ms,
+            new_member_join_timeout_ms=services.settings.group_new_member_join_timeout_ms,
+        )
+        self._groups: dict[str, Group] = {}
+        self._offsets = Offsets()
+        self.timers: Timers[_TimerKey] = Timers(services.loop, services.clock, self._timer_due)
+        self._waiting: dict[int, _Waiting] = {}
+        self._request_numbers = itertools.count(1)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self._started = (services.clock.now_ms(), services.clock.monotonic_s())
+
+    # From start to stop
+
+    def load(self) -> None:
+        """Begin to read the log of groups and offsets; until that is done, requests are told so."""
+        topic = self._services.topics.get(storage.OFFSETS_TOPIC)
+        if topic is None:
+            self._unavailable = None
+            return
+        self._spawn(self._load(topic.partitions[0].log))
+
+    async def _load(self, log: PartitionLog) -> None:
+        bytes_max = self._settings.decompressed_batch_bytes_max
+        try:
+            contents = await self._loop.run_in_executor(
+                self._services.disk_threads, lambda: storage.read_contents(log, batch_bytes_max=bytes_max)
+            )
+        except (HeadraceError, OSError) as error:
+            # To go on without some offsets would send consumers back to the start, or ahead to the end.
+            self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            logger.error("groups can't be served: %s is not readable: %s", storage.OFFSETS_TOPIC, error)
+            return
+        if self._unavailable is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return  # stopped in the meantime
+        self._groups, self._offsets = contents.groups, contents.offsets
+        for group in self._groups.values():
+            # Members of before the restart are alive until their sessions say otherwise.
+            for member in group.members.values():
+                self._touch(group, member.member_id)
+        self._unavailable = None
+        logger.info("groups loaded", extra={"groups": len(self._groups), "offsets": len(self._offsets)})
+
+    def close(self) -> None:
+        """End all time-outs, and let nobody wait for an answer."""
+        self._unavailable = ErrorCode.NOT_COORDINATOR
+        self.timers.close()
+        for waiting in self._waiting.values():
+            if not waiting.future.done():
+                waiting.future.set_result(waiting.answer(error=ErrorCode.NOT_COORDINATOR))
+        self._waiting.clear()
+
+    # Requests of members
+
+    def join(self, group_id: str, join: Join) -> Awaitable[JoinAnswer]:
+        error = self._check_join(group_id, join)
+        if error is not ErrorCode.NONE:
+            return self._answered(JoinAnswer(error=error, member_id=join.member_id))
+        group = self._groups.get(group_id) or Group(group_id=group_id, state_since_ms=self._clock.now_ms())
+        prefix = join.instance_id or join.client_id
+        return self._ask(group, replace(join, new_member_id=f"{prefix}-{uuid.uuid4()}"), JoinAnswer)
+
+    def _check_join(self, group_id: str, join: Join) -> ErrorCode:
+        if self._unavailable is not None:
+            return self._unavailable
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        settings = self._settings
+        shortest, longest = settings.group_session_timeout_ms_min, settings.group_session_timeout_ms_max
+        if not shortest <= join.session_timeout_ms <= longest:
+            return ErrorCode.INVALID_SESSION_TIMEOUT
+        if group_id not in self._groups:
+            if join.member_id != UNKNOWN_MEMBER:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            return self._check_room()
+        return ErrorCode.NONE
+
+    def sync(self, group_id: str, sync: Sync) -> Awaitable[SyncAnswer]:
+        group, error = self._find(group_id)
+        if group is None:
+            return self._answered(SyncAnswer(error=error))
+        return self._ask(group, sync, SyncAnswer)
+
+    def heartbeat(self, group_id: str, heartbeat: Heartbeat) -> HeartbeatAnswer:
+        if self._unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return (
+                HeartbeatAnswer()
+            )  # whether it is a member is not known yet; its session starts anew anyway
+        group, error = self._find(group_id)
+        if group is None:
+            return HeartbeatAnswer(error=error)
+        return self._ask(group, heartbeat, HeartbeatAnswer).result()
+
+    def leave(self, group_id: str, leave: Leave) -> LeaveAnswer:
+        group, error = self._find(group_id)
+        if group is not None:
+            return self._ask(group, leave, LeaveAnswer).result()
+        if error is ErrorCode.UNKNOWN_MEMBER_ID:
+            return LeaveAnswer(members=tuple((member, error) for member in leave.members))
+        return LeaveAnswer(error=error)
+
+    def _find(self, group_id: str) -> tuple[Group | None, ErrorCode]:
+        if self._unavailable is not None:
+            return None, self._unavailable
+        if not group_id:
+            return None, ErrorCode.INVALID_GROUP_ID
+        return self._groups.get(group_id), ErrorCode.UNKNOWN_MEMBER_ID
+
+    def _ask(
+        self, group: Group, event: Join | Sync | Heartbeat | Leave, answer: type[AnswerT]
+    ) -> asyncio.Future[AnswerT]:
+        future: asyncio.Future[AnswerT] = self._loop.create_future()
+        number = next(self._request_numbers)
+        self._waiting[number] = _Waiting(future, answer)
+        self._apply(group, replace(event, request=number))
+        return future
+
+    def _answered(self, answer: AnswerT) -> asyncio.Future[AnswerT]:
+        future: asyncio.Future[AnswerT] = self._loop.create_future()
+        future.set_result(answer)
+        return future
+
+    # Events and actions
+
+    def _apply(self, group: Group, event: Event) -> None:
+        after, actions = handle(group, event, limits=self._limits, now_ms=self._clock.now_ms())
+        self._groups[group.group_id] = after
+        if after.state is not group.state:
+            _log_move(group, after, event)
+        for action in actions:
+            match action:
+                case Answer():
+                    self._answer(action)
+                case ArmTimer():
+                    key = _TimerKey(after.group_id, action.kind, action.member_id)
+                    self.timers.arm(key, action.after_ms)
+                case CancelTimer():
+                    self.timers.cancel(_TimerKey(after.group_id, action.kind, action.member_id))
+                case StoreGroup():
+                    self._spawn(self._store(action))
+
+    def _answer(self, action: Answer) -> None:
+        waiting = self._waiting.pop(action.request, None)
+        # The future is cancelled when the connection that asked is gone.
+        if waiting is not None and not waiting.future.done():
+            waiting.future.set_result(action.answer)
+
+    async def _store(self, action: StoreGroup) -> None:
+        error = ErrorCode.NONE
+        try:
+            await storage.append(self._services, [storage.group_record(action.group)])
+        except (HeadraceError, OSError) as failure:
+            error = _told(failure)
+            logger.error("group %s not stored: %s", action.group.group_id, failure)
+        group = self._groups.get(action.group.group_id)
+        if action.then is not None and group is not None and self._unavailable is None:
+            self._apply(group, replace(action.then, error=error))
+
+    def _timer_due(self, key: _TimerKey) -> None:
+        group = self._groups.get(key.group_id)
+        if group is None:
+            return
+        match key.kind:
+            case TimerKind.SESSION:
+                self._apply(group, SessionExpired(member_id=key.member_id))
+            case TimerKind.JOIN_PHASE:
+                self._apply(group, JoinPhaseExpired())
+            case TimerKind.SYNC_PHASE:
+                self._apply(group, SyncPhaseExpired())
+
+    def _touch(self, group: Group, member_id: str) -> None:
+        member = group.members.get(member_id)
+        if member is not None:
+            key = _TimerKey(group.group_id, TimerKind.SESSION, member_id)
+            self.timers.arm(key, member.session_timeout_ms)
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # Offsets
+
+    def commit(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        *,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+    ) -> Awaitable[None]:
+        """Keep offsets; done when they are durable. Raises GroupRefused, also from the awaitable."""
+        self._require_available()
+        group = self._groups.get(group_id)
+        if group is None:
+            if generation >= 0:
+                raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND)
+            _require(self._check_room())
+        else:
+            _require(check_commit(group, member_id=member_id, instance_id=instance_id, generation=generation))
+            if group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+                self._touch(group, member_id)  # whoever commits is alive
+        return self._spawn(self._commit(group_id, offsets))
+
+    async def _commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        await self._append(storage.offset_record(group_id, *offset) for offset in offsets.items())
+        for partition, committed in offsets.items():
+            self._offsets.put(group_id, partition, committed)
+        if offsets and group_id not in self._groups:
+            self._groups[group_id] = Group(group_id=group_id, state_since_ms=self._clock.now_ms())
+
+    def committed(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
+        self._require_available()
+        return self._offsets.of(group_id)
+
+    def delete_offsets(
+        self, group_id: str, partitions: Collection[TopicPartition]
+    ) -> Awaitable[Mapping[TopicPartition, ErrorCode]]:
+        """Forget offsets that nobody consumes from; what became of each partition."""
+        self._require_available()
+        group = self._groups.get(group_id)
+        if group is None:
+            raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND)
+        if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
+            raise GroupRefused(ErrorCode.NON_EMPTY_GROUP)
+        consumed = {topic for topic in {name.topic for name in partitions} if is_subscribed(group, topic)}
+        results = {
+            name: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if name.topic in consumed else ErrorCode.NONE
+            for name in partitions
+        }
+        known = self._offsets.of(group_id)
+        removed = [(group_id, name) for name in partitions if name.topic not in consumed and name in known]
+        return self._spawn(self._delete_offsets(removed, results))
+
+    async def _delete_offsets(
+        self, removed: Sequence[tuple[str, TopicPartition]], results: Mapping[TopicPartition, ErrorCode]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        await self._remove_offsets(removed)
+        return results
+
+    async def _remove_offsets(self, removed: Sequence[tuple[str, TopicPartition]]) -> None:
+        await self._append(storage.offset_tombstone(*name) for name in removed)
+        for group_id, partition in removed:
+            self._offsets.remove(group_id, partition)
+
+    async def _append(self, entries: Iterable[storage.KeyValue]) -> None:
+        try:
+            await storage.append(self._services, [*entries])
+        except (HeadraceError, OSError) as failure:
+            logger.error("offsets not stored: %s", failure)
+            raise GroupRefused(_told(failure)) from failure
+
+    # Groups as a whole
+
+    def groups(self) -> Collection[Group]:
+        self._require_available()
+        return self._groups.values()
+
+    def group(self, group_id: str) -> Group | None:
+        self._require_available()
+        return self._groups.get(group_id)
+
+    def delete(self, group_id: str) -> Awaitable[None]:
+        """Forget an empty group and its offsets."""
+        self._require_available()
+        group = self._groups.get(group_id)
+        if group is None:
+            raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND)
+        if (group.state, Trigger.DELETED) not in TRANSITIONS:
+            raise GroupRefused(ErrorCode.NON_EMPTY_GROUP)
+        return self._spawn(self._delete(group_id))
+
+    async def _delete(self, group_id: str) -> None:
+        removed = [*self._offsets.of(group_id)]
+        tombstones = [storage.offset_tombstone(group_id, partition) for partition in removed]
+        await self._append([*tombstones, storage.group_tombstone(group_id)])
+        for partition in removed:
+            self._offsets.remove(group_id, partition)
+        group = self._groups.get(group_id)
+        # Somebody may have joined or committed while the disk was busy: then it lives on without its past.
+        if group is not None and self._is_abandoned(group):
+            del self._groups[group_id]
+            logger.info("group %s deleted", group_id)
+
+    def expire(self, now_ms: int) -> None:
+        """Forget offsets that were kept long enough, and groups that have neither members nor offsets."""
+        if self._unavailable is None:
+            self._spawn(self._expire(self._aged_ms(now_ms)))
+
+    async def _expire(self, now_ms: int) -> None:
+        retention_ms = self._settings.offsets_retention_ms
+        old = [
+            (group.group_id, partition)
+            for group in self._groups.values()
+            for partition in expired(
+                group, self._offsets.of(group.group_id), now_ms=now_ms, retention_ms=retention_ms
+            )
+        ]
+        try:
+            if old:
+                await self._remove_offsets(old)
+                logger.info("offsets expired", extra={"offsets": len(old)})
+            for group in [*self._groups.values()]:
+                if self._is_abandoned(group):
+                    await self._delete(group.group_id)
+        except GroupRefused:
+            return  # logged where it happened; the next round tries again
+
+    def _is_abandoned(self, group: Group) -> bool:
+        has_work = group.pending_member_ids or self._offsets.of(group.group_id)
+        return group.state is GroupState.EMPTY and not has_work
+
+    def _aged_ms(self, now_ms: int) -> int:
+        # If the wall clock was set forward while we run, the time that really passed is the smaller one.
+        started_ms, started_s = self._started
+        return min(now_ms, started_ms + int((self._clock.monotonic_s() - started_s) * 1000))
+
+    def topic_deleted(self, topic: str) -> None:
+        """A topic is gone, and with it what was committed for it."""
+        if self._unavailable is None:
+            self._spawn(self._topic_deleted(topic))
+
+    async def _topic_deleted(self, topic: str) -> None:
+        try:
+            await self._remove_offsets([*self._offsets.of_topic(topic)])
+        except GroupRefused:
+            logger.error("offsets of the deleted topic %s are still there", topic)
+
+    def _check_room(self) -> ErrorCode:
+        if len(self._groups) < self._settings.groups_max:
+            return ErrorCode.NONE
+        logger.warning("group refused: there are %d already; raise groups_max", len(self._groups))
+        return ErrorCode.POLICY_VIOLATION
+
+    def _require_available(self) -> None:
+        if self._unavailable is not None:
+            raise GroupRefused(self._unavailable)
+
+
+def _require(error: ErrorCode) -> None:
+    if error is not ErrorCode.NONE:
+        raise GroupRefused(error)
+
+
+def _told(failure: Exception) -> ErrorCode:
+    """What a client is told when the log refused: to come again, unless coming again can't help."""
+    code = error_code(failure)
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE if code is ErrorCode.KAFKA_STORAGE_ERROR else code
+
+
+def _log_move(before: Group, after: Group, event: Event) -> None:
+    logger.info(
+        "group %s: %s -> %s",
+        after.group_id,
+        before.state.value,
+        after.state.value,
+        extra={
+            "generation": after.generation,
+            "members": len(after.members),
+            "event": type(event).__name__,
+        },
+    )

@@ -1,0 +1,216 @@
+"""Groups and offsets in the internal topic `__consumer_offsets`, in Kafka's own record formats.
+
+What a value looks like in bytes is `protocol.stored`; here is which values are written, how many go into a batch,
+and how a log of them becomes groups and offsets again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.broker.groups.offsets import CommittedOffset, Offsets, TopicPartition
+from headrace.broker.groups.state import Group, GroupState, Member, MemberProtocol
+from headrace.protocol import stored
+from headrace.protocol.primitives import MalformedMessage
+from headrace.records.batch import iterate_headers
+from headrace.records.record import Record, decode_records, encode_batch
+
+if TYPE_CHECKING:
+    from headrace.broker.services import Services
+    from headrace.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+OFFSETS_TOPIC = "__consumer_offsets"
+READ_BYTES = 1_048_576
+BATCH_BYTES_MAX = 262_144
+"""Many small records (a group's offsets going at once) are split into batches well below the topic's limit."""
+
+# What Kafka 4 writes: the newest version that is not flexible. Version 1 alone has an expiry of its own.
+GROUP_VALUE_VERSION = 3
+OFFSET_VALUE_VERSION = 3
+OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
+
+
+class KeyValue(NamedTuple):
+    key: bytes
+    value: bytes | None
+    """None removes what the key stands for."""
+
+
+def offset_record(group_id: str, partition: TopicPartition, committed: CommittedOffset) -> KeyValue:
+    has_expiry = committed.expires_at_ms is not None
+    value = stored.OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.committed_at_ms,
+        expire_timestamp=-1 if committed.expires_at_ms is None else committed.expires_at_ms,
+    )
+    version = OFFSET_VALUE_VERSION_WITH_EXPIRY if has_expiry else OFFSET_VALUE_VERSION
+    return KeyValue(_offset_key(group_id, partition), stored.encode_value(value, version))
+
+
+def offset_tombstone(group_id: str, partition: TopicPartition) -> KeyValue:
+    return KeyValue(_offset_key(group_id, partition), None)
+
+
+def _offset_key(group_id: str, partition: TopicPartition) -> bytes:
+    key = stored.OffsetCommitKey(group=group_id, topic=partition.topic, partition=partition.partition)
+    return stored.encode_key(key)
+
+
+def group_record(group: Group) -> KeyValue:
+    value = stored.GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol=group.protocol_name,
+        leader=group.leader_id,
+        current_state_timestamp=-1 if group.state_since_ms is None else group.state_since_ms,
+        members=tuple(_stored_member(group, member) for member in group.members.values()),
+    )
+    key = stored.encode_key(stored.GroupMetadataKey(group=group.group_id))
+    return KeyValue(key, stored.encode_value(value, GROUP_VALUE_VERSION))
+
+
+def _stored_member(group: Group, member: Member) -> stored.MemberMetadata:
+    return stored.MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=member.metadata_for(group.protocol_name),
+        assignment=member.assignment,
+    )
+
+
+def group_tombstone(group_id: str) -> KeyValue:
+    return KeyValue(stored.encode_key(stored.GroupMetadataKey(group=group_id)), None)
+
+
+async def append(services: Services, entries: Sequence[KeyValue]) -> None:
+    """Write these in their order, and return when they are as durable as the broker's settings ask."""
+    [partition] = services.topics.internal(OFFSETS_TOPIC).partitions
+    now_ms = services.clock.now_ms()
+    for chunk in _chunks(entries):
+        records = [
+            Record(offset=index, timestamp_ms=now_ms, key=entry.key, value=entry.value)
+            for index, entry in enumerate(chunk)
+        ]
+        await services.append(partition, encode_batch(records))
+
+
+def _chunks(entries: Iterable[KeyValue]) -> Iterator[list[KeyValue]]:
+    chunk: list[KeyValue] = []
+    size_bytes = 0
+    for entry in entries:
+        entry_bytes = len(entry.key) + len(entry.value or b"")
+        if chunk and size_bytes + entry_bytes > BATCH_BYTES_MAX:
+            yield chunk
+            chunk, size_bytes = [], 0
+        chunk.append(entry)
+        size_bytes += entry_bytes
+    if chunk:
+        yield chunk
+
+
+@dataclass(slots=True)
+class Contents:
+    """All groups and offsets that a log holds."""
+
+    groups: dict[str, Group] = field(default_factory=dict)
+    offsets: Offsets = field(default_factory=Offsets)
+
+
+def read_contents(log: PartitionLog, *, batch_bytes_max: int) -> Contents:
+    """Read a whole log, from a thread that may wait for the disk; raises CorruptSegment where it is damaged."""
+    contents = Contents()
+    for record in _records(log, batch_bytes_max):
+        try:
+            _replay(contents, record)
+        except MalformedMessage as error:
+            logger.error(
+                "record of %s skipped: %s", OFFSETS_TOPIC, error, extra={"log_offset": record.offset}
+            )
+    # Whoever commits without ever joining is a group all the same.
+    for group_id in contents.offsets.group_ids():
+        contents.groups.setdefault(group_id, Group(group_id=group_id))
+    return contents
+
+
+def _records(log: PartitionLog, batch_bytes_max: int) -> Iterator[Record]:
+    offset, end_offset = log.start_offset, log.end_offset
+    while offset < end_offset:
+        data = bytes(log.read(offset, bytes_max=READ_BYTES, end_offset=end_offset, at_least_one=True))
+        next_offset = offset
+        for position, header in iterate_headers(data):
+            next_offset = header.next_offset
+            if not header.is_control:
+                batch = data[position : position + header.size_bytes]
+                yield from decode_records(batch, bytes_max=batch_bytes_max)
+        if next_offset == offset:
+            return  # compaction removed whatever was behind
+        offset = next_offset
+
+
+def _replay(contents: Contents, record: Record) -> None:
+    key = stored.decode_key(record.key or b"")
+    if isinstance(key, stored.OffsetCommitKey):
+        partition = TopicPartition(key.topic, key.partition)
+        if record.value is None:
+            contents.offsets.remove(key.group, partition)
+        else:
+            value = stored.decode_value(stored.OffsetCommitValue, record.value)
+            contents.offsets.put(key.group, partition, _committed_offset(value))
+    elif isinstance(key, stored.GroupMetadataKey):
+        if record.value is None:
+            contents.groups.pop(key.group, None)
+        else:
+            contents.groups[key.group] = _group(
+                key.group, stored.decode_value(stored.GroupMetadataValue, record.value)
+            )
+
+
+def _committed_offset(value: stored.OffsetCommitValue) -> CommittedOffset:
+    return CommittedOffset(
+        offset=value.offset,
+        leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        committed_at_ms=value.commit_timestamp,
+        expires_at_ms=None if value.expire_timestamp == -1 else value.expire_timestamp,
+    )
+
+
+def _group(group_id: str, value: stored.GroupMetadataValue) -> Group:
+    group = Group(
+        group_id=group_id,
+        state=GroupState.STABLE if value.members else GroupState.EMPTY,
+        state_since_ms=None if value.current_state_timestamp == -1 else value.current_state_timestamp,
+        generation=value.generation,
+        protocol_type=value.protocol_type or None,
+        protocol_name=value.protocol,
+        leader_id=value.leader,
+    )
+    return group.put(*(_member(value, member) for member in value.members))
+
+
+def _member(value: stored.GroupMetadataValue, member: stored.MemberMetadata) -> Member:
+    # Only the protocol that was chosen is stored; the others come back with the member's next join.
+    chosen = MemberProtocol(name=value.protocol or "", metadata=member.subscription)
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        session_timeout_ms=member.session_timeout,
+        rebalance_timeout_ms=member.session_timeout
+        if member.rebalance_timeout == -1
+        else member.rebalance_timeout,
+        protocols=(chosen,),
+        assignment=member.assignment,
+    )

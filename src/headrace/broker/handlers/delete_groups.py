@@ -1,0 +1,49 @@
+"""DeleteGroups: forget groups that have no members, and their offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.groups.coordinator import GroupRefused
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+
+@handles(ApiKey.DELETE_GROUPS, versions=(0, 2))
+def delete_groups(request: DeleteGroupsRequest, call: Call) -> Awaitable[DeleteGroupsResponse]:
+    deleting = {group_id: _delete(group_id, call) for group_id in request.groups_names}
+    return _respond(deleting)
+
+
+def _delete(group_id: str, call: Call) -> Awaitable[None] | ErrorCode:
+    try:
+        return call.services.groups.delete(group_id)
+    except GroupRefused as refused:
+        return refused.code
+
+
+async def _respond(deleting: Mapping[str, Awaitable[None] | ErrorCode]) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        results=tuple(
+            [
+                DeletableGroupResult(group_id=group_id, error_code=await _outcome(deletion))
+                for group_id, deletion in deleting.items()
+            ]
+        )
+    )
+
+
+async def _outcome(deletion: Awaitable[None] | ErrorCode) -> ErrorCode:
+    if isinstance(deletion, ErrorCode):
+        return deletion
+    try:
+        await deletion
+    except GroupRefused as refused:
+        return refused.code
+    return ErrorCode.NONE

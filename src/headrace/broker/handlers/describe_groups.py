@@ -1,0 +1,73 @@
+"""DescribeGroups: state, protocol and members of groups.
+
+3: which operations the asker may use. 4: static members. 6: a group that is not there is an error.
+"""
+
+from __future__ import annotations
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.groups.coordinator import GroupRefused
+from headrace.broker.groups.state import Group, GroupState
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+NOT_FOUND_SINCE = 6
+
+# Without access control everybody may do everything with a group: one bit for each of read, delete, describe,
+# describe configs and alter configs.
+OPERATIONS_ALL = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+OPERATIONS_NOT_ASKED = -(2**31)
+
+
+@handles(ApiKey.DESCRIBE_GROUPS, versions=(0, 6))
+def describe_groups(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
+    operations = OPERATIONS_ALL if request.include_authorized_operations else OPERATIONS_NOT_ASKED
+    return DescribeGroupsResponse(
+        groups=tuple(_describe(group_id, operations, call) for group_id in request.groups)
+    )
+
+
+def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
+    try:
+        group = call.services.groups.group(group_id)
+    except GroupRefused as refused:
+        return DescribedGroup(group_id=group_id, error_code=refused.code)
+    if group is None:
+        is_error = call.version >= NOT_FOUND_SINCE
+        return DescribedGroup(
+            group_id=group_id,
+            group_state=GroupState.DEAD.value,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE,
+            error_message=f"Group {group_id} not found." if is_error else None,
+            authorized_operations=operations,
+        )
+    is_stable = group.state is GroupState.STABLE
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol_name or "") if is_stable else "",
+        members=_members(group, is_stable),
+        authorized_operations=operations,
+    )
+
+
+def _members(group: Group, is_stable: bool) -> tuple[DescribedGroupMember, ...]:
+    # Between generations neither the old assignment nor a new one is true.
+    return tuple(
+        DescribedGroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            member_metadata=member.metadata_for(group.protocol_name) if is_stable else b"",
+            member_assignment=member.assignment if is_stable else b"",
+        )
+        for member in group.members.values()
+    )

@@ -1,0 +1,68 @@
+"""JoinGroup: become a member, or rejoin; answered when all members of the group have.
+
+4: a first join is given an id and comes again with it. 5: static members. 7: the protocol type comes back.
+9: a static leader that returns is told to leave the assignment as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.groups.events import Join, JoinAnswer
+from headrace.broker.groups.state import MemberProtocol
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+
+KNOWN_ID_SINCE = 4
+NULL_PROTOCOL_SINCE = 7
+SKIP_ASSIGNMENT_SINCE = 9
+
+
+@handles(ApiKey.JOIN_GROUP, versions=(0, 9))
+def join_group(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse]:
+    # Before version 1 one time-out served for both.
+    has_rebalance_timeout = request.rebalance_timeout_ms >= 0
+    join = Join(
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        client_id=call.client_id,
+        client_host=f"/{call.client.host}",  # as Kafka writes an address without a name
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=request.rebalance_timeout_ms
+        if has_rebalance_timeout
+        else request.session_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols=tuple(
+            MemberProtocol(name=offer.name, metadata=bytes(offer.metadata)) for offer in request.protocols
+        ),
+        needs_known_id=call.version >= KNOWN_ID_SINCE,
+        can_skip_assignment=call.version >= SKIP_ASSIGNMENT_SINCE,
+    )
+    return _respond(call.services.groups.join(request.group_id, join), call.version)
+
+
+async def _respond(joining: Awaitable[JoinAnswer], version: int) -> JoinGroupResponse:
+    answer = await joining
+    protocol_name = answer.protocol_name
+    if protocol_name is None and version < NULL_PROTOCOL_SINCE:
+        protocol_name = ""
+    return JoinGroupResponse(
+        error_code=answer.error,
+        generation_id=answer.generation,
+        protocol_type=answer.protocol_type,
+        protocol_name=protocol_name,
+        leader=answer.leader_id,
+        skip_assignment=answer.skip_assignment,
+        member_id=answer.member_id,
+        members=tuple(
+            JoinGroupResponseMember(
+                member_id=member.member_id, group_instance_id=member.instance_id, metadata=member.metadata
+            )
+            for member in answer.members
+        ),
+    )

@@ -1,0 +1,34 @@
+"""ListGroups: all groups, or those in some states (4) or of some types (5)."""
+
+from __future__ import annotations
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.groups.coordinator import GroupRefused
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+CLASSIC = "classic"
+
+
+@handles(ApiKey.LIST_GROUPS, versions=(0, 5))
+def list_groups(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
+    try:
+        groups = call.services.groups.groups()
+    except GroupRefused as refused:
+        return ListGroupsResponse(error_code=refused.code)
+    states = {state.strip().lower() for state in request.states_filter}
+    types = {kind.strip().lower() for kind in request.types_filter}
+    if types and CLASSIC not in types:
+        return ListGroupsResponse()
+    return ListGroupsResponse(
+        groups=tuple(
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state.value,
+                group_type=CLASSIC,
+            )
+            for group in groups
+            if not states or group.state.value.lower() in states
+        )
+    )

@@ -1,0 +1,144 @@
+"""OffsetFetch: how far groups have read, for some partitions or for all that they ever committed.
+
+2: null asks for all. 5: leader epochs. 7: "require stable", which every answer is: only durable offsets are told.
+8: many groups. 9: the member, which matters to groups of the newer protocol alone. 10: topic ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.groups.coordinator import GroupRefused
+from headrace.broker.groups.offsets import CommittedOffset, TopicPartition
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from headrace.protocol.types import ZERO_UUID
+
+GROUP_ERROR_SINCE = 2
+MANY_GROUPS_SINCE = 8
+TOPIC_IDS_SINCE = 10
+
+Offsets = Mapping[TopicPartition, CommittedOffset]
+
+
+@handles(ApiKey.OFFSET_FETCH, versions=(1, 10))
+def offset_fetch(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+    if call.version >= MANY_GROUPS_SINCE:
+        return OffsetFetchResponse(groups=tuple(_fetch(group, call) for group in request.groups))
+    topics = request.topics
+    alone = OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else tuple(
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in topics
+        ),
+    )
+    return _as_single(alone, _fetch(alone, call), call)
+
+
+def _fetch(wanted: OffsetFetchRequestGroup, call: Call) -> OffsetFetchResponseGroup:
+    try:
+        offsets = call.services.groups.committed(wanted.group_id)
+    except GroupRefused as refused:
+        return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=refused.code)
+    topics = _all(offsets, call) if wanted.topics is None else _some(wanted.topics, offsets, call)
+    return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=tuple(topics))
+
+
+def _some(
+    wanted: Iterable[OffsetFetchRequestTopics], offsets: Offsets, call: Call
+) -> Iterable[OffsetFetchResponseTopics]:
+    for topic in wanted:
+        name, error = topic.name, ErrorCode.NONE
+        if call.version >= TOPIC_IDS_SINCE:
+            found = call.services.topics.get_by_id(topic.topic_id)
+            name = found.name if found is not None else ""
+            error = ErrorCode.NONE if found is not None else ErrorCode.UNKNOWN_TOPIC_ID
+        yield OffsetFetchResponseTopics(
+            name=name,
+            topic_id=topic.topic_id,
+            partitions=tuple(
+                _partition(index, offsets.get(TopicPartition(name, index)), error)
+                for index in topic.partition_indexes
+            ),
+        )
+
+
+def _all(offsets: Offsets, call: Call) -> Iterable[OffsetFetchResponseTopics]:
+    for name in dict.fromkeys(partition.topic for partition in offsets):
+        topic = call.services.topics.get(name)
+        if topic is None and call.version >= TOPIC_IDS_SINCE:
+            continue  # gone, so there is no id to tell it by
+        yield OffsetFetchResponseTopics(
+            name=name,
+            topic_id=topic.id if topic is not None else ZERO_UUID,
+            partitions=tuple(
+                _partition(partition.partition, committed, ErrorCode.NONE)
+                for partition, committed in offsets.items()
+                if partition.topic == name
+            ),
+        )
+
+
+def _partition(
+    index: int, committed: CommittedOffset | None, error: ErrorCode
+) -> OffsetFetchResponsePartitions:
+    if committed is None:
+        return OffsetFetchResponsePartitions(partition_index=index, error_code=error)
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+    )
+
+
+def _as_single(
+    wanted: OffsetFetchRequestGroup, group: OffsetFetchResponseGroup, call: Call
+) -> OffsetFetchResponse:
+    """The same in the form of before version 8; the oldest has a place for an error in partitions only."""
+    topics = group.topics
+    if group.error_code and call.version < GROUP_ERROR_SINCE:
+        topics = tuple(
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetFetchResponsePartitions(partition_index=index, error_code=group.error_code)
+                    for index in topic.partition_indexes
+                ),
+            )
+            for topic in wanted.topics or ()
+        )
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=tuple(
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetFetchResponsePartition(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in topics
+        ),
+    )
