@@ -70,6 +70,8 @@ class Reading:
         self._chosen = _choose(cluster, topics, partitions)
         self._ends = cluster.latest(self._chosen)
         self._unfinished: set[Partition] = set()
+        self._positions: dict[Partition, int] = {}
+        self._has_gap = False
         self._is_assigned = False
         self._consumer = Consumer(
             cluster.client_config(
@@ -84,7 +86,7 @@ class Reading:
 
     def __enter__(self) -> Self:
         if self._group is None:
-            self._begin(self._consumer, self._start.offsets(self._cluster, self._chosen))
+            self._begin(self._start.offsets(self._cluster, self._chosen))
         else:
             self._consumer.subscribe(self._topics, on_assign=self._on_assign)
         return self
@@ -107,6 +109,7 @@ class Reading:
             wanted = POLL_RECORDS_MAX if count_max is None else min(POLL_RECORDS_MAX, count_max - count)
             for message in self._consumer.consume(wanted, timeout=POLL_S):
                 count += self._take(message, write)
+            self._jump_gaps()
             flush()
             if count_max is not None and count >= count_max:
                 break
@@ -122,6 +125,7 @@ class Reading:
             self._unfinished.discard(partition)
             return 0
         write(message)
+        self._positions[partition] = offset + 1
         if self._group is not None:
             self._consumer.store_offsets(message)
         if offset + 1 >= self._ends[partition]:
@@ -157,9 +161,19 @@ class Reading:
         else:
             note(f"headrace: {partition}: there is no offset {wanted}, it ends at {end}; going on there")
             target = end
-        self._consumer.seek(TopicPartition(partition.topic, partition.number, target))
+        self._positions[partition] = target
+        self._has_gap = True
         if target >= self._ends[partition]:
             self._unfinished.discard(partition)
+
+    def _jump_gaps(self) -> None:
+        """Go on behind what is gone. The client has stopped reading there, and only a new assignment starts it.
+
+        Called between polls: what the last poll brought is written by then, and not read a second time.
+        """
+        if self._has_gap:
+            self._has_gap = False
+            self._assign()
 
     def _on_assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
         partitions = [Partition(each.topic, each.partition) for each in assigned]
@@ -171,14 +185,20 @@ class Reading:
         fresh = [each for each in partitions if each not in committed]
         if not assigned:
             note(f"headrace: the other members of group {self._group} have all partitions")
-        self._begin(consumer, {**committed, **self._start.offsets(self._cluster, fresh)})
+        self._begin({**committed, **self._start.offsets(self._cluster, fresh)})
 
-    def _begin(self, consumer: Consumer, offsets: dict[Partition, int]) -> None:
+    def _begin(self, offsets: dict[Partition, int]) -> None:
         # A partition that was added since is not known yet; it counts as ending where it is begun.
         self._ends = {**offsets, **self._ends}
         self._unfinished = {each for each, offset in offsets.items() if offset < self._ends[each]}
         self._is_assigned = True
-        consumer.assign([TopicPartition(each.topic, each.number, offset) for each, offset in offsets.items()])
+        self._positions = dict(offsets)
+        self._assign()
+
+    def _assign(self) -> None:
+        self._consumer.assign(
+            [TopicPartition(each.topic, each.number, offset) for each, offset in self._positions.items()]
+        )
 
     def _commit(self) -> None:
         try:

@@ -1,0 +1,72 @@
+"""Running the command as a user does: in a process of its own, with its exit code and both outputs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "headrace"]
+TIMEOUT_S = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+Headrace = Callable[..., Ran]
+
+
+@pytest.fixture
+def environment(bootstrap: str) -> dict[str, str]:
+    return {**os.environ, "HEADRACE_BOOTSTRAP": bootstrap}
+
+
+@pytest.fixture
+def headrace(environment: dict[str, str]) -> Headrace:
+    """`headrace("topic", "list")` -> Ran(code, out, err); `code` is what the call must end with."""
+
+    def run(*arguments: str, stdin: str | bytes = b"", code: int = 0) -> Ran:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            input=data,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            env=environment,
+            check=False,
+        )
+        ran = Ran(
+            code=done.returncode,
+            out=done.stdout.decode(errors="surrogateescape"),
+            err=done.stderr.decode(errors="surrogateescape"),
+        )
+        assert ran.code == code, f"headrace {' '.join(arguments)} ended with {ran.code}\n{ran.out}\n{ran.err}"
+        return ran
+
+    return run
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that nothing else in this run has, for a topic or a group."""
+    return f"cli-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def topic(headrace: Headrace, name: str) -> str:
+    """A fresh topic with two partitions."""
+    headrace("topic", "create", name, "--partitions", "2")
+    return name

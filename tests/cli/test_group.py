@@ -1,0 +1,131 @@
+"""`headrace group` on a real broker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.conftest import COMMAND, Headrace
+
+
+def partitions_of(headrace: Headrace, group: str) -> dict[int, dict[str, object]]:
+    described = json.loads(headrace("group", "describe", group, "--format", "json").out)
+    return {each["partition"]: each for each in described["partitions"]}
+
+
+@pytest.fixture
+def group(headrace: Headrace, topic: str) -> str:
+    """A group that has read ten records of partition 0, with three more there."""
+    lines = "".join(f"{number}\n" for number in range(10))
+    headrace("produce", topic, "--partition", "0", stdin=lines)
+    headrace("consume", topic, "--group", f"{topic}-group")
+    headrace("produce", topic, "--partition", "0", stdin="10\n11\n12\n")
+    return f"{topic}-group"
+
+
+def test_group_is_listed_and_its_lag_shown(headrace: Headrace, group: str) -> None:
+    listed = {
+        each["group"]: each["state"] for each in json.loads(headrace("group", "list", "--format", "json").out)
+    }
+
+    assert listed[group] == "empty"
+    partition = partitions_of(headrace, group)[0]
+    assert (partition["committed"], partition["end"], partition["lag"]) == (10, 13, 3)
+    assert "0 members" in headrace("group", "describe", group).out
+
+
+def test_unknown_group_is_an_error(headrace: Headrace, name: str) -> None:
+    assert f"there is no group {name}" in headrace("group", "describe", name, code=1).err
+
+
+@pytest.mark.parametrize(
+    ("target", "offset"),
+    [
+        (["--to-earliest"], 0),
+        (["--to-latest"], 13),
+        (["--to-offset", "4"], 4),
+        (["--to-offset", "999"], 13),
+        (["--to-time", "0"], 0),
+        (["--to-time", "2099-01-01T00:00:00Z"], 13),
+        (["--by-duration", "PT1H"], 0),
+        (["--by-duration", "0s"], 13),
+    ],
+)
+def test_reset_moves_the_group(
+    headrace: Headrace, topic: str, group: str, target: list[str], offset: int
+) -> None:
+    headrace("group", "reset", group, "--topic", f"{topic}:0", *target)
+
+    assert partitions_of(headrace, group)[0]["committed"] == offset
+
+
+def test_moved_group_reads_from_its_new_position(headrace: Headrace, topic: str, group: str) -> None:
+    headrace("group", "reset", group, "--all-topics", "--to-offset", "11")
+
+    assert headrace("consume", topic, "--group", group).lines == ["11", "12"]
+
+
+def test_dry_run_shows_the_change_and_makes_none(headrace: Headrace, topic: str, group: str) -> None:
+    shown = headrace("group", "reset", group, "--topic", f"{topic}:0", "--to-earliest", "--dry-run")
+
+    assert [topic, "0", "10", "0"] in [line.split() for line in shown.lines]
+    assert "nothing was changed" in shown.err
+    assert partitions_of(headrace, group)[0]["committed"] == 10
+
+
+def test_reset_of_one_partition_leaves_the_others(headrace: Headrace, topic: str, group: str) -> None:
+    headrace("produce", topic, "--partition", "1", stdin="a\nb\n")
+    headrace("consume", topic, "--group", group)
+    headrace("group", "reset", group, "--topic", f"{topic}:1", "--to-earliest")
+
+    assert partitions_of(headrace, group)[0]["committed"] == 13
+    assert partitions_of(headrace, group)[1]["committed"] == 0
+
+
+def test_reset_wants_one_target_and_topics(headrace: Headrace, topic: str, group: str) -> None:
+    assert "say where to" in headrace("group", "reset", group, "--all-topics", code=2).err
+    both = headrace("group", "reset", group, "--all-topics", "--to-latest", "--to-earliest", code=2)
+    assert "say where to" in both.err
+    assert "say which topics" in headrace("group", "reset", group, "--to-latest", code=2).err
+    wrong = headrace("group", "reset", group, "--topic", f"{topic}:7", "--to-latest", code=1)
+    assert "no partition '7'" in wrong.err
+
+
+def test_time_that_cannot_be_read_is_refused(headrace: Headrace, group: str) -> None:
+    refused = headrace("group", "reset", group, "--all-topics", "--to-time", "yesterday", code=1)
+    assert "'yesterday' is not a time" in refused.err
+    refused = headrace("group", "reset", group, "--all-topics", "--by-duration", "soon", code=1)
+    assert "'soon' is not a duration" in refused.err
+
+
+@pytest.fixture
+def member(topic: str, group: str, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A running consumer of the group, after its first record."""
+    command = [*COMMAND, "consume", topic, "--group", group, "--follow"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"10\n"
+        yield process
+        process.terminate()
+
+
+def test_group_with_members_is_shown_with_them_and_neither_moved_nor_deleted(
+    headrace: Headrace, group: str, member: subprocess.Popen[bytes]
+) -> None:
+    described = json.loads(headrace("group", "describe", group, "--format", "json").out)
+    assert described["state"] == "stable"
+    assert all(each["member"] for each in described["partitions"])
+    assert "1 members" in headrace("group", "describe", group).out
+
+    refused = headrace("group", "reset", group, "--all-topics", "--to-earliest", code=1)
+    assert "has 1 members" in refused.err
+    assert "stop" in headrace("group", "delete", group, "--yes", code=1).err
+
+
+def test_deleted_group_is_gone(headrace: Headrace, group: str) -> None:
+    assert "--yes" in headrace("group", "delete", group, code=1).err
+    headrace("group", "delete", group, "--yes")
+    assert group not in headrace("group", "list").out

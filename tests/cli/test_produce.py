@@ -1,0 +1,146 @@
+"""`headrace produce` on a real broker; what arrived is read back with `headrace consume`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import COMMAND, Headrace
+
+
+def records_of(headrace: Headrace, topic: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in headrace("consume", topic, "--format", "json").lines]
+
+
+def test_each_line_is_a_record_and_the_count_is_told(headrace: Headrace, topic: str) -> None:
+    said = headrace("produce", topic, "--partition", "0", stdin="one\r\ntwo\n\nlast without end")
+
+    assert [each["value"] for each in records_of(headrace, topic)] == ["one", "two", "", "last without end"]
+    assert said.out.startswith(f"4 records to {topic}")
+    assert "records/s" in said.out
+
+
+def test_key_stands_before_the_separator(headrace: Headrace, topic: str) -> None:
+    headrace("produce", topic, "--key-separator", "::", stdin="k1::v1\nk2::v::2\n")
+
+    records = {each["key"]: each["value"] for each in records_of(headrace, topic)}
+    assert records == {"k1": "v1", "k2": "v::2"}
+
+
+def test_line_without_separator_is_named(headrace: Headrace, topic: str) -> None:
+    refused = headrace("produce", topic, "--key-separator", ":", stdin="a:1\nb\n", code=1)
+
+    assert "line 2: no key separator ':'" in refused.err
+    assert refused.out.startswith("1 records")
+
+
+@pytest.mark.parametrize("bad", ["{broken", "NaN", "", '{"a": 1} trailing', "[" * 100_000])
+def test_line_that_is_not_json_is_named_and_nothing_after_it_sent(
+    headrace: Headrace, topic: str, bad: str
+) -> None:
+    lines = f'{{"n": 1}}\n{bad}\n{{"n": 2}}\n'
+
+    refused = headrace("produce", topic, "--format", "json", stdin=lines, code=1)
+
+    assert "line 2: not JSON" in refused.err
+    assert [each["value"] for each in records_of(headrace, topic)] == ['{"n": 1}']
+
+
+def test_bytes_that_are_not_utf8_are_not_json(headrace: Headrace, topic: str) -> None:
+    refused = headrace("produce", topic, "--format", "json", stdin=b'"\xff"\n', code=1)
+
+    assert "line 1: not JSON: not UTF-8" in refused.err
+
+
+def test_bad_lines_can_be_left_out_and_are_counted(headrace: Headrace, topic: str) -> None:
+    said = headrace(
+        "produce", topic, "--format", "json", "--skip-bad", stdin='{"n": 1}\nbad\n{"n": 2}\nworse\n'
+    )
+
+    assert "2 bad lines left out" in said.out
+    assert len(records_of(headrace, topic)) == 2
+
+
+def test_binary_file_becomes_one_record_byte_for_byte(headrace: Headrace, topic: str, tmp_path: Path) -> None:
+    content = bytes(range(256)) * 100 + b"\n\r\n"
+    file = tmp_path / "content.bin"
+    file.write_bytes(content)
+
+    headrace("produce", topic, "--format", "binary", "--file", str(file))
+
+    read = headrace("consume", topic, "--format", "binary").out.encode(errors="surrogateescape")
+    assert read == content
+
+
+def test_binary_input_can_be_cut_into_records(headrace: Headrace, topic: str) -> None:
+    headrace(
+        "produce", topic, "--format", "binary", "--chunk-bytes", "4", "--partition", "0", stdin=b"aaaabbbbcc"
+    )
+
+    assert [each["value"] for each in records_of(headrace, topic)] == ["aaaa", "bbbb", "cc"]
+
+
+def test_headers_go_with_every_record(headrace: Headrace, topic: str) -> None:
+    headrace("produce", topic, "--header", "source=test", "--header", "empty=", stdin="a\nb\n")
+
+    wanted = [{"name": "source", "value": "test"}, {"name": "empty", "value": ""}]
+    assert [each["headers"] for each in records_of(headrace, topic)] == [wanted, wanted]
+
+
+def test_empty_value_becomes_a_tombstone_when_asked_for(headrace: Headrace, topic: str) -> None:
+    headrace("produce", topic, "--key-separator", ":", "--tombstones", stdin="gone:\n")
+    headrace("produce", topic, "--key-separator", ":", stdin="empty:\n")
+
+    assert {each["key"]: each["value"] for each in records_of(headrace, topic)} == {"gone": None, "empty": ""}
+
+
+@pytest.mark.parametrize(
+    ("compression", "acks"),
+    [("none", "0"), ("none", "1"), ("gzip", "all"), ("snappy", "all"), ("lz4", "all"), ("zstd", "all")],
+)
+def test_every_compression_and_acknowledgement_delivers(
+    headrace: Headrace, topic: str, compression: str, acks: str
+) -> None:
+    lines = "".join(f"a line that compresses well, number {number}\n" for number in range(50))
+
+    headrace("produce", topic, "--partition", "0", "--compression", compression, "--acks", acks, stdin=lines)
+
+    assert headrace("consume", topic).out == lines
+
+
+def test_record_over_the_topics_limit_is_reported(headrace: Headrace, topic: str) -> None:
+    headrace("topic", "alter", topic, "--config", "max.message.bytes=1000")
+
+    refused = headrace("produce", topic, stdin="x" * 5000 + "\n", code=1)
+
+    assert "not delivered: Broker: Message size too large" in refused.err
+    assert "1 failed" in refused.out
+
+
+def test_missing_file_and_partition_are_refused(headrace: Headrace, topic: str, tmp_path: Path) -> None:
+    assert "cannot read" in headrace("produce", topic, "--file", str(tmp_path / "none"), code=1).err
+    assert "no partition 9" in headrace("produce", topic, "--partition", "9", code=1).err
+
+
+def test_interrupted_input_still_delivers_what_was_read(
+    headrace: Headrace, topic: str, environment: dict[str, str]
+) -> None:
+    # At this rate the second record is due long after the test: the interrupt comes between the two.
+    command = [*COMMAND, "produce", topic, "--partition", "0", "--rate", "0.001"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"first\nsecond\n")
+        process.stdin.flush()
+        while headrace("consume", topic).lines != ["first"]:
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert out.startswith(b"1 records")
+    assert headrace("consume", topic).lines == ["first"]

@@ -1,0 +1,126 @@
+"""`headrace topic` on a real broker."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.conftest import Headrace
+
+
+def test_created_topic_is_listed_and_described(headrace: Headrace, name: str) -> None:
+    headrace("topic", "create", name, "--partitions", "3", "--config", "retention.ms=123456")
+
+    listed = {each["topic"]: each for each in json.loads(headrace("topic", "list", "--format", "json").out)}
+    assert listed[name] == {"topic": name, "partitions": 3, "records": 0}
+    described = json.loads(headrace("topic", "describe", name, "--format", "json").out)
+    assert [each["partition"] for each in described["partitions"]] == [0, 1, 2]
+    assert described["configs"]["retention.ms"] == "123456"
+    assert "cleanup.policy" not in described["configs"]
+
+
+def test_describe_shows_where_each_partition_begins_and_ends(headrace: Headrace, topic: str) -> None:
+    headrace("produce", topic, "--partition", "1", stdin="a\nb\nc\n")
+
+    described = json.loads(headrace("topic", "describe", topic, "--format", "json").out)
+
+    assert described["partitions"] == [
+        {"partition": 0, "start_offset": 0, "end_offset": 0, "records": 0},
+        {"partition": 1, "start_offset": 0, "end_offset": 3, "records": 3},
+    ]
+
+
+def test_describe_as_text_has_offsets_and_settings(headrace: Headrace, topic: str) -> None:
+    headrace("topic", "alter", topic, "--config", "retention.ms=777000")
+
+    shown = headrace("topic", "describe", topic).out
+
+    assert f"topic {topic}" in shown
+    assert "777000" in shown
+
+
+def test_all_configs_include_the_defaults(headrace: Headrace, topic: str) -> None:
+    described = json.loads(headrace("topic", "describe", topic, "--all-configs", "--format", "json").out)
+
+    assert described["configs"]["cleanup.policy"] == "delete"
+
+
+def test_existing_topic_is_refused_with_the_way_out(headrace: Headrace, topic: str) -> None:
+    refused = headrace("topic", "create", topic, code=1)
+
+    assert "already exists" in refused.err
+    assert "--if-not-exists" in refused.err
+    assert "exists already" in headrace("topic", "create", topic, "--if-not-exists").out
+
+
+def test_internal_topics_are_listed_only_when_asked_for(headrace: Headrace, topic: str, name: str) -> None:
+    # A commit makes the broker create the topic that it keeps offsets in.
+    headrace("produce", topic, stdin="x\n")
+    headrace("consume", topic, "--group", name)
+
+    plain = json.loads(headrace("topic", "list", "--format", "json").out)
+    everything = json.loads(headrace("topic", "list", "--internal", "--format", "json").out)
+
+    assert "__consumer_offsets" not in [each["topic"] for each in plain]
+    assert "__consumer_offsets" in [each["topic"] for each in everything]
+
+
+def test_setting_can_be_changed_and_taken_back(headrace: Headrace, topic: str) -> None:
+    headrace(
+        "topic", "alter", topic, "--config", "retention.ms=1000000", "--config", "max.message.bytes=5000"
+    )
+    changed = json.loads(headrace("topic", "describe", topic, "--format", "json").out)["configs"]
+    headrace("topic", "alter", topic, "--delete-config", "retention.ms")
+    after = json.loads(headrace("topic", "describe", topic, "--format", "json").out)["configs"]
+
+    assert changed["retention.ms"] == "1000000"
+    assert changed["max.message.bytes"] == "5000"
+    assert "retention.ms" not in after
+    assert after["max.message.bytes"] == "5000"
+
+
+def test_unknown_setting_is_refused(headrace: Headrace, topic: str) -> None:
+    refused = headrace("topic", "alter", topic, "--config", "no.such.setting=1", code=1)
+
+    assert "no.such.setting" in refused.err
+
+
+def test_partitions_can_be_added_but_not_taken_away(headrace: Headrace, topic: str) -> None:
+    headrace("topic", "alter", topic, "--partitions", "5")
+    refused = headrace("topic", "alter", topic, "--partitions", "2", code=1)
+
+    described = json.loads(headrace("topic", "describe", topic, "--format", "json").out)
+    assert len(described["partitions"]) == 5
+    assert "never taken away" in refused.err
+
+
+def test_delete_wants_yes_and_says_what_would_be_lost(headrace: Headrace, topic: str) -> None:
+    headrace("produce", topic, stdin="a\nb\n")
+
+    refused = headrace("topic", "delete", topic, code=1)
+    assert "2 records" in refused.err
+    assert "--yes" in refused.err
+    headrace("topic", "delete", topic, "--yes")
+    gone = headrace("topic", "describe", topic, code=1)
+    assert f"there is no topic {topic}" in gone.err
+
+
+def test_illegal_name_is_refused_with_the_rule(headrace: Headrace) -> None:
+    refused = headrace("topic", "create", "not a name", code=1)
+
+    assert "1 to 249 letters" in refused.err
+
+
+def test_misspelt_topic_gets_a_suggestion(headrace: Headrace, topic: str) -> None:
+    refused = headrace("topic", "describe", f"{topic}x", code=1)
+
+    assert f"did you mean {topic}?" in refused.err
+
+
+def test_pair_without_value_is_refused(headrace: Headrace, name: str) -> None:
+    refused = headrace("topic", "create", name, "--config", "retention.ms", code=1)
+
+    assert "name=value" in refused.err
+
+
+def test_alter_without_a_change_is_wrong_usage(headrace: Headrace, topic: str) -> None:
+    assert "nothing to change" in headrace("topic", "alter", topic, code=2).err
