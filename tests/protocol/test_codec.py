@@ -87,6 +87,15 @@ def test_what_a_version_leaves_out_takes_its_default() -> None:
     assert old.decode(old.encode(request)) == FetchRequest(topics=(FetchTopic(topic="t", partitions=()),))
 
 
+def test_what_is_read_is_frozen_and_of_its_class() -> None:
+    for cls, version in every_message():
+        value = codec(cls, version).decode(codec(cls, version).encode(full_sample(cls, version)))
+        assert type(value) is cls
+        for field in dataclasses.fields(cls):
+            with pytest.raises(dataclasses.FrozenInstanceError):
+                setattr(value, field.name, None)
+
+
 def test_record_batches_are_not_copied_when_read() -> None:
     partition = PartitionProduceData(index=0, records=b"batch")
     topics = (TopicProduceData(name="t", partition_data=(partition,)),)

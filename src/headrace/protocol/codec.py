@@ -10,9 +10,9 @@ of the message has room for, and a message can't have more than `ELEMENTS_MAX` o
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
@@ -38,7 +38,7 @@ STRING_BYTES_MAX: Final = 0x7FFF
 record may have to repeat them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Codec(Generic[T]):
     """Bytes to value and back, for one message class at one version."""
 
@@ -134,10 +134,27 @@ class _Generator:
         self._read_plain([field for field in fields if field.tag is None])
         if self.flexible:
             self._read_tags([field for field in fields if field.tag is not None])
-        arguments = ", ".join(f"{field.name}={_local(field)}" for field in fields)
-        self.line(f"return {self.name('cls', cls)}({arguments}), position")
+        self._make(cls, {field.name: _local(field) for field in fields})
         read: Reader = self.compile("def read(buffer, position, elements_left):", "read")
         return read
+
+    def _make(self, cls: type[Any], values: dict[str, str]) -> None:
+        """Return a value of the class.
+
+        A frozen dataclass sets each field by a call to `object.__setattr__`, which takes more time than all the
+        reading. So a twin that isn't frozen is filled, and then made an instance of the class.
+        """
+        twin = type(cls.__name__, (), {"__slots__": cls.__slots__})
+        self.line(f"made = {self.name('twin', twin)}()")
+        for field in dataclasses.fields(cls):
+            absent = field.name not in values
+            assert not absent or field.default is not dataclasses.MISSING, (
+                f"{cls.__name__}.{field.name} is not in version {self.version} and has no default"
+            )
+            value = self.name("default", field.default) if absent else values[field.name]
+            self.line(f"made.{field.name} = {value}")
+        self.line(f"made.__class__ = {self.name('cls', cls)}")
+        self.line("return made, position")
 
     def _read_plain(self, fields: list[FieldSchema]) -> None:
         run: list[FieldSchema] = []
@@ -345,7 +362,7 @@ class _Generator:
         self.line("tagged = []")
         for field in tagged:
             default = self.name("default", field.default)
-            self.line(f"if value.{field.name} != {default}:")
+            self.line(f"if value.{field.name} is not {default} and value.{field.name} != {default}:")
             self.depth += 1
             self.line("parts = []; append = parts.append; tags += 1")
             self._write_value(f"value.{field.name}", field.name, field.encoding)
