@@ -19,6 +19,8 @@ from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
+from headrace.protocol.structs import struct
+
 ZERO_UUID = uuid.UUID(int=0)
 
 Buffer = bytes | bytearray | memoryview
@@ -103,12 +105,6 @@ def tagged(tag: int, *, since: int | None = None) -> Tagged:
 
 
 T = TypeVar("T")
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True)
-def struct(cls: type[T]) -> type[T]:
-    """A structure inside a message: a frozen, slotted, keyword-only dataclass."""
-    return dataclass(frozen=True, slots=True, kw_only=True)(cls)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
