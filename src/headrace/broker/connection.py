@@ -67,6 +67,8 @@ class Connection(asyncio.Protocol):
         self._unread_bytes = 0
         self._wanted_bytes = SIZE_BYTES
         self._reading = True
+        self._takes_frames = False
+        self._sends_soon = False
         self._closing = False
         # Requests that are being answered, and answers that the client is slow to take.
         self._inflight_bytes = 0
@@ -92,14 +94,18 @@ class Connection(asyncio.Protocol):
         self._closing = True
         self._traffic.left(self)
         self._account(-self._inflight_bytes)
+        self._set_unread_bytes(0)
         self._answers.clear()
         self._unread.clear()
 
     def data_received(self, data: bytes) -> None:
         self._unread.append(data)
-        self._unread_bytes += len(data)
+        self._set_unread_bytes(self._unread_bytes + len(data))
         if self._unread_bytes >= self._wanted_bytes:
             self._take_frames()
+        elif self._traffic.has_too_much_unfinished:
+            # Not reading on would leave all of these requests unfinished for ever.
+            self._refuse("too many unfinished requests", "inflight_bytes_max bounds them; send again later")
 
     def pause_writing(self) -> None:
         """The client reads slower than it asks: what waits in the transport now counts as under way."""
@@ -119,11 +125,12 @@ class Connection(asyncio.Protocol):
         data = self._unread[0] if len(self._unread) == 1 else b"".join(self._unread)
         position, size = 0, len(data)
         wanted = SIZE_BYTES
+        self._takes_frames = True
         while size - position >= SIZE_BYTES and not self._closing:
             (frame_bytes,) = _SIZE.unpack_from(data, position)
             if not 0 <= frame_bytes <= self._settings.request_bytes_max:
-                self._refuse(f"a request of {frame_bytes} bytes", "socket.request.max.bytes bounds a request")
-                return
+                self._refuse(f"a request of {frame_bytes} bytes", "request_bytes_max bounds a request")
+                break
             end = position + SIZE_BYTES + frame_bytes
             if end > size:
                 wanted = SIZE_BYTES + frame_bytes
@@ -134,8 +141,10 @@ class Connection(asyncio.Protocol):
             position = end
         rest = data[position:] if position else data
         self._unread = [rest] if rest else []
-        self._unread_bytes = len(rest)
+        self._set_unread_bytes(len(rest))
         self._wanted_bytes = wanted
+        self._takes_frames = False
+        self._send()
         self._regulate()
 
     def _take(self, frame: bytes) -> None:
@@ -201,6 +210,7 @@ class Connection(asyncio.Protocol):
         )
         self._closing = True
         self._unread.clear()
+        self._send()
         self._transport.close()
 
     # Giving answers out
@@ -239,13 +249,19 @@ class Connection(asyncio.Protocol):
             answer.parts.insert(0, prefix)
         answer.done = True
         self._account(-answer.request_bytes)
-        answers = self._answers
-        while answers and answers[0].done:
-            self._send(answers.popleft().parts)
-        if not self._reading:
-            self.resume_if_possible()
+        if not self._takes_frames and not self._sends_soon:
+            self._sends_soon = True
+            self._services.loop.call_soon(self._send)
 
-    def _send(self, parts: list[Buffer]) -> None:
+    def _send(self) -> None:
+        """Send every answer whose turn it is: those that became ready together leave with one system call."""
+        self._sends_soon = False
+        answers = self._answers
+        parts: list[Buffer] = []
+        while answers and answers[0].done:
+            parts += answers.popleft().parts
+        if not parts or self._transport.is_closing():
+            return
         size = sum(map(len, parts))
         if size <= JOINED_ANSWER_BYTES_MAX:
             self._transport.write(b"".join(parts))
@@ -254,12 +270,18 @@ class Connection(asyncio.Protocol):
         if self._unsent_bytes:
             self._unsent_bytes += size
             self._account(size)
+        if not self._reading:
+            self.resume_if_possible()
 
     # Bounds
 
     def _account(self, change_bytes: int) -> None:
         self._inflight_bytes += change_bytes
         self._traffic.add_inflight(change_bytes)
+
+    def _set_unread_bytes(self, unread_bytes: int) -> None:
+        self._traffic.unfinished_bytes += unread_bytes - self._unread_bytes
+        self._unread_bytes = unread_bytes
 
     def _has_room(self) -> bool:
         return (

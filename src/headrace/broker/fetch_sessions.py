@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from headrace.protocol.messages.fetch import FetchPartition, FetchRequest
 
-
 SESSIONLESS_EPOCH = -1
 NEW_SESSION_EPOCH = 0
 NO_SESSION_ID = 0

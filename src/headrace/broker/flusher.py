@@ -1,8 +1,8 @@
 """Group commit: many requests share one fsync of a partition.
 
-While one fsync of a partition runs, the requests that come in wait together for the next one. Partitions are independent
-of each other. A failed fsync is never tried again: the kernel may have dropped the pages it could not write, and a second
-call would report success without them.
+While one fsync of a partition runs, the requests that come in wait together for the next one. Partitions are
+independent of each other. A failed fsync is never tried again: the kernel may have dropped the pages it could not
+write, and a second call would report success without them.
 """
 
 from __future__ import annotations

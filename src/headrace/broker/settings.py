@@ -56,7 +56,8 @@ class BrokerSettings:
     inflight_bytes_max: int = setting(
         536_870_912,
         minimum=1024,
-        doc="Bytes of requests and unsent answers of all connections together; all reading stops above it.",
+        doc="Bytes of requests and unsent answers of all connections together; all reading stops above it. "
+        "It also bounds the requests of which only a part has come; a connection over it is closed.",
     )
     idle_connection_ms_max: int = setting(
         600_000, minimum=1000, doc="A connection without a request for so long is closed."
@@ -101,7 +102,8 @@ class BrokerSettings:
     group_initial_rebalance_delay_ms: int = setting(
         0,
         minimum=0,
-        doc="How long an empty group waits for more members before its first assignment. Kafka waits 3 s, a test should not.",
+        doc="How long an empty group waits for more members before its first assignment. Kafka waits 3 s; "
+        "a test should not have to.",
     )
     group_members_max: int = setting(10_000, minimum=1, doc="Members of one group.")
     group_new_member_join_timeout_ms: int = setting(
@@ -110,7 +112,9 @@ class BrokerSettings:
         doc="How long a first join may wait for its group. A client without an id sends no heartbeats, so this is "
         "what removes one that is gone.",
     )
-    groups_max: int = setting(20_000, minimum=1, doc="Groups kept, with or without members; one more is refused. Some KB each.")
+    groups_max: int = setting(
+        20_000, minimum=1, doc="Groups kept, with or without members; one more is refused. Some KB each."
+    )
     offsets_retention_ms: int = setting(
         604_800_000, minimum=1, doc="Committed offsets of a group without members are kept so long."
     )

@@ -16,6 +16,8 @@ class Traffic:
         self.connections: set[Connection] = set()
         self._held: set[Connection] = set()
         self.inflight_bytes = 0
+        # Requests of which a part has been read.
+        self.unfinished_bytes = 0
         self.requests: dict[int, int] = {}
         self.received_bytes = 0
         self.rejected_connections = 0
@@ -41,6 +43,10 @@ class Traffic:
     @property
     def is_full(self) -> bool:
         return self.inflight_bytes >= self._settings.inflight_bytes_max
+
+    @property
+    def has_too_much_unfinished(self) -> bool:
+        return self.unfinished_bytes >= self._settings.inflight_bytes_max
 
     def add_inflight(self, change_bytes: int) -> None:
         was_full = self.is_full

@@ -67,7 +67,7 @@ def _topic_configs(
     for config in TOPIC_CONFIGS.values():
         is_set = config.name in overrides
         default = DescribeConfigsSynonym(name=config.name, value=config.default, source=DEFAULT_SOURCE)
-        synonyms = (default,)
+        synonyms: tuple[DescribeConfigsSynonym, ...] = (default,)
         if is_set:
             own = DescribeConfigsSynonym(name=config.name, value=overrides[config.name], source=TOPIC_SOURCE)
             synonyms = (own, default)

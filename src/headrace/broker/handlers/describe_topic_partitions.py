@@ -28,7 +28,7 @@ def describe_topic_partitions(
         names = [name for name in names if name >= request.cursor.topic_name]
         first_partition = request.cursor.partition_index
     room = min(max(request.response_partition_limit, 1), PAGE_PARTITIONS_MAX)
-    topics = []
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         if room == 0:
             return DescribeTopicPartitionsResponse(
