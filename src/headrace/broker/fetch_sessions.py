@@ -1,7 +1,7 @@
 """Fetch sessions (KIP-227): a client names its partitions once, then sends and gets only what changed.
 
-A session belongs to the connection's client only by its id and epoch, as the protocol has it. Sessions are bounded; when
-one more is wanted, the one that was idle for longest goes, and its client starts a new one.
+A session is known by its id and epoch alone, as the protocol has it. Sessions are bounded; when one more is wanted, the
+one that was idle for longest goes, and its client starts a new one.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class FetchSession:
 
     @property
     def is_incremental(self) -> bool:
-        """Whether the client already knows what it was told before; false for the first answer and without a session."""
+        """Whether the client knows what it was told before: not in the first answer, not without a session."""
         return self.id != NO_SESSION_ID and self.next_epoch > 1
 
     def rotate(self, served: Iterable[PartitionKey]) -> None:

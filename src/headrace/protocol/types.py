@@ -19,7 +19,7 @@ from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
-from headrace.protocol.structs import struct
+from headrace.protocol.structs import struct as struct
 
 ZERO_UUID = uuid.UUID(int=0)
 
