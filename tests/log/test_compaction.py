@@ -329,18 +329,22 @@ def test_records_without_a_key_go_and_are_counted(log: LogOnDisk) -> None:
     assert [record.key for record in log.records()] == [b"a"]
 
 
-def test_control_batches_are_kept(log: LogOnDisk) -> None:
-    marker = encode_batch(
-        [Record(offset=1, timestamp_ms=0, key=b"\0\0\0\1", value=b"\0\0\0\0\0\0")],
-        base_offset=1,
-        producer_id=5,
-        producer_epoch=0,
-        is_transactional=True,
-        is_control=True,
-    )
-    log.write_segment(_batch(0, ("a", "1")), marker, _batch(2, ("a", "2")))
+def test_control_batches_are_kept_though_their_keys_are_the_same(log: LogOnDisk) -> None:
+    markers = [
+        encode_batch(
+            [Record(offset=offset, timestamp_ms=0, key=b"\0\0\0\1", value=b"\0\0\0\0\0\0")],
+            base_offset=offset,
+            producer_id=5,
+            producer_epoch=0,
+            is_transactional=True,
+            is_control=True,
+        )
+        for offset in (1, 3)
+    ]
+    data = _batch(2, ("\0\0\0\1", "not a marker"))
+    log.write_segment(_batch(0, ("a", "1")), markers[0], data, markers[1], _batch(4, ("a", "2")))
     log.compact()
-    assert marker in log.batches()
+    assert log.batches()[:3] == [markers[0], data, markers[1]]
 
 
 # --- tombstones ---
@@ -422,6 +426,12 @@ def test_last_batch_of_a_pass_stays_even_if_empty_so_that_the_end_of_the_log_is_
     log.compact(now_ms=NOW_MS + CONFIG.delete_retention_ms)
     (batch,) = log.batches()
     assert (read_header(batch).record_count, read_header(batch).next_offset) == (0, 2)
+
+
+def test_pass_is_complete_though_offsets_are_missing_before_the_active_segment(log: LogOnDisk) -> None:
+    log.write_segment(_batch(0, ("a", "1"), ("a", "2")))
+    log.end_offset = 10
+    assert log.compact().first_dirty_offset == 10
 
 
 # --- batches that cannot be decoded ---
@@ -543,6 +553,12 @@ def test_map_leaves_out_what_is_clean_already() -> None:
     assert not built.is_superseded(b"a", 0)
 
 
+def test_map_of_clean_batches_covers_nothing() -> None:
+    batches = [_batch(0, ("a", "1"), ("b", "1"))]
+    built = build_offset_map(batches, first_dirty_offset=5, entries_max=10, decompressed_bytes_max=1000)
+    assert (built.offsets, built.latest_offset, built.is_full) == ({}, 4, False)
+
+
 def test_map_remembers_a_key_in_few_bytes_however_long_it_is() -> None:
     batch = _batch(0, ("k" * 10_000, "1"))
     built = build_offset_map([batch], first_dirty_offset=0, entries_max=10, decompressed_bytes_max=100_000)
@@ -621,6 +637,13 @@ def test_young_segment_and_all_behind_it_wait_for_the_minimum_lag() -> None:
     planned = _plan(segments, config=replace(CONFIG, min_compaction_lag_ms=99))
     assert planned is not None
     assert planned.end_offset == 300
+
+
+def test_young_segment_that_is_clean_already_holds_up_nothing() -> None:
+    segments = _planned_segments((10, 5), (100, 500), (10, 0))
+    planned = _plan(segments, first_dirty_offset=100, config=replace(CONFIG, min_compaction_lag_ms=100))
+    assert planned is not None
+    assert planned.end_offset == 200
 
 
 def test_old_dirty_record_makes_a_log_due_whatever_the_ratio() -> None:

@@ -199,6 +199,32 @@ def test_wrong_record_count_is_corrupt(record_count: int) -> None:
         decode_records(wrong, bytes_max=BOUND_BYTES)
 
 
+def test_negative_record_count_is_corrupt_even_where_there_are_no_records() -> None:
+    header = read_header(encode_batch(_records()))._replace(record_count=-1)
+    with pytest.raises(CorruptBatch):
+        decode_records(pack_batch(header, b""), bytes_max=BOUND_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("000000 03 0279 00", "the key has length -2"),
+        ("000000 0278 03 00", "the value has length -2"),
+        ("000000 0278 0479 00", "the value takes the place of the header count"),
+        ("000000 0278 0279 04 0261 00", "two headers are promised and one is there"),
+        ("000000 0278 0279 02 0161", "the name of a header is missing"),
+        ("000000 0278 0279 02 0261 0462", "the value of a header is cut off"),
+        ("000000 0278 0279 02 0261 00 00", "a byte follows the headers"),
+    ],
+)
+def test_record_that_contradicts_itself_is_corrupt(body: str, why: str) -> None:
+    record = bytes.fromhex(body)
+    section = bytes([2 * len(record)]) + record
+    data = pack_batch(read_header(encode_batch(_records(1))), section)
+    with pytest.raises(CorruptBatch):
+        decode_records(data, bytes_max=BOUND_BYTES)
+
+
 def test_batch_cut_at_any_byte_is_truncated() -> None:
     data = encode_batch(_records(2))
     for end in range(len(data)):
