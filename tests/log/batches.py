@@ -16,6 +16,19 @@ from headrace.testing.manual_clock import ManualClock
 NOW_MS = 1_700_000_000_000
 
 
+class NotSyncing(DiskFileSystem):
+    """For tests that open thousands of logs and never lose power."""
+
+    def sync(self, fd: int) -> None:
+        pass
+
+    def sync_directory(self, path: str) -> None:
+        pass
+
+    def write_whole(self, path: str, content: bytes, *, durable: bool = True) -> None:
+        super().write_whole(path, content, durable=False)
+
+
 def batch(
     *values: bytes,
     key: bytes | None = None,

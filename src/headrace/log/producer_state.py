@@ -53,12 +53,10 @@ class InvalidSnapshot(Exception):
 class ProducerStates:
     """All producers of one partition, at most `producer_ids_max` of them."""
 
-    __slots__ = ("_by_id", "changes", "producer_ids_max")
+    __slots__ = ("_by_id", "producer_ids_max")
 
     def __init__(self, *, producer_ids_max: int) -> None:
         self.producer_ids_max = producer_ids_max
-        self.changes = 0
-        """Counts updates: a snapshot is due when it moved."""
         self._by_id: dict[int, ProducerState] = {}
 
     def __len__(self) -> int:
@@ -105,7 +103,6 @@ class ProducerStates:
         now_ms: int,
     ) -> None:
         """Remember a batch that has been appended."""
-        self.changes += 1
         state = self._by_id.get(producer_id)
         if state is None:
             if len(self._by_id) >= self.producer_ids_max:
@@ -127,12 +124,7 @@ class ProducerStates:
         ]
         for producer_id in idle:
             del self._by_id[producer_id]
-        self.changes += len(idle)
         return len(idle)
-
-    def clear(self) -> None:
-        self._by_id.clear()
-        self.changes += 1
 
     def _forget_idle(self) -> None:
         """Make room: an eighth at a time, so that a flood of new producers does not sort on every append."""
@@ -157,10 +149,7 @@ class ProducerStates:
                     NO_TRANSACTION,
                 )
             )
-            for batch in list(state.batches)[:-1]:
-                earlier.append(
-                    _EARLIER.pack(producer_id, batch.first_sequence, batch.last_sequence, batch.base_offset)
-                )
+            earlier.extend(_EARLIER.pack(producer_id, *batch[:3]) for batch in list(state.batches)[:-1])
         body = b"".join((*entries, _EARLIER_MAGIC, _COUNT.pack(len(earlier)), *earlier))
         return _HEAD.pack(_SNAPSHOT_VERSION, google_crc32c.value(body)) + body
 

@@ -249,13 +249,16 @@ class _SegmentChecker:
         return header, None
 
     def _gap_is_genuine(self, position: int, header: BatchHeader) -> bool:
-        """Compaction leaves gaps, in closed segments. A flipped bit in a base offset shows at the next batch."""
-        if self._is_last and not self._recovery.config.is_compacted:
+        """Compaction leaves gaps, but in closed segments only; the policy may have changed since.
+
+        A flipped bit in a base offset looks like a gap, too, until the next batch contradicts it.
+        """
+        if self._next_base_offset is None:
             return False
         following = self._header_at(position + header.size_bytes)
         if following is not None:
             return following.base_offset >= header.next_offset
-        return self._next_base_offset is None or header.next_offset <= self._next_base_offset
+        return header.next_offset <= self._next_base_offset
 
     # --- what to do about a bad one ---
 
