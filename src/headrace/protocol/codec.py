@@ -47,15 +47,15 @@ class Codec(Generic[T]):
     write: Callable[[T, list[Buffer]], None]
     flexible: bool
 
-    def decode(self, buffer: Buffer, position: int = 0) -> T:
-        """The message that starts here and ends with the buffer."""
+    def decode(self, buffer: Buffer, position: int = 0, *, allow_rest: bool = False) -> T:
+        """The message that starts here and, unless more may follow, ends with the buffer."""
         try:
             value, end = self.read(buffer, position, [ELEMENTS_MAX])
         except (IndexError, struct.error) as error:
             raise primitives.truncated() from error
         except UnicodeDecodeError as error:
             raise MalformedMessage("a string is not UTF-8") from error
-        if end != len(buffer):
+        if end != len(buffer) and not allow_rest:
             raise MalformedMessage(f"{len(buffer) - end} bytes follow the message")
         return value
 
