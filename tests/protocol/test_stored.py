@@ -44,7 +44,7 @@ def test_offset_keys_of_the_oldest_kind_are_read() -> None:
     )
 
 
-def test_the_bytes_are_those_that_kafka_writes() -> None:
+def test_the_bytes_follow_the_definitions_field_by_field() -> None:
     assert (
         encode_key(OffsetCommitKey(group="g", topic="t", partition=5)).hex()
         == "0001000167000174" + "00000005"
