@@ -22,10 +22,8 @@ READY_LINE = "headrace broker ready at "
 READY_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 10
 
-KAFKA_PROPERTIES = {
-    # The compaction test waits for the cleaner, which otherwise looks around every 15 s only.
-    "log.cleaner.backoff.ms": "200",
-}
+# The compaction test waits for the cleaner, which otherwise looks around every 15 s only.
+CLEANER_INTERVAL_MS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +36,9 @@ class BrokerUnderTest:
 @contextlib.contextmanager
 def running_broker(kind: str, folder: Path) -> Iterator[BrokerUnderTest]:
     if kind == "kafka":
-        with ApacheKafka(properties=KAFKA_PROPERTIES, folder=folder) as kafka:
+        with ApacheKafka(
+            properties={"log.cleaner.backoff.ms": str(CLEANER_INTERVAL_MS)}, folder=folder
+        ) as kafka:
             yield BrokerUnderTest(kind=kind, bootstrap=kafka.bootstrap, data_dir=kafka.data_dir)
     else:
         with _running_headrace(folder) as broker:
@@ -49,16 +49,8 @@ def running_broker(kind: str, folder: Path) -> Iterator[BrokerUnderTest]:
 def _running_headrace(folder: Path) -> Iterator[BrokerUnderTest]:
     data_dir = folder / "data"
     log_file = folder / "broker.log"
-    command = [
-        sys.executable,
-        "-m",
-        "headrace",
-        "broker",
-        "--data-dir",
-        str(data_dir),
-        "--listen",
-        "127.0.0.1:0",
-    ]
+    command = [sys.executable, "-m", "headrace", "broker", "--data-dir", str(data_dir)]
+    command += ["--listen", "127.0.0.1:0", "--set", f"compaction_interval_ms={CLEANER_INTERVAL_MS}"]
     with log_file.open("w") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     try:

@@ -1,0 +1,39 @@
+"""Running Kafka's own Java programs: their names, and one way to run them that insists on success."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from headrace.testing.java import JavaTools
+
+TIMEOUT_S = 60
+"""A tool takes one to three seconds on an idle machine."""
+
+_TOOLS = "org.apache.kafka.tools"
+CONFIG_COMMAND = "kafka.admin.ConfigCommand"
+CONSOLE_CONSUMER = f"{_TOOLS}.consumer.ConsoleConsumer"
+CONSOLE_PRODUCER = f"{_TOOLS}.ConsoleProducer"
+CONSUMER_GROUP_COMMAND = f"{_TOOLS}.consumer.group.ConsumerGroupCommand"
+CONSUMER_PERFORMANCE = f"{_TOOLS}.ConsumerPerformance"
+DELETE_RECORDS_COMMAND = f"{_TOOLS}.DeleteRecordsCommand"
+DUMP_LOG_SEGMENTS = f"{_TOOLS}.DumpLogSegments"
+END_TO_END_LATENCY = f"{_TOOLS}.EndToEndLatency"
+GET_OFFSET_SHELL = f"{_TOOLS}.GetOffsetShell"
+LOG_COMPACTION_TESTER = f"{_TOOLS}.LogCompactionTester"
+PRODUCER_PERFORMANCE = f"{_TOOLS}.ProducerPerformance"
+TOPIC_COMMAND = f"{_TOOLS}.TopicCommand"
+VERIFIABLE_CONSUMER = f"{_TOOLS}.VerifiableConsumer"
+VERIFIABLE_PRODUCER = f"{_TOOLS}.VerifiableProducer"
+
+
+def run(tools: JavaTools, main_class: str, *arguments: str, input: str | None = None) -> str:
+    """What the program printed; it must end well."""
+    done = tools.run(main_class, *arguments, timeout_s=TIMEOUT_S, input=input)
+    assert done.returncode == 0, f"{main_class} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def events(output: str) -> list[dict[str, Any]]:
+    """The verifiable programs print a JSON object a line."""
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
