@@ -43,6 +43,12 @@ class Broker:
         )
         return self._server.bootstrap
 
+    @property
+    def metrics_port(self) -> int:
+        """The port of /metrics and /health, for a broker that was given `metrics_port`."""
+        assert self._server is not None, "the broker is not running"
+        return self._server.metrics_port
+
     # In a thread
 
     def start(self) -> Broker:

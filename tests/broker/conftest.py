@@ -1,0 +1,53 @@
+"""Brokers inside the test process, connections to them, and what they say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from headrace.broker.embedded import Broker
+from headrace.testing.wire import Wire
+from tests.broker.requests import create_topic, new_name
+
+StartBroker = Callable[..., Broker]
+Connect = Callable[..., Wire]
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Opens connections that are closed after the test."""
+    with ExitStack() as stack:
+
+        def open_one(broker: Broker | str, **options: Any) -> Wire:
+            bootstrap = broker if isinstance(broker, str) else broker.bootstrap
+            return stack.enter_context(Wire(bootstrap, **options))
+
+        yield open_one
+
+
+@pytest.fixture
+def start_broker() -> Iterator[StartBroker]:
+    """Starts brokers with settings of the test's own; all are stopped after it."""
+    with ExitStack() as stack:
+
+        def start(*args: Any, **settings: Any) -> Broker:
+            return stack.enter_context(Broker(*args, **settings))
+
+        yield start
+
+
+@pytest.fixture
+def wire(headrace_broker: Broker, connect: Connect) -> Wire:
+    """A connection to the broker that the tests of a run share."""
+    return connect(headrace_broker)
+
+
+@pytest.fixture
+def topic(wire: Wire) -> str:
+    """A fresh topic with one partition on the shared broker."""
+    name = new_name()
+    create_topic(wire, name)
+    return name

@@ -1,0 +1,198 @@
+"""Requests as short as a test wants to say them, and what their answers hold."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from headrace.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from headrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from headrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from headrace.protocol.messages.init_producer_id import InitProducerIdRequest
+from headrace.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from headrace.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from headrace.protocol.types import Buffer
+from headrace.records.batch import iterate_headers
+from headrace.records.compression import Codec
+from headrace.records.record import Record, decode_records, encode_batch
+from headrace.testing.wire import Wire
+
+# Newest versions that name topics by name: most tests need no ids.
+PRODUCE_BY_NAME = 12
+FETCH_BY_NAME = 12
+
+NOW_MS = 1_700_000_000_000
+
+
+def new_name(prefix: str = "t") -> str:
+    """A name that nothing else in this run has."""
+    return f"{prefix}-{uuid.uuid4().hex[:12]}"
+
+
+def batch(
+    *values: bytes,
+    key: bytes | None = None,
+    codec: Codec = Codec.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+) -> bytes:
+    """One batch as a producer sends it."""
+    records = [
+        Record(offset=number, timestamp_ms=NOW_MS, key=key, value=value)
+        for number, value in enumerate(values)
+    ]
+    return encode_batch(
+        records,
+        codec=codec,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+
+
+def create_topic(wire: Wire, name: str, *, partitions: int = 1, **configs: str) -> uuid.UUID:
+    """Make a topic (`cleanup_policy="compact"` sets cleanup.policy); its id."""
+    wanted = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=1,
+        configs=tuple(
+            CreatableTopicConfig(name=config.replace("_", "."), value=value)
+            for config, value in configs.items()
+        ),
+    )
+    (made,) = wire.ask(CreateTopicsRequest(topics=(wanted,))).topics
+    assert made.error_code == 0, made
+    topic_id: uuid.UUID = made.topic_id
+    return topic_id
+
+
+def delete_topic(wire: Wire, name: str) -> None:
+    (gone,) = wire.ask(DeleteTopicsRequest(topics=(DeleteTopicState(name=name),))).responses
+    assert gone.error_code == 0, gone
+
+
+def produce_request(
+    topic: str | uuid.UUID, records: Buffer | None, *, partition: int = 0, acks: int = -1
+) -> ProduceRequest:
+    data = (PartitionProduceData(index=partition, records=records),)
+    named = (
+        TopicProduceData(name=topic, partition_data=data)
+        if isinstance(topic, str)
+        else TopicProduceData(topic_id=topic, partition_data=data)
+    )
+    return ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=(named,))
+
+
+def produce(
+    wire: Wire,
+    topic: str | uuid.UUID,
+    records: Buffer | None,
+    *,
+    partition: int = 0,
+    acks: int = -1,
+    version: int | None = None,
+) -> PartitionProduceResponse:
+    """Send one partition's bytes; the answer for that partition."""
+    if version is None:
+        version = PRODUCE_BY_NAME if isinstance(topic, str) else 13
+    request = produce_request(topic, records, partition=partition, acks=acks)
+    answer: PartitionProduceResponse = only_partition(wire.ask(request, version=version))
+    return answer
+
+
+def only_partition(answer: Any) -> Any:
+    """The one partition of a Produce or Fetch answer."""
+    (topic,) = answer.responses
+    (partition,) = topic.partition_responses if hasattr(topic, "partition_responses") else topic.partitions
+    return partition
+
+
+def fetch_request(
+    topic: str | uuid.UUID,
+    offset: int = 0,
+    *,
+    partition: int = 0,
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    max_bytes: int = 2**31 - 1,
+    partition_max_bytes: int = 1 << 20,
+    **others: Any,
+) -> FetchRequest:
+    wanted = (
+        FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=partition_max_bytes),
+    )
+    named = (
+        FetchTopic(topic=topic, partitions=wanted)
+        if isinstance(topic, str)
+        else FetchTopic(topic_id=topic, partitions=wanted)
+    )
+    return FetchRequest(
+        max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, topics=(named,), **others
+    )
+
+
+def fetch(wire: Wire, topic: str | uuid.UUID, offset: int = 0, **options: Any) -> PartitionData:
+    version = FETCH_BY_NAME if isinstance(topic, str) else 18
+    answer: PartitionData = only_partition(wire.ask(fetch_request(topic, offset, **options), version=version))
+    return answer
+
+
+def records_of(data: PartitionData | Buffer) -> list[Record]:
+    """All records of the batches in an answer, also those before the offset that was asked for."""
+    content = bytes((data.records if isinstance(data, PartitionData) else data) or b"")
+    return [
+        record
+        for position, header in iterate_headers(content)
+        for record in decode_records(content[position : position + header.size_bytes], bytes_max=1 << 26)
+    ]
+
+
+def values_of(data: PartitionData | Buffer) -> list[bytes | None]:
+    return [record.value for record in records_of(data)]
+
+
+def read_all(wire: Wire, topic: str, *, partition: int = 0, offset: int = 0) -> list[Record]:
+    """Every record from an offset to the end, read as a consumer does."""
+    found: list[Record] = []
+    while True:
+        answer = fetch(wire, topic, offset, partition=partition)
+        assert answer.error_code == 0, answer.error_code
+        more = [record for record in records_of(answer) if record.offset >= offset]
+        if not more:
+            assert offset == answer.high_watermark, f"nothing at {offset} of {answer.high_watermark}"
+            return found
+        found += more
+        offset = more[-1].offset + 1
+
+
+def end_offset(wire: Wire, topic: str, *, partition: int = 0) -> int:
+    wanted = ListOffsetsTopic(
+        name=topic, partitions=(ListOffsetsPartition(partition_index=partition, timestamp=-1),)
+    )
+    answer = wire.ask(ListOffsetsRequest(replica_id=-1, topics=(wanted,)), version=4)
+    (partition_answer,) = answer.topics[0].partitions
+    assert partition_answer.error_code == 0
+    offset: int = partition_answer.offset
+    return offset
+
+
+def new_producer_id(wire: Wire) -> int:
+    answer = wire.ask(InitProducerIdRequest())
+    assert answer.error_code == 0
+    producer_id: int = answer.producer_id
+    return producer_id
