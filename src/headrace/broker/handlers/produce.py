@@ -36,6 +36,9 @@ def produce(request: ProduceRequest, call: Call) -> ProduceResponse | Awaitable[
         responses=tuple(_append_topic(topic, call, unsynced) for topic in request.topic_data)
     )
     if request.acks == _NO_ANSWER:
+        # Nobody waits, but readers see only what is on disk. A failure is the flusher's to log.
+        for partition in unsynced:
+            call.services.flusher.flushed(partition).add_done_callback(asyncio.Future.exception)
         return None
     if not unsynced:
         return response
@@ -74,7 +77,8 @@ def _append(
     if not appended.duplicate:
         services.counters.produced_bytes += len(batch)
     if partition.reads_unsynced:
-        partition.grown(len(batch))
+        if not appended.duplicate:
+            partition.grown(len(batch))
     elif partition.log.durable_offset <= appended.last_offset:
         unsynced.append(partition)
     return PartitionProduceResponse(

@@ -1,0 +1,190 @@
+"""Produce over the wire: what is stored, what is refused, and with which error."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from headrace.broker.embedded import Broker
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
+from headrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from headrace.records.batch import CRC_POSITION
+from headrace.records.compression import Codec
+from headrace.testing.wire import Wire
+from tests.broker.conftest import Connect, StartBroker
+from tests.broker.requests import (
+    PRODUCE_BY_NAME,
+    batch,
+    create_topic,
+    end_offset,
+    fetch,
+    new_name,
+    produce,
+    produce_request,
+    read_all,
+    values_of,
+)
+
+TOPIC_RESOURCE = 2
+
+
+def test_records_get_consecutive_offsets_and_come_back_as_they_were(wire: Wire, topic: str) -> None:
+    assert produce(wire, topic, batch(b"a", b"b", b"c")).base_offset == 0
+    assert produce(wire, topic, batch(b"d")).base_offset == 3
+    assert values_of(fetch(wire, topic)) == [b"a", b"b", b"c", b"d"]
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_compressed_batch_is_stored_as_the_bytes_that_came(wire: Wire, topic: str, codec: Codec) -> None:
+    sent = batch(b"x" * 1000, b"y" * 1000, codec=codec)
+    assert produce(wire, topic, sent).error_code == 0
+    # Base offset and leader epoch are the broker's; everything from the format number on is the producer's.
+    assert bytes(fetch(wire, topic).records or b"")[16:] == sent[16:]
+
+
+def test_wrong_checksum_is_corrupt_message_and_nothing_is_stored(wire: Wire, topic: str) -> None:
+    damaged = bytearray(batch(b"a", b"b"))
+    damaged[CRC_POSITION] ^= 1
+    assert produce(wire, topic, bytes(damaged)).error_code == ErrorCode.CORRUPT_MESSAGE
+    assert end_offset(wire, topic) == 0
+
+
+@pytest.mark.parametrize("size_bytes", [1, 11, 12, 60])
+def test_part_of_a_batch_is_corrupt_message(wire: Wire, topic: str, size_bytes: int) -> None:
+    assert produce(wire, topic, batch(b"a")[:size_bytes]).error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_several_batches_in_one_partition_are_refused_whole(wire: Wire, topic: str) -> None:
+    # The protocol allows one batch per partition from version 3 on.
+    answer = produce(wire, topic, batch(b"a") + batch(b"b"))
+    assert answer.error_code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
+    assert end_offset(wire, topic) == 0
+
+
+@pytest.mark.parametrize("records", [b"", None])
+def test_empty_records_are_an_error_and_not_an_acknowledgement(
+    wire: Wire, topic: str, records: bytes | None
+) -> None:
+    assert produce(wire, topic, records).error_code == ErrorCode.INVALID_RECORD
+
+
+def test_old_message_format_is_invalid_record(wire: Wire, topic: str) -> None:
+    old = bytearray(batch(b"a"))
+    old[16] = 1
+    assert produce(wire, topic, bytes(old)).error_code == ErrorCode.INVALID_RECORD
+
+
+def test_record_without_key_on_a_compacted_topic_is_invalid_record(wire: Wire) -> None:
+    name = new_name()
+    create_topic(wire, name, cleanup_policy="compact")
+    refused = produce(wire, name, batch(b"a"))
+    assert refused.error_code == ErrorCode.INVALID_RECORD
+    assert "key" in (refused.error_message or "")
+    assert produce(wire, name, batch(b"a", key=b"k")).base_offset == 0
+
+
+def test_oversized_batch_is_message_too_large_and_the_topic_goes_on(wire: Wire) -> None:
+    name = new_name()
+    create_topic(wire, name, max_message_bytes="1000")
+    assert produce(wire, name, batch(b"x" * 2000)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    # What counts is the size on the wire.
+    assert produce(wire, name, batch(b"x" * 2000, codec=Codec.ZSTD)).base_offset == 0
+
+
+def test_decompression_bomb_on_a_compacted_topic_is_refused_without_unpacking_it(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    wire = connect(start_broker(durability="os", decompressed_batch_bytes_max=100_000))
+    create_topic(wire, "compacted", cleanup_policy="compact")
+    bomb = batch(b"\0" * 10_000_000, key=b"k", codec=Codec.ZSTD)
+    assert len(bomb) < 10_000
+    assert produce(wire, "compacted", bomb).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert produce(wire, "compacted", batch(b"a", key=b"k", codec=Codec.ZSTD)).base_offset == 0
+
+
+@pytest.mark.parametrize("acks", [2, -2, 32767])
+def test_invalid_acks_are_refused_and_nothing_is_stored(wire: Wire, topic: str, acks: int) -> None:
+    assert produce(wire, topic, batch(b"a"), acks=acks).error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    assert end_offset(wire, topic) == 0
+
+
+@pytest.mark.parametrize("durability", ["os", "fsync"])
+def test_produce_without_acknowledgement_is_stored_readable_and_not_answered(
+    start_broker: StartBroker, connect: Connect, durability: str
+) -> None:
+    wire = connect(start_broker(durability=durability))
+    create_topic(wire, "t")
+    wire.send(produce_request("t", batch(b"a"), acks=0), version=PRODUCE_BY_NAME, is_answered=False)
+    # A long poll, since nothing tells when the record is there; checkpoints are a minute apart.
+    assert values_of(fetch(wire, "t", max_wait_ms=20_000)) == [b"a"]
+
+
+def test_produce_without_acknowledgement_that_fails_is_not_answered_either(wire: Wire, topic: str) -> None:
+    wire.send(produce_request(topic, b"junk", acks=0), version=PRODUCE_BY_NAME, is_answered=False)
+    assert produce(wire, topic, batch(b"a")).base_offset == 0
+
+
+def test_unknown_topic_partition_and_id_are_told_apart(wire: Wire, topic: str) -> None:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert produce(wire, new_name(), batch(b"a")).error_code == unknown
+    assert produce(wire, topic, batch(b"a"), partition=1).error_code == unknown
+    assert produce(wire, topic, batch(b"a"), partition=-1).error_code == unknown
+    assert produce(wire, uuid.uuid4(), batch(b"a")).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_topic_can_be_written_to_by_id(wire: Wire) -> None:
+    name = new_name()
+    topic_id = create_topic(wire, name)
+    assert produce(wire, topic_id, batch(b"a")).base_offset == 0
+    assert values_of(fetch(wire, name)) == [b"a"]
+
+
+def test_one_bad_partition_does_not_spoil_the_others_of_a_request(wire: Wire) -> None:
+    name = new_name()
+    create_topic(wire, name, partitions=3)
+    data = (
+        PartitionProduceData(index=0, records=batch(b"zero")),
+        PartitionProduceData(index=1, records=b"junk"),
+        PartitionProduceData(index=2, records=batch(b"two")),
+        PartitionProduceData(index=9, records=batch(b"nine")),
+    )
+    request = ProduceRequest(
+        acks=-1, timeout_ms=1000, topic_data=(TopicProduceData(name=name, partition_data=data),)
+    )
+    (answer,) = wire.ask(request, version=PRODUCE_BY_NAME).responses
+    assert [(one.index, one.error_code) for one in answer.partition_responses] == [
+        (0, ErrorCode.NONE),
+        (1, ErrorCode.CORRUPT_MESSAGE),
+        (2, ErrorCode.NONE),
+        (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    assert [len(read_all(wire, name, partition=index)) for index in range(3)] == [1, 0, 1]
+
+
+def test_larger_batches_are_taken_as_soon_as_the_topic_allows_them(wire: Wire) -> None:
+    name = new_name()
+    create_topic(wire, name, max_message_bytes="200")
+    assert produce(wire, name, batch(b"x" * 500)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    resource = AlterConfigsResource(
+        resource_type=TOPIC_RESOURCE,
+        resource_name=name,
+        configs=(AlterableConfig(name="max.message.bytes", value="2000"),),
+    )
+    (altered,) = wire.ask(AlterConfigsRequest(resources=(resource,))).responses
+    assert altered.error_code == 0
+    assert produce(wire, name, batch(b"x" * 500)).base_offset == 0
+
+
+def test_refused_batches_are_logged_with_the_client(
+    headrace_broker: Broker, connect: Connect, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    produce(connect(headrace_broker, client_id="careless"), topic, b"junk")
+    (line,) = [record for record in caplog.records if record.getMessage() == "produce refused"]
+    assert vars(line)["client_id"] == "careless"
+    assert vars(line)["partition"] == f"{topic}-0"
