@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.handlers.describe_configs import DEFAULT_SOURCE, TOPIC_SOURCE
@@ -20,7 +22,7 @@ from headrace.protocol.messages.create_topics import (
 
 @handles(ApiKey.CREATE_TOPICS, versions=(2, 7))
 def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
-    names = [topic.name for topic in request.topics]
+    named = Counter(topic.name for topic in request.topics)
     return CreateTopicsResponse(
         topics=tuple(
             CreatableTopicResult(
@@ -28,7 +30,7 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
                 error_code=ErrorCode.INVALID_REQUEST,
                 error_message="the topic is named twice in one request",
             )
-            if names.count(topic.name) > 1
+            if named[topic.name] > 1
             else _create(topic, request.validate_only, call)
             for topic in request.topics
         )
