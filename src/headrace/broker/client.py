@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.broker.fetch_waiters import FetchWaiter
 
 
 @dataclass(slots=True, kw_only=True)
@@ -15,3 +19,9 @@ class Client:
     local_port: int
     software_name: str = "unknown"
     software_version: str = "unknown"
+    # Its fetches that wait for data; nobody waits for a client that is gone.
+    waiters: set[FetchWaiter] = field(default_factory=set)
+
+    def gone(self) -> None:
+        for waiter in tuple(self.waiters):
+            waiter.wake()

@@ -97,6 +97,7 @@ class Connection(asyncio.Protocol):
         self._set_unread_bytes(0)
         self._answers.clear()
         self._unread.clear()
+        self.client.gone()
 
     def data_received(self, data: bytes) -> None:
         self._unread.append(data)

@@ -5,29 +5,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from headrace.broker.client import Client
 from headrace.broker.partition import Partition
 
 
 class FetchWaiter:
     """One waiting fetch; `woken` is done when it should look again."""
 
-    __slots__ = ("_all", "_missing_bytes", "_partitions", "_timer", "woken")
+    __slots__ = ("_missing_bytes", "_places", "_timer", "woken")
 
     def __init__(
         self,
         everyone: set[FetchWaiter],
         partitions: Sequence[Partition],
+        client: Client,
         missing_bytes: int,
         woken: asyncio.Future[None],
     ) -> None:
-        self._all = everyone
-        self._partitions = partitions
+        # Where those look for it who may wake it.
+        self._places = [everyone, client.waiters, *(partition.waiters for partition in partitions)]
         self._missing_bytes = missing_bytes
         self._timer: asyncio.TimerHandle | None = None
         self.woken = woken
-        everyone.add(self)
-        for partition in partitions:
-            partition.waiters.add(self)
+        for place in self._places:
+            place.add(self)
 
     def wake_after(self, timeout_s: float) -> None:
         self._timer = self.woken.get_loop().call_later(timeout_s, self.wake)
@@ -43,9 +44,8 @@ class FetchWaiter:
         self.woken.set_result(None)
         if self._timer is not None:
             self._timer.cancel()
-        self._all.discard(self)
-        for partition in self._partitions:
-            partition.waiters.discard(self)
+        for place in self._places:
+            place.discard(self)
 
 
 class FetchWaiters:
@@ -64,10 +64,10 @@ class FetchWaiters:
         return len(self._waiting) >= self._waiting_max
 
     def register(
-        self, partitions: Sequence[Partition], *, missing_bytes: int, timeout_s: float
+        self, partitions: Sequence[Partition], *, client: Client, missing_bytes: int, timeout_s: float
     ) -> FetchWaiter:
         """Wait from this moment on: an append right after this call is not missed."""
-        waiter = FetchWaiter(self._waiting, partitions, missing_bytes, self._loop.create_future())
+        waiter = FetchWaiter(self._waiting, partitions, client, missing_bytes, self._loop.create_future())
         waiter.wake_after(timeout_s)
         return waiter
 

@@ -31,5 +31,10 @@ class Partition:
         for waiter in tuple(self.waiters):
             waiter.add(added_bytes)
 
+    def gone(self) -> None:
+        """There will be nothing more: the fetches that wait for it are to hear that at once."""
+        for waiter in tuple(self.waiters):
+            waiter.wake()
+
     def __str__(self) -> str:
         return f"{self.topic_name}-{self.index}"

@@ -180,7 +180,7 @@ class Topics:
         del self._by_id[topic.id]
         for partition in topic.partitions:
             partition.log.delete()
-            partition.grown(0)
+            partition.gone()
             self._recovery_offsets.pop((topic.name, partition.index), None)
             self._start_offsets.pop((topic.name, partition.index), None)
         self._files.remove(self._metadata_path(topic.name))

@@ -75,6 +75,7 @@ def fetch(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchR
         return _answer(session, wanted, found, call)
     waiter = call.services.fetch_waiters.register(
         [one.partition for one in wanted if one.partition is not None],
+        client=call.client,
         missing_bytes=request.min_bytes - sum(len(one.records) for one in found),
         timeout_s=request.max_wait_ms / 1000,
     )
