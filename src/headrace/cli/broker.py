@@ -15,7 +15,7 @@ from headrace.cli.addresses import parse_address, parse_pairs
 from headrace.cli.log_format import LogFormat, LogLevel, configure_logging
 from headrace.cli.settings import Bootstrap
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 class Durability(StrEnum):

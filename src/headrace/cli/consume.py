@@ -12,7 +12,7 @@ from headrace.cli.consume_output import RecordFormat, record_writer
 from headrace.cli.moments import parse_time_ms
 from headrace.cli.settings import Bootstrap, client_settings
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from headrace.cli.cluster import Cluster, Partition
 
 app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="List, describe, move and delete consumer groups."
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="List, describe, move and delete consumer groups.",
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The group's name.")]

@@ -19,8 +19,17 @@ if TYPE_CHECKING:
     from headrace.log.dump import Dumped, DumpedBatch
 
 app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Look into the files of a log, and mend one."
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Look into the files of a log, and mend one.",
 )
+
+
+@app.callback()
+def log() -> None:
+    """Look into the files of a log, and mend one."""
+    # Without it Typer takes a group of one command for the command itself: `log dump FILE` would not be known.
 
 
 class DamageFound(HeadraceError):

@@ -54,7 +54,7 @@ class ProduceFailed(HeadraceError):
     """Bad input, or records that the broker did not take."""
 
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()

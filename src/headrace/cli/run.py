@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S = 1.0
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()

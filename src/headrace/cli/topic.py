@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from headrace.cli.cluster import Cluster
 
 app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Create, list, describe, alter and delete topics."
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Create, list, describe, alter and delete topics.",
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic's name.")]
