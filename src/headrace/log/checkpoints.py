@@ -15,6 +15,7 @@ from headrace.log.filesystem import FileSystem
 RECOVERY_POINT_NAME = "recovery-point-offset-checkpoint"
 LOG_START_NAME = "log-start-offset-checkpoint"
 CLEAN_SHUTDOWN_NAME = ".kafka_cleanshutdown"
+CLEANER_OFFSET_NAME = "cleaner-offset-checkpoint"
 LEADER_EPOCH_NAME = "leader-epoch-checkpoint"
 _VERSION = "0"
 
@@ -72,6 +73,18 @@ def read_epochs(files: FileSystem, path: str) -> list[EpochStart]:
 
 def write_epochs(files: FileSystem, path: str, epochs: Iterable[EpochStart]) -> None:
     _write_lines(files, path, [f"{entry.epoch} {entry.start_offset}" for entry in epochs])
+
+
+def read_cleaner_offset(files: FileSystem, path: str) -> int:
+    """Offset up to which a partition was compacted. Missing: 0."""
+    lines = _read_lines(files, path)
+    if lines and (len(lines) != 1 or not _is_number(lines[0])):
+        raise InvalidCheckpoint(f"{path} is not one offset")
+    return int(lines[0]) if lines else 0
+
+
+def write_cleaner_offset(files: FileSystem, path: str, offset: int) -> None:
+    _write_lines(files, path, [str(offset)])
 
 
 def mark_clean_shutdown(files: FileSystem, data_directory: str) -> None:

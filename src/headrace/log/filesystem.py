@@ -19,11 +19,11 @@ _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 
 
 class FileSystem(Protocol):
-    def open(self, path: str) -> int:
-        """Open for reading and writing; created when missing."""
+    def create(self, path: str) -> int:
+        """Open for reading and writing; made when missing."""
 
-    def open_existing(self, path: str) -> int:
-        """Open for reading; FileNotFoundError when missing."""
+    def open(self, path: str) -> int:
+        """Open for reading and writing; FileNotFoundError when missing."""
 
     def close(self, fd: int) -> None: ...
 
@@ -70,11 +70,11 @@ class FileSystem(Protocol):
 class DiskFileSystem:
     """The real thing: one system call per method where possible."""
 
-    def open(self, path: str) -> int:
+    def create(self, path: str) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
-    def open_existing(self, path: str) -> int:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    def open(self, path: str) -> int:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     def close(self, fd: int) -> None:
         os.close(fd)

@@ -45,7 +45,7 @@ class Flush:
 
     def _sync_index(self, path: str) -> None:
         try:
-            fd = self.files.open_existing(path)
+            fd = self.files.open(path)
         except FileNotFoundError:
             # Retention was faster.
             return

@@ -16,14 +16,15 @@ from struct import Struct
 from typing import NamedTuple
 
 from headrace.clock import Clock
-from headrace.log import checkpoints, leftovers, reading, snapshots
+from headrace.log import checkpoints, compaction, leftovers, reading, snapshots
 from headrace.log.batch_check import as_stored, check_batch, is_stored_as_it_came
 from headrace.log.checkpoints import EpochStart
+from headrace.log.compaction_pass import Compaction, cleaned_segment_of, compaction_segment
 from headrace.log.config import LogConfig
 from headrace.log.errors import LogReadOnly, OffsetOutOfRange, StorageFailed, WouldBlock
 from headrace.log.filesystem import Buffer, FileSystem
 from headrace.log.flush import Flush, UnsyncedSegment
-from headrace.log.index import OFFSET_ENTRY_BYTES, OffsetIndex, TimeIndex
+from headrace.log.index import OFFSET_ENTRY_BYTES
 from headrace.log.producer_state import SEQUENCE_LIMIT, ProducerStates
 from headrace.log.reading import TimestampOffset, floor_segment
 from headrace.log.recovery import EventSink, Recovery, check_from, load_tail
@@ -386,9 +387,7 @@ class PartitionLog:
 
     def _create_segment(self, base_offset: int) -> Segment:
         segment = self._segment(base_offset, size_bytes=0, next_offset=base_offset)
-        segment.cut_to_size()
-        segment.use_indexes(OffsetIndex(base_offset), TimeIndex(base_offset))
-        segment.write_indexes()
+        segment.create()
         self._directory_changes += 1
         return segment
 
@@ -625,9 +624,13 @@ class PartitionLog:
         self._unsynced = [segment for segment in self._unsynced if segment not in segments]
         for segment in segments:
             self._opened.pop(segment.base_offset, None)
-            segment.retire(leftovers.DELETED_SUFFIX)
-            self._retired.append((now_ms + self.config.file_delete_delay_ms, segment))
+            self._set_aside(segment, now_ms)
         self._directory_changes += 1
+
+    def _set_aside(self, segment: Segment, now_ms: int) -> None:
+        segment.is_retired = True
+        segment.change_suffix(leftovers.DELETED_SUFFIX)
+        self._retired.append((now_ms + self.config.file_delete_delay_ms, segment))
 
     def remove_retired(self, now_ms: int) -> int:
         """Remove the files of retired segments whose delay is over; how many segments that were."""
@@ -636,6 +639,81 @@ class PartitionLog:
         for segment in due:
             segment.remove()
         return len(due)
+
+    # --- compacting ---
+
+    def compaction_plan(self, now_ms: int) -> Compaction | None:
+        """A pass that is due; run it in a thread and hand its result to finish_compaction."""
+        if not self.config.is_compacted or self.read_only_reason is not None:
+            return None
+        segments = self._view.segments
+        plan = compaction.plan(
+            [compaction_segment(segment) for segment in segments],
+            first_dirty_offset=self._cleaner_offset(),
+            start_offset=self.start_offset,
+            cleanable_before_offset=self.durable_offset,
+            now_ms=now_ms,
+            config=self.config,
+        )
+        if plan is None:
+            return None
+        return Compaction(
+            files=self._files,
+            directory=self.directory,
+            config=self.config,
+            plan=plan,
+            segments={segment.base_offset: segment for segment in segments},
+            last_offset_of_producers=self.producers.last_offsets(),
+            now_ms=now_ms,
+            should_stop=lambda: self.read_only_reason is not None,
+        )
+
+    def finish_compaction(self, compacted: compaction.Compacted) -> None:
+        """Put the cleaned segments in the place of what they were made from, oldest first."""
+        for replacement in compacted.replacements:
+            sources = self._sources_of(replacement)
+            if sources is None or self.read_only_reason is not None:
+                # Retention was faster, or the disk failed.
+                replacement.writer.abandon()
+                continue
+            self._swap(cleaned_segment_of(replacement), sources)
+        path = os.path.join(self.directory, checkpoints.CLEANER_OFFSET_NAME)
+        if self.read_only_reason is None:
+            checkpoints.write_cleaner_offset(self._files, path, compacted.first_dirty_offset)
+
+    def _cleaner_offset(self) -> int:
+        path = os.path.join(self.directory, checkpoints.CLEANER_OFFSET_NAME)
+        try:
+            return checkpoints.read_cleaner_offset(self._files, path)
+        except checkpoints.InvalidCheckpoint as error:
+            self._on_event("cleaner_offset_ignored", {"path": path, "reason": str(error)})
+            return 0
+
+    def _sources_of(self, replacement: compaction.Replacement) -> tuple[Segment, ...] | None:
+        """The segments that a replacement was made from, if all of them are still in the log."""
+        bases = {source.base_offset for source in replacement.sources}
+        sources = tuple(segment for segment in self._view.segments[:-1] if segment.base_offset in bases)
+        return sources if len(sources) == len(bases) else None
+
+    def _swap(self, cleaned: Segment, sources: tuple[Segment, ...]) -> None:
+        """Once the cleaned log is called `.swap` it has won: a crash from there on is finished at the next open."""
+        cleaned.extent = (sources[-1].next_offset, cleaned.size_bytes)
+        first = self._view.segments.index(sources[0])
+        before, behind = self._view.segments[:first], self._view.segments[first + len(sources) :]
+        try:
+            cleaned.change_suffix(leftovers.SWAP_SUFFIX)
+            self._files.sync_directory(self.directory)
+            self._replace_segments((*before, cleaned, *behind))
+            self._unsynced = [segment for segment in self._unsynced if segment not in sources]
+            for source in sources:
+                self._opened.pop(source.base_offset, None)
+                self._set_aside(source, self._clock.now_ms())
+            cleaned.change_suffix("")
+            self._files.sync_directory(self.directory)
+        except OSError as error:
+            self._become_read_only(f"swapping in compacted segments failed: {error}")
+            raise self._storage_failed(f"compaction of {self.directory} failed: {error}") from error
+        self._note_open(cleaned)
 
     # --- checkpoints, closing ---
 

@@ -68,8 +68,13 @@ class ProducerStates:
     def get(self, producer_id: int) -> ProducerState | None:
         return self._by_id.get(producer_id)
 
-    def items(self) -> list[tuple[int, ProducerState]]:
-        return list(self._by_id.items())
+    def last_offsets(self) -> dict[int, int]:
+        """Of every producer the last offset that it wrote."""
+        return {
+            producer_id: state.batches[-1].last_offset
+            for producer_id, state in self._by_id.items()
+            if state.batches
+        }
 
     def check(
         self, producer_id: int, producer_epoch: int, first_sequence: int, last_sequence: int

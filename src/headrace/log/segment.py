@@ -23,7 +23,14 @@ from headrace.log.index import (
     last_offset_entry,
     last_time_entry,
 )
-from headrace.records.batch import HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, BatchHeader
+from headrace.records.batch import (
+    HEADER,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    BatchHeader,
+    checksum_matches,
+)
 
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
@@ -159,23 +166,33 @@ class Segment:
                     file = self._file = OpenFile(self._files, self.path, self._files.open(self.path))
         return file
 
+    def create(self) -> None:
+        """Make the files of a segment that holds nothing yet; whatever bears their names is emptied."""
+        self._file = OpenFile(self._files, self.path, self._files.create(self.path))
+        self.cut_to_size()
+        self._offset_index, self._time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        self.write_indexes()
+
     def release(self) -> None:
         """Give back descriptor and indexes of a closed segment; they are opened again on demand."""
         self._file = None
         self._offset_index = None
         self._time_index = None
 
-    def retire(self, suffix: str) -> None:
-        """Rename the files away; readers inside go on through the open descriptor."""
+    def change_suffix(self, suffix: str) -> None:
+        """Rename the files to end in suffix, the log last: once it has its new name, all of them have.
+
+        Readers inside go on through the open descriptor.
+        """
         self.file()
-        for path in self.paths:
+        for kind in reversed(SEGMENT_SUFFIXES):
+            path = self.stem + kind
             try:
-                self._files.rename(path, path + suffix)
+                self._files.rename(path + self._suffix, path + suffix)
             except FileNotFoundError:
-                if path.endswith(LOG_SUFFIX):
+                if kind == LOG_SUFFIX:
                     raise
         self._suffix = suffix
-        self.is_retired = True
 
     def remove(self) -> None:
         for path in self.paths:
@@ -243,7 +260,7 @@ class Segment:
                 return None
             if size == 0:
                 return b""
-            fd = self._files.open_existing(path)
+            fd = self._files.open(path)
         except FileNotFoundError:
             return None
         try:
@@ -303,7 +320,7 @@ class Segment:
             (self.offset_index(), OFFSET_INDEX_SUFFIX, OFFSET_ENTRY_BYTES),
             (self.time_index(), TIME_INDEX_SUFFIX, TIME_ENTRY_BYTES),
         ):
-            fd = self._files.open(self.stem + suffix)
+            fd = self._files.create(self.stem + suffix + self._suffix)
             try:
                 size = index.written_entries * entry_bytes
                 self._files.truncate(fd, size)
@@ -385,6 +402,14 @@ class Segment:
                 raise self.corrupt(position, "no batch begins here")
             yield position, header
             position += header.size_bytes
+
+    def batches(self) -> Iterator[bytes]:
+        """Every batch in full, its checksum verified; CorruptSegment for one that is not sound."""
+        for position, header in self.walk(0):
+            batch = self.read(header.size_bytes, position)
+            if not checksum_matches(batch):
+                raise self.corrupt(position, "the checksum of the batch does not match")
+            yield batch
 
     def corrupt(self, position: int, reason: str) -> CorruptSegment:
         return CorruptSegment(path=self.path, position=position, reason=reason)

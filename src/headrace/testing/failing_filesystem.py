@@ -124,19 +124,18 @@ class FailingFileSystem:
             self._power_left -= 1
         self.operations.append((operation, path))
 
-    def open(self, path: str) -> int:
+    def create(self, path: str) -> int:
         is_new = not os.path.exists(path)
         if is_new:
             self._before("create", path)
-        fd = self.files.open(path)
-        self._paths[fd] = path
-        if path not in self._durable:
-            self._durable[path] = _Durable(0 if is_new else self.files.size(path))
-        return fd
+        return self._opened(path, self.files.create(path), 0 if is_new else self.files.size(path))
 
-    def open_existing(self, path: str) -> int:
-        fd = self.files.open_existing(path)
+    def open(self, path: str) -> int:
+        return self._opened(path, self.files.open(path), self.files.size(path))
+
+    def _opened(self, path: str, fd: int, durable_bytes: int) -> int:
         self._paths[fd] = path
+        self._durable.setdefault(path, _Durable(durable_bytes))
         return fd
 
     def close(self, fd: int) -> None:
