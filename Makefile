@@ -59,7 +59,7 @@ fuzz: setup
 	HEADRACE_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/python -m pytest -m fuzz --hypothesis-profile=fuzz --timeout=0 $(ARGS)
 
 bench-broker: setup
-	$(BIN)/python benchmarks/broker.py $(ARGS)
+	$(BIN)/python -m benchmarks.broker $(ARGS)
 
 docs-reference: setup
 	$(BIN)/python docs/make_reference.py $(ARGS)

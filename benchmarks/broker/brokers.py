@@ -1,0 +1,138 @@
+"""Both brokers started the same way: on a folder, with a choice of durability, timed until they answer."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from benchmarks.broker.measurements import Side
+from benchmarks.broker.wire import knows_a_broker, metadata_request, read_answer
+from headrace.errors import HeadraceError
+from headrace.testing.apache_kafka import ApacheKafka
+
+START_TIMEOUT_S = 120
+STOP_TIMEOUT_S = 60
+PROBE_INTERVAL_S = 0.002
+"""A start is timed to this. A probe costs some 50 µs, so the waiting takes little from the one that starts."""
+
+LOG_LINES_QUOTED = 15
+
+
+class Durability(StrEnum):
+    OS = "os"
+    FSYNC = "fsync"
+
+
+KAFKA_PROPERTIES = {
+    Durability.OS: {},
+    Durability.FSYNC: {"log.flush.interval.messages": "1"},
+}
+
+
+class BrokerFailed(HeadraceError):
+    """A broker did not start, or did not stop as it should."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningBroker:
+    side: Side
+    bootstrap: str
+    pid: int
+    start_s: float  # from the start of the process to the first answer with a broker in it
+
+
+@contextlib.contextmanager
+def running_broker(
+    side: Side, folder: Path, durability: Durability = Durability.OS
+) -> Iterator[RunningBroker]:
+    """The broker of `side` on `folder`, alone, stopped cleanly at the end. The folder is left as it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if side is Side.KAFKA:
+        kafka = _TimedKafka(properties=KAFKA_PROPERTIES[durability], folder=folder)
+        with kafka:
+            yield RunningBroker(side=side, bootstrap=kafka.bootstrap, pid=kafka.pid, start_s=kafka.start_s)
+    else:
+        with _running_headrace(folder, durability) as running:
+            yield running
+
+
+class _TimedKafka(ApacheKafka):
+    """Apache Kafka, waited for with a probe that is fine enough to time the start."""
+
+    start_s = 0.0
+
+    def _wait_until_ready(self) -> None:
+        started_s = time.monotonic()
+        assert self._process is not None
+        self.start_s = _wait_for_answer(self._process, self.bootstrap, started_s, self.log_file)
+
+
+@contextlib.contextmanager
+def _running_headrace(folder: Path, durability: Durability) -> Iterator[RunningBroker]:
+    log_file = folder / "broker.log"
+    bootstrap = f"127.0.0.1:{_free_port()}"
+    command = [sys.executable, "-m", "headrace", "broker", "--data-dir", str(folder / "data")]
+    command += ["--listen", bootstrap, "--durability", durability]
+    with log_file.open("a") as log:
+        started_s = time.monotonic()
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        start_s = _wait_for_answer(process, bootstrap, started_s, log_file)
+        yield RunningBroker(side=Side.HEADRACE, bootstrap=bootstrap, pid=process.pid, start_s=start_s)
+    finally:
+        _stop(process)
+    if process.returncode != 0:
+        raise BrokerFailed(
+            f"Headrace's broker ended with code {process.returncode}; it last said:\n{_last_lines(log_file)}"
+        )
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _wait_for_answer(
+    process: subprocess.Popen[bytes] | subprocess.Popen[str], bootstrap: str, started_s: float, log_file: Path
+) -> float:
+    while time.monotonic() < started_s + START_TIMEOUT_S:
+        if answers_metadata(bootstrap):
+            return time.monotonic() - started_s
+        if process.poll() is not None:
+            break
+        time.sleep(PROBE_INTERVAL_S)
+    raise BrokerFailed(
+        f"the broker at {bootstrap} did not answer within {START_TIMEOUT_S} s, or ended; it last said:\n"
+        f"{_last_lines(log_file)}"
+    )
+
+
+def answers_metadata(bootstrap: str) -> bool:
+    host, _, port = bootstrap.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=5) as connection:
+            connection.sendall(metadata_request())
+            return knows_a_broker(read_answer(connection))
+    except OSError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def _last_lines(log_file: Path) -> str:
+    return "\n".join(log_file.read_text(errors="replace").splitlines()[-LOG_LINES_QUOTED:])

@@ -1,0 +1,56 @@
+"""The machine and the versions that a measurement belongs to. No names and no paths: a table is made to be shared."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from pathlib import Path
+
+import confluent_kafka
+
+from headrace.testing.java import java_command
+
+KAFKA_VERSION = "4.3.1"
+
+
+def machine_facts() -> dict[str, str]:
+    return {
+        "cores": str(os.cpu_count()),
+        "processor": _first_match("/proc/cpuinfo", r"model name\s*:\s*(.+)") or platform.machine(),
+        "memory": f"{_memory_gib():.0f} GiB",
+        "kernel": f"{platform.system()} {platform.release()}",
+        "Python": platform.python_version(),
+        "Java": _java_version(),
+        "Apache Kafka": KAFKA_VERSION,
+        "confluent-kafka": f"{confluent_kafka.version()} (librdkafka {confluent_kafka.libversion()[0]})",
+        "Headrace": _commit(),
+    }
+
+
+def _memory_gib() -> float:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+
+
+def _first_match(path: str, pattern: str) -> str | None:
+    try:
+        found = re.search(pattern, Path(path).read_text())
+    except OSError:
+        return None
+    return found[1].strip() if found else None
+
+
+def _java_version() -> str:
+    """Java says its version on stderr."""
+    said = subprocess.run([java_command(), "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "([^"]+)"', said)
+    return found[1] if found else "unknown"
+
+
+def _commit() -> str:
+    here = Path(__file__).parent
+    said = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True, check=False
+    )
+    return said.stdout.strip() or "unknown"

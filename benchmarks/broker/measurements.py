@@ -1,0 +1,157 @@
+"""What is measured and what it should reach: rows, samples, goals. Nothing here starts or prints anything."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Side(StrEnum):
+    HEADRACE = "headrace"
+    KAFKA = "kafka"
+    BARE = "bare"  # a bare socket and a bare file: what the machine itself can do
+
+
+class Unit(StrEnum):
+    RECORDS_PER_S = "records/s"
+    MEGABYTES_PER_S = "MB/s"
+    MILLISECONDS = "ms"
+    SECONDS = "s"
+    MEGABYTES = "MB"
+    PERCENT_OF_A_CORE = "% of a core"
+
+    @property
+    def more_is_better(self) -> bool:
+        return self in (Unit.RECORDS_PER_S, Unit.MEGABYTES_PER_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """A bound on one figure of Headrace's: as it is, or divided by Kafka's, or by another row of Headrace's.
+
+    `aim` is further than the bound: worth a word when it is reached, no failure when it is not.
+    """
+
+    at_least: float | None = None
+    at_most: float | None = None
+    aim: float | None = None
+    against_kafka: bool = False
+    against_row: str | None = None
+
+    def text(self) -> str:
+        bound = f"≥ {self.at_least:g}" if self.at_least is not None else f"≤ {self.at_most:g}"
+        if self.against_kafka:
+            bound += " × Kafka"
+        elif self.against_row:
+            bound += f" × {self.against_row}"
+        return bound + (f", aim {self.aim:g}" if self.aim is not None else "")
+
+    def verdict(self, figure: float) -> str:
+        if self.at_least is not None and figure < self.at_least:
+            return "not reached"
+        if self.at_most is not None and figure > self.at_most:
+            return "not reached"
+        if self.aim is not None:
+            aimed = figure >= self.aim if self.at_least is not None else figure <= self.aim
+            return "aim reached" if aimed else "reached"
+        return "reached"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the table. `key` names it on the command line and in the JSON."""
+
+    key: str
+    what: str
+    unit: Unit
+    goals: tuple[Goal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One measurement. The broker's CPU time is told too, because other work on the machine hardly changes it."""
+
+    value: float
+    broker_cpu_s_per_million: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    median: float
+    least: float
+    most: float
+    rounds: int
+    broker_cpu_s_per_million: float | None
+
+
+def summarize(samples: list[Sample]) -> Summary:
+    values = [sample.value for sample in samples]
+    cpu = [s.broker_cpu_s_per_million for s in samples if s.broker_cpu_s_per_million is not None]
+    return Summary(
+        median=statistics.median(values),
+        least=min(values),
+        most=max(values),
+        rounds=len(values),
+        broker_cpu_s_per_million=statistics.median(cpu) if cpu else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoalResult:
+    text: str
+    figure: float
+    verdict: str
+
+
+class Measurements:
+    """All samples of a run, by row and side, and what went wrong."""
+
+    def __init__(self) -> None:
+        self._samples: dict[tuple[str, Side], list[Sample]] = defaultdict(list)
+        self.failures: list[str] = []
+
+    def add(self, row_key: str, side: Side, sample: Sample) -> None:
+        self._samples[row_key, side].append(sample)
+
+    def samples(self, row_key: str, side: Side) -> list[Sample]:
+        return self._samples.get((row_key, side), [])
+
+    def summary(self, row_key: str, side: Side) -> Summary | None:
+        samples = self.samples(row_key, side)
+        return summarize(samples) if samples else None
+
+    def ratio(self, row_key: str, side: Side = Side.KAFKA) -> float | None:
+        """Headrace's median divided by that of `side`."""
+        ours, theirs = self.summary(row_key, Side.HEADRACE), self.summary(row_key, side)
+        if ours is None or theirs is None:
+            return None
+        return _divide(ours.median, theirs.median)
+
+    def results(self, row: Row) -> list[GoalResult]:
+        """How the row stands to each of its goals; a goal whose other side was not measured is left out."""
+        results = []
+        for goal in row.goals:
+            figure = self._figure(row, goal)
+            if figure is not None:
+                results.append(GoalResult(text=goal.text(), figure=figure, verdict=goal.verdict(figure)))
+        return results
+
+    def _figure(self, row: Row, goal: Goal) -> float | None:
+        if goal.against_kafka:
+            return self.ratio(row.key)
+        ours = self.summary(row.key, Side.HEADRACE)
+        if ours is None:
+            return None
+        if goal.against_row is None:
+            return ours.median
+        other = self.summary(goal.against_row, Side.HEADRACE)
+        return None if other is None else _divide(ours.median, other.median)
+
+
+def _divide(ours: float, theirs: float) -> float:
+    """Two zeros are equal: a tool that counts whole milliseconds says 0 for both sides."""
+    if theirs == 0:
+        return 1.0 if ours == 0 else float("inf")
+    return ours / theirs

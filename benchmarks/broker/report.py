@@ -1,0 +1,160 @@
+"""What comes out of a run: a table for the terminal, JSON for programs, and the tables of docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from benchmarks.broker.bench import Subject
+from benchmarks.broker.measurements import Measurements, Row, Side, Summary
+from headrace.errors import HeadraceError
+
+COLUMNS = ("what", "Headrace", "Apache Kafka", "ratio", "goal", "result", "CPU s/M (Headrace, Kafka)")
+_STYLES = {"not reached": "bold red", "aim reached": "bold green", "reached": "green"}
+
+
+class DocsLackMarkers(HeadraceError):
+    """The page has no place for a table."""
+
+
+def cells(row: Row, measurements: Measurements) -> tuple[str, ...]:
+    """A row of the table as text. A bare peer, where there is one, stands in the place of the goal."""
+    ours, theirs = measurements.summary(row.key, Side.HEADRACE), measurements.summary(row.key, Side.KAFKA)
+    ratio = measurements.ratio(row.key)
+    results = measurements.results(row)
+    goal = "; ".join(result.text for result in results) or "; ".join(goal.text() for goal in row.goals)
+    verdict = "; ".join(_verdict(result.verdict, result.figure) for result in results)
+    bare = measurements.summary(row.key, Side.BARE)
+    if bare is not None:
+        share = measurements.ratio(row.key, Side.BARE)
+        goal = f"bare: {_figures(bare)}"
+        verdict = "" if share is None else f"{share:.0%} of bare"
+    return (
+        f"{row.what} ({row.unit})",
+        _figures(ours),
+        _figures(theirs),
+        "" if ratio is None else f"{ratio:.2f} ×",
+        goal,
+        verdict,
+        _cpu(ours, theirs, bare),
+    )
+
+
+def _verdict(verdict: str, figure: float) -> str:
+    return f"{verdict} ({figure:.2f})"
+
+
+def _figures(summary: Summary | None) -> str:
+    if summary is None:
+        return ""
+    if summary.rounds == 1:
+        return _number(summary.median)
+    return f"{_number(summary.median)} ({_number(summary.least)} to {_number(summary.most)})"
+
+
+def _number(value: float) -> str:
+    """Three digits are what a benchmark knows."""
+    if value >= 1000:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    return f"{value:.3g}"
+
+
+def _cpu(*summaries: Summary | None) -> str:
+    known = [
+        s.broker_cpu_s_per_million for s in summaries[:2] if s and s.broker_cpu_s_per_million is not None
+    ]
+    text = ", ".join(f"{value:.2f}" for value in known)
+    bare = summaries[2]
+    if bare is not None and bare.broker_cpu_s_per_million is not None:
+        text += f" (bare {bare.broker_cpu_s_per_million:.2f})"
+    return text
+
+
+def rows_measured(subject: Subject, measurements: Measurements) -> list[Row]:
+    return [row for row in subject.rows if any(measurements.samples(row.key, side) for side in Side)]
+
+
+def print_tables(console: Console, subjects: Sequence[Subject], measurements: Measurements) -> None:
+    for subject in subjects:
+        table = Table(*COLUMNS, title=subject.title, title_justify="left", expand=False)
+        for row in rows_measured(subject, measurements):
+            texts = cells(row, measurements)
+            style = next((style for word, style in _STYLES.items() if word in texts[5]), "")
+            table.add_row(*texts[:5], Text(texts[5], style=style), texts[6])
+        console.print(table)
+    for failure in measurements.failures:
+        console.print(Text(failure, style="bold red"))
+
+
+def write_json(
+    path: Path, subjects: Sequence[Subject], measurements: Measurements, facts: dict[str, Any]
+) -> None:
+    content = {
+        **facts,
+        "failures": measurements.failures,
+        "rows": [
+            _row_json(subject, row, measurements)
+            for subject in subjects
+            for row in rows_measured(subject, measurements)
+        ],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def _row_json(subject: Subject, row: Row, measurements: Measurements) -> dict[str, Any]:
+    sides = {}
+    for side in Side:
+        summary = measurements.summary(row.key, side)
+        if summary is not None:
+            samples = [asdict(sample) for sample in measurements.samples(row.key, side)]
+            sides[side.value] = {**asdict(summary), "samples": samples}
+    return {
+        "subject": subject.name,
+        "row": row.key,
+        "what": row.what,
+        "unit": row.unit.value,
+        "sides": sides,
+        "ratio_to_kafka": measurements.ratio(row.key),
+        "ratio_to_bare": measurements.ratio(row.key, Side.BARE),
+        "goals": [asdict(result) for result in measurements.results(row)],
+    }
+
+
+def update_docs(
+    page: Path,
+    subjects: Sequence[Subject],
+    measurements: Measurements,
+    machine: dict[str, str],
+    measured: str,
+) -> None:
+    """Write each measured subject's table, and the machine, between their markers; the rest stays."""
+    text = page.read_text()
+    for subject in subjects:
+        text = _between_markers(text, subject.name, f"{measured}\n\n{_markdown(subject, measurements)}")
+    listed = "\n".join(f"- {name}: {value}" for name, value in machine.items())
+    page.write_text(_between_markers(text, "machine", listed))
+
+
+def _markdown(subject: Subject, measurements: Measurements) -> str:
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+    lines += [
+        "| " + " | ".join(cells(row, measurements)) + " |" for row in rows_measured(subject, measurements)
+    ]
+    return "\n".join(lines)
+
+
+def _between_markers(text: str, name: str, content: str) -> str:
+    begin, end = f"<!-- measured {name}: begin -->", f"<!-- measured {name}: end -->"
+    before, found_begin, rest = text.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found_begin or not found_end:
+        raise DocsLackMarkers(f"there is no place for {name}", hint=f"put {begin} and {end} into the page")
+    return f"{before}{begin}\n{content}\n{end}{after}"

@@ -1,0 +1,70 @@
+"""Produce throughput: records of 100 B and 1 KB, both clients, acks=all, one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from benchmarks.broker.bench import Bench, Subject, measured_load
+from benchmarks.broker.brokers import Durability, RunningBroker, running_broker
+from benchmarks.broker.load import check_end_offset, confluent, create_topic, java_produce
+from benchmarks.broker.measurements import Goal, Row, Sample, Side, Unit
+
+CLIENTS = {"java": "Java ProducerPerformance", "confluent": "confluent-kafka"}
+RECORD_BYTES = (100, 1000)
+
+
+class Produce(Subject):
+    def __init__(self, durability: Durability, goal: Goal) -> None:
+        self.durability = durability
+        self.goal = goal
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        return tuple(
+            Row(
+                key=f"produce-{self.durability}-{client}-{record_bytes}",
+                what=f"produce {record_bytes} B, {CLIENTS[client]}",
+                unit=Unit.RECORDS_PER_S,
+                goals=(self.goal,),
+            )
+            for client in CLIENTS
+            for record_bytes in RECORD_BYTES
+        )
+
+    def measure(self, side: Side, bench: Bench) -> Iterator[tuple[str, Sample]]:
+        by_size = bench.sizes.produce_os if self.durability is Durability.OS else bench.sizes.produce_fsync
+        with bench.folder() as folder, running_broker(side, folder, self.durability) as broker:
+            bench.warm_up(broker)
+            for row in filter(lambda row: bench.wants(row.key), self.rows):
+                _, _, client, record_bytes = row.key.split("-")
+                bench.say(row.what)
+                yield row.key, self._sample(broker, client, int(record_bytes), by_size[int(record_bytes)])
+
+    def _sample(self, broker: RunningBroker, client: str, record_bytes: int, records: int) -> Sample:
+        topic = f"{client}-{record_bytes}"
+        create_topic(broker.bootstrap, topic)
+        send = java_produce if client == "java" else confluent_produce
+        sample = measured_load(broker, records, partial(send, broker.bootstrap, topic, records, record_bytes))
+        check_end_offset(broker.bootstrap, topic, records)
+        return sample
+
+
+def confluent_produce(bootstrap: str, topic: str, records: int, record_bytes: int) -> float:
+    return confluent("produce", bootstrap, topic, records, record_bytes)["records_per_s"]
+
+
+class ProduceOs(Produce):
+    name = "produce-os"
+    title = "Produce, acknowledged from the page cache (durability=os; Kafka's default)"
+
+    def __init__(self) -> None:
+        super().__init__(Durability.OS, Goal(at_least=1.2, aim=1.5, against_kafka=True))
+
+
+class ProduceFsync(Produce):
+    name = "produce-fsync"
+    title = "Produce, acknowledged after fsync (durability=fsync; Kafka with flush.messages=1)"
+
+    def __init__(self) -> None:
+        super().__init__(Durability.FSYNC, Goal(at_least=2, aim=3, against_kafka=True))
