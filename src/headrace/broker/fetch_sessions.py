@@ -37,7 +37,7 @@ class Followed:
     start_offset: int = -1
     had_error: bool = False
 
-    def tell(self, high_watermark: int, start_offset: int, has_error: bool) -> bool:
+    def tell(self, high_watermark: int, start_offset: int, *, has_error: bool) -> bool:
         """Remember what the client is told now; whether any of it is news."""
         news = (
             has_error

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from uuid import UUID
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
@@ -206,24 +207,30 @@ def _answer(
     session: FetchSession, wanted: Sequence[Wanted], found: Sequence[Found], call: Call
 ) -> FetchResponse:
     is_incremental = session.is_incremental
-    topics: dict[tuple[str, object], list[PartitionData]] = {}
+    topics: dict[tuple[str, UUID], list[PartitionData]] = {}
     served = []
     for one, got in zip(wanted, found, strict=True):
-        data = _partition_data(one, got, call)
-        is_news = one.followed.tell(data.high_watermark, data.log_start_offset, bool(data.error_code))
+        is_news = _tell(one, got)
         if got.records:
             served.append(one.key)
         if got.records or is_news or not is_incremental:
-            topics.setdefault((one.key.topic, one.key.topic_id), []).append(data)
+            topics.setdefault((one.key.topic, one.key.topic_id), []).append(_partition_data(one, got, call))
     session.rotate(key for key in served if key in session.partitions)
     call.services.counters.fetched_bytes += sum(len(one.records) for one in found)
     return FetchResponse(
         session_id=session.id,
         responses=tuple(
-            FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=tuple(parts))  # type: ignore[arg-type]
+            FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=tuple(parts))
             for (name, topic_id), parts in topics.items()
         ),
     )
+
+
+def _tell(one: Wanted, found: Found) -> bool:
+    """Note what the client is told of a partition; whether it is news to a client that follows it in a session."""
+    if one.partition is None or one.error or found.error is not None or _diverges(one) is not None:
+        return one.followed.tell(-1, -1, has_error=True)
+    return one.followed.tell(one.end_offset, one.partition.log.start_offset, has_error=False)
 
 
 def _partition_data(one: Wanted, found: Found, call: Call) -> PartitionData:
