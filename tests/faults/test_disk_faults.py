@@ -1,0 +1,212 @@
+"""A disk that is full, broken or suddenly without power: nothing acknowledged is lost, nothing false is said."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.log.config import LogConfig
+from headrace.log.errors import LogReadOnly, StorageFailed
+from headrace.log.partition_log import PartitionLog
+from headrace.testing.failing_filesystem import FailingFileSystem, PowerLost
+from tests.log.batches import NOW_MS, NotSyncing, batch, open_log, read_all, values
+
+CONFIG = LogConfig(segment_bytes_max=250, index_interval_bytes=60, file_delete_delay_ms=0)
+
+
+def append(log: PartitionLog, number: int) -> None:
+    log.append(batch(b"%d" % number, producer_id=3, producer_epoch=0, base_sequence=number), now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize("error_number", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("bytes_written_first", [0, 1, 16, 60])
+def test_failed_write_is_undone_and_the_next_succeeds(
+    tmp_path: Path, error_number: int, bytes_written_first: int
+) -> None:
+    files = FailingFileSystem()
+    log = open_log(tmp_path, files=files)
+    append(log, 0)
+    size_bytes = log.size_bytes
+    files.fail("write", "*.log", error_number=error_number, bytes_written_first=bytes_written_first)
+    with pytest.raises(StorageFailed, match="disk"):
+        append(log, 1)
+    assert (log.end_offset, log.size_bytes, log.read_only_reason) == (1, size_bytes, None)
+    assert (tmp_path / "00000000000000000000.log").stat().st_size == size_bytes
+    append(log, 1)
+    assert values(read_all(log)) == [b"0", b"1"]
+    assert values(read_all(open_log(tmp_path))) == [b"0", b"1"]
+
+
+def test_failed_write_that_cannot_be_undone_makes_the_log_read_only(tmp_path: Path) -> None:
+    files = FailingFileSystem()
+    log = open_log(tmp_path, files=files)
+    append(log, 0)
+    files.fail("write", "*.log", bytes_written_first=10)
+    files.fail("truncate", "*.log")
+    with pytest.raises(StorageFailed):
+        append(log, 1)
+    with pytest.raises(LogReadOnly):
+        append(log, 1)
+    assert values(read_all(log)) == [b"0"]
+    assert values(read_all(open_log(tmp_path))) == [b"0"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "pattern"),
+    [
+        ("create", "*.log"),
+        ("create", "*.index"),
+        ("write", "*index"),
+        ("truncate", "*"),
+        ("create", "*.timeindex"),
+    ],
+)
+@pytest.mark.parametrize("error_number", [errno.ENOSPC, errno.EIO])
+def test_failed_roll_leaves_the_log_as_it_was(
+    tmp_path: Path, operation: str, pattern: str, error_number: int
+) -> None:
+    files = FailingFileSystem()
+    log = open_log(tmp_path, CONFIG, files=files)
+    written = 0
+    while log.size_bytes + 80 < CONFIG.segment_bytes_max:
+        append(log, written)
+        written += 1
+    failure = files.fail(operation, pattern, error_number=error_number)
+    with pytest.raises(StorageFailed):
+        append(log, written)
+    assert failure.happened == 1
+    assert (log.end_offset, log.segments, log.read_only_reason) == (written, 1, None)
+    assert len(read_all(log)) == written
+    append(log, written)
+    assert (log.end_offset, log.segments) == (written + 1, 2)
+    assert len(read_all(log)) == written + 1
+    again = open_log(tmp_path, CONFIG)
+    assert (len(read_all(again)), again.read_only_reason) == (written + 1, None)
+
+
+def test_failed_fsync_is_never_retried(tmp_path: Path) -> None:
+    files = FailingFileSystem()
+    log = open_log(tmp_path, files=files)
+    append(log, 0)
+    log.flush()
+    append(log, 1)
+    files.fail("sync", "*.log")
+    flush = log.begin_flush()
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        flush.sync()
+    log.fail_flush(flush, caught.value)
+    syncs = files.operations.count(("sync", str(tmp_path / "00000000000000000000.log")))
+    assert log.durable_offset == 1
+    with pytest.raises(LogReadOnly):
+        append(log, 2)
+    with pytest.raises(LogReadOnly):
+        log.close()
+    assert files.operations.count(("sync", str(tmp_path / "00000000000000000000.log"))) == syncs
+    assert log.checkpoint(NOW_MS) == 1
+
+
+def test_flush_that_was_under_way_when_another_failed_does_not_count(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, 0)
+    first = log.begin_flush()
+    append(log, 1)
+    second = log.begin_flush()
+    first_error = OSError(errno.EIO, "broken")
+    log.fail_flush(first, first_error)
+    second.sync()
+    log.finish_flush(second)
+    assert log.durable_offset == 0
+
+
+def test_damaged_read_is_an_error_and_not_an_empty_answer(tmp_path: Path) -> None:
+    files = FailingFileSystem()
+    log = open_log(tmp_path, files=files)
+    append(log, 0)
+    files.fail("read", "*.log")
+    with pytest.raises(OSError, match="Input/output error"):
+        log.read(0, bytes_max=1000, end_offset=1, at_least_one=True)
+    assert values(read_all(log)) == [b"0"]
+
+
+def lifetime(log: PartitionLog, acknowledged: list[int]) -> None:
+    """All that a log does in its life; offsets become acknowledged once they are flushed."""
+    for number in range(12):
+        append(log, number)
+        if number % 2:
+            log.flush()
+            acknowledged.append(number)
+        if number == 5:
+            log.checkpoint(NOW_MS)
+        if number == 8:
+            log.delete_records_before(3)
+            log.remove_retired(NOW_MS)
+    log.close()
+
+
+def survives(directory: Path, acknowledged: list[int], recovery_offset: int) -> None:
+    log = open_log(directory, CONFIG, files=NotSyncing(), recovery_offset=recovery_offset)
+    assert log.read_only_reason is None
+    found = values(read_all(log))
+    end = acknowledged[-1] + 1 if acknowledged else 0
+    first = log.start_offset
+    assert found == [b"%d" % number for number in range(first, log.end_offset)]
+    assert log.end_offset >= end
+    append(log, log.end_offset)
+    assert values(read_all(log))[-1] == b"%d" % (log.end_offset - 1)
+
+
+def without_loss(files: FailingFileSystem) -> None:
+    """A process that is killed: the page cache lives on."""
+
+
+@pytest.mark.parametrize(
+    "aftermath", [without_loss, FailingFileSystem.drop_unsynced], ids=["killed", "power lost"]
+)
+def test_crash_before_any_operation_keeps_what_was_acknowledged(
+    tmp_path: Path, aftermath: Callable[[FailingFileSystem], None]
+) -> None:
+    step = 0
+    finished = False
+    while not finished:
+        directory = tmp_path / "log"
+        files = FailingFileSystem(files=NotSyncing())
+        files.lose_power_at(step)
+        acknowledged: list[int] = []
+        try:
+            lifetime(open_log(directory, CONFIG, files=files), acknowledged)
+            finished = True
+        except PowerLost:
+            step += 1
+        aftermath(files)
+        survives(directory, acknowledged, recovery_offset=0)
+        shutil.rmtree(directory)
+    assert step > 60
+
+
+def test_crash_before_any_operation_of_recovery_can_be_recovered(tmp_path: Path) -> None:
+    original = tmp_path / "original"
+    log = open_log(original, CONFIG, files=NotSyncing())
+    for number in range(12):
+        append(log, number)
+    active = max(original.glob("*.log"))
+    active.write_bytes(active.read_bytes()[:-1])
+    step = 0
+    finished = False
+    while not finished:
+        directory = tmp_path / "log"
+        shutil.copytree(original, directory)
+        files = FailingFileSystem(files=NotSyncing())
+        files.lose_power_at(step)
+        try:
+            open_log(directory, CONFIG, files=files)
+            finished = True
+        except PowerLost:
+            step += 1
+        again = open_log(directory, CONFIG, files=NotSyncing())
+        assert values(read_all(again)) == [b"%d" % number for number in range(11)]
+        shutil.rmtree(directory)
+    assert step > 5
