@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from headrace.broker.partition import Partition
 from headrace.broker.services import Services
@@ -87,14 +88,21 @@ class Housekeeping:
     async def compact(self) -> None:
         """Clean the compacted partitions that have gathered enough; one at a time, in a thread."""
         for partition in list(self._services.topics.partitions()):
-            if partition.log.config.is_compacted and partition.log.read_only_reason is None:
+            try:
                 await self._compact(partition)
+            except (HeadraceError, OSError) as error:
+                logger.error("compaction failed", exc_info=error, extra={"partition": str(partition)})
 
     async def _compact(self, partition: Partition) -> None:
-        services = self._services
-        plan = partition.log.compaction_plan(services.clock.now_ms())
-        if plan is None:
+        if not partition.log.config.is_compacted:
             return
-        result = await services.loop.run_in_executor(services.disk_threads, plan.run)
-        partition.log.finish_compaction(result)
+        services = self._services
+        # Only what is on disk is cleaned: the cleaned copy is, and takes its place.
+        await self._flush(partition)
+        compaction = partition.log.compaction_plan(services.clock.now_ms())
+        if compaction is None:
+            return
+        run = partial(compaction.run, offset_map_entries_max=self._settings.compaction_map_entries_max)
+        compacted = await services.loop.run_in_executor(services.disk_threads, run)
+        partition.log.finish_compaction(compacted)
         services.counters.compactions += 1

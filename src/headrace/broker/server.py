@@ -109,8 +109,9 @@ class Server:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self.services.flusher.close)
         await asyncio.sleep(0)  # what the last flushes completed
-        self.services.disk_threads.shutdown(wait=True, cancel_futures=True)
         self.services.topics.close()
+        # A compaction under way sees that its log was closed, and gives up.
+        self.services.disk_threads.shutdown(wait=True, cancel_futures=True)
         if self._metrics is not None:
             self._metrics()
         self._folder.release()
