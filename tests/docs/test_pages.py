@@ -1,0 +1,35 @@
+"""Every snippet of every page runs, and prints what the page says it prints."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.page_runner import PageRunner
+from tests.docs.snippets import LANGUAGES_RUN, read_blocks
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+LINK = re.compile(r"\[[^\]]+\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
+
+
+def named(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def has_something_to_run(page: Path) -> bool:
+    return any(block.language in LANGUAGES_RUN for block in read_blocks(page.read_text()))
+
+
+@pytest.mark.parametrize("page", [each for each in PAGES if has_something_to_run(each)], ids=named)
+def test_snippets_of_page_run(page: Path, tmp_path: Path) -> None:
+    with PageRunner(page.read_text(), name=named(page), folder=tmp_path) as runner:
+        runner.run()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_of_page_lead_somewhere(page: Path) -> None:
+    dead = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
+    assert dead == []
