@@ -73,12 +73,13 @@ class Housekeeping:
     async def checkpoint(self) -> None:
         """Bring what lies in the page cache to the disk, and write down how far that is."""
         for partition in list(self._services.topics.partitions()):
-            if (
-                partition.log.durable_offset < partition.log.end_offset
-                and partition.log.read_only_reason is None
-            ):
-                await self._services.flusher.flushed(partition)
+            await self._flush(partition)
         self._services.topics.checkpoint()
+
+    async def _flush(self, partition: Partition) -> None:
+        log = partition.log
+        if log.durable_offset < log.end_offset and log.read_only_reason is None:
+            await self._services.flusher.flushed(partition)
 
     async def close_idle_connections(self) -> None:
         closed = self._services.traffic.close_idle(self._services.clock.monotonic_s())
