@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.broker.client import Client
 from headrace.broker.settings import BrokerSettings
 
 if TYPE_CHECKING:
     from headrace.broker.connection import Connection
+
+# Kinds of client software told apart in the log: more than anybody runs, few enough to keep.
+SOFTWARE_KINDS_MAX = 100
 
 
 class Traffic:
@@ -15,6 +19,7 @@ class Traffic:
         self._settings = settings
         self.connections: set[Connection] = set()
         self._held: set[Connection] = set()
+        self._software: set[tuple[str, str]] = set()
         self.inflight_bytes = 0
         # Requests of which a part has been read.
         self.unfinished_bytes = 0
@@ -35,6 +40,14 @@ class Traffic:
     def left(self, connection: Connection) -> None:
         self.connections.discard(connection)
         self._held.discard(connection)
+
+    def is_new_software(self, client: Client) -> bool:
+        """Whether this is the first client of its kind; kinds are made up by clients, so their number is bounded."""
+        software = (client.software_name, client.software_version)
+        if software in self._software or len(self._software) >= SOFTWARE_KINDS_MAX:
+            return False
+        self._software.add(software)
+        return True
 
     def count_request(self, api_key: int, frame_bytes: int) -> None:
         self.requests[api_key] = self.requests.get(api_key, 0) + 1

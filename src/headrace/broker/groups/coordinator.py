@@ -361,7 +361,8 @@ class GroupCoordinator:
             self._offsets.remove(group_id, partition)
         group = self._groups.get(group_id)
         # Somebody may have joined or committed while the disk was busy: then it lives on without its past.
-        if group is not None and self._is_abandoned(group):
+        is_empty = group is not None and (group.state, Trigger.DELETED) in TRANSITIONS
+        if is_empty and not self._offsets.of(group_id):
             del self._groups[group_id]
             logger.info("group %s deleted", group_id)
 

@@ -54,6 +54,10 @@ def _append_topic(data: TopicProduceData, call: Call, unsynced: list[Partition])
     for part in data.partition_data:
         if topic is None:
             answers.append(PartitionProduceResponse(index=part.index, error_code=unknown))
+        elif topic.is_internal:
+            answers.append(
+                PartitionProduceResponse(index=part.index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION)
+            )
         elif not 0 <= part.index < len(topic.partitions):
             answers.append(
                 PartitionProduceResponse(index=part.index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
