@@ -1,0 +1,224 @@
+"""Writes the reference pages from the code: settings, topic configs, commands, protocol, metrics.
+
+python docs/make_reference.py            writes docs/reference/*.md
+python docs/make_reference.py --check    only says which pages are not current (exit code 1)
+
+What a page says about a setting or a command is written where that is defined; here is only how it is laid out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import typing
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from headrace import Broker
+from headrace.broker import handlers
+from headrace.broker.dispatch import HANDLERS
+from headrace.broker.settings import BrokerSettings
+from headrace.broker.topic_configs import INT64_MAX, TOPIC_CONFIGS
+from headrace.cli.main import app
+from headrace.cli.settings import ClientSettings
+from headrace.settings import SETTINGS_FILE
+
+REFERENCE = Path(__file__).parent / "reference"
+# Where the help texts are broken; the narrowest terminal that they are laid out for.
+HELP_COLUMNS = 80
+GENERATED = "<!-- Made by docs/make_reference.py; `make docs-reference` makes it anew. -->"
+
+SETTINGS_PAGE = """# Settings
+
+{generated}
+
+A value comes from the first of these that has one: the command's own option, the environment, `{file}`
+in the working folder (or the file given with `headrace broker --config`), the default. An unknown name or an impossible
+value is an error that says what is possible; nothing starts with half of its settings.
+
+From Python every broker setting is an argument: `headrace.Broker(durability="os")`. The file and the environment are
+not read there.
+
+## The broker
+
+The `[broker]` table of `{file}`, `HEADRACE_BROKER_<NAME>` in the environment, `--set name=value` on the command line.
+`data_dir`, `durability`, `metrics_port`, and `host` and `port` together as `--listen`, have options of their own.
+
+{broker}
+
+## The commands
+
+The `[client]` table of `{file}`, `HEADRACE_CLIENT_<NAME>` in the environment. `HEADRACE_BOOTSTRAP` is short for
+`HEADRACE_CLIENT_BOOTSTRAP`, and `--bootstrap` goes before both.
+
+{client}
+
+## Topics
+
+Set with `headrace topic create NAME --config name=value` or `headrace topic alter`, or with any Kafka admin client. The
+names are Apache Kafka's.
+
+{topics}
+"""
+
+PROTOCOL_PAGE = """# Protocol
+
+{generated}
+
+The broker speaks the Kafka wire protocol. These are the APIs that it answers, and in which versions; a client asks for
+the same list with ApiVersions and picks the newest that both know.
+
+| key | API | versions | |
+|---|---|---|---|
+{rows}
+
+Produce is advertised from version 0 because librdkafka turns compression off otherwise.
+
+An API that is not in the table is not served: transactions, the consumer group protocol of KIP-848, share groups, SASL
+and ACLs among them.
+"""
+
+METRICS_PAGE = """# Metrics
+
+{generated}
+
+Served in Prometheus's text format at `/metrics` when the broker has a `metrics_port`. `headrace_requests_total` has the
+label `api`; the names that begin with `headrace_log_` have `topic` and `partition`.
+
+| name | type | meaning |
+|---|---|---|
+{rows}
+"""
+
+assert handlers.__all__, "importing the handlers registers them"
+
+
+def settings_page() -> str:
+    return SETTINGS_PAGE.format(
+        generated=GENERATED,
+        file=SETTINGS_FILE,
+        broker="\n".join(_settings_table(BrokerSettings)),
+        client="\n".join(_settings_table(ClientSettings)),
+        topics="\n".join(_topic_configs_table()),
+    )
+
+
+def _settings_table(kind: type[Any]) -> Iterator[str]:
+    hints = typing.get_type_hints(kind)
+    yield "| name | type | default | meaning |"
+    yield "|---|---|---|---|"
+    for field in dataclasses.fields(kind):
+        choices, minimum = field.metadata["choices"], field.metadata["minimum"]
+        type_words = _type_words(hints[field.name])
+        if choices:
+            type_words = " or ".join(f"`{choice}`" for choice in choices)
+        if minimum:
+            type_words += f", at least {minimum:,}"
+        yield f"| `{field.name}` | {type_words} | {_default(field.default)} | {_cell(field.metadata['doc'])} |"
+
+
+def _type_words(hint: Any) -> str:
+    members = [each for each in typing.get_args(hint) if each is not type(None)] or [hint]
+    words = {int: "whole number", float: "number", bool: "true or false", str: "text", Path: "path"}
+    return " or ".join(words[each] for each in members)
+
+
+def _default(value: Any) -> str:
+    if value is None:
+        return "none"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _topic_configs_table() -> Iterator[str]:
+    yield "| name | type | default | meaning |"
+    yield "|---|---|---|---|"
+    for config in TOPIC_CONFIGS.values():
+        default = "no bound" if config.default == str(INT64_MAX) else f"`{config.default}`"
+        shown = "empty" if config.default == "" else default
+        yield f"| `{config.name}` | {config.type.name.lower()} | {shown} | {_cell(config.doc)} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def cli_page() -> str:
+    parts = ["# Commands", "", GENERATED, ""]
+    for path, text in _helps(typer.main.get_command(app), "headrace", None):
+        parts += [f"## {path}", "", "```text", text, "```", ""]
+    return "\n".join(parts)
+
+
+def _helps(command: Any, path: str, parent: Any) -> Iterator[tuple[str, str]]:
+    """Of a command and of all below it, the name in full and the help text."""
+    name = path.rpartition(" ")[2]
+    context = command.context_class(
+        command, info_name=name, parent=parent, terminal_width=HELP_COLUMNS, **command.context_settings
+    )
+    yield path, "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
+    if hasattr(command, "list_commands"):
+        for below in command.list_commands(context):
+            yield from _helps(command.get_command(context, below), f"{path} {below}", context)
+
+
+def protocol_page() -> str:
+    rows = []
+    for handler in sorted(HANDLERS.values(), key=lambda each: each.api_key):
+        name = "".join(word.capitalize() for word in handler.api_key.name.split("_"))
+        note = "" if handler.advertised == handler.versions else f"{_range(handler.advertised)} advertised"
+        rows.append(f"| {int(handler.api_key)} | {name} | {_range(handler.versions)} | {note} |")
+    return PROTOCOL_PAGE.format(generated=GENERATED, rows="\n".join(rows))
+
+
+def _range(versions: tuple[int, int]) -> str:
+    return f"{versions[0]}-{versions[1]}" if versions[0] != versions[1] else str(versions[0])
+
+
+def metrics_page() -> str:
+    with Broker(metrics_port=0, durability="os") as broker:
+        address = f"http://127.0.0.1:{broker.metrics_port}/metrics"
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+    docs = dict(_comments(lines, "HELP"))
+    rows = [f"| `{name}` | {kind} | {_cell(docs[name])} |" for name, kind in _comments(lines, "TYPE")]
+    return METRICS_PAGE.format(generated=GENERATED, rows="\n".join(rows))
+
+
+def _comments(lines: list[str], word: str) -> Iterator[tuple[str, str]]:
+    """`# HELP name text` -> (name, text)"""
+    prefix = f"# {word} "
+    for line in lines:
+        if line.startswith(prefix):
+            name, _, text = line.removeprefix(prefix).partition(" ")
+            yield name, text
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "settings.md": settings_page,
+    "cli.md": cli_page,
+    "protocol.md": protocol_page,
+    "metrics.md": metrics_page,
+}
+
+
+def main() -> int:
+    is_check = "--check" in sys.argv[1:]
+    outdated = []
+    for name, make in PAGES.items():
+        path, text = REFERENCE / name, make()
+        if path.exists() and path.read_text() == text:
+            continue
+        outdated.append(name)
+        if not is_check:
+            path.write_text(text)
+    if outdated:
+        print(f"{'not current' if is_check else 'written'}: {', '.join(outdated)}")
+    return 1 if is_check and outdated else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
