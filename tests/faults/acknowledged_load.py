@@ -91,7 +91,8 @@ class AcknowledgedLoad:
             if error is not None:
                 account.failed.append((value, error))
             else:
-                assert partition is not None and offset is not None
+                assert partition is not None
+                assert offset is not None
                 account.acknowledged[value] = (partition, offset)
 
         while not self._ending.is_set():
