@@ -57,6 +57,7 @@ class PageRunner:
     ) -> None:
         for each in self._open_ended:
             each.stop()
+        self._names.clear()  # clients in there would miss their broker loudly
         self._stop_broker()
 
     def run(self) -> int:
@@ -65,9 +66,16 @@ class PageRunner:
         console = "\n".join(each.text for each in blocks if each.language == "console")
         if not STARTS_BROKER.search(console):
             self._start_broker("headrace broker --data-dir ./data", line=0)
-        count = sum(self._run_block(block) for block in blocks)
-        for each in self._open_ended:
-            each.expect_all()
+        count = 0
+        for block in blocks:
+            beside = list(self._open_ended)
+            count += self._run_block(block)
+            # What it shows comes from the block behind it; after that a reader presses Ctrl-C.
+            for each in beside:
+                each.expect_all()
+                each.stop()
+                self._open_ended.remove(each)
+        assert not self._open_ended, f"{self._name}: a command that goes on needs a block behind it"
         return count
 
     def _run_block(self, block: Block) -> int:

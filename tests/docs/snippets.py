@@ -5,7 +5,7 @@
 ```toml title="headrace.toml"     any block with a title is written to that file.
 
 In an expected output `…` stands for anything within a line, and alone on a line for any lines. A last line `^C` says
-that the command goes on until it is stopped: it runs beside the rest of the page.
+that the command goes on until it is stopped: it runs beside the block behind it.
 
 Above a block or alone, `<!-- run: … -->` tells the runner something that a reader need not see; see `Directive`.
 """
