@@ -63,7 +63,7 @@ class CorruptSegment(LogError):
     def __init__(self, *, path: str, position: int, reason: str) -> None:
         super().__init__(
             f"{path} is damaged at byte {position}: {reason}",
-            hint="stop the broker and run `headrace log repair` on this file; it keeps every batch that is whole",
+            hint="stop the broker and run `headrace log repair` on its folder; it keeps every batch that is whole",
         )
         self.path = path
         self.position = position

@@ -1,7 +1,8 @@
 """Files that an earlier process left half-way, and what becomes of them when a partition is opened.
 
 The suffixes are Kafka's: `.cleaned` is a compaction that never finished and is dropped; a log file with `.swap`
-is one that did, and takes the place of what it was made from; `.deleted` only waited to be removed.
+is one that did, and takes the place of what it was made from; `.deleted` only waited to be removed;
+`.repaired` is a repair that was interrupted.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 DELETED_SUFFIX = ".deleted"
 TEMPORARY_SUFFIX = ".tmp"
+REPAIRED_SUFFIX = ".repaired"
+_DROPPED_SUFFIXES = (CLEANED_SUFFIX, DELETED_SUFFIX, TEMPORARY_SUFFIX, REPAIRED_SUFFIX)
 DELETED_DIRECTORY_SUFFIX = "-delete"
-
-_DROPPED_SUFFIXES = (CLEANED_SUFFIX, DELETED_SUFFIX, TEMPORARY_SUFFIX)
 
 
 def tidy(files: FileSystem, directory: str, on_event: EventSink) -> None:

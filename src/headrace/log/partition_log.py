@@ -316,7 +316,7 @@ class PartitionLog:
             "see the broker's log for the first error of this disk; start the broker again when it is sound"
         )
         if self.damages:
-            hint = f"stop the broker and run `headrace log repair {self.damages[0].path}`; reading goes on"
+            hint = f"stop the broker and run `headrace log repair {self.directory}`; reading goes on"
         return LogReadOnly(f"{self.directory} is read-only: {self.read_only_reason}", hint=hint)
 
     def _append_failed(self, segment: Segment, error: OSError) -> StorageFailed:

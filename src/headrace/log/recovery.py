@@ -45,6 +45,8 @@ class Recovery:
     bytes_cut: int = 0
     last_epoch: int = -1
     """Epoch of the last batch that was looked at."""
+    looks_only: bool = False
+    """Nothing is cut and no index written."""
 
     def epoch_at(self, offset: int) -> int | None:
         """Epoch that a batch with this offset must carry."""
@@ -57,10 +59,13 @@ def load_tail(segment: Segment) -> bool:
     entries = segment.last_entries()
     if entries is None:
         return False
-    indexed_position, max_timestamp_ms, max_timestamp_offset = entries
-    position, next_offset = indexed_position, segment.base_offset
+    indexed_position = position = entries.position
+    max_timestamp_ms, max_timestamp_offset = entries.max_timestamp_ms, entries.max_timestamp_offset
+    next_offset = segment.base_offset
     try:
         for at, header in segment.walk(indexed_position, chunk_bytes=HEADER_BYTES):
+            if at == indexed_position and entries.last_offset not in (None, header.last_offset):
+                return False
             next_offset = header.next_offset
             if header.max_timestamp_ms > max_timestamp_ms:
                 max_timestamp_ms, max_timestamp_offset = header.max_timestamp_ms, header.last_offset
@@ -97,7 +102,7 @@ def check_from(recovery: Recovery, segments: list[Segment], recovery_offset: int
                 {"path": segment.path, "expected_offset": expected, "found_offset": segment.base_offset},
             )
         following = segments[number + 1] if number + 1 < len(segments) else None
-        checker = _SegmentChecker(
+        checker = SegmentChecker(
             recovery,
             segment,
             next_base_offset=following.base_offset if following else None,
@@ -111,7 +116,7 @@ def check_from(recovery: Recovery, segments: list[Segment], recovery_offset: int
     return segments[:number]
 
 
-class _SegmentChecker:
+class SegmentChecker:
     """Goes through one segment batch by batch, rebuilding its indexes on the way."""
 
     def __init__(
@@ -165,7 +170,8 @@ class _SegmentChecker:
             position, expected = damage.end_position, damage.next_offset
         next_offset = expected if self._next_base_offset is None else max(expected, self._next_base_offset)
         segment.extent = (expected if self._is_last else next_offset, position)
-        segment.write_indexes(is_final=self._next_base_offset is not None)
+        if not self._recovery.looks_only:
+            segment.write_indexes(is_final=self._next_base_offset is not None)
         return expected
 
     def _resume(self, from_offset: int) -> tuple[int, int]:
@@ -190,6 +196,8 @@ class _SegmentChecker:
             max_timestamp_ms, max_timestamp_offset = times.last()
             expected = segment.base_offset
             for at, header in segment.walk(position, chunk_bytes=4096):
+                if at == indexed_position and offsets and not _entry_fits(offsets, header):
+                    return None
                 if header.base_offset >= from_offset:
                     break
                 if header.max_timestamp_ms > max_timestamp_ms:
@@ -243,6 +251,8 @@ class _SegmentChecker:
             return header, f"the batch begins at offset {header.base_offset}, {expected} is next"
         if header.last_offset - self._segment.base_offset > RELATIVE_OFFSET_MAX:
             return header, f"offset {header.last_offset} cannot be in this segment"
+        if self._next_base_offset is not None and header.next_offset > self._next_base_offset:
+            return header, f"the next segment begins at offset {self._next_base_offset} already"
         epoch = self._recovery.epoch_at(header.base_offset)
         if epoch is not None and header.leader_epoch != epoch:
             return header, f"the batch has leader epoch {header.leader_epoch}, {epoch} was in force"
@@ -330,6 +340,11 @@ class _SegmentChecker:
                 "reason": reason,
             },
         )
+
+
+def _entry_fits(offsets: OffsetIndex, header: BatchHeader) -> bool:
+    """Whether the last entry of an index speaks of this batch."""
+    return offsets.base_offset + offsets.relative_offsets[-1] == header.last_offset
 
 
 _NO_HEADER = BatchHeader(*([0] * 13))

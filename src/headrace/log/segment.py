@@ -67,6 +67,18 @@ class Damage:
         return CorruptSegment(path=self.path, position=self.position, reason=self.reason)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastEntries:
+    """What the two indexes of a segment say last."""
+
+    position: int
+    """Begin of the last batch that is indexed; 0 when none is."""
+    last_offset: int | None
+    """Last offset of that batch."""
+    max_timestamp_ms: int
+    max_timestamp_offset: int
+
+
 def segment_path(directory: str, base_offset: int) -> str:
     """Path of a segment without its suffix."""
     return os.path.join(directory, f"{base_offset:020d}")
@@ -239,18 +251,22 @@ class Segment:
         except FileNotFoundError:
             return b""
 
-    def last_entries(self) -> tuple[int, int, int] | None:
-        """(position, largest timestamp, its offset) of the last index entries, without loading the indexes.
-
-        None when a file is not a whole number of entries.
-        """
+    def last_entries(self) -> LastEntries | None:
+        """The last index entries, without loading the indexes. None when the files cannot be right."""
         offset_entry = self._last_entry(OFFSET_INDEX_SUFFIX, OFFSET_ENTRY_BYTES)
         time_entry = self._last_entry(TIME_INDEX_SUFFIX, TIME_ENTRY_BYTES)
         if offset_entry is None or time_entry is None:
             return None
-        position = last_offset_entry(offset_entry)[1] if offset_entry else 0
-        timestamp_ms, relative_offset = last_time_entry(time_entry) if time_entry else (NO_TIMESTAMP, 0)
-        return position, timestamp_ms, self.base_offset + relative_offset
+        relative_offset, position = last_offset_entry(offset_entry) if offset_entry else (-1, 0)
+        timestamp_ms, relative_of_time = last_time_entry(time_entry) if time_entry else (NO_TIMESTAMP, 0)
+        if not 0 <= position <= self.size_bytes or relative_of_time < 0 or timestamp_ms < NO_TIMESTAMP:
+            return None
+        return LastEntries(
+            position=position,
+            last_offset=self.base_offset + relative_offset if offset_entry else None,
+            max_timestamp_ms=timestamp_ms,
+            max_timestamp_offset=self.base_offset + relative_of_time,
+        )
 
     def _last_entry(self, suffix: str, entry_bytes: int) -> bytes | None:
         path = self.stem + suffix + self._suffix
@@ -335,8 +351,9 @@ class Segment:
         """Largest timestamp in the segment, -1 when no record has one."""
         if not self._max_timestamp_known and self.max_timestamp_ms == NO_TIMESTAMP and self.size_bytes:
             entries = self.last_entries()
-            if entries is not None and entries[1] >= 0:
-                self.max_timestamp_ms, self.max_timestamp_offset = entries[1:]
+            if entries is not None and entries.max_timestamp_ms >= 0:
+                self.max_timestamp_ms = entries.max_timestamp_ms
+                self.max_timestamp_offset = entries.max_timestamp_offset
             else:
                 self.max_timestamp_ms, self.max_timestamp_offset = self.time_index().last()
             self._max_timestamp_known = True
