@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.codec import Codec, codec
 from headrace.protocol.types import MESSAGE_INFO
+from headrace.values import value
 
 if TYPE_CHECKING:
     from headrace.broker.client import Client
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Call:
     """What a handler may know besides the message: who asks, in which version, and the parts of the broker."""
 
@@ -27,7 +27,7 @@ class Call:
     client_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Handler:
     """One API: the range that it serves, and the function, which returns the response or an awaitable of it.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from headrace.broker.client import Client
 from headrace.broker.data_folder import DataFolder
@@ -20,12 +19,13 @@ from headrace.broker.traffic import Traffic
 from headrace.clock import Clock
 from headrace.log.filesystem import FileSystem
 from headrace.log.partition_log import Appended
+from headrace.values import value
 
 # Reads of data that is not in the page cache, look-ups by time, compaction: whatever may wait for the disk.
 DISK_THREADS = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Endpoint:
     node_id: int
     host: str

@@ -6,13 +6,13 @@ Those that speak of replicas are accepted, since every tool sets them, and have 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 from headrace.errors import HeadraceError
 from headrace.log.config import LogConfig
 from headrace.records.compression import Codec
+from headrace.values import value
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -33,7 +33,7 @@ class InvalidConfig(HeadraceError):
     """A config that does not exist, or a value that it can't have."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class TopicConfig:
     name: str
     type: ConfigType

@@ -20,6 +20,7 @@ from headrace.protocol import primitives
 from headrace.protocol.primitives import MalformedMessage, read_uvarint, uvarint
 from headrace.protocol.schema import Encoding, FieldSchema, bytes_min, fields_at
 from headrace.protocol.types import MESSAGE_INFO, Buffer, Wire
+from headrace.values import value
 
 T = TypeVar("T")
 Reader = Callable[[Buffer, int, list[int]], tuple[Any, int]]
@@ -38,7 +39,7 @@ STRING_BYTES_MAX: Final = 0x7FFF
 record may have to repeat them."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Codec(Generic[T]):
     """Bytes to value and back, for one message class at one version."""
 

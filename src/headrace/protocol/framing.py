@@ -7,11 +7,11 @@ them.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.primitives import MalformedMessage, skip_tags, truncated
 from headrace.protocol.types import Buffer
+from headrace.values import value
 
 SIZE_BYTES = 4
 
@@ -19,7 +19,7 @@ _HEAD = struct.Struct(">hhih")
 _SIZE_AND_CORRELATION = struct.Struct(">ii")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RequestHeader:
     api_key: int
     api_version: int

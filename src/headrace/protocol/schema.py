@@ -12,6 +12,7 @@ import typing
 from typing import Any
 
 from headrace.protocol.types import NullableSince, Since, Tagged, Until, Wire, is_struct
+from headrace.values import value
 
 FIXED_SIZES = {
     Wire.BOOL: 1,
@@ -26,7 +27,7 @@ FIXED_SIZES = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Encoding:
     """One of: a wire type, a struct, or an array of another encoding."""
 
@@ -40,7 +41,7 @@ class Encoding:
         return FIXED_SIZES.get(self.wire) if self.wire is not None else None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class FieldSchema:
     name: str
     encoding: Encoding

@@ -21,10 +21,10 @@ from headrace.protocol.types import (
     String,
     Uuid,
     since,
-    struct,
     tagged,
     until,
 )
+from headrace.values import value
 
 OFFSET_COMMIT_KINDS: Final = (0, 1)
 GROUP_METADATA_KIND: Final = 2
@@ -34,7 +34,7 @@ VALUE_FLEXIBLE_SINCE: Final = 4
 _NUMBER = packing.Struct(">h")
 
 
-@struct
+@value
 class OffsetCommitKey:
     """A group's offset in a partition. Kinds 0 and 1 look the same; 1 is the one to write."""
 
@@ -43,7 +43,7 @@ class OffsetCommitKey:
     partition: Int32
 
 
-@struct
+@value
 class OffsetCommitValue:
     """1: a time to live given by the client. 3: the leader epoch. 4: flexible; the topic's id."""
 
@@ -55,14 +55,14 @@ class OffsetCommitValue:
     topic_id: Annotated[Uuid, since(4), tagged(0)] = ZERO_UUID
 
 
-@struct
+@value
 class GroupMetadataKey:
     """A group itself: its generation and its members."""
 
     group: String
 
 
-@struct
+@value
 class MemberMetadata:
     member_id: String
     group_instance_id: Annotated[NullableString, since(3)] = None
@@ -74,7 +74,7 @@ class MemberMetadata:
     assignment: Bytes = b""
 
 
-@struct
+@value
 class GroupMetadataValue:
     """1: rebalance time-outs. 2: when the state last changed. 3: static members. 4: flexible."""
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
-from headrace.protocol.structs import struct as struct
+from headrace.values import value
 
 ZERO_UUID = uuid.UUID(int=0)
 
@@ -107,7 +107,7 @@ def tagged(tag: int, *, since: int | None = None) -> Tagged:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MessageInfo:
     """What a message class says of itself: which API it belongs to and in which versions."""
 
@@ -127,7 +127,7 @@ def message(
     """A whole request or response: `<Api>Request` or `<Api>Response`, as its name says."""
 
     def declare(cls: type[T]) -> type[T]:
-        made = struct(cls)
+        made = value(cls)
         assert cls.__name__.endswith(("Request", "Response")), cls.__name__
         MESSAGE_INFO[made] = MessageInfo(
             api_key=api_key,

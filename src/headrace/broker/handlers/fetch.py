@@ -32,6 +32,7 @@ from headrace.protocol.messages.fetch import (
     PartitionData,
 )
 from headrace.protocol.types import Buffer
+from headrace.values import value
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ _SESSION_ERRORS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Wanted:
     """One partition of a fetch: what to read, or why not."""
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Bool, Int16, Int32, Int64, String, message, since, struct, tagged
+from headrace.protocol.types import Bool, Int16, Int32, Int64, String, message, since, tagged
+from headrace.values import value
 
 
 @message(ApiKey.API_VERSIONS, versions=(0, 4), flexible_since=3)
@@ -19,21 +20,21 @@ class ApiVersionsRequest:
     client_software_version: Annotated[String, since(3)] = ""
 
 
-@struct
+@value
 class ApiVersion:
     api_key: Int16
     min_version: Int16
     max_version: Int16
 
 
-@struct
+@value
 class SupportedFeatureKey:
     name: String
     min_version: Int16
     max_version: Int16
 
 
-@struct
+@value
 class FinalizedFeatureKey:
     name: String
     max_version_level: Int16

@@ -7,15 +7,16 @@
 from __future__ import annotations
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Bool, Int16, Int32, NullableString, String, message, struct
+from headrace.protocol.types import Bool, Int16, Int32, NullableString, String, message
+from headrace.values import value
 
 
-@struct
+@value
 class CreatePartitionsAssignment:
     broker_ids: tuple[Int32, ...]
 
 
-@struct
+@value
 class CreatePartitionsTopic:
     name: String
     count: Int32
@@ -29,7 +30,7 @@ class CreatePartitionsRequest:
     validate_only: Bool = False
 
 
-@struct
+@value
 class CreatePartitionsTopicResult:
     name: String
     error_code: Int16 = 0

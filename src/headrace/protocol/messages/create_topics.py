@@ -22,24 +22,24 @@ from headrace.protocol.types import (
     Uuid,
     message,
     since,
-    struct,
     tagged,
 )
+from headrace.values import value
 
 
-@struct
+@value
 class CreatableReplicaAssignment:
     partition_index: Int32
     broker_ids: tuple[Int32, ...]
 
 
-@struct
+@value
 class CreatableTopicConfig:
     name: String
     value: NullableString = None
 
 
-@struct
+@value
 class CreatableTopic:
     name: String
     num_partitions: Int32 = -1
@@ -55,7 +55,7 @@ class CreateTopicsRequest:
     validate_only: Bool = False
 
 
-@struct
+@value
 class CreatableTopicConfigs:
     name: String
     value: NullableString = None
@@ -64,7 +64,7 @@ class CreatableTopicConfigs:
     is_sensitive: Bool = False
 
 
-@struct
+@value
 class CreatableTopicResult:
     name: String
     topic_id: Annotated[Uuid, since(7)] = ZERO_UUID

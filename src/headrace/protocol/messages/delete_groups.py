@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Int16, Int32, String, message, struct
+from headrace.protocol.types import Int16, Int32, String, message
+from headrace.values import value
 
 
 @message(ApiKey.DELETE_GROUPS, versions=(0, 2), flexible_since=2)
@@ -14,7 +15,7 @@ class DeleteGroupsRequest:
     groups_names: tuple[String, ...]
 
 
-@struct
+@value
 class DeletableGroupResult:
     group_id: String
     error_code: Int16 = 0

@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Int16, Int32, Int64, String, message, struct
+from headrace.protocol.types import Int16, Int32, Int64, String, message
+from headrace.values import value
 
 
-@struct
+@value
 class DeleteRecordsPartition:
     partition_index: Int32
     offset: Int64
 
 
-@struct
+@value
 class DeleteRecordsTopic:
     name: String
     partitions: tuple[DeleteRecordsPartition, ...]
@@ -27,14 +28,14 @@ class DeleteRecordsRequest:
     timeout_ms: Int32 = 60_000
 
 
-@struct
+@value
 class DeleteRecordsPartitionResult:
     partition_index: Int32
     low_watermark: Int64 = -1
     error_code: Int16 = 0
 
 
-@struct
+@value
 class DeleteRecordsTopicResult:
     name: String
     partitions: tuple[DeleteRecordsPartitionResult, ...]

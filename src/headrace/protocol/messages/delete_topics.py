@@ -20,12 +20,12 @@ from headrace.protocol.types import (
     message,
     nullable_since,
     since,
-    struct,
     until,
 )
+from headrace.values import value
 
 
-@struct
+@value
 class DeleteTopicState:
     name: NullableString = None
     topic_id: Uuid = ZERO_UUID
@@ -38,7 +38,7 @@ class DeleteTopicsRequest:
     timeout_ms: Int32 = 60_000
 
 
-@struct
+@value
 class DeletableTopicResult:
     name: Annotated[NullableString, nullable_since(6)]
     topic_id: Annotated[Uuid, since(6)] = ZERO_UUID

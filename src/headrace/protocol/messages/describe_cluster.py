@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Bool, Int8, Int16, Int32, NullableString, String, message, since, struct
+from headrace.protocol.types import Bool, Int8, Int16, Int32, NullableString, String, message, since
+from headrace.values import value
 
 
 @message(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2), flexible_since=0)
@@ -19,7 +20,7 @@ class DescribeClusterRequest:
     include_fenced_brokers: Annotated[Bool, since(2)] = False
 
 
-@struct
+@value
 class DescribeClusterBroker:
     broker_id: Int32
     host: String

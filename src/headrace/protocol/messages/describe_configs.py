@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Bool, Int8, Int16, Int32, NullableString, String, message, since, struct
+from headrace.protocol.types import Bool, Int8, Int16, Int32, NullableString, String, message, since
+from headrace.values import value
 
 
-@struct
+@value
 class DescribeConfigsResource:
     resource_type: Int8
     resource_name: String
@@ -26,14 +27,14 @@ class DescribeConfigsRequest:
     include_documentation: Annotated[Bool, since(3)] = False
 
 
-@struct
+@value
 class DescribeConfigsSynonym:
     name: String
     value: NullableString = None
     source: Int8
 
 
-@struct
+@value
 class DescribeConfigsResourceResult:
     name: String
     value: NullableString = None
@@ -45,7 +46,7 @@ class DescribeConfigsResourceResult:
     documentation: Annotated[NullableString, since(3)] = None
 
 
-@struct
+@value
 class DescribeConfigsResult:
     error_code: Int16 = 0
     error_message: NullableString = None

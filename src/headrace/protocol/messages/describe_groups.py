@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Bool, Bytes, Int16, Int32, NullableString, String, message, since, struct
+from headrace.protocol.types import Bool, Bytes, Int16, Int32, NullableString, String, message, since
+from headrace.values import value
 
 
 @message(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), flexible_since=5)
@@ -21,7 +22,7 @@ class DescribeGroupsRequest:
     include_authorized_operations: Annotated[Bool, since(3)] = False
 
 
-@struct
+@value
 class DescribedGroupMember:
     member_id: String
     group_instance_id: Annotated[NullableString, since(4)] = None
@@ -31,7 +32,7 @@ class DescribedGroupMember:
     member_assignment: Bytes = b""
 
 
-@struct
+@value
 class DescribedGroup:
     error_code: Int16 = 0
     error_message: Annotated[NullableString, since(6)] = None

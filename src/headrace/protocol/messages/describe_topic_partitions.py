@@ -12,16 +12,16 @@ from headrace.protocol.types import (
     String,
     Uuid,
     message,
-    struct,
 )
+from headrace.values import value
 
 
-@struct
+@value
 class TopicRequest:
     name: String
 
 
-@struct
+@value
 class Cursor:
     topic_name: String
     partition_index: Int32
@@ -34,7 +34,7 @@ class DescribeTopicPartitionsRequest:
     cursor: Cursor | None = None
 
 
-@struct
+@value
 class DescribeTopicPartitionsResponsePartition:
     error_code: Int16 = 0
     partition_index: Int32
@@ -47,7 +47,7 @@ class DescribeTopicPartitionsResponsePartition:
     offline_replicas: tuple[Int32, ...] = ()
 
 
-@struct
+@value
 class DescribeTopicPartitionsResponseTopic:
     error_code: Int16 = 0
     name: NullableString

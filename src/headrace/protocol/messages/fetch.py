@@ -29,19 +29,19 @@ from headrace.protocol.types import (
     Uuid,
     message,
     since,
-    struct,
     tagged,
     until,
 )
+from headrace.values import value
 
 
-@struct
+@value
 class ReplicaState:
     replica_id: Int32 = -1
     replica_epoch: Int64 = -1
 
 
-@struct
+@value
 class FetchPartition:
     partition: Int32
     current_leader_epoch: Annotated[Int32, since(9)] = -1
@@ -53,14 +53,14 @@ class FetchPartition:
     high_watermark: Annotated[Int64, since(18), tagged(1)] = 2**63 - 1
 
 
-@struct
+@value
 class FetchTopic:
     topic: Annotated[String, until(12)] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
     partitions: tuple[FetchPartition, ...]
 
 
-@struct
+@value
 class ForgottenTopic:
     topic: Annotated[String, until(12)] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
@@ -83,31 +83,31 @@ class FetchRequest:
     rack_id: Annotated[String, since(11)] = ""
 
 
-@struct
+@value
 class EpochEndOffset:
     epoch: Int32 = -1
     end_offset: Int64 = -1
 
 
-@struct
+@value
 class LeaderIdAndEpoch:
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1
 
 
-@struct
+@value
 class SnapshotId:
     end_offset: Int64 = -1
     epoch: Int32 = -1
 
 
-@struct
+@value
 class AbortedTransaction:
     producer_id: Int64
     first_offset: Int64
 
 
-@struct
+@value
 class PartitionData:
     partition_index: Int32
     error_code: Int16 = 0
@@ -122,14 +122,14 @@ class PartitionData:
     records: Records = b""
 
 
-@struct
+@value
 class FetchableTopicResponse:
     topic: Annotated[String, until(12)] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
     partitions: tuple[PartitionData, ...]
 
 
-@struct
+@value
 class NodeEndpoint:
     node_id: Int32
     host: String

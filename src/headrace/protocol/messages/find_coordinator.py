@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Int8, Int16, Int32, NullableString, String, message, since, struct, until
+from headrace.protocol.types import Int8, Int16, Int32, NullableString, String, message, since, until
+from headrace.values import value
 
 
 @message(ApiKey.FIND_COORDINATOR, versions=(0, 6), flexible_since=3)
@@ -22,7 +23,7 @@ class FindCoordinatorRequest:
     coordinator_keys: Annotated[tuple[String, ...], since(4)] = ()
 
 
-@struct
+@value
 class Coordinator:
     key: String
     node_id: Int32 = -1

@@ -6,17 +6,18 @@
 from __future__ import annotations
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Bool, Int8, Int16, Int32, NullableString, String, message, struct
+from headrace.protocol.types import Bool, Int8, Int16, Int32, NullableString, String, message
+from headrace.values import value
 
 
-@struct
+@value
 class AlterableConfig:
     name: String
     config_operation: Int8
     value: NullableString = None
 
 
-@struct
+@value
 class AlterConfigsResource:
     resource_type: Int8
     resource_name: String
@@ -29,7 +30,7 @@ class IncrementalAlterConfigsRequest:
     validate_only: Bool = False
 
 
-@struct
+@value
 class AlterConfigsResourceResponse:
     error_code: Int16 = 0
     error_message: NullableString = None

@@ -25,11 +25,11 @@ from headrace.protocol.types import (
     message,
     nullable_since,
     since,
-    struct,
 )
+from headrace.values import value
 
 
-@struct
+@value
 class JoinGroupRequestProtocol:
     name: String
     metadata: Bytes
@@ -47,7 +47,7 @@ class JoinGroupRequest:
     reason: Annotated[NullableString, since(8)] = None
 
 
-@struct
+@value
 class JoinGroupResponseMember:
     member_id: String
     group_instance_id: Annotated[NullableString, since(5)] = None

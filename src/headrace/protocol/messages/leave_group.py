@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Int16, Int32, NullableString, String, message, since, struct, until
+from headrace.protocol.types import Int16, Int32, NullableString, String, message, since, until
+from headrace.values import value
 
 
-@struct
+@value
 class MemberIdentity:
     member_id: String
     group_instance_id: NullableString = None
@@ -28,7 +29,7 @@ class LeaveGroupRequest:
     members: Annotated[tuple[MemberIdentity, ...], since(3)] = ()
 
 
-@struct
+@value
 class MemberResponse:
     member_id: String
     group_instance_id: NullableString = None

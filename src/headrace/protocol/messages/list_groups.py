@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Int16, Int32, String, message, since, struct
+from headrace.protocol.types import Int16, Int32, String, message, since
+from headrace.values import value
 
 
 @message(ApiKey.LIST_GROUPS, versions=(0, 5), flexible_since=3)
@@ -20,7 +21,7 @@ class ListGroupsRequest:
     types_filter: Annotated[tuple[String, ...], since(5)] = ()
 
 
-@struct
+@value
 class ListedGroup:
     group_id: String
     protocol_type: String = ""

@@ -15,17 +15,18 @@ from __future__ import annotations
 from typing import Annotated
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Int8, Int16, Int32, Int64, String, message, since, struct
+from headrace.protocol.types import Int8, Int16, Int32, Int64, String, message, since
+from headrace.values import value
 
 
-@struct
+@value
 class ListOffsetsPartition:
     partition_index: Int32
     current_leader_epoch: Annotated[Int32, since(4)] = -1
     timestamp: Int64
 
 
-@struct
+@value
 class ListOffsetsTopic:
     name: String
     partitions: tuple[ListOffsetsPartition, ...]
@@ -39,7 +40,7 @@ class ListOffsetsRequest:
     timeout_ms: Annotated[Int32, since(10)] = 0
 
 
-@struct
+@value
 class ListOffsetsPartitionResponse:
     partition_index: Int32
     error_code: Int16 = 0
@@ -48,7 +49,7 @@ class ListOffsetsPartitionResponse:
     leader_epoch: Annotated[Int32, since(4)] = -1
 
 
-@struct
+@value
 class ListOffsetsTopicResponse:
     name: String
     partitions: tuple[ListOffsetsPartitionResponse, ...]

@@ -30,12 +30,12 @@ from headrace.protocol.types import (
     message,
     nullable_since,
     since,
-    struct,
     until,
 )
+from headrace.values import value
 
 
-@struct
+@value
 class MetadataRequestTopic:
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     name: Annotated[NullableString, nullable_since(10)]
@@ -49,7 +49,7 @@ class MetadataRequest:
     include_topic_authorized_operations: Annotated[Bool, since(8)] = False
 
 
-@struct
+@value
 class MetadataResponseBroker:
     node_id: Int32
     host: String
@@ -57,7 +57,7 @@ class MetadataResponseBroker:
     rack: Annotated[NullableString, since(1)] = None
 
 
-@struct
+@value
 class MetadataResponsePartition:
     error_code: Int16 = 0
     partition_index: Int32
@@ -68,7 +68,7 @@ class MetadataResponsePartition:
     offline_replicas: Annotated[tuple[Int32, ...], since(5)] = ()
 
 
-@struct
+@value
 class MetadataResponseTopic:
     error_code: Int16 = 0
     name: Annotated[NullableString, nullable_since(12)]

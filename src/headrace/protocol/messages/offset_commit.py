@@ -24,12 +24,12 @@ from headrace.protocol.types import (
     Uuid,
     message,
     since,
-    struct,
     until,
 )
+from headrace.values import value
 
 
-@struct
+@value
 class OffsetCommitRequestPartition:
     partition_index: Int32
     committed_offset: Int64
@@ -37,7 +37,7 @@ class OffsetCommitRequestPartition:
     committed_metadata: NullableString = ""
 
 
-@struct
+@value
 class OffsetCommitRequestTopic:
     name: Annotated[String, until(9)] = ""
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
@@ -54,13 +54,13 @@ class OffsetCommitRequest:
     topics: tuple[OffsetCommitRequestTopic, ...]
 
 
-@struct
+@value
 class OffsetCommitResponsePartition:
     partition_index: Int32
     error_code: Int16 = 0
 
 
-@struct
+@value
 class OffsetCommitResponseTopic:
     name: Annotated[String, until(9)] = ""
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID

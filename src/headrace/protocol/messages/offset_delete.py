@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Int16, Int32, String, message, struct
+from headrace.protocol.types import Int16, Int32, String, message
+from headrace.values import value
 
 
-@struct
+@value
 class OffsetDeleteRequestPartition:
     partition_index: Int32
 
 
-@struct
+@value
 class OffsetDeleteRequestTopic:
     name: String
     partitions: tuple[OffsetDeleteRequestPartition, ...]
@@ -23,13 +24,13 @@ class OffsetDeleteRequest:
     topics: tuple[OffsetDeleteRequestTopic, ...]
 
 
-@struct
+@value
 class OffsetDeleteResponsePartition:
     partition_index: Int32
     error_code: Int16 = 0
 
 
-@struct
+@value
 class OffsetDeleteResponseTopic:
     name: String
     partitions: tuple[OffsetDeleteResponsePartition, ...]

@@ -27,25 +27,25 @@ from headrace.protocol.types import (
     message,
     nullable_since,
     since,
-    struct,
     until,
 )
+from headrace.values import value
 
 
-@struct
+@value
 class OffsetFetchRequestTopic:
     name: String
     partition_indexes: tuple[Int32, ...]
 
 
-@struct
+@value
 class OffsetFetchRequestTopics:
     name: Annotated[String, until(9)] = ""
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     partition_indexes: tuple[Int32, ...]
 
 
-@struct
+@value
 class OffsetFetchRequestGroup:
     group_id: String
     member_id: Annotated[NullableString, since(9)] = None
@@ -61,7 +61,7 @@ class OffsetFetchRequest:
     require_stable: Annotated[Bool, since(7)] = False
 
 
-@struct
+@value
 class OffsetFetchResponsePartition:
     partition_index: Int32
     committed_offset: Int64 = -1
@@ -70,13 +70,13 @@ class OffsetFetchResponsePartition:
     error_code: Int16 = 0
 
 
-@struct
+@value
 class OffsetFetchResponseTopic:
     name: String
     partitions: tuple[OffsetFetchResponsePartition, ...]
 
 
-@struct
+@value
 class OffsetFetchResponsePartitions:
     partition_index: Int32
     committed_offset: Int64 = -1
@@ -85,14 +85,14 @@ class OffsetFetchResponsePartitions:
     error_code: Int16 = 0
 
 
-@struct
+@value
 class OffsetFetchResponseTopics:
     name: Annotated[String, until(9)] = ""
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     partitions: tuple[OffsetFetchResponsePartitions, ...]
 
 
-@struct
+@value
 class OffsetFetchResponseGroup:
     group_id: String
     topics: tuple[OffsetFetchResponseTopics, ...] = ()

@@ -9,17 +9,18 @@ from __future__ import annotations
 from typing import Annotated
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Int16, Int32, Int64, String, message, since, struct
+from headrace.protocol.types import Int16, Int32, Int64, String, message, since
+from headrace.values import value
 
 
-@struct
+@value
 class OffsetForLeaderPartition:
     partition: Int32
     current_leader_epoch: Int32 = -1
     leader_epoch: Int32
 
 
-@struct
+@value
 class OffsetForLeaderTopic:
     topic: String
     partitions: tuple[OffsetForLeaderPartition, ...]
@@ -31,7 +32,7 @@ class OffsetForLeaderEpochRequest:
     topics: tuple[OffsetForLeaderTopic, ...]
 
 
-@struct
+@value
 class EpochEndOffset:
     error_code: Int16 = 0
     partition: Int32
@@ -39,7 +40,7 @@ class EpochEndOffset:
     end_offset: Int64 = -1
 
 
-@struct
+@value
 class OffsetForLeaderTopicResult:
     topic: String
     partitions: tuple[EpochEndOffset, ...]

@@ -16,19 +16,19 @@ from headrace.protocol.types import (
     Uuid,
     message,
     since,
-    struct,
     tagged,
     until,
 )
+from headrace.values import value
 
 
-@struct
+@value
 class PartitionProduceData:
     index: Int32
     records: Records
 
 
-@struct
+@value
 class TopicProduceData:
     name: Annotated[String, until(12)] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
@@ -43,19 +43,19 @@ class ProduceRequest:
     topic_data: tuple[TopicProduceData, ...]
 
 
-@struct
+@value
 class BatchIndexAndErrorMessage:
     batch_index: Int32
     batch_index_error_message: NullableString = None
 
 
-@struct
+@value
 class LeaderIdAndEpoch:
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1
 
 
-@struct
+@value
 class NodeEndpoint:
     node_id: Int32
     host: String
@@ -63,7 +63,7 @@ class NodeEndpoint:
     rack: NullableString = None
 
 
-@struct
+@value
 class PartitionProduceResponse:
     index: Int32
     error_code: Int16 = 0
@@ -75,7 +75,7 @@ class PartitionProduceResponse:
     current_leader: Annotated[LeaderIdAndEpoch, since(10), tagged(0)] = LeaderIdAndEpoch()
 
 
-@struct
+@value
 class TopicProduceResponse:
     name: Annotated[String, until(12)] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID

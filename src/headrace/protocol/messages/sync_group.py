@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Bytes, Int16, Int32, NullableString, String, message, since, struct
+from headrace.protocol.types import Bytes, Int16, Int32, NullableString, String, message, since
+from headrace.values import value
 
 
-@struct
+@value
 class SyncGroupRequestAssignment:
     member_id: String
     assignment: Bytes

@@ -1,0 +1,88 @@
+"""Values behave as frozen, slotted, keyword-only dataclasses do."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from dataclasses import field
+
+import pytest
+
+from headrace.values import value
+
+
+@value
+class Point:
+    x: int
+    y: int = 2
+    tags: list[str] = field(default_factory=list)
+
+
+@value
+class Positive:
+    number: int
+
+    def __post_init__(self) -> None:
+        if self.number <= 0:
+            raise ValueError(self.number)
+
+
+@value
+class Nothing:
+    pass
+
+
+def test_a_value_is_made_from_keywords_and_defaults() -> None:
+    point = Point(x=1)
+    assert (point.x, point.y, point.tags) == (1, 2, [])
+    assert Point(x=1, y=5).y == 5
+
+
+def test_every_value_gets_a_default_of_its_own_from_a_factory() -> None:
+    assert Point(x=1).tags is not Point(x=1).tags
+
+
+@pytest.mark.parametrize("arguments", [{}, {"y": 1}, {"x": 1, "z": 2}])
+def test_missing_and_unknown_fields_are_refused(arguments: dict[str, int]) -> None:
+    with pytest.raises(TypeError):
+        Point(**arguments)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        Point(1)  # type: ignore[call-arg]
+
+
+def test_a_value_can_not_be_changed() -> None:
+    point = Point(x=1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        point.x = 2  # type: ignore[misc]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del point.x
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        point.other = 2  # type: ignore[attr-defined]
+    assert not hasattr(point, "__dict__")
+
+
+def test_equal_values_are_equal_and_hash_alike() -> None:
+    assert Positive(number=1) == Positive(number=1)
+    assert Positive(number=1) != Positive(number=2)
+    assert Positive(number=1) != Nothing()  # type: ignore[comparison-overlap]
+    assert hash(Positive(number=3)) == hash(Positive(number=3))
+    assert Nothing() == Nothing()
+
+
+def test_a_value_shows_its_fields() -> None:
+    assert repr(Point(x=1)) == "Point(x=1, y=2, tags=[])"
+
+
+def test_post_init_checks_the_value() -> None:
+    with pytest.raises(ValueError):
+        Positive(number=0)
+
+
+def test_the_tools_for_dataclasses_work_on_values() -> None:
+    point = Point(x=1, y=3)
+    assert dataclasses.replace(point, x=9) == Point(x=9, y=3)
+    assert [one.name for one in dataclasses.fields(Point)] == ["x", "y", "tags"]
+    assert dataclasses.is_dataclass(Point)
+    assert copy.copy(point) == copy.deepcopy(point) == point
+    assert pickle.loads(pickle.dumps(point)) == point
