@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import uuid
@@ -70,3 +71,11 @@ def topic(headrace: Headrace, name: str) -> str:
     """A fresh topic with two partitions."""
     headrace("topic", "create", name, "--partitions", "2")
     return name
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port

@@ -102,7 +102,8 @@ def _check(address: str | None) -> None:
     except KafkaException as error:
         raise failure(error.args[0], f"the broker at {where} does not answer a metadata request") from error
     partitions = [each for topic in metadata.topics.values() for each in topic.partitions.values()]
+    brokers = ", ".join(str(each) for each in sorted(metadata.brokers))
     typer.echo(
-        f"healthy: {where} answers as broker {metadata.orig_broker_id} of cluster {metadata.cluster_id}, "
+        f"healthy: {where} is broker {brokers} of cluster {metadata.cluster_id}, "
         f"{len(metadata.topics)} topics, {len(partitions)} partitions"
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import sys
@@ -74,8 +76,67 @@ def dump(
     if problems:
         raise DamageFound(
             f"{problems} places are not as they should be",
-            hint="stop the broker and run `headrace log repair FOLDER`, which says what it would do first",
+            hint="`headrace log repair FOLDER` says what can be saved",
         )
+
+
+@app.command()
+def repair(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of one partition.")],
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it. Without this, only say what would be done.")
+    ] = False,
+) -> None:
+    """Mend a damaged partition while no broker runs: valid batches stay, and what is lost is said.
+
+    The damaged file is kept beside the new ones, with .damaged behind its name. Without --yes nothing is changed,
+    and the exit code is 1 if there is something to mend.
+
+    \b
+    headrace log repair data/clicks-0
+    headrace log repair data/clicks-0 --yes
+    """
+    from headrace.log.filesystem import DiskFileSystem
+    from headrace.log.repair import plan_repair
+    from headrace.log.repair import repair as carry_out
+
+    if not folder.is_dir():
+        raise DamageFound(
+            f"there is no folder {folder}", hint="give the folder of one partition, such as data/clicks-0"
+        )
+    files = DiskFileSystem()
+    with _no_broker_on(folder.absolute().parent):
+        plan = plan_repair(folder, files=files)
+        for segment in plan.segments:
+            typer.echo(
+                f"{segment.path}: {segment.lost_offsets} offsets ({segment.lost_bytes} bytes) are lost"
+            )
+            for damage in segment.lost:
+                typer.echo(f"  position {damage.position} to {damage.end_position}: {damage.reason}")
+            for damage in segment.mended:
+                typer.echo(f"  position {damage.position}: mended without loss: {damage.reason}")
+        if not plan.segments:
+            typer.echo(f"{folder} is sound")
+        elif yes:
+            carry_out(plan, files=files)
+            typer.echo(f"repaired {folder}; the damaged files are kept as *.damaged")
+        else:
+            raise DamageFound(f"{folder} is damaged, and nothing was changed", hint="add --yes to repair it")
+
+
+@contextlib.contextmanager
+def _no_broker_on(data_dir: Path) -> Iterator[None]:
+    """Hold the broker's own lock on its data folder, so that none runs or starts meanwhile."""
+    lock = data_dir / ".lock"
+    if not lock.exists():
+        yield  # a copy of a partition, or Kafka's
+        return
+    with lock.open("r+b") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DamageFound(f"a broker is using {data_dir}", hint="stop it first") from error
+        yield
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -140,8 +201,12 @@ def _as_json(item: Dumped) -> dict[str, Any]:
 
 
 def _json_value(value: Any) -> Any:
+    from headrace.records.batch import BatchHeader
+
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
+    if isinstance(value, BatchHeader):
+        return value._asdict()
     if isinstance(value, dict):
         return {name: _json_value(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -1,0 +1,98 @@
+"""`headrace log` on the files that a broker wrote."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Headrace
+from tests.compatibility.brokers import BrokerUnderTest
+
+
+@pytest.fixture
+def folder(headrace: Headrace, broker: BrokerUnderTest, topic: str, tmp_path: Path) -> Path:
+    """A copy of a partition with two batches, the first of three records."""
+    headrace("produce", topic, "--partition", "0", "--key-separator", ":", stdin="a:1\nb:2\nc:3\n")
+    headrace("produce", topic, "--partition", "0", "--compression", "gzip", stdin="last\n")
+    copy = tmp_path / "copy"
+    shutil.copytree(broker.data_dir / f"{topic}-0", copy)
+    return copy
+
+
+def segment_of(folder: Path) -> Path:
+    return folder / "00000000000000000000.log"
+
+
+def test_dump_shows_each_batch(headrace: Headrace, folder: Path) -> None:
+    shown = headrace("log", "dump", str(segment_of(folder))).out
+
+    assert "offsets=0..2 records=3" in shown
+    assert "offsets=3..3 records=1" in shown
+    assert "value=" not in shown
+
+
+def test_dump_of_a_folder_shows_records_when_asked_for(headrace: Headrace, folder: Path) -> None:
+    shown = headrace("log", "dump", str(folder), "--records").out
+
+    assert str(segment_of(folder)) in shown
+    assert "key=b value=2" in shown
+    assert "key=(null) value=last" in shown
+
+
+def test_dump_as_json_is_a_line_for_each_entry(headrace: Headrace, folder: Path) -> None:
+    lines = headrace("log", "dump", str(segment_of(folder)), "--records", "--format", "json").lines
+
+    batches = [json.loads(line) for line in lines]
+    assert [each["header"]["base_offset"] for each in batches] == [0, 3]
+    assert [record["value"] for each in batches for record in each["records"]] == ["1", "2", "3", "last"]
+
+
+def test_damage_is_shown_and_makes_the_command_fail(headrace: Headrace, folder: Path) -> None:
+    content = bytearray(segment_of(folder).read_bytes())
+    content[80] ^= 1
+    segment_of(folder).write_bytes(content)
+
+    failed = headrace("log", "dump", str(segment_of(folder)), code=1)
+
+    assert "DAMAGED" in failed.out
+    assert "offsets=3..3" in failed.out
+    assert "1 places" in failed.err
+
+
+def test_repair_says_first_what_is_lost_and_keeps_the_rest(headrace: Headrace, folder: Path) -> None:
+    content = bytearray(segment_of(folder).read_bytes())
+    content[80] ^= 1
+    segment_of(folder).write_bytes(content)
+
+    planned = headrace("log", "repair", str(folder), code=1)
+    assert "3 offsets" in planned.out
+    assert "--yes" in planned.err
+    assert segment_of(folder).read_bytes() == content
+    headrace("log", "repair", str(folder), "--yes")
+    shown = headrace("log", "dump", str(folder), "--records").out
+    assert "value=last" in shown
+    assert "is sound" in headrace("log", "repair", str(folder)).out
+
+
+def test_repair_refuses_while_a_broker_runs(headrace: Headrace, broker: BrokerUnderTest, topic: str) -> None:
+    if broker.kind != "headrace":
+        pytest.skip("Apache Kafka locks its folder in its own way")
+    refused = headrace("log", "repair", str(broker.data_dir / f"{topic}-0"), code=1)
+
+    assert "a broker is using" in refused.err
+
+
+def test_repair_of_something_else_is_refused(headrace: Headrace, tmp_path: Path) -> None:
+    assert "there is no folder" in headrace("log", "repair", str(tmp_path / "none"), code=1).err
+    assert "no segments" in headrace("log", "repair", str(tmp_path), code=1).err
+
+
+def test_file_that_is_none_of_a_logs_is_refused(headrace: Headrace, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+
+    assert "none of a partition's files" in headrace("log", "dump", str(tmp_path / "notes.txt"), code=1).err
+    assert "there is no file" in headrace("log", "dump", str(tmp_path / "missing.log"), code=1).err
+    assert "no segments" in headrace("log", "dump", str(tmp_path), code=1).err
