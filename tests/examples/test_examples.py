@@ -1,0 +1,53 @@
+"""Every example runs by itself, ends by itself, and shows what it is there to show."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TIMEOUT_S = 100
+
+# The lines that make an example worth reading; the rest of what it prints may change.
+SHOWS: dict[str, list[str]] = {
+    "first_log.py": [
+        "  stored at offset 4",
+        "  4: bob saw /help",
+        "group audit reads the same, undisturbed",
+    ],
+    "replay.py": [
+        "from offset 3:       ['order 3', 'order 4']",
+        "the last 3 minutes:  ['order 2', 'order 3', 'order 4']",
+        "moved back to 1:     ['order 1', 'order 2', 'order 3', 'order 4']",
+    ],
+    "compacted_table.py": [
+        "2 left after compaction, each at its old offset:",
+        "  597: alice = 199",
+        "  599: carol = 199",
+    ],
+    "test_with_pytest.py": ["test_order_is_published_under_its_id PASSED"],
+    "follow_asyncio.py": ["kitchen: 20.5 °C", "kitchen: 21.8 °C"],
+    "overload.py": ["buffer: 5000 written", "missed records", "push back: 5000 of 5000 stored"],
+}
+
+
+def test_every_example_is_run_here() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == SHOWS.keys()
+
+
+@pytest.mark.parametrize("name", SHOWS)
+def test_example_runs_and_shows_its_point(name: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    missing = [line for line in SHOWS[name] if line not in done.stdout]
+    assert missing == [], done.stdout + done.stderr
