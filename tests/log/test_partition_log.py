@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,14 @@ from headrace.log.errors import (
     OffsetOutOfRange,
     OutOfOrderSequence,
 )
-from headrace.records.batch import Codec, CorruptBatch, TruncatedBatch, iterate_headers, read_header
+from headrace.records.batch import (
+    Codec,
+    CorruptBatch,
+    TruncatedBatch,
+    checksum_matches,
+    iterate_headers,
+    read_header,
+)
 from tests.log.batches import NOW_MS, batch, open_log, read_all, values
 
 SMALL = LogConfig(segment_bytes_max=2000, index_interval_bytes=200)
@@ -224,3 +232,48 @@ def test_log_left_without_close_reopens_with_everything(tmp_path: Path) -> None:
     assert values(read_all(again)) == [b"%d" % number for number in range(100)]
     retried = again.append(batch(b"97", producer_id=1, producer_epoch=0, base_sequence=97), now_ms=NOW_MS)
     assert (retried.duplicate, retried.base_offset) == (True, 97)
+
+
+def test_flush_covers_only_what_was_there_when_it_began(tmp_path: Path) -> None:
+    log = open_log(tmp_path, SMALL)
+    log.append(batch(b"a"), now_ms=NOW_MS)
+    first = log.begin_flush()
+    while log.segments < 3:
+        log.append(batch(b"more" * 20), now_ms=NOW_MS)
+    second = log.begin_flush()
+    log.append(batch(b"last"), now_ms=NOW_MS)
+    first.sync()
+    log.finish_flush(first)
+    assert log.durable_offset == 1
+    found = bytes(log.read(0, bytes_max=10_000, end_offset=log.durable_offset, at_least_one=True))
+    assert [header.next_offset for _, header in iterate_headers(found)] == [1]
+    second.sync()
+    log.finish_flush(second)
+    assert log.durable_offset == log.end_offset - 1
+    assert second.flushed_bytes > first.flushed_bytes > 0
+    log.flush()
+    assert log.durable_offset == log.end_offset
+    assert log.begin_flush().unsynced == ()
+
+
+def test_readers_in_threads_see_whole_batches_while_the_log_grows(tmp_path: Path) -> None:
+    log = open_log(
+        tmp_path, LogConfig(segment_bytes_max=20_000, index_interval_bytes=300, closed_segments_open_max=1)
+    )
+    total = 3000
+
+    def consume() -> int:
+        at = 0
+        while at < total:
+            found = bytes(log.read(at, bytes_max=3000, end_offset=log.end_offset, at_least_one=True))
+            for position, header in iterate_headers(found):
+                assert header.base_offset == at
+                assert checksum_matches(found[position : position + header.size_bytes])
+                at = header.next_offset
+        return at
+
+    with ThreadPoolExecutor(max_workers=3) as threads:
+        readers = [threads.submit(consume) for _ in range(3)]
+        for number in range(total):
+            log.append(batch(b"%d" % number), now_ms=NOW_MS)
+        assert [reader.result(timeout=60) for reader in readers] == [total] * 3

@@ -1,0 +1,77 @@
+"""Checkpoint files: Kafka's format, replaced as a whole, and never believed when damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.log import checkpoints
+from headrace.log.checkpoints import EpochStart, InvalidCheckpoint
+from headrace.log.filesystem import DiskFileSystem
+from headrace.testing.failing_filesystem import FailingFileSystem
+
+FILES = DiskFileSystem()
+
+
+def test_offsets_come_back_as_kafka_would_write_them(tmp_path: Path) -> None:
+    path = tmp_path / checkpoints.RECOVERY_POINT_NAME
+    offsets = {("clicks", 1): 7, ("clicks", 0): 2**40, ("a.b-c_d", 12): 0}
+    checkpoints.write_offsets(FILES, str(path), offsets)
+    assert path.read_text() == "0\n3\na.b-c_d 12 0\nclicks 0 1099511627776\nclicks 1 7\n"
+    assert checkpoints.read_offsets(FILES, str(path)) == offsets
+
+
+def test_missing_file_is_empty(tmp_path: Path) -> None:
+    assert checkpoints.read_offsets(FILES, str(tmp_path / "none")) == {}
+    assert checkpoints.read_epochs(FILES, str(tmp_path / "none")) == []
+    assert checkpoints.read_cleaner_offset(FILES, str(tmp_path / "none")) == 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"0\n",
+        b"1\n0\n",
+        b"0\n2\na 0 1\n",
+        b"0\n1\na 0\n",
+        b"0\n1\na 0 -1\n",
+        b"0\nx\n",
+        b"\xff\n",
+        b"0\n1\na b 1\n",
+    ],
+)
+def test_damaged_offsets_are_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "checkpoint"
+    path.write_bytes(content)
+    with pytest.raises(InvalidCheckpoint):
+        checkpoints.read_offsets(FILES, str(path))
+
+
+def test_epochs_come_back_and_may_not_go_backwards(tmp_path: Path) -> None:
+    path = tmp_path / checkpoints.LEADER_EPOCH_NAME
+    epochs = [EpochStart(epoch=0, start_offset=0), EpochStart(epoch=3, start_offset=10)]
+    checkpoints.write_epochs(FILES, str(path), epochs)
+    assert path.read_text() == "0\n2\n0 0\n3 10\n"
+    assert checkpoints.read_epochs(FILES, str(path)) == epochs
+    path.write_text("0\n2\n3 10\n0 20\n")
+    with pytest.raises(InvalidCheckpoint):
+        checkpoints.read_epochs(FILES, str(path))
+
+
+def test_failed_write_leaves_the_old_checkpoint(tmp_path: Path) -> None:
+    path = str(tmp_path / "checkpoint")
+    files = FailingFileSystem()
+    checkpoints.write_offsets(files, path, {("a", 0): 1})
+    files.fail("write_whole")
+    with pytest.raises(OSError, match="Input/output error"):
+        checkpoints.write_offsets(files, path, {("a", 0): 2})
+    assert checkpoints.read_offsets(files, path) == {("a", 0): 1}
+
+
+def test_mark_of_a_clean_stop_is_good_for_one_start(tmp_path: Path) -> None:
+    assert not checkpoints.take_clean_shutdown_mark(FILES, str(tmp_path))
+    checkpoints.mark_clean_shutdown(FILES, str(tmp_path))
+    assert checkpoints.take_clean_shutdown_mark(FILES, str(tmp_path))
+    assert not checkpoints.take_clean_shutdown_mark(FILES, str(tmp_path))
