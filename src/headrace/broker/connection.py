@@ -137,7 +137,10 @@ class Connection(asyncio.Protocol):
                 wanted = SIZE_BYTES + frame_bytes
                 break
             if not self._has_room():
-                break
+                # Answers that are ready make room; without looking, whole frames would lie here until more bytes come.
+                self._send()
+                if not self._has_room():
+                    break
             self._take(data[position + SIZE_BYTES : end])
             position = end
         rest = data[position:] if position else data
@@ -262,8 +265,12 @@ class Connection(asyncio.Protocol):
         parts: list[Buffer] = []
         while answers and answers[0].done:
             parts += answers.popleft().parts
-        if not parts or self._transport.is_closing():
-            return
+        if parts and not self._transport.is_closing():
+            self._write(parts)
+        if not self._reading:
+            self.resume_if_possible()
+
+    def _write(self, parts: list[Buffer]) -> None:
         size = sum(map(len, parts))
         if size <= JOINED_ANSWER_BYTES_MAX:
             self._transport.write(b"".join(parts))
@@ -272,8 +279,6 @@ class Connection(asyncio.Protocol):
         if self._unsent_bytes:
             self._unsent_bytes += size
             self._account(size)
-        if not self._reading:
-            self.resume_if_possible()
 
     # Bounds
 
@@ -301,7 +306,7 @@ class Connection(asyncio.Protocol):
 
     def resume_if_possible(self) -> None:
         """Room was made, here or by another connection: take what was read already, then read on."""
-        if self._reading or self._closing or not self._has_room():
+        if self._reading or self._closing or self._takes_frames or not self._has_room():
             return
         self._reading = True
         self._traffic.release(self)

@@ -21,6 +21,8 @@ class Traffic:
         self._held: set[Connection] = set()
         self._software: set[tuple[str, str]] = set()
         self.inflight_bytes = 0
+        self._room_made = False
+        self._resuming = False
         # Requests of which a part has been read.
         self.unfinished_bytes = 0
         self.requests: dict[int, int] = {}
@@ -65,8 +67,20 @@ class Traffic:
         was_full = self.is_full
         self.inflight_bytes += change_bytes
         if was_full and not self.is_full:
-            for connection in tuple(self._held):
-                connection.resume_if_possible()
+            self._room_made = True
+            if not self._resuming:
+                self._resume_held()
+
+    def _resume_held(self) -> None:
+        """A connection that goes on may fill and free the last room again: a loop for that, not a call in a call."""
+        self._resuming = True
+        try:
+            while self._room_made:
+                self._room_made = False
+                for connection in tuple(self._held):
+                    connection.resume_if_possible()
+        finally:
+            self._resuming = False
 
     def hold(self, connection: Connection) -> None:
         """The connection stopped reading; it is told when there is room again."""
