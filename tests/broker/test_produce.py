@@ -22,9 +22,11 @@ from tests.broker.requests import (
     PRODUCE_BY_NAME,
     batch,
     create_topic,
+    delete_topic,
     end_offset,
     fetch,
     new_name,
+    only_partition,
     produce,
     produce_request,
     read_all,
@@ -188,3 +190,18 @@ def test_refused_batches_are_logged_with_the_client(
     (line,) = [record for record in caplog.records if record.getMessage() == "produce refused"]
     assert vars(line)["client_id"] == "careless"
     assert vars(line)["partition"] == f"{topic}-0"
+
+
+def test_deleting_a_topic_leaves_no_produce_without_an_answer(
+    start_broker: StartBroker, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = start_broker(durability="fsync")
+    writer, admin = connect(broker), connect(broker)
+    for _ in range(20):
+        create_topic(admin, "t", partitions=3)
+        for number in range(45):
+            writer.send(produce_request("t", batch(b"x"), partition=number % 3), version=PRODUCE_BY_NAME)
+        delete_topic(admin, "t")
+        codes = {only_partition(writer.receive()).error_code for _ in range(45)}
+        assert codes <= {0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.KAFKA_STORAGE_ERROR}
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []

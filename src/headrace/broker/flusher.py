@@ -24,6 +24,7 @@ class Flusher:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="flush")
         # Per partition: who waits for the next fsync to begin. A partition is a key while a fsync of it runs.
         self._next: dict[Partition, list[asyncio.Future[None]]] = {}
+        self._closed = False
         self.flushes = 0
 
     def flushed(self, partition: Partition) -> asyncio.Future[None]:
@@ -32,6 +33,9 @@ class Flusher:
         waiting = self._next.get(partition)
         if waiting is not None:
             waiting.append(done)
+        elif partition.log.read_only_reason is not None:
+            # An fsync failed since the append, or the topic was deleted.
+            _fail([done], StorageFailed(f"{partition} is read-only: {partition.log.read_only_reason}"))
         else:
             self._next[partition] = []
             self._begin(partition, [done])
@@ -50,12 +54,21 @@ class Flusher:
         finished: asyncio.Future[None],
     ) -> None:
         error = finished.exception()
-        if error is None:
-            self._succeeded(partition, flush, waiting)
-        else:
-            self._failed(partition, flush, waiting, error)
         queued = self._next.pop(partition)
-        if queued:
+        if error is not None:
+            # Those that waited for the next fsync hear it too: that one would be the second try of the same pages.
+            self._failed(partition, flush, [*waiting, *queued], error)
+            return
+        self._succeeded(partition, flush, waiting)
+        if not queued:
+            return
+        if self._closed:
+            # Their connections are closed, and closing the logs brings what they wrote to the disk.
+            for done in queued:
+                done.cancel()
+        elif partition.is_gone:
+            _fail(queued, StorageFailed(f"{partition} was deleted", hint="the topic is gone"))
+        else:
             self._next[partition] = []
             self._begin(partition, queued)
 
@@ -73,17 +86,20 @@ class Flusher:
         self, partition: Partition, flush: Flush, waiting: list[asyncio.Future[None]], error: BaseException
     ) -> None:
         partition.log.fail_flush(flush, error)
-        logger.error(
-            "fsync failed, partition is read-only", exc_info=error, extra={"partition": str(partition)}
-        )
-        for done in waiting:
-            if not done.done():
-                done.set_exception(
-                    StorageFailed(
-                        f"fsync of {partition} failed: {error}",
-                        hint="the partition is read-only until the broker is started again on a sound disk",
-                    )
-                )
+        if not partition.is_gone:
+            logger.error(
+                "fsync failed, partition is read-only", exc_info=error, extra={"partition": str(partition)}
+            )
+        hint = "the partition is read-only until the broker is started again on a sound disk"
+        _fail(waiting, StorageFailed(f"fsync of {partition} failed: {error}", hint=hint))
 
     def close(self) -> None:
+        """Wait for the fsyncs that run; no other begins."""
+        self._closed = True
         self._threads.shutdown(wait=True)
+
+
+def _fail(waiting: list[asyncio.Future[None]], error: StorageFailed) -> None:
+    for done in waiting:
+        if not done.done():
+            done.set_exception(error)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Partition:
-    __slots__ = ("index", "log", "reads_unsynced", "topic_name", "waiters")
+    __slots__ = ("index", "is_gone", "log", "reads_unsynced", "topic_name", "waiters")
 
     def __init__(self, topic_name: str, index: int, log: PartitionLog, *, reads_unsynced: bool) -> None:
         self.topic_name = topic_name
@@ -20,6 +20,7 @@ class Partition:
         # With durability "os" a record may be read as soon as it is in the page cache.
         self.reads_unsynced = reads_unsynced
         self.waiters: set[FetchWaiter] = set()
+        self.is_gone = False
 
     @property
     def high_watermark(self) -> int:
@@ -32,7 +33,8 @@ class Partition:
             waiter.add(added_bytes)
 
     def gone(self) -> None:
-        """There will be nothing more: the fetches that wait for it are to hear that at once."""
+        """The topic was deleted: the fetches that wait for more are to hear that at once."""
+        self.is_gone = True
         for waiter in tuple(self.waiters):
             waiter.wake()
 
