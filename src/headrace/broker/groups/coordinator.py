@@ -1,45 +1,36 @@
-"""Performs what the rules of groups decide: answers requests, runs time-outs, writes to the log.
+"""The broker's face to groups: who is there, what they have committed, and what of it is kept on disk.
 
-Everything here happens in the event loop's thread. A request changes its group at once, when its method is called;
-what has to wait is the answer. So requests take effect in the order in which they came.
+Everything here happens in the event loop's thread. A request takes effect when its method is called, and what
+is returned to wait for is the disk, or the other members. So requests take effect in the order in which they came.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import uuid
 from collections.abc import Awaitable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.broker.error_codes import error_code
 from headrace.broker.groups import storage
-from headrace.broker.groups.classic import check_commit, handle
+from headrace.broker.groups.classic import check_commit
+from headrace.broker.groups.classic_members import ClassicMembers
 from headrace.broker.groups.events import (
-    Answer,
-    ArmTimer,
-    CancelTimer,
-    Event,
     Heartbeat,
     HeartbeatAnswer,
     Join,
     JoinAnswer,
-    JoinPhaseExpired,
     Leave,
     LeaveAnswer,
-    SessionExpired,
     StoreGroup,
     Sync,
     SyncAnswer,
-    SyncPhaseExpired,
-    TimerKind,
 )
 from headrace.broker.groups.offsets import CommittedOffset, Offsets, TopicPartition, expired
 from headrace.broker.groups.state import TRANSITIONS, UNKNOWN_MEMBER, Group, GroupLimits, GroupState, Trigger
 from headrace.broker.groups.subscription import is_subscribed
-from headrace.broker.groups.timers import Timers
 from headrace.errors import HeadraceError
 from headrace.protocol.error_codes import ErrorCode
 
@@ -60,33 +51,26 @@ class GroupRefused(HeadraceError):
         self.code = code
 
 
-class _TimerKey(NamedTuple):
-    group_id: str
-    kind: TimerKind
-    member_id: str
-
-
-class _Waiting(NamedTuple):
-    future: asyncio.Future[Any]
-    answer: type[JoinAnswer] | type[SyncAnswer] | type[HeartbeatAnswer] | type[LeaveAnswer]
-
-
 class GroupCoordinator:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._settings = services.settings
         self._loop = services.loop
         self._clock = services.clock
-        self._limits = GroupLimits(
+        limits = GroupLimits(
             members_max=services.settings.group_members_max,
             initial_rebalance_delay_ms=services.settings.group_initial_rebalance_delay_ms,
             new_member_join_timeout_ms=services.settings.group_new_member_join_timeout_ms,
         )
         self._groups: dict[str, Group] = {}
         self._offsets = Offsets()
-        self.timers: Timers[_TimerKey] = Timers(services.loop, services.clock, self._timer_due)
-        self._waiting: dict[int, _Waiting] = {}
-        self._request_numbers = itertools.count(1)
+        self._members = ClassicMembers(
+            self._groups,
+            limits=limits,
+            loop=services.loop,
+            clock=services.clock,
+            store=self._store,
+        )
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._started = (services.clock.now_ms(), services.clock.monotonic_s())
@@ -114,22 +98,19 @@ class GroupCoordinator:
             return
         if self._unavailable is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return  # stopped in the meantime
-        self._groups, self._offsets = contents.groups, contents.offsets
+        self._groups.update(contents.groups)
+        self._offsets = contents.offsets
         for group in self._groups.values():
             # Members of before the restart are alive until their sessions say otherwise.
             for member in group.members.values():
-                self._touch(group, member.member_id)
+                self._members.touch(group, member.member_id)
         self._unavailable = None
         logger.info("groups loaded", extra={"groups": len(self._groups), "offsets": len(self._offsets)})
 
     def close(self) -> None:
         """End all time-outs, and let nobody wait for an answer."""
         self._unavailable = ErrorCode.NOT_COORDINATOR
-        self.timers.close()
-        for waiting in self._waiting.values():
-            if not waiting.future.done():
-                waiting.future.set_result(waiting.answer(error=ErrorCode.NOT_COORDINATOR))
-        self._waiting.clear()
+        self._members.close()
 
     # Requests of members
 
@@ -139,7 +120,7 @@ class GroupCoordinator:
             return self._answered(JoinAnswer(error=error, member_id=join.member_id))
         group = self._groups.get(group_id) or Group(group_id=group_id, state_since_ms=self._clock.now_ms())
         prefix = join.instance_id or join.client_id
-        return self._ask(group, replace(join, new_member_id=f"{prefix}-{uuid.uuid4()}"), JoinAnswer)
+        return self._members.join(group, replace(join, new_member_id=f"{prefix}-{uuid.uuid4()}"))
 
     def _check_join(self, group_id: str, join: Join) -> ErrorCode:
         if self._unavailable is not None:
@@ -160,7 +141,7 @@ class GroupCoordinator:
         group, error = self._find(group_id)
         if group is None:
             return self._answered(SyncAnswer(error=error))
-        return self._ask(group, sync, SyncAnswer)
+        return self._members.sync(group, sync)
 
     def heartbeat(self, group_id: str, heartbeat: Heartbeat) -> HeartbeatAnswer:
         if self._unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -170,12 +151,12 @@ class GroupCoordinator:
         group, error = self._find(group_id)
         if group is None:
             return HeartbeatAnswer(error=error)
-        return self._ask(group, heartbeat, HeartbeatAnswer).result()
+        return self._members.heartbeat(group, heartbeat)
 
     def leave(self, group_id: str, leave: Leave) -> LeaveAnswer:
         group, error = self._find(group_id)
         if group is not None:
-            return self._ask(group, leave, LeaveAnswer).result()
+            return self._members.leave(group, leave)
         if error is ErrorCode.UNKNOWN_MEMBER_ID:
             return LeaveAnswer(members=tuple((member, error) for member in leave.members))
         return LeaveAnswer(error=error)
@@ -187,46 +168,15 @@ class GroupCoordinator:
             return None, ErrorCode.INVALID_GROUP_ID
         return self._groups.get(group_id), ErrorCode.UNKNOWN_MEMBER_ID
 
-    def _ask(
-        self, group: Group, event: Join | Sync | Heartbeat | Leave, answer: type[AnswerT]
-    ) -> asyncio.Future[AnswerT]:
-        future: asyncio.Future[AnswerT] = self._loop.create_future()
-        number = next(self._request_numbers)
-        self._waiting[number] = _Waiting(future, answer)
-        self._apply(group, replace(event, request=number))
-        return future
-
     def _answered(self, answer: AnswerT) -> asyncio.Future[AnswerT]:
         future: asyncio.Future[AnswerT] = self._loop.create_future()
         future.set_result(answer)
         return future
 
-    # Events and actions
+    def _store(self, action: StoreGroup) -> None:
+        self._spawn(self._write(action))
 
-    def _apply(self, group: Group, event: Event) -> None:
-        after, actions = handle(group, event, limits=self._limits, now_ms=self._clock.now_ms())
-        self._groups[group.group_id] = after
-        if after.state is not group.state:
-            _log_move(group, after, event)
-        for action in actions:
-            match action:
-                case Answer():
-                    self._answer(action)
-                case ArmTimer():
-                    key = _TimerKey(after.group_id, action.kind, action.member_id)
-                    self.timers.arm(key, action.after_ms)
-                case CancelTimer():
-                    self.timers.cancel(_TimerKey(after.group_id, action.kind, action.member_id))
-                case StoreGroup():
-                    self._spawn(self._store(action))
-
-    def _answer(self, action: Answer) -> None:
-        waiting = self._waiting.pop(action.request, None)
-        # The future is cancelled when the connection that asked is gone.
-        if waiting is not None and not waiting.future.done():
-            waiting.future.set_result(action.answer)
-
-    async def _store(self, action: StoreGroup) -> None:
+    async def _write(self, action: StoreGroup) -> None:
         error = ErrorCode.NONE
         try:
             await storage.append(self._services, [storage.group_record(action.group)])
@@ -235,25 +185,7 @@ class GroupCoordinator:
             logger.error("group %s not stored: %s", action.group.group_id, failure)
         group = self._groups.get(action.group.group_id)
         if action.then is not None and group is not None and self._unavailable is None:
-            self._apply(group, replace(action.then, error=error))
-
-    def _timer_due(self, key: _TimerKey) -> None:
-        group = self._groups.get(key.group_id)
-        if group is None:
-            return
-        match key.kind:
-            case TimerKind.SESSION:
-                self._apply(group, SessionExpired(member_id=key.member_id))
-            case TimerKind.JOIN_PHASE:
-                self._apply(group, JoinPhaseExpired())
-            case TimerKind.SYNC_PHASE:
-                self._apply(group, SyncPhaseExpired())
-
-    def _touch(self, group: Group, member_id: str) -> None:
-        member = group.members.get(member_id)
-        if member is not None:
-            key = _TimerKey(group.group_id, TimerKind.SESSION, member_id)
-            self.timers.arm(key, member.session_timeout_ms)
+            self._members.stored(group, replace(action.then, error=error))
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = self._loop.create_task(work)
@@ -282,7 +214,7 @@ class GroupCoordinator:
         else:
             _require(check_commit(group, member_id=member_id, instance_id=instance_id, generation=generation))
             if group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
-                self._touch(group, member_id)  # whoever commits is alive
+                self._members.touch(group, member_id)  # whoever commits is alive
         return self._spawn(self._commit(group_id, offsets))
 
     async def _commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
@@ -430,17 +362,3 @@ def _told(failure: Exception) -> ErrorCode:
     """What a client is told when the log refused: to come again, unless coming again can't help."""
     code = error_code(failure)
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if code is ErrorCode.KAFKA_STORAGE_ERROR else code
-
-
-def _log_move(before: Group, after: Group, event: Event) -> None:
-    logger.info(
-        "group %s: %s -> %s",
-        after.group_id,
-        before.state.value,
-        after.state.value,
-        extra={
-            "generation": after.generation,
-            "members": len(after.members),
-            "event": type(event).__name__,
-        },
-    )

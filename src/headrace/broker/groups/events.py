@@ -6,16 +6,17 @@ Requests that wait for an answer are known here by a number; the coordinator kee
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from headrace.broker.groups.state import Group, MemberProtocol
 from headrace.protocol.error_codes import ErrorCode
+from headrace.values import value
 
 # Events: requests of members.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Join:
     request: int = 0
     """Numbered by the coordinator."""
@@ -35,7 +36,7 @@ class Join:
     """The client understands that it leads but must not assign again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Sync:
     request: int = 0
     member_id: str
@@ -46,7 +47,7 @@ class Sync:
     assignments: Mapping[str, bytes]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Heartbeat:
     request: int = 0
     member_id: str
@@ -54,13 +55,13 @@ class Heartbeat:
     generation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LeavingMember:
     member_id: str
     instance_id: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Leave:
     request: int = 0
     members: tuple[LeavingMember, ...]
@@ -69,29 +70,29 @@ class Leave:
 # Events: time passed, or the disk answered.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SessionExpired:
     member_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class JoinPhaseExpired:
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SyncPhaseExpired:
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AssignmentStored:
     generation: int
     assignments: Mapping[str, bytes]
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class StaticMemberStored:
     request: int
     member_id: str
@@ -108,14 +109,14 @@ Event = Join | Sync | Heartbeat | Leave | SessionExpired | JoinPhaseExpired | Sy
 # Answers.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MemberMetadata:
     member_id: str
     instance_id: str | None
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class JoinAnswer:
     error: ErrorCode = ErrorCode.NONE
     member_id: str = ""
@@ -128,7 +129,7 @@ class JoinAnswer:
     skip_assignment: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SyncAnswer:
     error: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
@@ -136,12 +137,12 @@ class SyncAnswer:
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class HeartbeatAnswer:
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LeaveAnswer:
     error: ErrorCode = ErrorCode.NONE
     members: tuple[tuple[LeavingMember, ErrorCode], ...] = ()
@@ -156,13 +157,13 @@ class TimerKind(Enum):
     SYNC_PHASE = "sync phase"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Answer:
     request: int
     answer: JoinAnswer | SyncAnswer | HeartbeatAnswer | LeaveAnswer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ArmTimer:
     """Start a time-out, or start it anew if it runs."""
 
@@ -171,13 +172,13 @@ class ArmTimer:
     member_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CancelTimer:
     kind: TimerKind
     member_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class StoreGroup:
     """Write the group to the log; `then` happens to it when it is there, or (with an error) can't be."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
 from headrace.broker.groups.state import Group, GroupState
 from headrace.broker.groups.subscription import is_subscribed, subscribed_topics
+from headrace.values import value
 
 
 class TopicPartition(NamedTuple):
@@ -16,7 +16,7 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CommittedOffset:
     offset: int
     leader_epoch: int

@@ -7,11 +7,12 @@ these values, and `coordinator` performs the actions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from types import MappingProxyType
 
 from headrace.protocol.error_codes import ErrorCode
+from headrace.values import value
 
 UNKNOWN_MEMBER = ""
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -58,7 +59,7 @@ TRANSITIONS: Mapping[tuple[GroupState, Trigger], GroupState] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class GroupLimits:
     """The settings that the rules need."""
 
@@ -67,7 +68,7 @@ class GroupLimits:
     new_member_join_timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MemberProtocol:
     """One way of assigning partitions that a member offers, with what it tells the leader for it."""
 
@@ -75,7 +76,7 @@ class MemberProtocol:
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Member:
     member_id: str
     instance_id: str | None
@@ -102,7 +103,7 @@ class Member:
         return next((offer.metadata for offer in self.protocols if offer.name == protocol_name), b"")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class InitialDelay:
     """The first rebalance of an empty group waits a little, and longer while members keep arriving."""
 
@@ -111,7 +112,7 @@ class InitialDelay:
     was_joined: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Group:
     """A group of the classic protocol. `put` and `without` are the only ways to change its members."""
 
