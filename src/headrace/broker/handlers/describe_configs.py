@@ -21,6 +21,28 @@ from headrace.protocol.messages.describe_configs import (
 TOPIC, BROKER = 2, 4
 TOPIC_SOURCE, STATIC_BROKER_SOURCE, DEFAULT_SOURCE = 1, 4, 5
 
+# Settings that mean what a setting of Kafka's means: tools look for them under its name.
+KAFKA_NAMES = {
+    "auto_create_topics": "auto.create.topics.enable",
+    "connections_max": "max.connections",
+    "data_dir": "log.dirs",
+    "checkpoint_interval_ms": "log.flush.offset.checkpoint.interval.ms",
+    "compaction_interval_ms": "log.cleaner.backoff.ms",
+    "default_partitions": "num.partitions",
+    "fetch_bytes_max": "fetch.max.bytes",
+    "fetch_sessions_max": "max.incremental.fetch.session.cache.slots",
+    "group_initial_rebalance_delay_ms": "group.initial.rebalance.delay.ms",
+    "group_members_max": "group.max.size",
+    "group_session_timeout_ms_max": "group.max.session.timeout.ms",
+    "group_session_timeout_ms_min": "group.min.session.timeout.ms",
+    "housekeeping_interval_ms": "log.retention.check.interval.ms",
+    "idle_connection_ms_max": "connections.max.idle.ms",
+    "node_id": "node.id",
+    "offset_metadata_bytes_max": "offset.metadata.max.bytes",
+    "producer_id_expiration_ms": "producer.id.expiration.ms",
+    "request_bytes_max": "socket.request.max.bytes",
+}
+
 
 @handles(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4))
 def describe_configs(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
@@ -92,7 +114,7 @@ def _broker_configs(
         value = getattr(settings, field.name)
         results.append(
             DescribeConfigsResourceResult(
-                name=field.name.replace("_", "."),
+                name=KAFKA_NAMES.get(field.name) or f"headrace.{field.name.replace('_', '.')}",
                 value=None
                 if value is None
                 else str(value).lower()
