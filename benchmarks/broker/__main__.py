@@ -136,6 +136,8 @@ def main(
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     print_tables(console, subjects, measurements)
+    if quick:
+        console.print("A quick run: sizes are a fraction of what the rows say, and the figures mean nothing.")
     machine = machine_facts()
     write_json(json_path, subjects, measurements, {"measured": measured, "quick": quick, "machine": machine})
     console.print(f"The figures are in {json_path}")

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -60,7 +60,7 @@ def running_broker(
         with kafka:
             yield RunningBroker(side=side, bootstrap=kafka.bootstrap, pid=kafka.pid, start_s=kafka.start_s)
     else:
-        with _running_headrace(folder, durability) as running:
+        with running_headrace(folder, durability) as running:
             yield running
 
 
@@ -76,10 +76,21 @@ class _TimedKafka(ApacheKafka):
 
 
 @contextlib.contextmanager
-def _running_headrace(folder: Path, durability: Durability) -> Iterator[RunningBroker]:
+def running_headrace(
+    folder: Path, durability: Durability, *, python_options: Sequence[str] = ()
+) -> Iterator[RunningBroker]:
+    """Headrace's broker; `python_options` stand before `-m headrace`, for a profiler."""
     log_file = folder / "broker.log"
     bootstrap = f"127.0.0.1:{_free_port()}"
-    command = [sys.executable, "-m", "headrace", "broker", "--data-dir", str(folder / "data")]
+    command = [
+        sys.executable,
+        *python_options,
+        "-m",
+        "headrace",
+        "broker",
+        "--data-dir",
+        str(folder / "data"),
+    ]
     command += ["--listen", bootstrap, "--durability", durability]
     with log_file.open("a") as log:
         started_s = time.monotonic()
@@ -87,12 +98,21 @@ def _running_headrace(folder: Path, durability: Durability) -> Iterator[RunningB
     try:
         start_s = _wait_for_answer(process, bootstrap, started_s, log_file)
         yield RunningBroker(side=Side.HEADRACE, bootstrap=bootstrap, pid=process.pid, start_s=start_s)
+    except Exception as error:
+        if process.poll() is None:
+            raise
+        # The client only knows that nobody answers; why is what the broker said last.
+        raise _ended(process, log_file) from error
     finally:
         _stop(process)
     if process.returncode != 0:
-        raise BrokerFailed(
-            f"Headrace's broker ended with code {process.returncode}; it last said:\n{_last_lines(log_file)}"
-        )
+        raise _ended(process, log_file)
+
+
+def _ended(process: subprocess.Popen[bytes], log_file: Path) -> BrokerFailed:
+    return BrokerFailed(
+        f"Headrace's broker ended with code {process.returncode}; it last said:\n{_last_lines(log_file)}"
+    )
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

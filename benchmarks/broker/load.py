@@ -20,6 +20,7 @@ CLIENT_TIMEOUT_S = 900
 """The slowest load of a full run takes some 20 s; a client that hangs ends the subject, not the day."""
 
 ADMIN_TIMEOUT_S = 60
+LOG_ERRORS_ONLY = 3
 CLIENT_HEAP_MB = 512
 _SENT = re.compile(r"(\d+) records sent, ([\d.]+) records/sec")
 
@@ -36,7 +37,7 @@ class JavaLatency:
 
 
 def create_topic(bootstrap: str, topic: str, *, partitions: int = 1) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": LOG_ERRORS_ONLY})
     created = admin.create_topics(
         [NewTopic(topic, num_partitions=partitions, replication_factor=1)], request_timeout=ADMIN_TIMEOUT_S
     )
@@ -45,7 +46,7 @@ def create_topic(bootstrap: str, topic: str, *, partitions: int = 1) -> None:
 
 def check_end_offset(bootstrap: str, topic: str, records: int, *, partitions: int = 1) -> None:
     """A rate counts only if the records are in the log."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "log_level": LOG_ERRORS_ONLY})
     try:
         stored = 0
         for partition in range(partitions):
