@@ -142,3 +142,17 @@ def test_checkpoint_keeps_two_snapshots(tmp_path: Path) -> None:
         log.flush()
         assert log.checkpoint(NOW_MS) == number + 1
     assert sorted(int(path.stem) for path in tmp_path.glob("*.snapshot")) == [4, 5]
+
+
+def test_lost_epochs_are_found_in_the_batches(tmp_path: Path) -> None:
+    for _ in range(3):
+        open_log(tmp_path, CONFIG).append(batch(b"a"), now_ms=NOW_MS)
+    closed = open_log(tmp_path, CONFIG).close()
+    (tmp_path / "leader-epoch-checkpoint").write_text("rubbish")
+    events: list[tuple[str, Mapping[str, object]]] = []
+    log = open_log(tmp_path, CONFIG, was_clean=True, recovery_offset=closed.recovery_offset, events=events)
+    assert [name for name, _ in events] == ["leader_epochs_ignored"]
+    assert (log.end_offset, log.leader_epoch) == (3, 3)
+    log.append(batch(b"b"), now_ms=NOW_MS)
+    again = open_log(tmp_path, CONFIG)
+    assert (again.end_offset, again.leader_epoch, again.read_only_reason) == (4, 4, None)

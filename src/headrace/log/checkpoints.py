@@ -71,8 +71,9 @@ def read_epochs(files: FileSystem, path: str) -> list[EpochStart]:
     return epochs
 
 
-def write_epochs(files: FileSystem, path: str, epochs: Iterable[EpochStart]) -> None:
-    _write_lines(files, path, [f"{entry.epoch} {entry.start_offset}" for entry in epochs])
+def write_epochs(files: FileSystem, path: str, epochs: Iterable[EpochStart], *, durable: bool = True) -> None:
+    lines = [f"{entry.epoch} {entry.start_offset}" for entry in epochs]
+    _write_lines(files, path, lines, durable=durable)
 
 
 def read_cleaner_offset(files: FileSystem, path: str) -> int:
@@ -119,9 +120,9 @@ def _read_lines(files: FileSystem, path: str) -> list[str]:
     return lines[2:]
 
 
-def _write_lines(files: FileSystem, path: str, lines: list[str]) -> None:
+def _write_lines(files: FileSystem, path: str, lines: list[str], *, durable: bool = True) -> None:
     content = "\n".join([_VERSION, str(len(lines)), *lines]) + "\n"
-    files.write_whole(path, content.encode())
+    files.write_whole(path, content.encode(), durable=durable)
 
 
 def _is_number(text: str) -> bool:

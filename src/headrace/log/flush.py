@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from headrace.log.filesystem import FileSystem, OpenFile
@@ -32,6 +33,8 @@ class Flush:
     flushed_bytes: int
     directory_changes: int
     syncs_directory: bool
+    syncs_parent: bool
+    """The partition's own directory is new."""
 
     def sync(self) -> None:
         """Oldest first, so that what is durable is always a beginning of the log. An OSError is final."""
@@ -42,6 +45,8 @@ class Flush:
                 self._sync_index(entry.segment.stem + TIME_INDEX_SUFFIX)
         if self.syncs_directory:
             self.files.sync_directory(self.directory)
+        if self.syncs_parent:
+            self.files.sync_directory(os.path.dirname(self.directory) or ".")
 
     def _sync_index(self, path: str) -> None:
         try:

@@ -1,8 +1,7 @@
 """One partition: batches go in at the end, come out anywhere, and survive what happens to the machine.
 
-One thread owns a `PartitionLog` and calls everything; methods that say so may be called from any thread. They work
-on the tuple of segments, which is replaced and never changed, and on files that stay open for as long as a read
-holds them.
+One thread owns a `PartitionLog` and is the only one to call what is written here; what any thread may call is in
+`readable_log`.
 """
 
 from __future__ import annotations
@@ -10,32 +9,26 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 
 from headrace.clock import Clock
-from headrace.log import checkpoints, compaction, leftovers, reading, snapshots
+from headrace.log import checkpoints, compaction, leftovers, snapshots
 from headrace.log.batch_check import as_stored, check_batch, is_stored_as_it_came
-from headrace.log.checkpoints import EpochStart
 from headrace.log.compaction_pass import Compaction, cleaned_segment_of, compaction_segment
 from headrace.log.config import LogConfig
+from headrace.log.epochs import LeaderEpochs
 from headrace.log.errors import LogReadOnly, OffsetOutOfRange, StorageFailed, WouldBlock
-from headrace.log.filesystem import Buffer, FileSystem
+from headrace.log.filesystem import FileSystem
 from headrace.log.flush import Flush, UnsyncedSegment
 from headrace.log.index import OFFSET_ENTRY_BYTES
 from headrace.log.producer_state import SEQUENCE_LIMIT, ProducerStates
+from headrace.log.readable_log import ReadableLog
 from headrace.log.reading import TimestampOffset, floor_segment
 from headrace.log.recovery import EventSink, Recovery, check_from, load_tail
 from headrace.log.retention import ExpiredSegment, RetentionSegment, plan_retention
-from headrace.log.segment import (
-    LOG_SUFFIX,
-    RELATIVE_OFFSET_MAX,
-    Damage,
-    Segment,
-    segment_path,
-)
+from headrace.log.segment import LOG_SUFFIX, RELATIVE_OFFSET_MAX, Segment, segment_path
 from headrace.records.batch import CONTROL_BIT, LOG_OVERHEAD_BYTES
 
 __all__ = ["Appended", "ClosedLog", "Flush", "PartitionLog", "TimestampOffset", "WouldBlock"]
@@ -67,20 +60,12 @@ class ClosedLog:
     start_offset: int
 
 
-@dataclass(slots=True)
-class _View:
-    """All segments at one moment, oldest first, the active one last. Replaced as a whole."""
-
-    segments: tuple[Segment, ...]
-    base_offsets: list[int]
-
-
 def log_event(name: str, fields: Mapping[str, object]) -> None:
     """Default for on_event: a line in Python's logging."""
     logger.warning(name, extra=dict(fields))
 
 
-class PartitionLog:
+class PartitionLog(ReadableLog):
     """Made with `PartitionLog.open`."""
 
     def __init__(
@@ -92,27 +77,18 @@ class PartitionLog:
         clock: Clock,
         on_event: EventSink,
     ) -> None:
-        self.directory = directory
-        self.config = config
-        self.start_offset = 0
-        self.end_offset = 0
-        self.durable_offset = 0
-        self.leader_epoch = 0
+        super().__init__(directory, config)
         self.read_only_reason: str | None = None
-        self.damages: tuple[Damage, ...] = ()
         self.producers = ProducerStates(producer_ids_max=config.producer_ids_max)
         self._files = files
         self._clock = clock
         self._on_event = on_event
-        self._epochs: list[EpochStart] = []
-        self._view = _View((), [])
+        self._epochs = LeaderEpochs(files, directory)
         self._unsynced: list[Segment] = []
-        self._durable_mark: tuple[int, Segment | None, int] = (0, None, 0)
         self._directory_changes = 0
         self._directory_changes_synced = 0
-        self._read_positions: dict[int, tuple[Segment, int]] = {}
-        self._opened: dict[int, Segment] = {}
         self._retired: list[tuple[int, Segment]] = []
+        self._is_new = False
         self._snapshot_offset = -1
         self._is_stored_as_it_came = is_stored_as_it_came(config)
 
@@ -139,11 +115,10 @@ class PartitionLog:
         if not segments:
             log._begin_empty(start_offset or 0)
             return log
-        epochs_known = log._load_epochs()
-        is_clean = was_clean and load_tail(segments[-1])
-        recovery = Recovery(
-            files=files, config=config, on_event=on_event, epochs=log._epochs if epochs_known else ()
-        )
+        log._epochs.load(on_event)
+        # Without its epochs the log has to look at its last batches for the newest one.
+        is_clean = was_clean and bool(log._epochs.starts) and load_tail(segments[-1])
+        recovery = Recovery(files=files, config=config, on_event=on_event, epochs=log._epochs.starts)
         if not is_clean:
             segments = check_from(recovery, segments, recovery_offset)
         log._take(segments)
@@ -179,8 +154,8 @@ class PartitionLog:
         )
 
     def _begin_empty(self, start_offset: int) -> None:
-        self._epochs = [EpochStart(epoch=0, start_offset=start_offset)]
-        self._write_epochs()
+        self._is_new = True
+        self._epochs.begin_first(start_offset)
         self._take([self._create_segment(start_offset)])
         self.start_offset = start_offset
         self.durable_offset = start_offset
@@ -191,12 +166,12 @@ class PartitionLog:
         self._set_durable(self.end_offset, segments[-1], segments[-1].size_bytes)
 
     def _accept_recovery(self, recovery: Recovery, is_clean: bool, recovery_offset: int) -> None:
-        self.leader_epoch = max(self._epochs[-1].epoch if self._epochs else 0, recovery.last_epoch)
         self.damages = tuple(recovery.damages)
         if is_clean:
             return
-        self._begin_epoch()
-        self._sync_recovered(recovery_offset)
+        self._epochs.begin_next(self.end_offset, epoch_seen=recovery.last_epoch)
+        if self.end_offset != recovery_offset or recovery.bytes_cut:
+            self._sync_recovered(recovery_offset)
         if recovery.damages:
             first = recovery.damages[0]
             self.read_only_reason = f"{first.path} is damaged at byte {first.position}: {first.reason}"
@@ -208,64 +183,13 @@ class PartitionLog:
             self._files.sync(segment.file().fd)
         self._files.sync_directory(self.directory)
 
-    # --- leader epochs ---
-
-    def _epochs_path(self) -> str:
-        return os.path.join(self.directory, checkpoints.LEADER_EPOCH_NAME)
-
-    def _load_epochs(self) -> bool:
-        try:
-            self._epochs = checkpoints.read_epochs(self._files, self._epochs_path())
-        except checkpoints.InvalidCheckpoint as error:
-            self._on_event("leader_epochs_ignored", {"path": self._epochs_path(), "reason": str(error)})
-        return bool(self._epochs)
-
-    def _write_epochs(self) -> None:
-        checkpoints.write_epochs(self._files, self._epochs_path(), self._epochs)
-
-    def _begin_epoch(self) -> None:
-        """A crash may have lost records that a reader saw: a new epoch lets it find out."""
-        while self._epochs and self._epochs[-1].start_offset >= self.end_offset:
-            self._epochs.pop()
-        self.leader_epoch += 1
-        self._epochs.append(EpochStart(epoch=self.leader_epoch, start_offset=self.end_offset))
-        self._write_epochs()
+    @property
+    def leader_epoch(self) -> int:
+        return self._epochs.current
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(largest epoch not above the one asked for, offset where it ends); (-1, -1) for an epoch to come."""
-        if epoch > self.leader_epoch:
-            return -1, -1
-        if epoch == self.leader_epoch:
-            return epoch, self.end_offset
-        found = epoch
-        for entry in self._epochs:
-            if entry.epoch > epoch:
-                return found, max(entry.start_offset, self.start_offset)
-            found = entry.epoch
-        return found, self.end_offset
-
-    # --- what is in it ---
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(segment.size_bytes for segment in self._view.segments)
-
-    @property
-    def segments(self) -> int:
-        """How many segments there are."""
-        return len(self._view.segments)
-
-    @property
-    def damage(self) -> Damage | None:
-        """The first damage that was found, if any."""
-        return self.damages[0] if self.damages else None
-
-    @property
-    def _active(self) -> Segment:
-        return self._view.segments[-1]
-
-    def _replace_segments(self, segments: tuple[Segment, ...]) -> None:
-        self._view = _View(segments, [segment.base_offset for segment in segments])
+        return self._epochs.end_of(epoch, start_offset=self.start_offset, end_offset=self.end_offset)
 
     def reconfigure(self, config: LogConfig) -> None:
         self.config = config
@@ -298,7 +222,7 @@ class PartitionLog:
         segment = self._view.segments[-1]
         if segment.extent[1] and self._must_roll(segment, size, last_offset, max_timestamp_ms, now_ms):
             segment = self._roll()
-        prefix = _pack_prefix(base_offset, size - LOG_OVERHEAD_BYTES, self.leader_epoch)
+        prefix = _pack_prefix(base_offset, size - LOG_OVERHEAD_BYTES, self._epochs.current)
         parts = (prefix, memoryview(batch)[_PREFIX_BYTES:])
         try:
             segment.append(parts, size, last_offset, base_timestamp_ms, max_timestamp_ms)
@@ -418,6 +342,7 @@ class PartitionLog:
             flushed_bytes=sum(entry.size_bytes - entry.segment.synced_bytes for entry in entries),
             directory_changes=self._directory_changes,
             syncs_directory=self._directory_changes > self._directory_changes_synced,
+            syncs_parent=self._directory_changes_synced == 0 and self._is_new,
         )
 
     def finish_flush(self, flush: Flush) -> None:
@@ -436,10 +361,6 @@ class PartitionLog:
         """The flush failed. The kernel may have dropped the pages: asking again could lie, so nobody ever does."""
         self._become_read_only(f"fsync failed: {error}")
 
-    def _set_durable(self, offset: int, segment: Segment, position: int) -> None:
-        self._durable_mark = (offset, segment, position)
-        self.durable_offset = offset
-
     def flush(self) -> None:
         """Make everything durable now, in this thread."""
         flush = self.begin_flush()
@@ -449,132 +370,6 @@ class PartitionLog:
             self.fail_flush(flush, error)
             raise self._storage_failed(f"fsync in {self.directory} failed: {error}") from error
         self.finish_flush(flush)
-
-    # --- reading: any thread ---
-
-    def read(
-        self, offset: int, *, bytes_max: int, end_offset: int, at_least_one: bool, nowait: bool = False
-    ) -> Buffer:
-        """Whole batches as they are stored, from the one that holds offset on, all below end_offset.
-
-        At most bytes_max, but with at_least_one never less than a batch. `nowait` raises WouldBlock instead of
-        waiting for the disk.
-        """
-        if not self.start_offset <= offset <= self.end_offset:
-            raise OffsetOutOfRange(offset=offset, start_offset=self.start_offset, end_offset=self.end_offset)
-        if offset >= end_offset:
-            return b""
-        place = self._read_positions.get(offset)
-        if place is not None and not place[0].is_retired:
-            segment, position = place
-            found = self._read_in(segment, offset, position, bytes_max, end_offset, at_least_one, nowait)
-            if found is not None:
-                return found
-        try:
-            return self._read_anywhere(offset, bytes_max, end_offset, at_least_one, nowait)
-        except FileNotFoundError:
-            # Retention removed the segment under this read; what took its place decides.
-            if offset < self.start_offset:
-                raise OffsetOutOfRange(
-                    offset=offset, start_offset=self.start_offset, end_offset=self.end_offset
-                ) from None
-            return self._read_anywhere(offset, bytes_max, end_offset, at_least_one, nowait)
-
-    def _read_anywhere(
-        self, offset: int, bytes_max: int, end_offset: int, at_least_one: bool, nowait: bool
-    ) -> Buffer:
-        view = self._view
-        for segment in view.segments[floor_segment(view.base_offsets, offset) :]:
-            if segment.base_offset >= end_offset:
-                break
-            if not segment.is_open and segment is not view.segments[-1]:
-                self._note_open(segment)
-            found = self._read_in(segment, offset, None, bytes_max, end_offset, at_least_one, nowait)
-            if found is not None:
-                return found
-        return b""
-
-    def _read_in(
-        self,
-        segment: Segment,
-        offset: int,
-        position: int | None,
-        bytes_max: int,
-        end_offset: int,
-        at_least_one: bool,
-        nowait: bool,
-    ) -> Buffer | None:
-        found = reading.read_segment(
-            segment,
-            offset,
-            position=position,
-            limit=self._limit_in(segment, end_offset),
-            bytes_max=bytes_max,
-            at_least_one=at_least_one,
-            nowait=nowait,
-        )
-        if found is None:
-            return None
-        if found.next_offset > offset:
-            self._remember(found.next_offset, segment, found.next_position)
-        return found.batches
-
-    def _limit_in(self, segment: Segment, end_offset: int) -> tuple[int, int]:
-        """(offset, position) in the segment that a read up to end_offset must not pass."""
-        extent = segment.extent
-        if end_offset >= extent[0]:
-            return extent
-        durable_offset, durable_segment, durable_position = self._durable_mark
-        if end_offset == durable_offset and segment is durable_segment:
-            return durable_offset, durable_position
-        return end_offset, reading.position_of(segment, end_offset)
-
-    def _remember(self, next_offset: int, segment: Segment, position: int) -> None:
-        positions = self._read_positions
-        if len(positions) >= self.config.read_positions_max:
-            # Another reader may be making room at the same time.
-            with suppress(KeyError, RuntimeError, StopIteration):
-                del positions[next(iter(positions))]
-        positions[next_offset] = (segment, position)
-
-    def _note_open(self, segment: Segment) -> None:
-        """Keep the number of open closed segments bounded: the one opened longest ago is let go."""
-        opened = self._opened
-        opened[segment.base_offset] = segment
-        while len(opened) > self.config.closed_segments_open_max:
-            try:
-                oldest = opened.pop(next(iter(opened)))
-            except (KeyError, RuntimeError, StopIteration):
-                break
-            if oldest.synced_bytes >= oldest.size_bytes and oldest is not self._active:
-                oldest.release()
-
-    def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int) -> TimestampOffset | None:
-        """The first record below end_offset that is not older than timestamp_ms."""
-        for segment in self._view.segments:
-            if segment.base_offset >= end_offset:
-                break
-            if segment.next_offset <= self.start_offset or segment.largest_timestamp_ms() < timestamp_ms:
-                continue
-            found = reading.first_at_or_after(
-                segment,
-                timestamp_ms,
-                start_offset=self.start_offset,
-                end_offset=end_offset,
-                decompressed_bytes_max=self.config.decompressed_bytes_max,
-            )
-            if found is not None:
-                return found
-        return None
-
-    def max_timestamp(self) -> TimestampOffset | None:
-        """The first record with the largest timestamp of all."""
-        newest = max(
-            (segment.largest_timestamp_ms() for segment in self._view.segments), default=NO_TIMESTAMP
-        )
-        if newest < 0:
-            return None
-        return self.offset_for_timestamp(newest, end_offset=self.end_offset)
 
     # --- removing ---
 

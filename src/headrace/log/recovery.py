@@ -200,6 +200,7 @@ class SegmentChecker:
                     return None
                 if header.base_offset >= from_offset:
                     break
+                self._recovery.last_epoch = header.leader_epoch
                 if header.max_timestamp_ms > max_timestamp_ms:
                     max_timestamp_ms, max_timestamp_offset = header.max_timestamp_ms, header.last_offset
                 position, expected = at + header.size_bytes, header.next_offset

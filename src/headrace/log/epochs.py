@@ -1,0 +1,57 @@
+"""Leader epochs of a partition: which records were written under which, in Kafka's `leader-epoch-checkpoint`.
+
+There is one leader here, so that an epoch is a life of the log: a crash may have lost records that a reader saw, and
+the new epoch that follows lets it find out.
+"""
+
+from __future__ import annotations
+
+import os
+
+from headrace.log import checkpoints
+from headrace.log.checkpoints import EpochStart
+from headrace.log.filesystem import FileSystem
+from headrace.log.recovery import EventSink
+
+
+class LeaderEpochs:
+    """`starts` is oldest first; empty when nothing is known."""
+
+    def __init__(self, files: FileSystem, directory: str) -> None:
+        self._files = files
+        self._path = os.path.join(directory, checkpoints.LEADER_EPOCH_NAME)
+        self.starts: list[EpochStart] = []
+        self.current = 0
+
+    def load(self, on_event: EventSink) -> None:
+        try:
+            self.starts = checkpoints.read_epochs(self._files, self._path)
+        except checkpoints.InvalidCheckpoint as error:
+            on_event("leader_epochs_ignored", {"path": self._path, "reason": str(error)})
+        self.current = self.starts[-1].epoch if self.starts else 0
+
+    def begin_first(self, start_offset: int) -> None:
+        """Not synced: a log without this file believes its batches."""
+        self.starts = [EpochStart(epoch=0, start_offset=start_offset)]
+        checkpoints.write_epochs(self._files, self._path, self.starts, durable=False)
+
+    def begin_next(self, end_offset: int, *, epoch_seen: int) -> None:
+        """Durable before a batch carries it: a batch of an unknown epoch would be taken for damage."""
+        while self.starts and self.starts[-1].start_offset >= end_offset:
+            self.starts.pop()
+        self.current = max(self.current, epoch_seen) + 1
+        self.starts.append(EpochStart(epoch=self.current, start_offset=end_offset))
+        checkpoints.write_epochs(self._files, self._path, self.starts)
+
+    def end_of(self, epoch: int, *, start_offset: int, end_offset: int) -> tuple[int, int]:
+        """(largest epoch not above this one, offset where it ends); (-1, -1) for an epoch to come."""
+        if epoch > self.current:
+            return -1, -1
+        if epoch == self.current:
+            return epoch, end_offset
+        found = epoch
+        for entry in self.starts:
+            if entry.epoch > epoch:
+                return found, max(entry.start_offset, start_offset)
+            found = entry.epoch
+        return found, end_offset
