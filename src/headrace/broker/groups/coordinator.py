@@ -112,6 +112,15 @@ class GroupCoordinator:
         self._unavailable = ErrorCode.NOT_COORDINATOR
         self._members.close()
 
+    async def idle(self) -> None:
+        """Until all that was begun (loading, writing, expiring) is done."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def run_due_timers(self) -> None:
+        """Let what is overdue happen now; the event loop does the same by itself in time."""
+        self._members.timers.run_due()
+
     # Requests of members
 
     def join(self, group_id: str, join: Join) -> Awaitable[JoinAnswer]:

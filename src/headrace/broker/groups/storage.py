@@ -15,7 +15,8 @@ from headrace.broker.groups.offsets import CommittedOffset, Offsets, TopicPartit
 from headrace.broker.groups.state import Group, GroupState, Member, MemberProtocol
 from headrace.protocol import stored
 from headrace.protocol.primitives import MalformedMessage
-from headrace.records.batch import iterate_headers
+from headrace.records.batch import checksum_matches, iterate_headers
+from headrace.records.errors import CorruptBatch
 from headrace.records.record import Record, decode_records, encode_batch
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class Contents:
 
 
 def read_contents(log: PartitionLog, *, batch_bytes_max: int) -> Contents:
-    """Read a whole log, from a thread that may wait for the disk; raises CorruptSegment where it is damaged."""
+    """Read a whole log, from a thread that may wait for the disk; raises where it is damaged."""
     contents = Contents()
     for record in _records(log, batch_bytes_max):
         try:
@@ -149,9 +150,14 @@ def _records(log: PartitionLog, batch_bytes_max: int) -> Iterator[Record]:
         data = bytes(log.read(offset, bytes_max=READ_BYTES, end_offset=end_offset, at_least_one=True))
         next_offset = offset
         for position, header in iterate_headers(data):
+            batch = data[position : position + header.size_bytes]
+            if not checksum_matches(batch):
+                raise CorruptBatch(
+                    f"the batch at offset {header.base_offset} of {log.directory} is damaged",
+                    hint="stop the broker and run `headrace log repair` on this partition",
+                )
             next_offset = header.next_offset
             if not header.is_control:
-                batch = data[position : position + header.size_bytes]
                 yield from decode_records(batch, bytes_max=batch_bytes_max)
         if next_offset == offset:
             return  # compaction removed whatever was behind

@@ -22,74 +22,77 @@ class Timers(Generic[KeyT]):
         self._loop = loop
         self._clock = clock
         self._on_due = on_due
-        self._deadlines_s: dict[KeyT, float] = {}
+        self._deadlines_ms: dict[KeyT, int] = {}
         # When the queue will look at a key: at its deadline, or earlier if that was moved since.
-        self._queued_s: dict[KeyT, float] = {}
-        self._queue: list[tuple[float, int, KeyT]] = []
+        self._queued_ms: dict[KeyT, int] = {}
+        self._queue: list[tuple[int, int, KeyT]] = []
         self._sequence = itertools.count()  # keeps keys from being compared
         self._wake_up: asyncio.TimerHandle | None = None
-        self._wake_up_s = 0.0
+        self._wake_up_ms = 0
 
     def __len__(self) -> int:
-        return len(self._deadlines_s)
+        return len(self._deadlines_ms)
 
     def arm(self, key: KeyT, after_ms: int) -> None:
-        deadline_s = self._clock.monotonic_s() + after_ms / 1000
-        self._deadlines_s[key] = deadline_s
-        queued_s = self._queued_s.get(key)
-        if queued_s is None or deadline_s < queued_s:
-            self._enqueue(key, deadline_s)
+        deadline_ms = self._now_ms() + after_ms
+        self._deadlines_ms[key] = deadline_ms
+        queued_ms = self._queued_ms.get(key)
+        if queued_ms is None or deadline_ms < queued_ms:
+            self._enqueue(key, deadline_ms)
             self._schedule()
 
     def cancel(self, key: KeyT) -> None:
-        self._deadlines_s.pop(key, None)
+        self._deadlines_ms.pop(key, None)
 
     def run_due(self) -> None:
         """Report every key whose deadline has passed."""
-        now_s = self._clock.monotonic_s()
+        now_ms = self._now_ms()
         due: list[KeyT] = []
-        while self._queue and self._queue[0][0] <= now_s:
-            queued_s, _, key = heapq.heappop(self._queue)
-            if self._queued_s.get(key) != queued_s:
+        while self._queue and self._queue[0][0] <= now_ms:
+            queued_ms, _, key = heapq.heappop(self._queue)
+            if self._queued_ms.get(key) != queued_ms:
                 continue  # it was queued again for an earlier time
-            del self._queued_s[key]
-            deadline_s = self._deadlines_s.get(key)
-            if deadline_s is None:
+            del self._queued_ms[key]
+            deadline_ms = self._deadlines_ms.get(key)
+            if deadline_ms is None:
                 continue
-            if deadline_s > now_s:
-                self._enqueue(key, deadline_s)
+            if deadline_ms > now_ms:
+                self._enqueue(key, deadline_ms)
             else:
                 due.append(key)
         for key in due:
             # What an earlier key did may have cancelled this one or moved it.
-            if self._deadlines_s.get(key, now_s + 1) <= now_s:
-                del self._deadlines_s[key]
+            if self._deadlines_ms.get(key, now_ms + 1) <= now_ms:
+                del self._deadlines_ms[key]
                 self._on_due(key)
         self._schedule()
 
     def close(self) -> None:
-        self._deadlines_s.clear()
-        self._queued_s.clear()
+        self._deadlines_ms.clear()
+        self._queued_ms.clear()
         self._queue.clear()
         if self._wake_up is not None:
             self._wake_up.cancel()
             self._wake_up = None
 
-    def _enqueue(self, key: KeyT, deadline_s: float) -> None:
-        self._queued_s[key] = deadline_s
-        heapq.heappush(self._queue, (deadline_s, next(self._sequence), key))
+    def _enqueue(self, key: KeyT, deadline_ms: int) -> None:
+        self._queued_ms[key] = deadline_ms
+        heapq.heappush(self._queue, (deadline_ms, next(self._sequence), key))
 
     def _schedule(self) -> None:
         if not self._queue:
             return
-        next_s = self._queue[0][0]
+        next_ms = self._queue[0][0]
         if self._wake_up is not None:
-            if self._wake_up_s <= next_s:
+            if self._wake_up_ms <= next_ms:
                 return
             self._wake_up.cancel()
-        self._wake_up_s = next_s
-        delay_s = max(next_s - self._clock.monotonic_s(), 0.0)
-        self._wake_up = self._loop.call_later(delay_s, self._woken)
+        self._wake_up_ms = next_ms
+        delay_ms = max(next_ms - self._now_ms(), 0)
+        self._wake_up = self._loop.call_later(delay_ms / 1000, self._woken)
+
+    def _now_ms(self) -> int:
+        return round(self._clock.monotonic_s() * 1000)
 
     def _woken(self) -> None:
         self._wake_up = None

@@ -1,0 +1,82 @@
+"""Many time-outs behind one wake-up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.broker.groups.timers import Timers
+from headrace.testing.manual_clock import ManualClock
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+class Fixture:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.clock = ManualClock()
+        self.due: list[str] = []
+        self.timers: Timers[str] = Timers(loop, self.clock, self.due.append)
+
+    def pass_ms(self, by_ms: int) -> list[str]:
+        """What came due in this time."""
+        self.clock.advance_ms(by_ms)
+        self.timers.run_due()
+        due, self.due[:] = [*self.due], []
+        return due
+
+
+def test_a_time_out_comes_once_and_not_before_its_time(loop: asyncio.AbstractEventLoop) -> None:
+    fixture = Fixture(loop)
+    fixture.timers.arm("a", 100)
+    assert fixture.pass_ms(99) == []
+    assert fixture.pass_ms(1) == ["a"]
+    assert fixture.pass_ms(1_000) == []
+
+
+def test_arming_again_moves_the_deadline_either_way(loop: asyncio.AbstractEventLoop) -> None:
+    fixture = Fixture(loop)
+    for name in ("later", "sooner"):
+        fixture.timers.arm(name, 100)
+    fixture.timers.arm("later", 200)
+    fixture.timers.arm("sooner", 50)
+    assert fixture.pass_ms(50) == ["sooner"]
+    assert fixture.pass_ms(149) == []
+    assert fixture.pass_ms(1) == ["later"]
+
+
+def test_a_cancelled_time_out_does_not_come_unless_armed_anew(loop: asyncio.AbstractEventLoop) -> None:
+    fixture = Fixture(loop)
+    fixture.timers.arm("a", 100)
+    fixture.timers.cancel("a")
+    assert fixture.pass_ms(100) == []
+    fixture.timers.arm("a", 100)
+    assert fixture.pass_ms(100) == ["a"]
+
+
+def test_what_comes_due_may_cancel_what_comes_due_with_it(loop: asyncio.AbstractEventLoop) -> None:
+    fixture = Fixture(loop)
+
+    def on_due(key: str) -> None:
+        fixture.due.append(key)
+        fixture.timers.cancel("b")
+
+    fixture.timers = Timers(loop, fixture.clock, on_due)
+    fixture.timers.arm("a", 10)
+    fixture.timers.arm("b", 20)
+    assert fixture.pass_ms(100) == ["a"]
+
+
+def test_the_event_loop_wakes_it_by_itself(loop: asyncio.AbstractEventLoop) -> None:
+    fixture = Fixture(loop)
+    fixture.timers = Timers(loop, fixture.clock, lambda _: loop.stop())
+    fixture.timers.arm("long", 3_600_000)
+    fixture.timers.arm("now", 0)
+    loop.run_forever()  # ends only if the time-out comes
+    assert len(fixture.timers) == 1
