@@ -1,7 +1,7 @@
 """Runs a documentation page as a reader would: its commands in a shell, its Python in one interpreter, in order.
 
-A page that starts no broker is given one. The ports in the text are changed to free ones. Everything happens in a
-folder of the page's own.
+A page that speaks to a broker before it has started one is given one. The ports in the text are changed to free ones.
+Everything happens in a folder of the page's own.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class PageRunner:
         self._folder = folder
         self._names: dict[str, Any] = {"__name__": "__main__"}
         self._broker: subprocess.Popen[bytes] | None = None
+        self._was_broker_started = False
         self._open_ended: list[OpenEnded] = []
         self._environment = {
             **os.environ,
@@ -63,9 +64,6 @@ class PageRunner:
     def run(self) -> int:
         """Run all blocks; the number of commands and blocks of Python that ran."""
         blocks = [each for each in read_blocks(self._page) if each.directive is not Directive.NOT_HERE]
-        console = "\n".join(each.text for each in blocks if each.language == "console")
-        if not STARTS_BROKER.search(console):
-            self._start_broker("headrace broker --data-dir ./data", line=0)
         count = 0
         for block in blocks:
             beside = list(self._open_ended)
@@ -85,6 +83,8 @@ class PageRunner:
         if block.title is not None:
             (self._folder / block.title).write_text(block.text + "\n")
             return 0
+        if not self._was_broker_started and self._needs_broker(block):
+            self._start_broker("headrace broker --data-dir ./data", line=block.line)
         if block.language == "python":
             self._run_python(block)
             return 1
@@ -94,6 +94,11 @@ class PageRunner:
                 self._run_command(command, block.directive)
             return len(commands)
         return 0
+
+    def _needs_broker(self, block: Block) -> bool:
+        if block.language == "python":
+            return self._environment["HEADRACE_BOOTSTRAP"] in block.text
+        return not STARTS_BROKER.match(block.text.removeprefix("$ ")) and "headrace " in block.text
 
     def _run_python(self, block: Block) -> None:
         # Blank lines in front, so that a traceback names the line of the page.
@@ -150,6 +155,7 @@ class PageRunner:
 
     def _start_broker(self, command: str, *, line: int) -> None:
         self._stop_broker()
+        self._was_broker_started = True
         output = self._folder / "broker-output"
         self._broker = self.start(command, output)
         wait_for(output, "ready at", self._broker, f"{self._name}:{line}: `{command}`")

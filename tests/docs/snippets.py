@@ -19,9 +19,10 @@ from enum import StrEnum
 
 LANGUAGES_RUN = frozenset({"python", "console"})
 # Shown, or written to a file; nothing to run.
-LANGUAGES_SHOWN = frozenset({"text", "toml", "ini", "json", "yaml", "mermaid"})
+LANGUAGES_SHOWN = frozenset({"", "text", "toml", "ini", "json", "yaml", "mermaid"})
 
 _FENCE = re.compile(r'```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\s*')
+_COMMAND = re.compile(r"^(?:\$ |headrace )", re.MULTILINE)
 _DIRECTIVE = re.compile(r"<!-- run: (?P<words>.+?) -->\s*")
 
 
@@ -90,6 +91,8 @@ def _block(fence: str, text: str, line: int, directive: Directive | None) -> Blo
     found = _FENCE.fullmatch(fence)
     if found is None or found["language"] not in LANGUAGES_RUN | LANGUAGES_SHOWN:
         raise BadPage(f"line {line}: {fence} is none of {sorted(LANGUAGES_RUN | LANGUAGES_SHOWN)}")
+    if found["language"] == "" and _COMMAND.search(text):
+        raise BadPage(f"line {line}: commands belong into a block of ```console, where they are run")
     return Block(language=found["language"], title=found["title"], text=text, line=line, directive=directive)
 
 

@@ -46,6 +46,11 @@ def test_block_of_a_language_that_nobody_runs_is_refused() -> None:
         read_blocks("```sh\nheadrace topic list\n```\n")
 
 
+def test_command_in_a_block_that_nobody_runs_is_refused() -> None:
+    with pytest.raises(BadPage, match="console"):
+        read_blocks("```\nheadrace topic list\n```\n")
+
+
 def test_block_that_does_not_run_needs_a_reason() -> None:
     with pytest.raises(BadPage, match="why"):
         read_blocks("<!-- run: not here -->\n```console\n$ true\n```\n")
