@@ -132,6 +132,23 @@ def test_damaged_read_is_an_error_and_not_an_empty_answer(tmp_path: Path) -> Non
     assert values(read_all(log)) == [b"0"]
 
 
+@pytest.mark.parametrize(("operation", "pattern"), [("write", "*index"), ("write_whole", "*.snapshot")])
+def test_full_disk_at_a_checkpoint_costs_nothing_but_reading(
+    tmp_path: Path, operation: str, pattern: str
+) -> None:
+    files = FailingFileSystem()
+    log = open_log(tmp_path, CONFIG, files=files)
+    for number in range(20):
+        append(log, number)
+    log.flush()
+    failure = files.fail(operation, pattern, error_number=errno.ENOSPC)
+    recovery_offset = log.checkpoint(NOW_MS)
+    assert (failure.happened, recovery_offset, log.read_only_reason) == (1, 20, None)
+    again = open_log(tmp_path, CONFIG, recovery_offset=recovery_offset)
+    assert values(read_all(again)) == [b"%d" % number for number in range(20)]
+    append(again, 20)
+
+
 def lifetime(log: PartitionLog, acknowledged: list[int]) -> None:
     """All that a log does in its life; offsets become acknowledged once they are flushed."""
     for number in range(12):

@@ -519,8 +519,12 @@ class PartitionLog(ReadableLog):
         if self.read_only_reason is not None:
             return self._recovery_offset()
         if self._snapshot_offset != self.end_offset:
-            self._active.write_indexes()
-            self._write_snapshot()
+            try:
+                self._active.write_indexes()
+                self._write_snapshot()
+            except OSError as error:
+                # Both only save a restart from reading more; the log itself is as durable as before.
+                self._on_event("checkpoint_failed", {"path": self.directory, "reason": str(error)})
         return self._recovery_offset()
 
     def _recovery_offset(self) -> int:

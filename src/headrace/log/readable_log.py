@@ -80,21 +80,27 @@ class ReadableLog:
             raise OffsetOutOfRange(offset=offset, start_offset=self.start_offset, end_offset=self.end_offset)
         if offset >= end_offset:
             return b""
+        try:
+            return self._read_there(offset, bytes_max, end_offset, at_least_one, nowait)
+        except FileNotFoundError:
+            # Retention or compaction removed the segment under this read; what took its place decides.
+            if offset < self.start_offset:
+                raise OffsetOutOfRange(
+                    offset=offset, start_offset=self.start_offset, end_offset=self.end_offset
+                ) from None
+            return self._read_anywhere(offset, bytes_max, end_offset, at_least_one, nowait)
+
+    def _read_there(
+        self, offset: int, bytes_max: int, end_offset: int, at_least_one: bool, nowait: bool
+    ) -> Buffer:
+        """Where an earlier read ended, if it is known, and otherwise wherever the index says."""
         place = self._read_positions.get(offset)
         if place is not None and not place[0].is_retired:
             segment, position = place
             found = self._read_in(segment, offset, position, bytes_max, end_offset, at_least_one, nowait)
             if found is not None:
                 return found
-        try:
-            return self._read_anywhere(offset, bytes_max, end_offset, at_least_one, nowait)
-        except FileNotFoundError:
-            # Retention removed the segment under this read; what took its place decides.
-            if offset < self.start_offset:
-                raise OffsetOutOfRange(
-                    offset=offset, start_offset=self.start_offset, end_offset=self.end_offset
-                ) from None
-            return self._read_anywhere(offset, bytes_max, end_offset, at_least_one, nowait)
+        return self._read_anywhere(offset, bytes_max, end_offset, at_least_one, nowait)
 
     def _read_anywhere(
         self, offset: int, bytes_max: int, end_offset: int, at_least_one: bool, nowait: bool

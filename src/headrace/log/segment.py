@@ -218,32 +218,26 @@ class Segment:
 
     def offset_index(self) -> OffsetIndex:
         index = self._offset_index
-        if index is None:
-            self._load_indexes()
-            index = self._offset_index
-            assert index is not None
-        return index
+        return self._load_indexes()[0] if index is None else index
 
     def time_index(self) -> TimeIndex:
         index = self._time_index
-        if index is None:
-            self._load_indexes()
-            index = self._time_index
-            assert index is not None
-        return index
+        return self._load_indexes()[1] if index is None else index
 
-    def _load_indexes(self) -> None:
+    def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        # What was loaded is returned and not read back: another thread may release it at once.
         with self._lock:
-            if self._offset_index is not None and self._time_index is not None:
-                return
+            loaded = (self._offset_index, self._time_index)
+            if loaded[0] is not None and loaded[1] is not None:
+                return loaded[0], loaded[1]
             offsets = OffsetIndex.decode(
                 self._read_index(OFFSET_INDEX_SUFFIX), self.base_offset, self.size_bytes
             )
             times = TimeIndex.decode(self._read_index(TIME_INDEX_SUFFIX), self.base_offset)
             if offsets is not None and times is not None and (offsets or self.size_bytes <= 2 * WALK_BYTES):
                 self._time_index, self._offset_index = times, offsets
-                return
-        self.rebuild_indexes()
+                return offsets, times
+        return self._rebuild_indexes()
 
     def _read_index(self, suffix: str) -> bytes:
         try:
@@ -288,7 +282,7 @@ class Segment:
         """Take indexes that are being built while the segment is checked."""
         self._offset_index, self._time_index = offsets, times
 
-    def rebuild_indexes(self) -> None:
+    def _rebuild_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """Build both from the log, for readers whose index turned out to be missing or wrong."""
         offsets, times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
         bytes_since = 0
@@ -303,6 +297,7 @@ class Segment:
             bytes_since += header.size_bytes
         times.append_if_later(*largest)
         self._time_index, self._offset_index = times, offsets
+        return offsets, times
 
     def note(
         self, position: int, size: int, last_offset: int, base_timestamp_ms: int, max_timestamp_ms: int
@@ -385,13 +380,17 @@ class Segment:
 
     def cut_to_size(self) -> None:
         """Remove bytes behind the end that a failed write may have left."""
-        self._files.truncate(self.file().fd, self.extent[1])
+        file = self.file()
+        self._files.truncate(file.fd, self.extent[1])
 
     def read(self, count: int, position: int) -> bytes:
-        return self._files.read(self.file().fd, count, position)
+        # Held by name: another thread may let go of the file meanwhile, and its number must not be reused.
+        file = self._file or self.file()
+        return self._files.read(file.fd, count, position)
 
     def read_nowait(self, count: int, position: int) -> Buffer:
-        return self._files.read_nowait(self.file().fd, count, position)
+        file = self._file or self.file()
+        return self._files.read_nowait(file.fd, count, position)
 
     def walk(
         self, position: int, end: int | None = None, *, chunk_bytes: int = WALK_BYTES
