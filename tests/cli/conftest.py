@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 COMMAND = [sys.executable, "-m", "headrace"]
 TIMEOUT_S = 60
@@ -66,11 +68,30 @@ def name() -> str:
     return f"cli-{uuid.uuid4().hex[:12]}"
 
 
+@pytest.fixture(scope="session")
+def admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+@pytest.fixture(scope="session")
+def producer(bootstrap: str) -> Producer:
+    return Producer({"bootstrap.servers": bootstrap})
+
+
 @pytest.fixture
-def topic(headrace: Headrace, name: str) -> str:
+def topic(admin: AdminClient, name: str) -> str:
     """A fresh topic with two partitions."""
-    headrace("topic", "create", name, "--partitions", "2")
+    admin.create_topics([NewTopic(name, 2, 1)])[name].result(timeout=30)
     return name
+
+
+@pytest.fixture
+def numbers(producer: Producer, topic: str) -> str:
+    """A topic with 0 to 9 in partition 0."""
+    for number in range(10):
+        producer.produce(topic, str(number), partition=0)
+    assert producer.flush(30) == 0
+    return topic
 
 
 @pytest.fixture

@@ -8,19 +8,10 @@ import signal
 import subprocess
 import time
 
-import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.cli.conftest import COMMAND, Headrace
-
-
-@pytest.fixture
-def numbers(headrace: Headrace, topic: str) -> str:
-    """A topic with 0 to 9 in partition 0."""
-    lines = "".join(f"{number}\n" for number in range(10))
-    headrace("produce", topic, "--partition", "0", stdin=lines)
-    return topic
 
 
 def test_reads_to_the_end_and_stops(headrace: Headrace, numbers: str) -> None:
@@ -39,8 +30,7 @@ def test_starts_by_offset_count_and_last(headrace: Headrace, numbers: str) -> No
     assert headrace("consume", numbers, "--offset", "2", "--count", "3").lines == ["2", "3", "4"]
 
 
-def test_starts_by_time(headrace: Headrace, topic: str, bootstrap: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap})
+def test_starts_by_time(headrace: Headrace, topic: str, producer: Producer) -> None:
     for second in range(5):
         timestamp_ms = 1_700_000_000_000 + second * 1000
         producer.produce(topic, str(second), partition=0, timestamp=timestamp_ms)
@@ -66,9 +56,8 @@ def test_reads_several_topics(headrace: Headrace, numbers: str) -> None:
 
 
 def test_json_has_everything_and_base64_for_what_is_not_text(
-    headrace: Headrace, topic: str, bootstrap: str
+    headrace: Headrace, topic: str, producer: Producer
 ) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap})
     headers: list[tuple[str, str | bytes | None]] = [("h", b"text"), ("h", b"\xfe"), ("n", None)]
     producer.produce(topic, "välue", key="k", partition=0, timestamp=1_700_000_000_123, headers=headers)
     producer.produce(topic, b"\xff\x00", key=b"\xfd", partition=0, timestamp=1_700_000_000_124)
@@ -96,8 +85,7 @@ def test_json_has_everything_and_base64_for_what_is_not_text(
     assert third["value"] is None
 
 
-def test_text_has_time_place_and_key(headrace: Headrace, topic: str, bootstrap: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap})
+def test_text_has_time_place_and_key(headrace: Headrace, topic: str, producer: Producer) -> None:
     producer.produce(topic, b"v\xff", key="k", partition=1, timestamp=1_700_000_000_123)
     assert producer.flush(30) == 0
 
@@ -129,10 +117,9 @@ def test_reading_without_a_group_leaves_no_group_behind(headrace: Headrace, numb
 
 
 def test_gap_is_told_with_the_number_of_missed_records(
-    headrace: Headrace, numbers: str, name: str, bootstrap: str
+    headrace: Headrace, numbers: str, name: str, admin: AdminClient
 ) -> None:
     headrace("consume", numbers, "--group", name, "--count", "2")
-    admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.delete_records([TopicPartition(numbers, 0, 6)]).values():
         future.result(timeout=30)
 
@@ -146,9 +133,8 @@ def test_gap_is_told_with_the_number_of_missed_records(
 
 
 def test_gap_to_the_very_end_is_told_and_ends_the_reading(
-    headrace: Headrace, numbers: str, bootstrap: str
+    headrace: Headrace, numbers: str, admin: AdminClient
 ) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.delete_records([TopicPartition(numbers, 0, 10)]).values():
         future.result(timeout=30)
 

@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.cli.conftest import COMMAND, Headrace
 
@@ -17,13 +19,17 @@ def partitions_of(headrace: Headrace, group: str) -> dict[int, dict[str, object]
 
 
 @pytest.fixture
-def group(headrace: Headrace, topic: str) -> str:
+def group(admin: AdminClient, producer: Producer, numbers: str) -> str:
     """A group that has read ten records of partition 0, with three more there."""
-    lines = "".join(f"{number}\n" for number in range(10))
-    headrace("produce", topic, "--partition", "0", stdin=lines)
-    headrace("consume", topic, "--group", f"{topic}-group")
-    headrace("produce", topic, "--partition", "0", stdin="10\n11\n12\n")
-    return f"{topic}-group"
+    name = f"{numbers}-group"
+    committed = ConsumerGroupTopicPartitions(
+        name, [TopicPartition(numbers, 0, 10), TopicPartition(numbers, 1, 0)]
+    )
+    admin.alter_consumer_group_offsets([committed])[name].result(timeout=30)
+    for number in (10, 11, 12):
+        producer.produce(numbers, str(number), partition=0)
+    assert producer.flush(30) == 0
+    return name
 
 
 def test_group_is_listed_and_its_lag_shown(headrace: Headrace, group: str) -> None:

@@ -183,10 +183,10 @@ def _batch_as_text(batch: DumpedBatch) -> Iterator[str]:
         f"epoch={header.leader_epoch} producer={header.producer_id}:{header.producer_epoch} "
         f"sequence={header.base_sequence} {' '.join(flags)}"
     ).rstrip()
-    if not batch.is_checksum_right:
-        yield "  DAMAGED: the checksum does not match"
     if batch.problem is not None:
         yield f"  DAMAGED: {batch.problem}"
+    elif not batch.is_checksum_right:
+        yield "  DAMAGED: the checksum does not match"
     for record in batch.records:
         headers = "".join(f" {name}={_shown(value)}" for name, value in record.headers)
         yield (

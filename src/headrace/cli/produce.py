@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 # After this a record that could not be delivered is given up and reported; the client's own five minutes are
 # too long for somebody who waits at a prompt.
 DELIVERY_TIMEOUT_MS = 30_000
+# A topic that is created by being written to is there within a second; one that is not will not come.
+TOPIC_APPEARS_MS_MAX = 5_000
 # Failures beyond this are only counted: the first ones say what is wrong.
 FAILURES_SHOWN_MAX = 5
 
@@ -139,6 +141,7 @@ def produce(
             compression_type=compression,
             delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
             message_max_bytes=RECORD_BYTES_MAX,
+            topic_metadata_propagation_max_ms=TOPIC_APPEARS_MS_MAX,
             linger_ms=5,
         )
     )
