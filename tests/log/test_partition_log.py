@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -277,3 +278,35 @@ def test_readers_in_threads_see_whole_batches_while_the_log_grows(tmp_path: Path
         for number in range(total):
             log.append(batch(b"%d" % number), now_ms=NOW_MS)
         assert [reader.result(timeout=60) for reader in readers] == [total] * 3
+
+
+def open_files(directory: Path) -> int:
+    links = [Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd")]
+    return sum(link.is_symlink() and str(directory) in os.readlink(link) for link in links)
+
+
+@pytest.mark.skipif(
+    not os.path.isdir("/proc/self/fd"), reason="counts descriptors where the system lists them"
+)
+def test_log_that_is_not_used_holds_no_descriptor(tmp_path: Path) -> None:
+    log = open_log(
+        tmp_path, LogConfig(segment_bytes_max=400, index_interval_bytes=100, closed_segments_open_max=2)
+    )
+    assert open_files(tmp_path) == 0
+    for number in range(60):
+        log.append(batch(b"%d" % number), now_ms=NOW_MS)
+    log.flush()
+    assert len(read_all(log)) == 60
+    assert open_files(tmp_path) <= 3
+    log.checkpoint(NOW_MS)
+    log.checkpoint(NOW_MS)
+    assert open_files(tmp_path) <= 2
+    log.append(batch(b"60"), now_ms=NOW_MS)
+    assert len(read_all(log)) == 61
+    closed = log.close()
+    assert open_files(tmp_path) == 0
+    for was_clean in (True, False):
+        again = open_log(tmp_path, was_clean=was_clean, recovery_offset=closed.recovery_offset)
+        assert open_files(tmp_path) == 0
+        assert len(read_all(again)) == 61
+        del again

@@ -127,6 +127,9 @@ class PartitionLog(ReadableLog):
             files, log.directory, segments, log.producers, now_ms=clock.now_ms(), on_event=on_event
         )
         log._accept_recovery(recovery, is_clean, recovery_offset)
+        # A broker may have thousands of partitions and few that are used: files are opened when they are.
+        for segment in segments:
+            segment.release()
         return log
 
     def _find_segments(self) -> list[Segment]:
@@ -158,7 +161,7 @@ class PartitionLog(ReadableLog):
         self._epochs.begin_first(start_offset)
         self._take([self._create_segment(start_offset)])
         self.start_offset = start_offset
-        self.durable_offset = start_offset
+        self._active.release()
 
     def _take(self, segments: list[Segment]) -> None:
         self._replace_segments(tuple(segments))
@@ -350,12 +353,19 @@ class PartitionLog(ReadableLog):
         for entry in flush.unsynced:
             entry.segment.synced_bytes = max(entry.segment.synced_bytes, entry.size_bytes)
         if self._unsynced:
-            self._unsynced = [
-                segment for segment in self._unsynced if segment.synced_bytes < segment.size_bytes
-            ]
+            self._let_go_of_synced()
         self._directory_changes_synced = max(self._directory_changes_synced, flush.directory_changes)
         if flush.end_offset > self.durable_offset and self.read_only_reason is None:
             self._set_durable(flush.end_offset, flush.end_segment, flush.end_position)
+
+    def _let_go_of_synced(self) -> None:
+        """Closed segments stay open until their last sync, which is to report any error since they were written."""
+        closed, self._unsynced = self._unsynced, []
+        for segment in closed:
+            if segment.synced_bytes < segment.size_bytes:
+                self._unsynced.append(segment)
+            else:
+                self._note_open(segment)
 
     def fail_flush(self, flush: Flush, error: BaseException) -> None:
         """The flush failed. The kernel may have dropped the pages: asking again could lie, so nobody ever does."""
@@ -518,7 +528,9 @@ class PartitionLog(ReadableLog):
         self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
         if self.read_only_reason is not None:
             return self._recovery_offset()
-        if self._snapshot_offset != self.end_offset:
+        if self._snapshot_offset == self.end_offset:
+            self._release_idle()
+        else:
             try:
                 self._active.write_indexes()
                 self._write_snapshot()
@@ -526,6 +538,12 @@ class PartitionLog(ReadableLog):
                 # Both only save a restart from reading more; the log itself is as durable as before.
                 self._on_event("checkpoint_failed", {"path": self.directory, "reason": str(error)})
         return self._recovery_offset()
+
+    def _release_idle(self) -> None:
+        """Nothing was appended since the last checkpoint, so that all is on disk: give the descriptor back."""
+        active = self._active
+        if active.synced_bytes >= active.size_bytes:
+            active.release()
 
     def _recovery_offset(self) -> int:
         return min([self.durable_offset, *(damage.first_offset for damage in self.damages)])
