@@ -16,9 +16,11 @@ from headrace.protocol.messages.alter_configs import (
 from headrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from headrace.records.batch import CRC_POSITION
 from headrace.records.compression import Codec
+from headrace.records.record import Record, encode_batch
 from headrace.testing.wire import Wire
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.requests import (
+    NOW_MS,
     PRODUCE_BY_NAME,
     batch,
     create_topic,
@@ -89,6 +91,17 @@ def test_record_without_key_on_a_compacted_topic_is_invalid_record(wire: Wire) -
     assert refused.error_code == ErrorCode.INVALID_RECORD
     assert "key" in (refused.error_message or "")
     assert produce(wire, name, batch(b"a", key=b"k")).base_offset == 0
+
+
+def test_answer_names_the_records_without_key_of_a_refused_batch(wire: Wire) -> None:
+    name = new_name()
+    create_topic(wire, name, cleanup_policy="compact")
+    keys = [b"k", None, b"k", None]
+    records = [Record(offset=n, timestamp_ms=NOW_MS, key=key, value=b"v") for n, key in enumerate(keys)]
+    refused = produce(wire, name, encode_batch(records))
+    assert refused.error_code == ErrorCode.INVALID_RECORD
+    assert [wrong.batch_index for wrong in refused.record_errors] == [1, 3]
+    assert end_offset(wire, name) == 0
 
 
 def test_oversized_batch_is_message_too_large_and_the_topic_goes_on(wire: Wire) -> None:

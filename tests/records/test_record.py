@@ -25,9 +25,9 @@ from headrace.records.record import (
     decode_records,
     encode_batch,
     encode_record,
-    keys_present,
     recompress,
     records_section,
+    records_without_key,
     with_log_append_time,
 )
 
@@ -172,16 +172,16 @@ def test_log_append_time_counts_for_every_record_here_and_in_another_client(code
 @pytest.mark.parametrize("codec", list(Codec))
 def test_missing_key_is_found_wherever_it_is(codec: Codec) -> None:
     records = _records(4)
-    assert keys_present(encode_batch(records, codec=codec), bytes_max=BOUND_BYTES)
+    assert records_without_key(encode_batch(records, codec=codec), bytes_max=BOUND_BYTES) == ()
     for index, record in enumerate(records):
         keyless = Record(offset=record.offset, timestamp_ms=0, key=None, value=b"v")
         changed = encode_batch([*records[:index], keyless, *records[index + 1 :]], codec=codec)
-        assert not keys_present(changed, bytes_max=BOUND_BYTES)
+        assert records_without_key(changed, bytes_max=BOUND_BYTES) == (index,)
 
 
 def test_empty_key_is_a_key() -> None:
     data = encode_batch([Record(offset=0, timestamp_ms=0, key=b"", value=b"")])
-    assert keys_present(data, bytes_max=BOUND_BYTES)
+    assert records_without_key(data, bytes_max=BOUND_BYTES) == ()
 
 
 def test_records_beyond_the_bound_are_a_bomb_in_every_codec() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import google_crc32c
 
 from headrace.log.config import LogConfig
-from headrace.log.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
+from headrace.log.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp, RecordsWithoutKey
 from headrace.records.batch import (
     ATTRIBUTES_POSITION,
     CODEC_BITS,
@@ -23,7 +23,7 @@ from headrace.records.batch import (
     CorruptBatch,
     TruncatedBatch,
 )
-from headrace.records.record import keys_present, recompress, with_log_append_time
+from headrace.records.record import recompress, records_without_key, with_log_append_time
 
 NO_TIMESTAMP = -1
 HeaderFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
@@ -83,11 +83,10 @@ def _check_client_batch(batch: bytes, header: HeaderFields, config: LogConfig, n
                 f"timestamp {base_timestamp_ms} lies {now_ms - base_timestamp_ms} ms in the past",
                 hint=f"raise message.timestamp.before.max.ms ({config.timestamp_before_max_ms})",
             )
-    if config.is_compacted and not keys_present(batch, bytes_max=config.decompressed_bytes_max):
-        raise InvalidRecord(
-            "a record has no key, and this topic keeps the last value of every key",
-            hint="give every record a key, or take `compact` out of the topic's cleanup.policy",
-        )
+    if config.is_compacted:
+        keyless = records_without_key(batch, bytes_max=config.decompressed_bytes_max)
+        if keyless:
+            raise RecordsWithoutKey(indexes=keyless)
 
 
 def is_stored_as_it_came(config: LogConfig) -> bool:

@@ -20,6 +20,17 @@ class InvalidRecord(LogError):
     """The batch is whole but breaks a rule of its topic or of the format."""
 
 
+class RecordsWithoutKey(InvalidRecord):
+    """Records of the batch have no key, on a topic that keeps the last value of every key."""
+
+    def __init__(self, *, indexes: tuple[int, ...]) -> None:
+        super().__init__(
+            f"{len(indexes)} of the batch's records have no key, and this topic keeps the last value of every key",
+            hint="give every record a key, or take `compact` out of the topic's cleanup.policy",
+        )
+        self.indexes = indexes
+
+
 class InvalidTimestamp(LogError):
     """A timestamp lies further from now than the topic allows, or claims to be the broker's own."""
 

@@ -259,7 +259,8 @@ def with_log_append_time(batch: bytes, now_ms: int) -> bytes:
     return pack_batch(stamped, bytes(batch[HEADER_BYTES : header.size_bytes]))
 
 
-def keys_present(batch: bytes, *, bytes_max: int) -> bool:
-    """Whether every record has a key, which a compacted topic needs."""
+def records_without_key(batch: bytes, *, bytes_max: int) -> tuple[int, ...]:
+    """Where in the batch records stand that have no key, which a compacted topic cannot keep."""
     section = records_section(batch, bytes_max=bytes_max)
-    return all(span.key is not None for span in walk_records(section, read_header(batch).record_count))
+    spans = walk_records(section, read_header(batch).record_count)
+    return tuple(index for index, span in enumerate(spans) if span.key is None)

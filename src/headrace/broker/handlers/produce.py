@@ -10,10 +10,11 @@ from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.partition import Partition
 from headrace.errors import HeadraceError
-from headrace.log.errors import InvalidRecord, StorageFailed
+from headrace.log.errors import InvalidRecord, RecordsWithoutKey, StorageFailed
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -103,8 +104,19 @@ def _failure(index: int, partition: Partition, error: HeadraceError, call: Call)
     return PartitionProduceResponse(
         index=index,
         error_code=error_code(error),
+        record_errors=_record_errors(error),
         error_message=str(error),
         log_start_offset=partition.log.start_offset,
+    )
+
+
+def _record_errors(error: HeadraceError) -> tuple[BatchIndexAndErrorMessage, ...]:
+    """Which records are to blame, so that a client can tell them from those that were only in their company."""
+    if not isinstance(error, RecordsWithoutKey):
+        return ()
+    return tuple(
+        BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message="the record has no key")
+        for index in error.indexes
     )
 
 
