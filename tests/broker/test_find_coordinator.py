@@ -1,0 +1,39 @@
+"""FindCoordinator over the wire."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.broker.embedded import Broker
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.find_coordinator import FindCoordinatorRequest
+from headrace.testing.wire import Wire
+
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_the_coordinator_is_the_broker_that_was_asked(
+    headrace_broker: Broker, wire: Wire, version: int
+) -> None:
+    answer = wire.ask(FindCoordinatorRequest(key="g"), version=version)
+    assert (answer.error_code, f"{answer.host}:{answer.port}") == (0, headrace_broker.bootstrap)
+
+
+@pytest.mark.parametrize("version", range(4, 7))
+@pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
+def test_many_keys_are_answered_one_by_one(
+    headrace_broker: Broker, wire: Wire, version: int, key_type: int
+) -> None:
+    request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=("a", "b"))
+    found = wire.ask(request, version=version).coordinators
+    assert [(one.key, f"{one.host}:{one.port}", one.error_code) for one in found] == [
+        (key, headrace_broker.bootstrap, 0) for key in "ab"
+    ]
+
+
+@pytest.mark.parametrize("key_type", [SHARE, 9])
+def test_a_kind_of_key_that_is_not_served_is_an_error(wire: Wire, key_type: int) -> None:
+    (found,) = wire.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=("a",))).coordinators
+    assert (found.error_code, found.node_id) == (ErrorCode.INVALID_REQUEST, -1)
+    assert found.error_message

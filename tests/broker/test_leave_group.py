@@ -1,0 +1,46 @@
+"""LeaveGroup over the wire."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from headrace.testing.wire import Wire
+from tests.broker.group_requests import heartbeat, stable_member
+from tests.broker.requests import new_name
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_before_version_3_one_member_leaves(wire: Wire, version: int) -> None:
+    member = stable_member(wire, new_name())
+    request = LeaveGroupRequest(group_id=member.group, member_id=member.member_id)
+    assert wire.ask(request, version=version).error_code == 0
+    assert heartbeat(wire, member) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert wire.ask(request, version=version).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+def test_since_version_3_each_member_has_its_own_answer(wire: Wire, version: int) -> None:
+    member = stable_member(wire, new_name(), group_instance_id="static")
+    request = LeaveGroupRequest(
+        group_id=member.group,
+        members=(
+            MemberIdentity(member_id="nobody"),
+            MemberIdentity(member_id="", group_instance_id="static"),
+        ),
+    )
+    answer = wire.ask(request, version=version)
+    assert answer.error_code == 0
+    assert [(one.member_id, one.group_instance_id, one.error_code) for one in answer.members] == [
+        ("nobody", None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", "static", ErrorCode.NONE),
+    ]
+    assert heartbeat(wire, member, group_instance_id="static") is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_nobody_leaves_a_group_that_is_not_there(wire: Wire) -> None:
+    request = LeaveGroupRequest(group_id=new_name(), members=(MemberIdentity(member_id="m"),))
+    answer = wire.ask(request)
+    assert (answer.error_code, answer.members[0].error_code) == (0, ErrorCode.UNKNOWN_MEMBER_ID)
+    assert wire.ask(LeaveGroupRequest(group_id="")).error_code == ErrorCode.INVALID_GROUP_ID
