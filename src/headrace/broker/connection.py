@@ -47,12 +47,13 @@ WRITE_BUFFER_BYTES_MAX = 1_048_576
 class _Answer:
     """A request that was taken in, and its answer once there is one."""
 
-    __slots__ = ("done", "handler", "header", "parts", "request_bytes")
+    __slots__ = ("done", "handler", "header", "held_bytes", "parts")
 
     def __init__(self, handler: Handler, header: RequestHeader, request_bytes: int) -> None:
         self.handler = handler
         self.header = header
-        self.request_bytes = request_bytes
+        # What it keeps in memory: the request until it is answered, then the answer until it is sent.
+        self.held_bytes = request_bytes
         self.done = False
         self.parts: list[Buffer] = []
 
@@ -240,6 +241,7 @@ class Connection(asyncio.Protocol):
 
     def _complete(self, answer: _Answer, response: Any) -> None:
         """Encode the answer (None: the client wants none), and send every answer whose turn it is."""
+        answer_bytes = 0
         if response is not None:
             version = answer.header.api_version
             codec = answer.handler.response_codec(version)
@@ -252,9 +254,14 @@ class Connection(asyncio.Protocol):
                 body_bytes=body_bytes,
             )
             answer.parts.insert(0, prefix)
+            answer_bytes = len(prefix) + body_bytes
         answer.done = True
-        self._account(-answer.request_bytes)
-        if not self._takes_frames and not self._sends_soon:
+        self._account(answer_bytes - answer.held_bytes)
+        answer.held_bytes = answer_bytes
+        if answer_bytes > JOINED_ANSWER_BYTES_MAX:
+            # Not kept for company: only once it is written does a client that takes nothing stop being read from.
+            self._send()
+        elif not self._takes_frames and not self._sends_soon:
             self._sends_soon = True
             self._services.loop.call_soon(self._send)
 
@@ -263,20 +270,26 @@ class Connection(asyncio.Protocol):
         self._sends_soon = False
         answers = self._answers
         parts: list[Buffer] = []
+        size = 0
         while answers and answers[0].done:
-            parts += answers.popleft().parts
+            answer = answers.popleft()
+            parts += answer.parts
+            size += answer.held_bytes
+        if size:
+            self._account(-size)
         if parts and not self._transport.is_closing():
-            self._write(parts)
+            self._write(parts, size)
         if not self._reading:
             self.resume_if_possible()
 
-    def _write(self, parts: list[Buffer]) -> None:
-        size = sum(map(len, parts))
+    def _write(self, parts: list[Buffer], size: int) -> None:
+        was_slow = self._unsent_bytes > 0
         if size <= JOINED_ANSWER_BYTES_MAX:
             self._transport.write(b"".join(parts))
         else:
             self._transport.writelines(parts)
-        if self._unsent_bytes:
+        if was_slow:
+            # Otherwise `pause_writing` has counted it, if the client does not take it at once.
             self._unsent_bytes += size
             self._account(size)
 

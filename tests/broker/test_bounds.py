@@ -1,0 +1,307 @@
+"""Every bound of the settings, from outside: what passes it is refused or made to wait, and others go on."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from headrace.broker.embedded import Broker
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.api_versions import ApiVersionsRequest
+from headrace.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from headrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from headrace.testing.wire import Disconnected, Wire, encode_request
+from tests.broker.conftest import Connect, StartBroker
+from tests.broker.observing import eventually, metrics
+from tests.broker.requests import (
+    FETCH_BY_NAME,
+    PRODUCE_BY_NAME,
+    batch,
+    create_topic,
+    fetch,
+    fetch_request,
+    only_partition,
+    produce,
+    produce_request,
+    values_of,
+)
+from tests.faults.broker_process import BrokerProcess
+
+FOR_EVER_MS = 2**31 - 1
+MEGABYTE = 1024 * 1024
+
+
+def padded(request: object, version: int, size_bytes: int) -> bytes:
+    """A frame of a wanted size: bytes behind a whole message are looked past."""
+    return encode_request(request, version, 1, "padded").ljust(size_bytes, b"\0")
+
+
+# Connections
+
+
+def test_connection_above_the_bound_is_refused_and_a_place_that_gets_free_is_given_again(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    broker = start_broker(durability="os", connections_max=3)
+    first, *others = [connect(broker) for _ in range(3)]
+    for wire in (first, *others):
+        assert wire.ask(ApiVersionsRequest()).error_code == 0
+    assert connect(broker).is_closed_by_broker()
+    assert others[0].ask(ApiVersionsRequest()).error_code == 0
+    first.close()
+
+    def is_let_in() -> bool:
+        try:
+            return bool(connect(broker).ask(ApiVersionsRequest()).error_code == 0)
+        except Disconnected:
+            return False
+
+    eventually(is_let_in, "the place of the connection that was closed is free again")
+
+
+def test_idle_connection_is_closed_and_a_busy_one_is_not(start_broker: StartBroker, connect: Connect) -> None:
+    broker = start_broker(durability="os", idle_connection_ms_max=1000)
+    idle, busy = connect(broker), connect(broker)
+    idle.ask(ApiVersionsRequest())
+    closed: list[bool] = []
+    watch = threading.Thread(target=lambda: closed.append(idle.is_closed_by_broker()))
+    watch.start()
+    while watch.is_alive():
+        busy.ask(ApiVersionsRequest())
+        time.sleep(0.05)
+    assert closed == [True]
+    assert busy.ask(ApiVersionsRequest()).error_code == 0
+
+
+# Requests
+
+
+def test_request_above_the_bound_closes_its_connection_before_its_bytes_are_sent(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    broker = start_broker(durability="os", request_bytes_max=5_000, metrics_port=0)
+    wire = connect(broker)
+    create_topic(wire, "t")
+    assert produce(wire, "t", batch(b"x" * 4_000)).error_code == 0
+    wire.send_bytes((5_001).to_bytes(4, "big"))
+    assert wire.is_closed_by_broker()
+    assert metrics(broker)["headrace_connections_refused_total"] == 1
+
+
+def stalls(wire: Wire, frame: bytes, limit_bytes: int) -> int:
+    """Send frames without ever reading until the socket takes no more; the bytes it took."""
+    data = len(frame).to_bytes(4, "big") + frame
+    sent = 0
+    wire.socket.settimeout(1.0)
+    while sent < limit_bytes:
+        try:
+            sent += wire.socket.send(data)
+        except TimeoutError:
+            return sent
+    pytest.fail(f"the broker took {sent} bytes from a client that reads no answers")
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path / "data", durability="os", metrics_port=0) as running:
+        yield running
+        assert "Traceback" not in running.log
+
+
+def test_sender_that_reads_no_answers_is_stopped_while_others_go_on(process: BrokerProcess) -> None:
+    with Wire(process.bootstrap) as other, Wire(process.bootstrap, receive_buffer_bytes=4096) as deaf:
+        for number in range(50):
+            create_topic(other, f"topic-{number}")
+        before = process.resident_bytes()
+        # Small questions with answers of some kilobytes: what would grow is what the broker has to say.
+        stalls(deaf, encode_request(MetadataRequest(topics=None), 1, 1, "deaf"), 200 * MEGABYTE)
+        assert process.resident_bytes() - before < 30 * MEGABYTE
+        for number in range(20):
+            assert produce(other, "topic-0", batch(b"x")).base_offset == number
+
+
+def test_reader_that_takes_no_data_costs_one_answer_and_holds_up_nobody(process: BrokerProcess) -> None:
+    with Wire(process.bootstrap) as other:
+        create_topic(other, "t")
+        for _ in range(20):
+            produce(other, "t", batch(b"x" * 1_000_000))
+        before = process.resident_bytes()
+        with ExitStack() as stack:
+            for _ in range(5):
+                deaf = stack.enter_context(Wire(process.bootstrap, receive_buffer_bytes=4096))
+                for _ in range(10):
+                    deaf.send(fetch_request("t", partition_max_bytes=10 * MEGABYTE), version=FETCH_BY_NAME)
+            for number in range(20, 30):
+                assert produce(other, "t", batch(b"y")).base_offset == number
+            # Ten answers of 10 MB were asked for on each; one of each waits, and no more is read from them.
+            assert process.resident_bytes() - before < 120 * MEGABYTE
+
+
+def test_sender_of_unfinished_requests_is_bounded_in_memory(tmp_path: Path) -> None:
+    """Many connections that each send most of a large request and then wait."""
+    limit = 40 * MEGABYTE
+    broker = BrokerProcess(tmp_path / "data", durability="os", inflight_bytes_max=limit)
+    with broker, Wire(broker.bootstrap) as other, ExitStack() as stack:
+        create_topic(other, "t")
+        before = broker.resident_bytes()
+        part = (100 * MEGABYTE).to_bytes(4, "big") + b"\0" * (10 * MEGABYTE)
+        for _ in range(12):
+            wire = stack.enter_context(Wire(broker.bootstrap))
+            try:
+                wire.send_bytes(part)
+            except Disconnected:
+                continue
+        assert broker.resident_bytes() - before < 2 * limit + 30 * MEGABYTE
+        assert produce(other, "t", batch(b"x")).error_code == 0
+
+
+def test_requests_of_one_connection_that_wait_are_bounded(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    broker = start_broker(durability="os", connection_requests_max=5, metrics_port=0)
+    wire, other = connect(broker), connect(broker)
+    create_topic(other, "t")
+    for _ in range(20):
+        wire.send(fetch_request("t", max_wait_ms=FOR_EVER_MS), version=FETCH_BY_NAME)
+    eventually(lambda: metrics(broker)["headrace_connections_held"] == 1, "reading from it stops")
+    assert metrics(broker)["headrace_waiting_fetches"] == 5
+    produce(other, "t", batch(b"now"))
+    for _ in range(20):
+        assert values_of(only_partition(wire.receive())) == [b"now"]
+    eventually(lambda: metrics(broker)["headrace_connections_held"] == 0, "reading goes on")
+
+
+def test_bytes_of_one_connection_that_wait_are_bounded(start_broker: StartBroker, connect: Connect) -> None:
+    broker = start_broker(durability="os", connection_bytes_max=50_000, metrics_port=0)
+    wire, other = connect(broker), connect(broker)
+    create_topic(other, "t")
+    waiting = padded(fetch_request("t", max_wait_ms=FOR_EVER_MS), FETCH_BY_NAME, 20_000)
+    for _ in range(10):
+        wire.send_frame(waiting)
+    eventually(lambda: metrics(broker)["headrace_connections_held"] == 1, "reading from it stops")
+    assert metrics(broker)["headrace_waiting_fetches"] == 3
+    produce(other, "t", batch(b"now"))
+    for _ in range(10):
+        wire.receive_frame()
+
+
+def test_bytes_of_all_connections_are_bounded_together_and_all_go_on_afterwards(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    broker = start_broker(durability="os", inflight_bytes_max=50_000, metrics_port=0)
+    admin = connect(broker)
+    create_topic(admin, "t")
+    waiting = padded(fetch_request("t", max_wait_ms=2_000), FETCH_BY_NAME, 20_000)
+    clients = [connect(broker) for _ in range(6)]
+    for client in clients:
+        client.send_frame(waiting)
+    eventually(lambda: metrics(broker)["headrace_connections_held"] > 0, "reading from some stops")
+    assert metrics(broker)["headrace_inflight_bytes"] <= 50_000 + 20_000
+    for client in clients:
+        client.receive_frame()
+    assert produce(admin, "t", batch(b"x")).error_code == 0
+    assert metrics(broker)["headrace_inflight_bytes"] == 0
+
+
+def test_many_held_connections_go_on_together(start_broker: StartBroker, connect: Connect) -> None:
+    """Each one fills and frees the last room when it goes on: that must not nest."""
+    broker = start_broker(durability="os", inflight_bytes_max=1_000_000, metrics_port=0)
+    admin = connect(broker)
+    create_topic(admin, "t")
+    clients = [connect(broker) for _ in range(300)]
+    most = fetch_request("t", max_wait_ms=FOR_EVER_MS)
+    connect(broker).send_frame(padded(most, FETCH_BY_NAME, 998_500))
+    last_straw = fetch_request("t", max_wait_ms=4_000)
+    connect(broker).send_frame(padded(last_straw, FETCH_BY_NAME, 5_000))
+    eventually(lambda: metrics(broker)["headrace_waiting_fetches"] == 2, "the room is taken")
+    for client in clients:
+        client.send_frame(padded(ApiVersionsRequest(), 0, 3_000))
+    eventually(lambda: metrics(broker)["headrace_connections_held"] >= 300, "they are held")
+    for client in clients:
+        client.receive_frame()
+    assert metrics(broker)["headrace_requests_failed_total"] == 0
+
+
+def test_leaving_connection_gives_its_bytes_back(start_broker: StartBroker, connect: Connect) -> None:
+    broker = start_broker(durability="os", metrics_port=0)
+    create_topic(connect(broker), "t")
+    for _ in range(10):
+        with Wire(broker.bootstrap) as wire:
+            wire.send_frame(padded(fetch_request("t", max_wait_ms=FOR_EVER_MS), FETCH_BY_NAME, 10_000))
+            wire.send_bytes((9_000).to_bytes(4, "big") + b"unfinished")
+    eventually(lambda: metrics(broker)["headrace_connections"] == 1, "they are gone")
+    assert metrics(broker)["headrace_inflight_bytes"] == 0
+
+
+# Waiting fetches, partitions
+
+
+def test_fetch_above_the_bound_of_waiting_ones_is_answered_at_once(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    broker = start_broker(durability="os", waiting_fetches_max=2, metrics_port=0)
+    admin = connect(broker)
+    create_topic(admin, "t")
+    for _ in range(2):
+        connect(broker).send(fetch_request("t", max_wait_ms=FOR_EVER_MS), version=FETCH_BY_NAME)
+    eventually(lambda: metrics(broker)["headrace_waiting_fetches"] == 2, "two wait")
+    assert fetch(admin, "t", max_wait_ms=FOR_EVER_MS).records == b""
+
+
+def test_partitions_above_the_bound_are_refused_however_they_are_asked_for(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    broker = start_broker(durability="os", partitions_max=3)
+    wire = connect(broker)
+    create_topic(wire, "t", partitions=2)
+    (two_more,) = wire.ask(CreateTopicsRequest(topics=(CreatableTopic(name="u", num_partitions=2),))).topics
+    assert two_more.error_code == ErrorCode.POLICY_VIOLATION
+    grow = CreatePartitionsRequest(topics=(CreatePartitionsTopic(name="t", count=4),))
+    assert [one.error_code for one in wire.ask(grow).results] == [ErrorCode.POLICY_VIOLATION]
+    by_itself = [
+        wire.ask(MetadataRequest(topics=(MetadataRequestTopic(name=name),)), version=9).topics[0].error_code
+        for name in ("auto-1", "auto-2")
+    ]
+    assert by_itself == [0, ErrorCode.POLICY_VIOLATION]
+
+
+def test_slow_reader_is_given_everything_once_it_reads(start_broker: StartBroker, connect: Connect) -> None:
+    broker = start_broker(durability="os", metrics_port=0)
+    writer, reader = connect(broker), connect(broker, receive_buffer_bytes=4096)
+    create_topic(writer, "t")
+    for number in range(8):
+        produce(writer, "t", batch(b"%d" % number * 900_000))
+    for _ in range(6):
+        reader.send(fetch_request("t", partition_max_bytes=10 * MEGABYTE), version=FETCH_BY_NAME)
+    eventually(lambda: metrics(broker)["headrace_connections_held"] == 1, "it is held")
+    for _ in range(6):
+        assert len(values_of(only_partition(reader.receive()))) == 8
+    eventually(lambda: metrics(broker)["headrace_inflight_bytes"] == 0, "nothing is under way any more")
+
+
+def test_half_closed_connection_is_let_go(headrace_broker: Broker, connect: Connect) -> None:
+    wire = connect(headrace_broker)
+    wire.ask(ApiVersionsRequest())
+    wire.socket.shutdown(socket.SHUT_WR)
+    assert wire.is_closed_by_broker()
+
+
+def test_unanswered_produce_of_a_deaf_client_is_stored_all_the_same(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    broker = start_broker(durability="fsync")
+    deaf, other = connect(broker), connect(broker)
+    create_topic(other, "t")
+    for number in range(30):
+        deaf.send(produce_request("t", batch(b"%d" % number)), version=PRODUCE_BY_NAME)
+    deaf.socket.shutdown(socket.SHUT_RD)
+    assert values_of(fetch(other, "t", max_wait_ms=20_000, min_bytes=30 * len(batch(b"1")))) == [
+        b"%d" % number for number in range(30)
+    ]
