@@ -1,0 +1,73 @@
+"""A broker in a thread whose disk a test can make fail, or hold up."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headrace.broker.server import Server, loop_factory
+from headrace.broker.settings import BrokerSettings
+from headrace.log.filesystem import DiskFileSystem, FileSystem
+from headrace.settings import make
+
+GATE_TIMEOUT_S = 30
+
+
+class GatedFileSystem(DiskFileSystem):
+    """fsyncs of log files wait at a gate while it is closed; then the next `failing` of them fail."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.waiting = threading.Event()
+        self.failing = 0
+        self.syncs = 0
+
+    def sync(self, fd: int) -> None:
+        self.waiting.set()
+        assert self.gate.wait(GATE_TIMEOUT_S), "the test never opened the gate"
+        self.syncs += 1
+        if self.failing:
+            self.failing -= 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().sync(fd)
+
+
+@contextmanager
+def broker_on(files: FileSystem, data_dir: Path, **settings: Any) -> Iterator[Server]:
+    """A running broker on a file system of the test's own."""
+    server = Server(
+        make(BrokerSettings, {"data_dir": data_dir, "port": 0, "metrics_port": 0, **settings}), files=files
+    )
+    ready: Future[asyncio.AbstractEventLoop] = Future()
+    stop = asyncio.Event()
+
+    async def serve() -> None:
+        try:
+            await server.start()
+        except BaseException as error:
+            ready.set_exception(error)
+            return
+        ready.set_result(asyncio.get_running_loop())
+        await stop.wait()
+        await server.stop()
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(serve())
+
+    thread = threading.Thread(target=run, name="broker under test")
+    thread.start()
+    loop = ready.result()
+    try:
+        yield server
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
