@@ -81,10 +81,12 @@ def _struct(cls: type[Any], version: int, random: Random, *, sparse: bool) -> An
 
 def _limited_by_others(field: FieldSchema, random: Random) -> int | None:
     """Values for the fields that the second implementation reads as something narrower than an integer."""
-    if field.name in ("error_code", "topic_config_error_code"):
+    if field.name in ("error_code", "partition_error_code", "topic_config_error_code"):
         return int(random.choice(list(ErrorCode)))
     if field.name == "log_append_time_ms":
         return random.choice([-1, 1000 * random.randrange(2**33)])
+    if field.name == "transaction_start_time_ms":
+        return 1000 * random.randrange(2**33)  # it can't read the -1 of a transaction that has not begun
     if field.name == "retention_time_ms":
         return random.randrange(-(2**40), 2**40)
     return None

@@ -1,0 +1,94 @@
+"""ShareAcknowledge: acknowledge records of a share session without fetching more.
+
+Epochs and acknowledge types are those of ShareFetch.
+
+1: the first version of share groups that is not a preview.
+2: renewal of locks; the answer says for how long they last.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.types import (
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    NullableString,
+    String,
+    Uuid,
+    message,
+    since,
+)
+from headrace.values import value
+
+
+@value
+class AcknowledgementBatch:
+    """Both offsets are part of it."""
+
+    first_offset: Int64
+    last_offset: Int64
+    acknowledge_types: tuple[Int8, ...]
+
+
+@value
+class AcknowledgePartition:
+    partition_index: Int32
+    acknowledgement_batches: tuple[AcknowledgementBatch, ...]
+
+
+@value
+class AcknowledgeTopic:
+    topic_id: Uuid
+    partitions: tuple[AcknowledgePartition, ...]
+
+
+@message(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 2), flexible_since=0)
+class ShareAcknowledgeRequest:
+    group_id: NullableString = None
+    member_id: NullableString
+    share_session_epoch: Int32
+    is_renew_ack: Annotated[Bool, since(2)] = False
+    topics: tuple[AcknowledgeTopic, ...]
+
+
+@value
+class LeaderIdAndEpoch:
+    leader_id: Int32 = 0
+    leader_epoch: Int32 = 0
+
+
+@value
+class PartitionData:
+    partition_index: Int32
+    error_code: Int16 = 0
+    error_message: NullableString = None
+    current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
+
+
+@value
+class ShareAcknowledgeTopicResponse:
+    topic_id: Uuid
+    partitions: tuple[PartitionData, ...]
+
+
+@value
+class NodeEndpoint:
+    node_id: Int32
+    host: String
+    port: Int32
+    rack: NullableString = None
+
+
+@message(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 2), flexible_since=0)
+class ShareAcknowledgeResponse:
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: NullableString = None
+    acquisition_lock_timeout_ms: Annotated[Int32, since(2)] = 0
+    responses: tuple[ShareAcknowledgeTopicResponse, ...] = ()
+    node_endpoints: tuple[NodeEndpoint, ...] = ()

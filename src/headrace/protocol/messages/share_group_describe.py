@@ -1,0 +1,58 @@
+"""ShareGroupDescribe: state, members and assignments of share groups.
+
+1: the first version of share groups that is not a preview.
+"""
+
+from __future__ import annotations
+
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.types import Bool, Int16, Int32, NullableString, String, Uuid, message
+from headrace.values import value
+
+
+@message(ApiKey.SHARE_GROUP_DESCRIBE, versions=(1, 1), flexible_since=0)
+class ShareGroupDescribeRequest:
+    group_ids: tuple[String, ...]
+    include_authorized_operations: Bool = False
+
+
+@value
+class TopicPartitions:
+    topic_id: Uuid
+    topic_name: String
+    partitions: tuple[Int32, ...]
+
+
+@value
+class Assignment:
+    topic_partitions: tuple[TopicPartitions, ...] = ()
+
+
+@value
+class Member:
+    member_id: String
+    rack_id: NullableString = None
+    member_epoch: Int32
+    client_id: String = ""
+    client_host: String = ""
+    subscribed_topic_names: tuple[String, ...] = ()
+    assignment: Assignment = Assignment()
+
+
+@value
+class DescribedGroup:
+    error_code: Int16 = 0
+    error_message: NullableString = None
+    group_id: String
+    group_state: String = ""
+    group_epoch: Int32 = 0
+    assignment_epoch: Int32 = 0
+    assignor_name: String = ""
+    members: tuple[Member, ...] = ()
+    authorized_operations: Int32 = -(2**31)
+
+
+@message(ApiKey.SHARE_GROUP_DESCRIBE, versions=(1, 1), flexible_since=0)
+class ShareGroupDescribeResponse:
+    throttle_time_ms: Int32 = 0
+    groups: tuple[DescribedGroup, ...]
