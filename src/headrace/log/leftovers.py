@@ -23,19 +23,25 @@ _DROPPED_SUFFIXES = (CLEANED_SUFFIX, DELETED_SUFFIX, TEMPORARY_SUFFIX, REPAIRED_
 DELETED_DIRECTORY_SUFFIX = "-delete"
 
 
-def tidy(files: FileSystem, directory: str, on_event: EventSink) -> None:
-    """Finish or drop what was under way. May itself be interrupted at any point and run again."""
-    names = {name for name, _ in files.list_directory(directory)}
-    swapped = sorted(name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
+def tidy(files: FileSystem, directory: str, on_event: EventSink) -> dict[str, int]:
+    """Finish or drop what was under way; the files that remain and their sizes.
+
+    May itself be interrupted at any point and run again.
+    """
+    sizes = dict(files.list_directory(directory))
+    swapped = sorted(name for name in sizes if name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
     for name in swapped:
-        _finish_swap(files, directory, name, names)
+        _finish_swap(files, directory, name, set(sizes))
         on_event("compaction_swap_finished", {"path": os.path.join(directory, name)})
-    names = {name for name, _ in files.list_directory(directory)}
-    stale = [name for name in names if name.endswith((*_DROPPED_SUFFIXES, SWAP_SUFFIX))]
+    if swapped:
+        sizes = dict(files.list_directory(directory))
+    stale = [name for name in sizes if name.endswith((*_DROPPED_SUFFIXES, SWAP_SUFFIX))]
     for name in stale:
         files.remove(os.path.join(directory, name))
+        del sizes[name]
     if swapped or stale:
         files.sync_directory(directory)
+    return sizes
 
 
 def _finish_swap(files: FileSystem, directory: str, name: str, names: set[str]) -> None:

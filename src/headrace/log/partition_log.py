@@ -110,8 +110,8 @@ class PartitionLog(ReadableLog):
         """Open the log in a directory, which is made when missing; see `recovery` for what is read and checked."""
         log = cls(os.fspath(directory), config, files=files, clock=clock, on_event=on_event)
         files.make_directory(log.directory)
-        leftovers.tidy(files, log.directory, on_event)
-        segments = log._find_segments()
+        sizes = leftovers.tidy(files, log.directory, on_event)
+        segments = log._find_segments(sizes)
         if not segments:
             log._begin_empty(start_offset or 0)
             return log
@@ -124,7 +124,7 @@ class PartitionLog(ReadableLog):
         log._take(segments)
         log.start_offset = min(max(start_offset or 0, segments[0].base_offset), log.end_offset)
         log._snapshot_offset = snapshots.restore(
-            files, log.directory, segments, log.producers, now_ms=clock.now_ms(), on_event=on_event
+            files, log.directory, sizes, segments, log.producers, now_ms=clock.now_ms(), on_event=on_event
         )
         log._accept_recovery(recovery, is_clean, recovery_offset)
         # A broker may have thousands of partitions and few that are used: files are opened when they are.
@@ -132,8 +132,7 @@ class PartitionLog(ReadableLog):
             segment.release()
         return log
 
-    def _find_segments(self) -> list[Segment]:
-        sizes = dict(self._files.list_directory(self.directory))
+    def _find_segments(self, sizes: Mapping[str, int]) -> list[Segment]:
         bases = sorted(
             int(name.removesuffix(LOG_SUFFIX))
             for name in sizes

@@ -7,7 +7,7 @@ one is passed over for the one before.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from headrace.log.filesystem import FileSystem
 from headrace.log.producer_state import InvalidSnapshot, ProducerStates
@@ -20,13 +20,9 @@ SNAPSHOT_SUFFIX = ".snapshot"
 SNAPSHOTS_KEPT = 2
 
 
-def snapshot_offsets(files: FileSystem, directory: str) -> list[int]:
+def snapshot_offsets(names: Iterable[str]) -> list[int]:
     """Offsets that snapshots exist for, newest first."""
-    stems = (
-        name.removesuffix(SNAPSHOT_SUFFIX)
-        for name, _ in files.list_directory(directory)
-        if name.endswith(SNAPSHOT_SUFFIX)
-    )
+    stems = (name.removesuffix(SNAPSHOT_SUFFIX) for name in names if name.endswith(SNAPSHOT_SUFFIX))
     return sorted((int(stem) for stem in stems if stem.isdigit()), reverse=True)
 
 
@@ -37,13 +33,15 @@ def snapshot_path(directory: str, offset: int) -> str:
 def write_snapshot(files: FileSystem, directory: str, offset: int, producers: ProducerStates) -> None:
     """Write the state as of offset, and drop the snapshots that are no longer needed."""
     files.write_whole(snapshot_path(directory, offset), producers.encode(), durable=False)
-    for old in snapshot_offsets(files, directory)[SNAPSHOTS_KEPT:]:
+    names = [name for name, _ in files.list_directory(directory)]
+    for old in snapshot_offsets(names)[SNAPSHOTS_KEPT:]:
         files.remove(snapshot_path(directory, old))
 
 
 def restore(
     files: FileSystem,
     directory: str,
+    names: Iterable[str],
     segments: Sequence[Segment],
     producers: ProducerStates,
     *,
@@ -53,7 +51,7 @@ def restore(
     """Bring producers to the end of the log; the offset of the snapshot that it began with (-1 for none)."""
     end_offset = segments[-1].next_offset
     from_offset = -1
-    for offset in snapshot_offsets(files, directory):
+    for offset in snapshot_offsets(names):
         path = snapshot_path(directory, offset)
         if offset > end_offset:
             # It knows of batches that the log has lost.
