@@ -88,3 +88,17 @@ def test_a_member_whose_connection_is_gone_is_waited_for_no_longer_than_its_sess
     gone.close()
     answer = here.ask(join_request(group), version=3)
     assert (answer.error_code, len(answer.members)) == (0, 1)
+
+
+def test_a_join_that_waits_when_the_broker_stops_is_answered(
+    connect: Connect, start_broker: StartBroker
+) -> None:
+    broker = start_broker(durability="os")
+    group = new_name()
+    one, two = connect(broker), connect(broker)
+    member = stable_member(one, group)
+    two.send(join_request(group), version=3)
+    while heartbeat(one, member) is not ErrorCode.REBALANCE_IN_PROGRESS:
+        pass  # until the second join has arrived
+    broker.stop()
+    assert two.receive().error_code == ErrorCode.NOT_COORDINATOR

@@ -103,7 +103,8 @@ class Server:
         await self._housekeeping.stop()
         self.services.groups.close()
         self.services.fetch_waiters.wake_all()
-        await asyncio.sleep(0)  # the answers of those that were woken
+        for _ in range(4):  # an answer passes through a future, a task, a callback and the socket
+            await asyncio.sleep(0)
         for connection in tuple(self.services.traffic.connections):
             connection.close()
         loop = asyncio.get_running_loop()
