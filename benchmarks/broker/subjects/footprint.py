@@ -54,7 +54,7 @@ class Footprint(Subject):
                 yield "memory-loaded", Sample(value=resident_mb(broker.pid))
 
     def _load(self, bootstrap: str, bench: Bench) -> None:
-        for record_bytes, records in bench.sizes.produce_os.items():
+        for record_bytes, records in bench.sizes.produce.items():
             bench.say(f"load before the memory is read: {records} records of {record_bytes} B")
             topic = f"load-{record_bytes}"
             create_topic(bootstrap, topic)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from benchmarks.broker.bench import Bench, Subject, measured_load
+from benchmarks.broker.bench import Bench, Sizes, Subject, measured_load
 from benchmarks.broker.brokers import Durability, RunningBroker, running_broker
 from benchmarks.broker.load import check_end_offset, confluent, create_topic, java_produce
 from benchmarks.broker.measurements import Goal, Row, Sample, Side, Unit
@@ -33,13 +33,17 @@ class Produce(Subject):
         )
 
     def measure(self, side: Side, bench: Bench) -> Iterator[tuple[str, Sample]]:
-        by_size = bench.sizes.produce_os if self.durability is Durability.OS else bench.sizes.produce_fsync
         with bench.folder() as folder, running_broker(side, folder, self.durability) as broker:
             bench.warm_up(broker)
             for row in filter(lambda row: bench.wants(row.key), self.rows):
                 _, _, client, record_bytes = row.key.split("-")
                 bench.say(row.what)
-                yield row.key, self._sample(broker, client, int(record_bytes), by_size[int(record_bytes)])
+                records = self._records(client, bench.sizes)[int(record_bytes)]
+                yield row.key, self._sample(broker, client, int(record_bytes), records)
+
+    def _records(self, client: str, sizes: Sizes) -> dict[int, int]:
+        flushes_often = client == "java" and self.durability is Durability.FSYNC
+        return sizes.produce_java_fsync if flushes_often else sizes.produce
 
     def _sample(self, broker: RunningBroker, client: str, record_bytes: int, records: int) -> Sample:
         topic = f"{client}-{record_bytes}"

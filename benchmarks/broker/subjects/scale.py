@@ -55,7 +55,7 @@ class Scale(Subject):
         )
 
     def measure(self, side: Side, bench: Bench) -> Iterator[tuple[str, Sample]]:
-        records, partitions = bench.sizes.produce_os[RECORD_BYTES], bench.sizes.partitions
+        records, partitions = bench.sizes.produce[RECORD_BYTES], bench.sizes.partitions
         with bench.folder() as folder, running_broker(side, folder) as broker:
             bench.warm_up(broker)
             bench.say("the small case")
