@@ -144,6 +144,37 @@ def test_reader_that_takes_no_data_costs_one_answer_and_holds_up_nobody(process:
             assert process.resident_bytes() - before < 120 * MEGABYTE
 
 
+def test_readers_that_take_nothing_cannot_stop_everybody_for_long(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    broker = start_broker(
+        durability="os", inflight_bytes_max=3 * MEGABYTE, stuck_connection_ms_max=2_000, metrics_port=0
+    )
+    other = connect(broker)
+    create_topic(other, "t")
+    for _ in range(10):
+        produce(other, "t", batch(b"x" * 1_000_000))
+    # The answers wait in memory, more of them than all connections together may have.
+    deaf = connect(broker, receive_buffer_bytes=4096)
+    deaf.send(fetch_request("t", partition_max_bytes=20 * MEGABYTE), version=FETCH_BY_NAME)
+    eventually(lambda: metrics(broker)["headrace_inflight_bytes"] > 3 * MEGABYTE, "the room is taken")
+    assert produce(other, "t", batch(b"y")).error_code == 0
+    assert metrics(broker)["headrace_connections"] == 1
+
+
+def test_idle_connection_that_takes_nothing_is_closed_too(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    broker = start_broker(durability="os", idle_connection_ms_max=1_000, metrics_port=0)
+    other, deaf = connect(broker), connect(broker, receive_buffer_bytes=4096)
+    create_topic(other, "t")
+    for _ in range(10):
+        produce(other, "t", batch(b"x" * 1_000_000))
+    deaf.send(fetch_request("t", partition_max_bytes=20 * MEGABYTE), version=FETCH_BY_NAME)
+    eventually(lambda: metrics(broker)["headrace_connections"] == 0, "both are closed")
+    assert metrics(broker)["headrace_inflight_bytes"] == 0
+
+
 def test_sender_of_unfinished_requests_is_bounded_in_memory(tmp_path: Path) -> None:
     """Many connections that each send most of a large request and then wait."""
     limit = 40 * MEGABYTE

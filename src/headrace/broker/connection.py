@@ -74,7 +74,8 @@ class Connection(asyncio.Protocol):
         # Requests that are being answered, and answers that the client is slow to take.
         self._inflight_bytes = 0
         self._unsent_bytes = 0
-        self.last_request_s = services.clock.monotonic_s()
+        self._unsent_seen_bytes = 0
+        self.last_request_s = self._last_taken_s = services.clock.monotonic_s()
 
     # What the event loop calls
 
@@ -328,6 +329,20 @@ class Connection(asyncio.Protocol):
         if self._reading and not self._transport.is_closing():
             self._transport.resume_reading()
 
+    def takes_nothing_since_s(self, now_s: float) -> float:
+        """For how long the client has taken no byte of what waits for it; looked at now and then."""
+        unsent_bytes = self._transport.get_write_buffer_size()
+        if not unsent_bytes or unsent_bytes != self._unsent_seen_bytes:
+            self._unsent_seen_bytes = unsent_bytes
+            self._last_taken_s = now_s
+        return now_s - self._last_taken_s
+
     def close(self) -> None:
+        """Hang up when what was answered has been sent."""
         self._closing = True
         self._transport.close()
+
+    def abort(self) -> None:
+        """Hang up at once: this client may never take what waits for it."""
+        self._closing = True
+        self._transport.abort()

@@ -28,6 +28,7 @@ class Housekeeping:
             (self.apply_retention, self._settings.housekeeping_interval_ms),
             (self.checkpoint, self._settings.checkpoint_interval_ms),
             (self.close_idle_connections, self._settings.idle_connection_ms_max // 4),
+            (self.close_stuck_connections, self._settings.stuck_connection_ms_max // 4),
             (self.compact, self._settings.compaction_interval_ms),
         ]
         self._tasks = [asyncio.create_task(self._repeat(chore, interval)) for chore, interval in chores]
@@ -85,6 +86,11 @@ class Housekeeping:
         closed = self._services.traffic.close_idle(self._services.clock.monotonic_s())
         if closed:
             logger.info("idle connections closed", extra={"connections": closed})
+
+    async def close_stuck_connections(self) -> None:
+        closed = self._services.traffic.close_stuck(self._services.clock.monotonic_s())
+        if closed:
+            logger.warning("clients that take no answers were hung up on", extra={"connections": closed})
 
     async def compact(self) -> None:
         """Clean the compacted partitions that have gathered enough; one at a time, in a thread."""

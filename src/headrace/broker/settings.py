@@ -62,6 +62,12 @@ class BrokerSettings:
     idle_connection_ms_max: int = setting(
         600_000, minimum=1000, doc="A connection without a request for so long is closed."
     )
+    stuck_connection_ms_max: int = setting(
+        60_000,
+        minimum=100,
+        doc="A client that takes no byte of its answers for so long is hung up on: what waits for it counts against "
+        "inflight_bytes_max, and would stop everybody else.",
+    )
     waiting_fetches_max: int = setting(
         10_000, minimum=1, doc="Fetches that wait for data; one more is answered at once."
     )

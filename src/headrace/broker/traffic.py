@@ -97,7 +97,15 @@ class Traffic:
     def close_idle(self, now_s: float) -> int:
         """Hang up on clients that said nothing for long; how many there were."""
         limit_s = self._settings.idle_connection_ms_max / 1000
-        idle = [one for one in self.connections if now_s - one.last_request_s > limit_s]
-        for connection in idle:
-            connection.close()
-        return len(idle)
+        return _hang_up([one for one in self.connections if now_s - one.last_request_s > limit_s])
+
+    def close_stuck(self, now_s: float) -> int:
+        """Hang up on clients that take nothing of their answers: these fill the memory that all share."""
+        limit_s = self._settings.stuck_connection_ms_max / 1000
+        return _hang_up([one for one in self.connections if one.takes_nothing_since_s(now_s) > limit_s])
+
+
+def _hang_up(connections: list[Connection]) -> int:
+    for connection in connections:
+        connection.abort()
+    return len(connections)
