@@ -4,8 +4,8 @@
     python -m benchmarks.profile_broker --load raw-fetch --profiler py-spy
 
 cProfile counts every call and slows the broker; py-spy (pip install py-spy) looks at it a few hundred times
-a second, native frames left out, and costs it nothing. The CPU time for a million records is measured
-without either of them in `python -m benchmarks.broker`; with py-spy it is the same here.
+a second from outside, native frames left out. The CPU time for a million records is measured without either
+of them by `python -m benchmarks.broker`.
 """
 
 from __future__ import annotations
