@@ -67,10 +67,10 @@ def _number(value: float) -> str:
 
 
 def _cpu(*summaries: Summary | None) -> str:
-    known = [
-        s.broker_cpu_s_per_million for s in summaries[:2] if s and s.broker_cpu_s_per_million is not None
-    ]
-    text = ", ".join(f"{value:.2f}" for value in known)
+    known = [each.broker_cpu_s_per_million if each else None for each in summaries[:2]]
+    text = ", ".join("–" if value is None else f"{value:.2f}" for value in known)
+    if all(value is None for value in known):
+        text = ""
     bare = summaries[2]
     if bare is not None and bare.broker_cpu_s_per_million is not None:
         text += f" (bare {bare.broker_cpu_s_per_million:.2f})"
