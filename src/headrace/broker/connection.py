@@ -58,6 +58,21 @@ class _Answer:
         self.parts: list[Buffer] = []
 
 
+def _encode(answer: _Answer, response: Any) -> int:
+    """Put the bytes of a response into its answer's parts; how many they are."""
+    codec = answer.handler.response_codec(answer.header.api_version)
+    codec.write(response, answer.parts)
+    body_bytes = sum(map(len, answer.parts))
+    prefix = response_prefix(
+        answer.handler.api_key,
+        answer.header.correlation_id,
+        flexible=codec.flexible,
+        body_bytes=body_bytes,
+    )
+    answer.parts.insert(0, prefix)
+    return len(prefix) + body_bytes
+
+
 class Connection(asyncio.Protocol):
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -244,18 +259,11 @@ class Connection(asyncio.Protocol):
         """Encode the answer (None: the client wants none), and send every answer whose turn it is."""
         answer_bytes = 0
         if response is not None:
-            version = answer.header.api_version
-            codec = answer.handler.response_codec(version)
-            codec.write(response, answer.parts)
-            body_bytes = sum(map(len, answer.parts))
-            prefix = response_prefix(
-                answer.handler.api_key,
-                answer.header.correlation_id,
-                flexible=codec.flexible,
-                body_bytes=body_bytes,
-            )
-            answer.parts.insert(0, prefix)
-            answer_bytes = len(prefix) + body_bytes
+            try:
+                answer_bytes = _encode(answer, response)
+            except Exception as error:
+                self._failed(answer, error)
+                return
         answer.done = True
         self._account(answer_bytes - answer.held_bytes)
         answer.held_bytes = answer_bytes

@@ -47,8 +47,11 @@ def _find(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) ->
         by_id = topics.get_by_id(wanted.topic_id)
         if by_id is not None:
             return _describe(by_id, call)
+        # Before version 12 an answer must have a name.
         return MetadataResponseTopic(
-            name=wanted.name, topic_id=wanted.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID
+            name=wanted.name if call.version >= 12 else wanted.name or "",
+            topic_id=wanted.topic_id,
+            error_code=ErrorCode.UNKNOWN_TOPIC_ID,
         )
     name = wanted.name or ""
     topic = topics.get(name)
