@@ -24,4 +24,4 @@ def test_empty_groups_go_with_their_offsets_and_others_stay(wire: Wire, topic: s
     }
     assert committed(wire, simple, topic) == -1
     described = wire.ask(DescribeGroupsRequest(groups=(simple, live))).groups
-    assert [one.group_state for one in described] == ["Dead", "Stable"]
+    assert {one.group_id: one.group_state for one in described} == {simple: "Dead", live: "Stable"}

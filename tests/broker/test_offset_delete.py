@@ -14,7 +14,7 @@ from tests.broker.group_requests import commit, committed, join, stable_member
 from tests.broker.requests import create_topic, new_name
 
 
-def delete_offsets(wire: Wire, group: str, *topics: str) -> list[ErrorCode] | ErrorCode:
+def delete_offsets(wire: Wire, group: str, *topics: str) -> dict[str, ErrorCode] | ErrorCode:
     """The error of each topic's partition, or of the whole request."""
     wanted = tuple(
         OffsetDeleteRequestTopic(name=topic, partitions=(OffsetDeleteRequestPartition(partition_index=0),))
@@ -23,7 +23,7 @@ def delete_offsets(wire: Wire, group: str, *topics: str) -> list[ErrorCode] | Er
     answer = wire.ask(OffsetDeleteRequest(group_id=group, topics=wanted))
     if answer.error_code:
         return ErrorCode(answer.error_code)
-    return [ErrorCode(topic.partitions[0].error_code) for topic in answer.topics]
+    return {topic.name: ErrorCode(topic.partitions[0].error_code) for topic in answer.topics}
 
 
 def test_offsets_of_topics_that_are_not_consumed_go(wire: Wire) -> None:
@@ -32,18 +32,18 @@ def test_offsets_of_topics_that_are_not_consumed_go(wire: Wire) -> None:
         create_topic(wire, topic)
         commit(wire, group, topic, 5)
     stable_member(wire, group, consumed)
-    assert delete_offsets(wire, group, consumed, other, "not-there") == [
-        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
-        ErrorCode.NONE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ]
+    assert delete_offsets(wire, group, consumed, other, "not-there") == {
+        consumed: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        other: ErrorCode.NONE,
+        "not-there": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
     assert (committed(wire, group, consumed), committed(wire, group, other)) == (5, -1)
 
 
 def test_any_offset_of_an_empty_group_goes(wire: Wire, topic: str) -> None:
     group = new_name()
     commit(wire, group, topic, 5)
-    assert delete_offsets(wire, group, topic) == [ErrorCode.NONE]
+    assert delete_offsets(wire, group, topic) == {topic: ErrorCode.NONE}
     assert committed(wire, group, topic) == -1
 
 
@@ -55,6 +55,6 @@ def test_a_live_group_that_cannot_be_understood_keeps_everything(wire: Wire, top
     consumers = stable_member(
         wire, new_name(), protocols=(JoinGroupRequestProtocol(name="range", metadata=b"?"),)
     )
-    assert delete_offsets(wire, consumers.group, topic) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
+    assert delete_offsets(wire, consumers.group, topic) == {topic: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
     workers = join(wire, new_name(), protocol_type="connect")
     assert delete_offsets(wire, workers.group, topic) is ErrorCode.NON_EMPTY_GROUP
