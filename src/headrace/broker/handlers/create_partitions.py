@@ -30,12 +30,16 @@ def _grow(wanted: CreatePartitionsTopic, validate_only: bool, call: Call) -> Cre
             error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             error_message="there is no such topic",
         )
-    if wanted.assignments is not None and len(wanted.assignments) != wanted.count - len(topic.partitions):
-        return CreatePartitionsTopicResult(
-            name=wanted.name,
-            error_code=ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            error_message="the assignment must name every new partition",
-        )
+    if wanted.assignments is not None:
+        node_id = call.services.settings.node_id
+        if len(wanted.assignments) != wanted.count - len(topic.partitions) or any(
+            one.broker_ids != (node_id,) for one in wanted.assignments
+        ):
+            return CreatePartitionsTopicResult(
+                name=wanted.name,
+                error_code=ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                error_message=f"the assignment must put every new partition on broker {node_id}, the only one",
+            )
     try:
         call.services.topics.add_partitions(topic, wanted.count, validate_only=validate_only)
     except (HeadraceError, OSError) as error:

@@ -41,7 +41,7 @@ def _create(wanted: CreatableTopic, validate_only: bool, call: Call) -> Creatabl
     services = call.services
     partitions = _partition_count(wanted, services.settings.default_partitions)
     configs = {config.name: config.value for config in wanted.configs if config.value is not None}
-    problem = _replica_problem(wanted)
+    problem = _replica_problem(wanted, services.settings.node_id)
     if problem is not None:
         code, message = problem
         return CreatableTopicResult(name=wanted.name, error_code=code, error_message=message)
@@ -70,13 +70,18 @@ def _partition_count(wanted: CreatableTopic, default: int) -> int:
     return default if wanted.num_partitions == -1 else wanted.num_partitions
 
 
-def _replica_problem(wanted: CreatableTopic) -> tuple[ErrorCode, str] | None:
+def _replica_problem(wanted: CreatableTopic, node_id: int) -> tuple[ErrorCode, str] | None:
     if wanted.assignments:
+        if (wanted.num_partitions, wanted.replication_factor) != (-1, -1):
+            message = (
+                "an assignment says how many partitions and replicas there are; leave both numbers at -1"
+            )
+            return ErrorCode.INVALID_REQUEST, message
         numbers = sorted(one.partition_index for one in wanted.assignments)
         if numbers != list(range(len(numbers))) or any(
-            len(one.broker_ids) != 1 for one in wanted.assignments
+            one.broker_ids != (node_id,) for one in wanted.assignments
         ):
-            message = "the assignment must name partitions 0, 1, … with one replica each: there is one broker"
+            message = f"the assignment must put partitions 0, 1, … on broker {node_id}, the only one"
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, message
         return None
     if wanted.replication_factor not in (-1, 1):
