@@ -62,7 +62,7 @@ def _describe(
     elif resource.resource_type == BROKER:
         if resource.resource_name not in ("", str(call.services.settings.node_id)):
             return _failed(resource, ErrorCode.INVALID_REQUEST, "there is no such broker")
-        configs = _broker_configs(call.services.settings, request)
+        configs = [*_broker_configs(call.services.settings, request), _advertised_listeners(call)]
     else:
         return _failed(resource, ErrorCode.INVALID_REQUEST, "only topics and brokers have configs here")
     keys = resource.configuration_keys
@@ -128,6 +128,19 @@ def _broker_configs(
             )
         )
     return results
+
+
+def _advertised_listeners(call: Call) -> DescribeConfigsResourceResult:
+    """Under Kafka's name and in its form, the address that this client is told."""
+    endpoint = call.services.advertised(call.client)
+    return DescribeConfigsResourceResult(
+        name="advertised.listeners",
+        value=f"PLAINTEXT://{endpoint.host}:{endpoint.port}",
+        read_only=True,
+        config_source=STATIC_BROKER_SOURCE,
+        synonyms=(),
+        config_type=ConfigType.LIST,
+    )
 
 
 def _config_type(value: object) -> ConfigType:
