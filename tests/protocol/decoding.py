@@ -13,18 +13,15 @@ from typing import Any
 from headrace.protocol.codec import Codec, codec
 from headrace.protocol.framing import read_request_head, skip_header_tags, write_request_head
 from headrace.protocol.primitives import MalformedMessage
-from headrace.protocol.stored import (
-    VALUE_VERSION_NEWEST,
-    GroupMetadataKey,
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    decode_key,
-    decode_value,
-    encode_key,
-    encode_value,
+from headrace.protocol.stored_format import StoredFormat, StoredTopic
+from tests.protocol.samples import (
+    STORED_TOPICS,
+    every_message,
+    every_stored_format,
+    full_sample,
+    random_samples,
+    stored_versions_of,
 )
-from tests.protocol.samples import every_message, full_sample, random_samples
 
 CHOICE_BYTES = 2
 SEEDS_PER_MESSAGE = 2
@@ -44,10 +41,10 @@ def seeds() -> Iterator[bytes]:
             yield choice.to_bytes(CHOICE_BYTES, "big") + codec(cls, version).encode(value)
     others: list[list[bytes]] = [
         [write_request_head(1, 12, 3, "client", flexible=True)],
-        [encode_key(full_sample(OffsetCommitKey, 1)), encode_key(full_sample(GroupMetadataKey, 2))],
+        *([topic.encode_key(full_sample(one.key, 0)) for one in topic.formats] for topic in STORED_TOPICS),
         *(
-            [encode_value(full_sample(cls, version), version) for version in range(VALUE_VERSION_NEWEST + 1)]
-            for cls in (OffsetCommitValue, GroupMetadataValue)
+            [topic.encode_value(full_sample(one.value, v), v) for v in stored_versions_of(one)]
+            for topic, one in every_stored_format()
         ),
     ]
     for choice, bodies in enumerate(others, len(DECODERS) - len(others)):
@@ -68,25 +65,25 @@ def _request_head(body: bytes) -> None:
     assert skip_header_tags(body, position) <= len(body)
 
 
-def _stored_key(body: bytes) -> None:
-    key = decode_key(body)
-    assert key is None or decode_key(encode_key(key)) == key
+def _stored_key(topic: StoredTopic[Any]) -> Callable[[bytes], None]:
+    def decode(body: bytes) -> None:
+        key = topic.decode_key(body)
+        assert key is None or topic.decode_key(topic.encode_key(key)) == key
+
+    return decode
 
 
-def _stored_offset(body: bytes) -> None:
-    value = decode_value(OffsetCommitValue, body)
-    assert decode_value(OffsetCommitValue, encode_value(value, body[1])) == value
+def _stored_value(topic: StoredTopic[Any], stored_format: StoredFormat) -> Callable[[bytes], None]:
+    def decode(body: bytes) -> None:
+        value = topic.decode_value(stored_format.value, body)
+        assert topic.decode_value(stored_format.value, topic.encode_value(value, body[1])) == value
 
-
-def _stored_group(body: bytes) -> None:
-    value = decode_value(GroupMetadataValue, body)
-    assert decode_value(GroupMetadataValue, encode_value(value, body[1])) == value
+    return decode
 
 
 DECODERS: tuple[Callable[[bytes], None], ...] = (
     *(_message(codec(cls, version)) for cls, version in every_message()),
     _request_head,
-    _stored_key,
-    _stored_offset,
-    _stored_group,
+    *(_stored_key(topic) for topic in STORED_TOPICS),
+    *(_stored_value(topic, stored_format) for topic, stored_format in every_stored_format()),
 )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import atheris
 
-from headrace.protocol import codec, framing, primitives, stored
+from headrace.protocol import codec, framing, primitives, stored_format
 from tests.protocol.decoding import check, seeds
 
 INPUT_BYTES_MAX = 4096
@@ -50,14 +50,15 @@ def main() -> None:
 
 def instrument() -> None:
     """Make coverage visible to the fuzzer, in the generated code too, which no import hook sees."""
-    for module in (primitives, framing, stored):
-        for name, value in vars(module).items():
+    for place in (primitives, framing, stored_format, stored_format.StoredTopic):
+        module_name = place.__module__ if isinstance(place, type) else place.__name__
+        for name, value in list(vars(place).items()):
             if (
                 callable(value)
-                and getattr(value, "__module__", "") == module.__name__
+                and getattr(value, "__module__", "") == module_name
                 and not isinstance(value, type)
             ):
-                setattr(module, name, atheris.instrument_func(value))
+                setattr(place, name, atheris.instrument_func(value))
     for made in codec._CODECS.values():
         atheris.instrument_func(made.read)
 

@@ -34,8 +34,16 @@ class Definition:
         }
 
     @property
+    def name(self) -> str:
+        return str(self.definition["name"])
+
+    @property
     def api_key(self) -> int:
         return int(self.definition["apiKey"])
+
+    @property
+    def is_stored(self) -> bool:
+        return self.definition["type"] in ("coordinator-key", "coordinator-value")
 
     @property
     def stable_versions(self) -> tuple[int, int]:
@@ -57,7 +65,7 @@ class Definition:
         return found
 
     def _fields_at(self, fields: list[dict[str, Any]], version: int) -> tuple[DefinedField, ...]:
-        present = [self._field_at(field, version) for field in fields if _has(field, "versions", version)]
+        present = [self._field_at(field, version) for field in fields if _is_present(field, version)]
         tagged = sorted((f for f in present if f.tag is not None), key=lambda f: f.tag or 0)
         return (*(f for f in present if f.tag is None), *tagged)
 
@@ -87,10 +95,10 @@ class Definition:
 
 
 def read_definitions(jars: Path) -> dict[str, Definition]:
-    """By name, from the jar of the clients and from that of the group coordinator."""
+    """By name, from the jar of the clients and from those of the coordinators."""
     found = {}
-    for pattern in ("kafka-clients-4*.jar", "kafka-group-coordinator-4*.jar"):
-        (jar,) = jars.glob(pattern)
+    for part in ("clients", "group-coordinator", "share-coordinator", "transaction-coordinator"):
+        (jar,) = jars.glob(f"kafka-{part}-4*.jar")
         with zipfile.ZipFile(jar) as archive:
             for name in archive.namelist():
                 if name.startswith("common/message/") and name.endswith(".json"):
@@ -111,7 +119,7 @@ _ZEROES: dict[str, Any] = {
 
 
 def _parsed_default(kind: str, text: Any) -> Any:
-    if text == "null":
+    if text in ("null", None):
         return None
     if kind == "bool":
         return str(text) == "true"
@@ -123,6 +131,11 @@ def _range(text: str) -> tuple[int, int]:
         return int(text[:-1]), UNBOUNDED
     first, _, last = text.partition("-")
     return int(first), int(last or first)
+
+
+def _is_present(field: dict[str, Any], version: int) -> bool:
+    """Where a definition leaves the versions of a tagged field out, they are those in which it is tagged."""
+    return _has(field, "versions" if "versions" in field else "taggedVersions", version)
 
 
 def _has(field: dict[str, Any], what: str, version: int) -> bool:

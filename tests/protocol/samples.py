@@ -1,4 +1,4 @@
-"""Every message at every version, and values to fill them with.
+"""Every message at every version, every kind of stored record, and values to fill them with.
 
 The values come from a seeded random number generator (quick, the same in every run) or from hypothesis (which
 finds the smallest one that fails).
@@ -18,6 +18,10 @@ from hypothesis import strategies as st
 import headrace.protocol.messages
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.schema import Encoding, FieldSchema, fields_at
+from headrace.protocol.stored import CONSUMER_OFFSETS
+from headrace.protocol.stored_format import StoredFormat, StoredTopic
+from headrace.protocol.stored_share_state import SHARE_GROUP_STATE
+from headrace.protocol.stored_transactions import TRANSACTION_STATE
 from headrace.protocol.types import MESSAGE_INFO, Wire
 
 for module in pkgutil.iter_modules(headrace.protocol.messages.__path__):
@@ -34,6 +38,8 @@ INTEGER_RANGES = {
     Wire.INT64: (-(2**63), 2**63 - 1),
 }
 
+STORED_TOPICS: tuple[StoredTopic[Any], ...] = (CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE)
+
 
 def versions_of(cls: type[Any]) -> range:
     first, last = MESSAGE_INFO[cls].versions
@@ -49,6 +55,16 @@ def every_message() -> Iterator[tuple[type[Any], int]]:
     for cls in MESSAGES:
         for version in versions_of(cls):
             yield cls, version
+
+
+def every_stored_format() -> Iterator[tuple[StoredTopic[Any], StoredFormat]]:
+    for topic in STORED_TOPICS:
+        for stored_format in topic.formats:
+            yield topic, stored_format
+
+
+def stored_versions_of(stored_format: StoredFormat) -> range:
+    return range(stored_format.version_newest + 1)
 
 
 # Random values

@@ -11,12 +11,13 @@ import pytest
 from headrace.protocol import stored
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.schema import Encoding, fields_at
+from headrace.protocol.stored_format import StoredFormat
 from headrace.protocol.types import MESSAGE_INFO, Wire, is_struct
 from headrace.testing.apache_kafka import KAFKA_4_3
 from headrace.testing.java import fetch_jars
 from headrace.testing.requirements import require_java
 from tests.protocol.kafka_definitions import DefinedField, Definition, read_definitions
-from tests.protocol.samples import MESSAGES, versions_of
+from tests.protocol.samples import MESSAGES, every_stored_format, versions_of
 
 KAFKA_NAMES = {
     Wire.BOOL: "bool",
@@ -110,29 +111,68 @@ def test_every_api_has_a_request_and_a_response() -> None:
     assert declared == sorted((key, is_request) for key in ApiKey for is_request in (False, True))
 
 
-@pytest.mark.parametrize("cls", [stored.OffsetCommitValue, stored.GroupMetadataValue])
-def test_stored_values_are_declared_as_kafka_defines_them(
-    cls: type[Any], definitions: dict[str, Definition]
+STORED_FORMATS = [stored_format for _, stored_format in every_stored_format()]
+# The oldest records of offsets, for which Kafka has another name; they look like the newer ones in version 0.
+LEGACY_OFFSETS = stored.CONSUMER_OFFSETS.formats[0]
+
+
+def definition_of(
+    cls: type[Any], stored_format: StoredFormat, definitions: dict[str, Definition]
+) -> Definition:
+    return definitions[f"Legacy{cls.__name__}" if stored_format is LEGACY_OFFSETS else cls.__name__]
+
+
+def stored_id(stored_format: StoredFormat) -> str:
+    return f"{stored_format.key.__name__}-{stored_format.kind}"
+
+
+@pytest.mark.parametrize("stored_format", STORED_FORMATS, ids=stored_id)
+def test_stored_key_is_declared_as_kafka_defines_it(
+    stored_format: StoredFormat, definitions: dict[str, Definition]
 ) -> None:
-    definition = definitions[cls.__name__]
-    assert definition.stable_versions == (0, stored.VALUE_VERSION_NEWEST)
-    assert definition.flexible_since == stored.VALUE_FLEXIBLE_SINCE
-    for version in range(stored.VALUE_VERSION_NEWEST + 1):
-        assert declared_fields(cls, version) == definition.fields_at(version), f"version {version}"
+    definition = definition_of(stored_format.key, stored_format, definitions)
+    assert definition.api_key == stored_format.kind
+    assert definition.flexible_since is None
+    assert declared_fields(stored_format.key, 0) == definition.fields_at(0)
+
+
+@pytest.mark.parametrize("stored_format", STORED_FORMATS, ids=stored_id)
+def test_stored_value_is_declared_as_kafka_defines_it(
+    stored_format: StoredFormat, definitions: dict[str, Definition]
+) -> None:
+    definition = definition_of(stored_format.value, stored_format, definitions)
+    first, last = definition.stable_versions
+    assert definition.api_key == stored_format.kind
+    for version in range(first, last + 1):
+        declared = declared_fields(stored_format.value, version)
+        assert declared == definition.fields_at(version), f"version {version}"
 
 
 @pytest.mark.parametrize(
-    ("name", "cls", "kind"),
-    [
-        ("LegacyOffsetCommitKey", stored.OffsetCommitKey, stored.OFFSET_COMMIT_KINDS[0]),
-        ("OffsetCommitKey", stored.OffsetCommitKey, stored.OFFSET_COMMIT_KINDS[1]),
-        ("GroupMetadataKey", stored.GroupMetadataKey, stored.GROUP_METADATA_KIND),
-    ],
+    "stored_format", [one for one in STORED_FORMATS if one is not LEGACY_OFFSETS], ids=stored_id
 )
-def test_stored_keys_are_declared_as_kafka_defines_them(
-    name: str, cls: type[Any], kind: int, definitions: dict[str, Definition]
+def test_stored_versions_and_defaults_are_those_of_kafka_4_3(
+    stored_format: StoredFormat, definitions: dict[str, Definition]
 ) -> None:
-    definition = definitions[name]
-    assert definition.api_key == kind
-    assert definition.flexible_since is None
-    assert declared_fields(cls, kind) == definition.fields_at(0)
+    definition = definitions[stored_format.value.__name__]
+    assert definition.stable_versions == (0, stored_format.version_newest)
+    assert definition.flexible_since == stored_format.flexible_since
+    structs = structs_within(stored_format.value)
+    for (struct_name, field_name), expected in definition.explicit_defaults().items():
+        fields = {field.name: field for field in dataclasses.fields(structs[struct_name])}
+        ours = fields[field_name].default
+        assert getattr(ours, "int", ours) == expected, f"{struct_name}.{field_name}"
+
+
+def test_all_stored_records_of_kafka_4_3_are_declared_but_those_of_kafka_streams(
+    definitions: dict[str, Definition],
+) -> None:
+    defined = {
+        name
+        for name, definition in definitions.items()
+        if definition.is_stored and not name.startswith("Streams")
+    }
+    declared = {
+        definition_of(cls, one, definitions).name for one in STORED_FORMATS for cls in (one.key, one.value)
+    }
+    assert declared == defined

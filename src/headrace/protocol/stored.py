@@ -1,19 +1,18 @@
 """What is kept of groups as records of the internal topic `__consumer_offsets`, in Kafka's own formats.
 
-A key begins with a number for its kind, a value with its version; both are 16 bits, and a struct follows.
-A key of a kind that isn't known here decodes to None rather than to an error: Kafka keeps more in this topic.
+Here are offsets and classic groups, and how to encode and decode all that is in the topic; the structs of the newer
+consumer groups and of share groups are in `stored_consumer_groups` and `stored_share_groups`.
 """
 
 from __future__ import annotations
 
-import struct as packing
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
-from headrace.protocol.codec import struct_codec
-from headrace.protocol.primitives import MalformedMessage, truncated
+from headrace.protocol import stored_consumer_groups as consumer_groups
+from headrace.protocol import stored_share_groups as share_groups
+from headrace.protocol.stored_format import StoredFormat, StoredTopic
 from headrace.protocol.types import (
     ZERO_UUID,
-    Buffer,
     Bytes,
     Int32,
     Int64,
@@ -25,13 +24,6 @@ from headrace.protocol.types import (
     until,
 )
 from headrace.values import value
-
-OFFSET_COMMIT_KINDS: Final = (0, 1)
-GROUP_METADATA_KIND: Final = 2
-VALUE_VERSION_NEWEST: Final = 4
-VALUE_FLEXIBLE_SINCE: Final = 4
-
-_NUMBER = packing.Struct(">h")
 
 
 @value
@@ -86,45 +78,17 @@ class GroupMetadataValue:
     members: tuple[MemberMetadata, ...] = ()
 
 
-Key = OffsetCommitKey | GroupMetadataKey
-Value = TypeVar("Value", bound=OffsetCommitValue | GroupMetadataValue)
+Key = OffsetCommitKey | GroupMetadataKey | consumer_groups.Key | share_groups.Key
 
+CONSUMER_OFFSETS: Final = StoredTopic[Key](
+    StoredFormat(kind=0, key=OffsetCommitKey, value=OffsetCommitValue, version_newest=4, flexible_since=4),
+    StoredFormat(kind=1, key=OffsetCommitKey, value=OffsetCommitValue, version_newest=4, flexible_since=4),
+    StoredFormat(kind=2, key=GroupMetadataKey, value=GroupMetadataValue, version_newest=4, flexible_since=4),
+    *consumer_groups.FORMATS,
+    *share_groups.FORMATS,
+)
 
-def encode_key(key: Key) -> bytes:
-    if isinstance(key, OffsetCommitKey):
-        kind = OFFSET_COMMIT_KINDS[-1]
-        return _NUMBER.pack(kind) + struct_codec(OffsetCommitKey, kind, False).encode(key)
-    return _NUMBER.pack(GROUP_METADATA_KIND) + struct_codec(GroupMetadataKey, 2, False).encode(key)
-
-
-def decode_key(data: Buffer) -> Key | None:
-    kind = _number(data)
-    if kind in OFFSET_COMMIT_KINDS:
-        return struct_codec(OffsetCommitKey, kind, False).decode(data, _NUMBER.size)
-    if kind == GROUP_METADATA_KIND:
-        return struct_codec(GroupMetadataKey, kind, False).decode(data, _NUMBER.size)
-    return None
-
-
-def encode_value(value: OffsetCommitValue | GroupMetadataValue, version: int = VALUE_VERSION_NEWEST) -> bytes:
-    flexible = version >= VALUE_FLEXIBLE_SINCE
-    return _NUMBER.pack(version) + struct_codec(type(value), version, flexible).encode(value)
-
-
-def decode_value(cls: type[Value], data: Buffer) -> Value:
-    """The value that belongs to a key, whose kind says of which class it is."""
-    version = _number(data)
-    if not 0 <= version <= VALUE_VERSION_NEWEST:
-        raise MalformedMessage(
-            f"{cls.__name__} has version {version}, and {VALUE_VERSION_NEWEST} is the newest known here",
-            hint="the data folder was written by a newer version; start that one",
-        )
-    return struct_codec(cls, version, version >= VALUE_FLEXIBLE_SINCE).decode(data, _NUMBER.size)
-
-
-def _number(data: Buffer) -> int:
-    try:
-        number: int = _NUMBER.unpack_from(data, 0)[0]
-    except packing.error as error:
-        raise truncated() from error
-    return number
+encode_key = CONSUMER_OFFSETS.encode_key
+decode_key = CONSUMER_OFFSETS.decode_key
+encode_value = CONSUMER_OFFSETS.encode_value
+decode_value = CONSUMER_OFFSETS.decode_value

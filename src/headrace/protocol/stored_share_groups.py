@@ -1,0 +1,146 @@
+"""What `__consumer_offsets` keeps of share groups: members, assignments, and for which partitions there is state.
+
+The state itself, what was delivered and acknowledged, is in another topic: `stored_share_state`. Names are Kafka's.
+Encoding and decoding are in `stored`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from headrace.protocol.stored_format import StoredFormat
+from headrace.protocol.types import Int8, Int32, Int64, NullableString, String, Uuid, tagged
+from headrace.values import value
+
+
+@value
+class ShareGroupMemberMetadataKey:
+    group_id: String
+    member_id: String
+
+
+@value
+class ShareGroupMemberMetadataValue:
+    rack_id: NullableString = None
+    client_id: String = ""
+    client_host: String = ""
+    subscribed_topic_names: tuple[String, ...] = ()
+
+
+@value
+class ShareGroupMetadataKey:
+    group_id: String
+
+
+@value
+class ShareGroupMetadataValue:
+    """The hash is of the topics subscribed to: another one is a reason to assign anew."""
+
+    epoch: Int32
+    metadata_hash: Int64 = 0
+
+
+@value
+class ShareGroupTargetAssignmentMetadataKey:
+    group_id: String
+
+
+@value
+class ShareGroupTargetAssignmentMetadataValue:
+    """The group's epoch that the target assignment was made for, and when."""
+
+    assignment_epoch: Int32
+    assignment_timestamp: Annotated[Int64, tagged(0)] = 0
+
+
+@value
+class ShareGroupTargetAssignmentMemberKey:
+    group_id: String
+    member_id: String
+
+
+@value
+class TopicPartition:
+    topic_id: Uuid
+    partitions: tuple[Int32, ...]
+
+
+@value
+class ShareGroupTargetAssignmentMemberValue:
+    topic_partitions: tuple[TopicPartition, ...] = ()
+
+
+@value
+class ShareGroupCurrentMemberAssignmentKey:
+    group_id: String
+    member_id: String
+
+
+@value
+class TopicPartitions:
+    topic_id: Uuid
+    partitions: tuple[Int32, ...]
+
+
+@value
+class ShareGroupCurrentMemberAssignmentValue:
+    """The state is that of consumer groups' members; here it is always 0, stable."""
+
+    member_epoch: Int32
+    previous_member_epoch: Int32
+    state: Int8 = 0
+    assigned_partitions: tuple[TopicPartitions, ...] = ()
+
+
+@value
+class ShareGroupStatePartitionMetadataKey:
+    group_id: String
+
+
+@value
+class TopicPartitionsInfo:
+    topic_id: Uuid
+    topic_name: String
+    partitions: tuple[Int32, ...]
+
+
+@value
+class TopicInfo:
+    topic_id: Uuid
+    topic_name: String
+
+
+@value
+class ShareGroupStatePartitionMetadataValue:
+    """Partitions whose state is being made, is there, or is being deleted."""
+
+    initializing_topics: tuple[TopicPartitionsInfo, ...] = ()
+    initialized_topics: tuple[TopicPartitionsInfo, ...] = ()
+    deleting_topics: tuple[TopicInfo, ...] = ()
+
+
+Key = (
+    ShareGroupMemberMetadataKey
+    | ShareGroupMetadataKey
+    | ShareGroupTargetAssignmentMetadataKey
+    | ShareGroupTargetAssignmentMemberKey
+    | ShareGroupCurrentMemberAssignmentKey
+    | ShareGroupStatePartitionMetadataKey
+)
+
+FORMATS: Final = (
+    StoredFormat(kind=10, key=ShareGroupMemberMetadataKey, value=ShareGroupMemberMetadataValue),
+    StoredFormat(kind=11, key=ShareGroupMetadataKey, value=ShareGroupMetadataValue),
+    StoredFormat(
+        kind=12, key=ShareGroupTargetAssignmentMetadataKey, value=ShareGroupTargetAssignmentMetadataValue
+    ),
+    StoredFormat(
+        kind=13, key=ShareGroupTargetAssignmentMemberKey, value=ShareGroupTargetAssignmentMemberValue
+    ),
+    StoredFormat(
+        kind=14, key=ShareGroupCurrentMemberAssignmentKey, value=ShareGroupCurrentMemberAssignmentValue
+    ),
+    StoredFormat(
+        kind=15, key=ShareGroupStatePartitionMetadataKey, value=ShareGroupStatePartitionMetadataValue
+    ),
+)

@@ -1,0 +1,68 @@
+"""What share groups have delivered and acknowledged, as records of the internal topic `__share_group_state`.
+
+A snapshot holds all of a partition's state for a group; updates after it hold what changed. Both have the same key but
+for its kind, and the snapshot's epoch says to which one an update belongs. Names are Kafka's.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from headrace.protocol.stored_format import StoredFormat, StoredTopic
+from headrace.protocol.types import Int8, Int16, Int32, Int64, String, Uuid, tagged
+from headrace.values import value
+
+
+@value
+class ShareSnapshotKey:
+    group_id: String
+    topic_id: Uuid
+    partition: Int32
+
+
+@value
+class StateBatch:
+    """Both offsets are part of it. States: 0 available, 2 acknowledged, 4 archived (rejected, or given up)."""
+
+    first_offset: Int64
+    last_offset: Int64
+    delivery_state: Int8
+    delivery_count: Int16
+
+
+@value
+class ShareSnapshotValue:
+    """The count is of the offsets from the start on whose delivery is complete; -1 says that it isn't known."""
+
+    snapshot_epoch: Int32
+    state_epoch: Int32
+    leader_epoch: Int32
+    start_offset: Int64
+    delivery_complete_count: Annotated[Int32, tagged(0)] = -1
+    create_timestamp: Int64
+    write_timestamp: Int64
+    state_batches: tuple[StateBatch, ...] = ()
+
+
+@value
+class ShareUpdateKey:
+    group_id: String
+    topic_id: Uuid
+    partition: Int32
+
+
+@value
+class ShareUpdateValue:
+    """A start offset of -1 leaves it where it was."""
+
+    snapshot_epoch: Int32
+    leader_epoch: Int32
+    start_offset: Int64 = -1
+    delivery_complete_count: Annotated[Int32, tagged(0)] = -1
+    state_batches: tuple[StateBatch, ...] = ()
+
+
+SHARE_GROUP_STATE: Final = StoredTopic[ShareSnapshotKey | ShareUpdateKey](
+    StoredFormat(kind=0, key=ShareSnapshotKey, value=ShareSnapshotValue),
+    StoredFormat(kind=1, key=ShareUpdateKey, value=ShareUpdateValue),
+)

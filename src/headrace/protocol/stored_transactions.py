@@ -1,0 +1,51 @@
+"""Where transactions stand, as records of the internal topic `__transaction_state`, in Kafka's own format."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from headrace.protocol.stored_format import StoredFormat, StoredTopic
+from headrace.protocol.types import Int8, Int16, Int32, Int64, String, since, tagged
+from headrace.values import value
+
+
+@value
+class TransactionLogKey:
+    transactional_id: String
+
+
+@value
+class PartitionsSchema:
+    topic: String
+    partition_ids: tuple[Int32, ...]
+
+
+@value
+class TransactionLogValue:
+    """The last state of a transactional id.
+
+    Statuses: 0 empty, 1 ongoing, 2 commit and 3 abort prepared, 4 committed, 5 aborted, 6 dead, 7 a new epoch prepared.
+    Null partitions are those of a transaction that has not begun.
+
+    1: flexible; in tags, the ids before and after this one, for producers whose epochs ran out or that don't know yet
+       how their last transaction ended, and by which version of the rules the client goes.
+    """
+
+    producer_id: Int64
+    previous_producer_id: Annotated[Int64, since(1), tagged(0)] = -1
+    next_producer_id: Annotated[Int64, since(1), tagged(1)] = -1
+    producer_epoch: Int16
+    next_producer_epoch: Annotated[Int16, since(1), tagged(3)] = -1
+    transaction_timeout_ms: Int32
+    transaction_status: Int8
+    transaction_partitions: tuple[PartitionsSchema, ...] | None = None
+    transaction_last_update_timestamp_ms: Int64
+    transaction_start_timestamp_ms: Int64 = -1
+    client_transaction_version: Annotated[Int16, since(1), tagged(2)] = 0
+
+
+TRANSACTION_STATE: Final = StoredTopic[TransactionLogKey](
+    StoredFormat(
+        kind=0, key=TransactionLogKey, value=TransactionLogValue, version_newest=1, flexible_since=1
+    ),
+)
