@@ -58,6 +58,8 @@ class Broker:
         try:
             ready.result()
         except BaseException:
+            self._thread.join()
+            self._thread = None
             self._cleanup()
             raise
         return self
@@ -101,7 +103,11 @@ class Broker:
 
     async def __aenter__(self) -> Broker:
         server = Server(self.settings)
-        await server.start()
+        try:
+            await server.start()
+        except BaseException:
+            self._cleanup()
+            raise
         self._server = server
         return self
 

@@ -40,6 +40,8 @@ class Server:
         self._files = files or DiskFileSystem()
         self._clock = clock or SystemClock()
         self._stopping = False
+        self._listener: asyncio.Server | None = None
+        self._stop_metrics: Callable[[], None] | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -53,13 +55,18 @@ class Server:
                 self.settings, folder=self._folder, files=self._files, clock=self._clock, loop=loop
             )
             self.services.topics.load()
-            self._listener = await self._listen(loop)
         except BaseException:
             self._folder.release()
             raise
-        self.host, self.port = self._listener.sockets[0].getsockname()[:2]
-        self._metrics = self._start_metrics()
-        self.services.groups.load()
+        try:
+            await self._open_ports(loop)
+            self.services.groups.load()
+        except BaseException:
+            self._close_ports()
+            # Nothing has changed: the next start is to be as quick as this one was.
+            self.services.topics.close()
+            self._folder.release()
+            raise
         self._housekeeping = Housekeeping(self.services)
         self._housekeeping.start()
         logger.info(
@@ -72,6 +79,17 @@ class Server:
             },
         )
 
+    async def _open_ports(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._listener = await self._listen(loop)
+        self.host, self.port = self._listener.sockets[0].getsockname()[:2]
+        self._stop_metrics = self._start_metrics()
+
+    def _close_ports(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        if self._stop_metrics is not None:
+            self._stop_metrics()
+
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> asyncio.Server:
         try:
             return await loop.create_server(
@@ -81,9 +99,8 @@ class Server:
                 backlog=LISTEN_BACKLOG,
             )
         except OSError as error:
-            raise HeadraceError(
-                f"can't listen on {self.settings.host}:{self.settings.port}: {error.strerror or error}",
-                hint="another program may hold the port; choose another with --listen HOST:PORT",
+            raise _cannot_listen(
+                self.settings.host, self.settings.port, "--listen HOST:PORT", error
             ) from error
 
     def _start_metrics(self) -> Callable[[], None] | None:
@@ -91,7 +108,11 @@ class Server:
             return None
         from headrace.broker.metrics import serve_metrics  # costs 60 ms, and most brokers don't want it
 
-        stop, self.metrics_port = serve_metrics(self.services, self.settings.host, self.settings.metrics_port)
+        host, port = self.settings.host, self.settings.metrics_port
+        try:
+            stop, self.metrics_port = serve_metrics(self.services, host, port)
+        except OSError as error:
+            raise _cannot_listen(host, port, "--metrics-port", error) from error
         return stop
 
     async def stop(self) -> None:
@@ -99,7 +120,8 @@ class Server:
         if self._stopping:
             return
         self._stopping = True
-        self._listener.close()
+        if self._listener is not None:
+            self._listener.close()
         await self._housekeeping.stop()
         self.services.groups.close()
         self.services.fetch_waiters.wake_all()
@@ -113,10 +135,17 @@ class Server:
         self.services.topics.close()
         # A compaction under way sees that its log was closed, and gives up.
         self.services.disk_threads.shutdown(wait=True, cancel_futures=True)
-        if self._metrics is not None:
-            self._metrics()
+        if self._stop_metrics is not None:
+            self._stop_metrics()
         self._folder.release()
         logger.info("broker stopped")
+
+
+def _cannot_listen(host: str, port: int, option: str, error: OSError) -> HeadraceError:
+    return HeadraceError(
+        f"can't listen on {host}:{port}: {error.strerror or error}",
+        hint=f"another program may hold the port; choose another with {option}",
+    )
 
 
 def run(settings: BrokerSettings) -> int:
