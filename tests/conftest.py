@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,9 @@ from hypothesis import HealthCheck, settings
 
 from headrace.testing.requirements import require_java
 from tests.compatibility.brokers import BrokerUnderTest, running_broker
+
+# A shell that runs this in the background has it ignore Ctrl-C, and every process that the tests start would too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # `make fuzz` chooses this profile; without it hypothesis keeps its own defaults.
 settings.register_profile(

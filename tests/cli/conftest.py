@@ -7,7 +7,8 @@ import socket
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -30,6 +31,25 @@ class Ran:
 
 
 Headrace = Callable[..., Ran]
+
+
+@contextmanager
+def started(*arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
+    """The command, running beside the test and never outliving it."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        [*COMMAND, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def next_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def running(
             assert line.startswith(READY), f"{line}{process.stderr.read() if process.stderr else ''}"
             yield line.removeprefix(READY).strip(), process
         finally:
-            process.terminate()
+            process.kill()
 
 
 def run(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:

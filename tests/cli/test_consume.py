@@ -5,13 +5,12 @@ from __future__ import annotations
 import base64
 import json
 import signal
-import subprocess
 import time
 
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.cli.conftest import COMMAND, Headrace
+from tests.cli.conftest import Headrace, started
 
 
 def test_reads_to_the_end_and_stops(headrace: Headrace, numbers: str) -> None:
@@ -147,46 +146,37 @@ def test_gap_to_the_very_end_is_told_and_ends_the_reading(
 def test_follow_shows_new_records_until_interrupted(
     headrace: Headrace, numbers: str, environment: dict[str, str]
 ) -> None:
-    command = [*COMMAND, "consume", numbers, "--follow", "--last", "1"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"9\n"
+    with started("consume", numbers, "--follow", "--last", "1", environment=environment) as process:
+        assert next_line(process) == "9\n"
         headrace("produce", numbers, "--partition", "0", stdin="new\n")
-        assert process.stdout.readline() == b"new\n"
+        assert next_line(process) == "new\n"
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
 
     assert process.returncode == 130
-    assert err == b""
+    assert err == ""
 
 
 def test_follow_begins_at_the_end(headrace: Headrace, numbers: str, environment: dict[str, str]) -> None:
-    command = [*COMMAND, "consume", numbers, "--follow", "--count", "1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+    with started("consume", numbers, "--follow", "--count", "1", environment=environment) as process:
         # It says nothing when it has begun, so records are sent until one arrives.
         deadline_s = time.monotonic() + 60
         while process.poll() is None:
             assert time.monotonic() < deadline_s
             headrace("produce", numbers, "--partition", "0", stdin="new\n")
-        assert process.stdout is not None
-        assert process.stdout.read() == b"new\n"
+        assert process.communicate(timeout=60)[0] == "new\n"
 
 
 def test_reader_that_has_had_enough_is_no_failure(
     environment: dict[str, str], headrace: Headrace, topic: str
 ) -> None:
     headrace("produce", topic, stdin="a line of text\n" * 50_000)
-    command = [*COMMAND, "consume", topic]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
-    ) as process:
+    with started("consume", topic, environment=environment) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.readline() == b"a line of text\n"
+        assert next_line(process) == "a line of text\n"
         process.stdout.close()
-        assert process.stderr.read() == b""
+        assert process.stderr.read() == ""
         assert process.wait(60) == 0
 
 

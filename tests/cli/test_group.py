@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.cli.conftest import COMMAND, Headrace
+from tests.cli.conftest import Headrace, next_line, started
 
 
 def partitions_of(headrace: Headrace, group: str) -> dict[int, dict[str, object]]:
@@ -108,18 +107,16 @@ def test_time_that_cannot_be_read_is_refused(headrace: Headrace, group: str) -> 
 
 
 @pytest.fixture
-def member(topic: str, group: str, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def member(topic: str, group: str, environment: dict[str, str]) -> Iterator[None]:
     """A running consumer of the group, after its first record."""
-    command = [*COMMAND, "consume", topic, "--group", group, "--follow"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"10\n"
-        yield process
-        process.terminate()
+    with started("consume", topic, "--group", group, "--follow", environment=environment) as process:
+        assert next_line(process) == "10\n"
+        yield
 
 
+@pytest.mark.usefixtures("member")
 def test_group_with_members_is_shown_with_them_and_neither_moved_nor_deleted(
-    headrace: Headrace, group: str, member: subprocess.Popen[bytes]
+    headrace: Headrace, group: str
 ) -> None:
     described = json.loads(headrace("group", "describe", group, "--format", "json").out)
     assert described["state"] == "stable"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import COMMAND, Headrace
+from tests.cli.conftest import Headrace, started
 
 
 def records_of(headrace: Headrace, topic: str) -> list[dict[str, Any]]:
@@ -135,10 +134,10 @@ def test_interrupted_input_still_delivers_what_was_read(
     headrace: Headrace, topic: str, environment: dict[str, str]
 ) -> None:
     # At this rate the second record is due long after the test: the interrupt comes between the two.
-    command = [*COMMAND, "produce", topic, "--partition", "0", "--rate", "0.001"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+    options = ("--partition", "0", "--rate", "0.001")
+    with started("produce", topic, *options, environment=environment) as process:
         assert process.stdin is not None
-        process.stdin.write(b"first\nsecond\n")
+        process.stdin.write("first\nsecond\n")
         process.stdin.flush()
         while headrace("consume", topic).lines != ["first"]:
             assert process.poll() is None
@@ -146,5 +145,5 @@ def test_interrupted_input_still_delivers_what_was_read(
         out, _ = process.communicate(timeout=60)
 
     assert process.returncode == 130
-    assert out.startswith(b"1 records")
+    assert out.startswith("1 records")
     assert headrace("consume", topic).lines == ["first"]

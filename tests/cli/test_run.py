@@ -7,7 +7,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.cli.conftest import COMMAND
+from tests.cli.conftest import COMMAND, next_line, started
 
 ADDRESS = re.compile(r"broker at (127\.0\.0\.1:\d+);")
 LOOK = re.compile(r"clicks (\d+) records .* \| .*click-counter lag (\d+)")
@@ -23,13 +23,11 @@ def test_ends_by_itself_and_its_stream_was_written(tmp_path: Path) -> None:
 
 
 def test_interrupt_ends_it_cleanly_and_the_broker_too(tmp_path: Path) -> None:
-    command = [*COMMAND, "run", "--data-dir", str(tmp_path / "data")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        found = ADDRESS.search(process.stdout.readline())
+    with started("run", "--data-dir", str(tmp_path / "data")) as process:
+        found = ADDRESS.search(next_line(process))
         assert found is not None
         # Until records are written and a group that follows them is seen.
-        while not ((look := LOOK.search(process.stdout.readline())) and int(look[1]) > 0):
+        while not ((look := LOOK.search(next_line(process))) and int(look[1]) > 0):
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
