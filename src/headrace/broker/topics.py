@@ -28,6 +28,8 @@ from headrace.log.partition_log import PartitionLog
 logger = logging.getLogger(__name__)
 
 TOPIC_NAME_CHARACTERS_MAX = 249
+# File systems allow 255 bytes, and `.json.tmp` comes behind it; the file of a longer name is called after its id.
+FILE_STEM_CHARACTERS_MAX = 240
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _DELETED_FOLDER = re.compile(r".+-delete")
 
@@ -185,7 +187,7 @@ class Topics:
             partition.gone()
             self._recovery_offsets.pop((topic.name, partition.index), None)
             self._start_offsets.pop((topic.name, partition.index), None)
-        self._files.remove(self._metadata_path(topic.name))
+        self._files.remove(self._metadata_path(topic))
         self._files.sync_directory(self._metadata_dir)
 
     def _create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
@@ -194,7 +196,7 @@ class Topics:
         try:
             topic.partitions = [self._open(topic, index) for index in range(partitions)]
         except OSError:
-            self._files.remove(self._metadata_path(name))
+            self._files.remove(self._metadata_path(topic))
             raise
         self._by_name[name] = topic
         self._by_id[topic.id] = topic
@@ -295,10 +297,11 @@ class Topics:
         saved = {"name": topic.name, "id": str(topic.id), "partitions": partitions, "configs": topic.configs}
         if deleting:
             saved["deleting"] = True
-        self._files.write_whole(self._metadata_path(topic.name), json.dumps(saved, indent=1).encode())
+        self._files.write_whole(self._metadata_path(topic), json.dumps(saved, indent=1).encode())
 
-    def _metadata_path(self, name: str) -> str:
-        return os.path.join(self._metadata_dir, f"{name}.json")
+    def _metadata_path(self, topic: Topic) -> str:
+        stem = topic.name if len(topic.name) <= FILE_STEM_CHARACTERS_MAX else str(topic.id)
+        return os.path.join(self._metadata_dir, f"{stem}.json")
 
     def _read_offsets(self, name: str) -> checkpoints.OffsetsByPartition:
         try:

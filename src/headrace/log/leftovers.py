@@ -21,6 +21,8 @@ TEMPORARY_SUFFIX = ".tmp"
 REPAIRED_SUFFIX = ".repaired"
 _DROPPED_SUFFIXES = (CLEANED_SUFFIX, DELETED_SUFFIX, TEMPORARY_SUFFIX, REPAIRED_SUFFIX)
 DELETED_DIRECTORY_SUFFIX = "-delete"
+# What file systems allow for one name.
+NAME_BYTES_MAX = 255
 
 
 def tidy(files: FileSystem, directory: str, on_event: EventSink) -> dict[str, int]:
@@ -87,7 +89,9 @@ def _end_of_swapped(files: FileSystem, directory: str, name: str, base: int) -> 
 
 def set_directory_aside(files: FileSystem, directory: str) -> str:
     """Rename a partition's directory so that its name is free at once and a start knows it as rubbish."""
-    aside = f"{directory}.{uuid.uuid4().hex}{DELETED_DIRECTORY_SUFFIX}"
+    parent, name = os.path.split(directory)
+    suffix = f".{uuid.uuid4().hex}{DELETED_DIRECTORY_SUFFIX}"
+    aside = os.path.join(parent, name[: NAME_BYTES_MAX - len(suffix)] + suffix)
     files.rename(directory, aside)
     files.sync_directory(os.path.dirname(directory))
     return aside
