@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.cli.main import main
 from headrace.testing.failing_filesystem import FailingFileSystem
 from headrace.testing.wire import Disconnected, Wire
 from tests.broker.requests import (
@@ -33,7 +35,7 @@ REFUSAL_TIMEOUT_S = 30
 CLEAN_MARK = ".kafka_cleanshutdown"
 
 
-def refusal(broker: BrokerProcess, *options: str, cwd: Path | None = None) -> str:
+def refusal(broker: BrokerProcess, *options: str) -> str:
     """Start a broker that must not start; what it says."""
     ended = subprocess.run(
         [*broker.command, *options],
@@ -41,7 +43,6 @@ def refusal(broker: BrokerProcess, *options: str, cwd: Path | None = None) -> st
         text=True,
         timeout=REFUSAL_TIMEOUT_S,
         check=False,
-        cwd=cwd,
     )
     assert ended.returncode == 1, ended
     assert ended.stdout == ""
@@ -90,7 +91,7 @@ def test_data_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "expected"),
     [
         ("no_such_setting=1", "no_such_setting"),
         ("connections_max=many", "is not a whole number"),
@@ -99,13 +100,31 @@ def test_data_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> Non
         ("auto_create_topics=perhaps", "true or false"),
     ],
 )
-def test_wrong_setting_is_named_with_what_would_be_right(tmp_path: Path, setting: str, said: str) -> None:
-    assert said in refusal(BrokerProcess(tmp_path / "data"), "--set", setting)
+def test_wrong_setting_is_named_with_what_would_be_right(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], setting: str, expected: str
+) -> None:
+    assert expected in settings_refusal(monkeypatch, capsys, "--set", setting)
 
 
-def test_damaged_settings_file_is_named(tmp_path: Path) -> None:
+def test_damaged_settings_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "headrace.toml").write_text("[broker\n")
-    assert "headrace.toml" in refusal(BrokerProcess(tmp_path / "data"), cwd=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert "headrace.toml" in settings_refusal(monkeypatch, capsys)
+
+
+def settings_refusal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *options: str
+) -> str:
+    """What `headrace broker` says of its settings; it gets no further, so that it can run in this process."""
+    monkeypatch.setattr(sys, "argv", ["headrace", "broker", *options])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert "hint:" in said
+    return said
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
