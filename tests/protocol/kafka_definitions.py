@@ -88,7 +88,8 @@ class Definition:
             members = field.get("fields") or self._shared.get(kind.removeprefix("[]"))
             if members:
                 self._collect_defaults(kind.removeprefix("[]"), members, found)
-            if "default" in field:
+            # A null that is no text names no default: Kafka's generator takes the type's own.
+            if field.get("default") is not None:
                 found[owner, snake_case(field["name"])] = _parsed_default(kind, field["default"])
             elif "tag" in field and (kind in _ZEROES or kind.startswith("[]")):
                 found[owner, snake_case(field["name"])] = _ZEROES.get(kind, ())
@@ -119,7 +120,7 @@ _ZEROES: dict[str, Any] = {
 
 
 def _parsed_default(kind: str, text: Any) -> Any:
-    if text in ("null", None):
+    if text == "null":
         return None
     if kind == "bool":
         return str(text) == "true"

@@ -67,7 +67,8 @@ class MarkedBytes:
     def value(self, label: str, value: Any, encoding: Encoding) -> None:
         if encoding.struct is not None:
             if encoding.nullable:
-                self.data += b"\xff" if value is None else b"\x01"
+                null = b"\0" if encoding.in_tag else b"\xff"
+                self.data += null if value is None else b"\x01"
             if value is not None:
                 self.struct(value)
         elif encoding.fixed_bytes is not None:

@@ -133,6 +133,10 @@ def test_the_bytes_of_newer_groups_follow_the_definitions_field_by_field() -> No
         "0000" + "00" + "00" + "0263" + "01" + "020274" + "00" + "00000007" + "00"
         "01" + "000c" + "01" + "00000006" + "02" + "0270" + "02aa" + "00" + "00"
     )  # fmt: skip
+    newer = ConsumerGroupMemberMetadataValue(client_id="c")
+    assert encode_value(newer).hex() == (
+        "0000" + "00" + "00" + "0263" + "01" + "01" + "00" + "ffffffff" + "00" + "01" + "0001" + "00"
+    )
     assigned = TopicPartitions(topic_id=TOPIC_ID, partitions=(3,), assignment_epochs=(4,))
     current = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=2, previous_member_epoch=1, state=0, assigned_partitions=(assigned,)

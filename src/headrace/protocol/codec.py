@@ -199,8 +199,11 @@ class _Generator:
         if not encoding.nullable:
             self.line(f"{target}, position = {read}(buffer, position, elements_left)")
             return
-        self.line("position += 1")
-        self.line(f"if buffer[position - 1] >= 0x80: {target} = None")
+        if encoding.in_tag:
+            self.line("present, position = read_uvarint(buffer, position)")
+        else:
+            self.line("present = buffer[position] < 0x80; position += 1")
+        self.line(f"if not present: {target} = None")
         self.line(f"else: {target}, position = {read}(buffer, position, elements_left)")
 
     def _read_length(self, code: str) -> None:
@@ -321,7 +324,8 @@ class _Generator:
         if not encoding.nullable:
             self.line(f"{write}({source}, parts)")
             return
-        self.line(f"if {source} is None: append(b'\\xff')")
+        null = b"\0" if encoding.in_tag else b"\xff"
+        self.line(f"if {source} is None: append({null!r})")
         self.line(f"else: append(b'\\x01'); {write}({source}, parts)")
 
     def _length(self, code: str, count: str) -> str:

@@ -11,7 +11,7 @@ import types
 import typing
 from typing import Any
 
-from headrace.protocol.types import NullableSince, Since, Tagged, Until, Wire, is_struct
+from headrace.protocol.types import SAME_AS_DEFAULT, NullableSince, Since, Tagged, Until, Wire, is_struct
 from headrace.values import value
 
 FIXED_SIZES = {
@@ -35,6 +35,8 @@ class Encoding:
     struct: type[Any] | None = None
     element: Encoding | None = None
     nullable: bool = False
+    in_tag: bool = False
+    """A struct that may be null says so with another number where it travels in a tag."""
 
     @property
     def fixed_bytes(self) -> int | None:
@@ -93,7 +95,11 @@ def _field_at(field: dataclasses.Field[Any], hint: Any, version: int) -> FieldSc
     encoding = encoding_of(hint)
     if encoding.nullable and version < null_since:
         encoding = dataclasses.replace(encoding, nullable=False)
+    if is_tagged and encoding.struct is not None:
+        encoding = dataclasses.replace(encoding, in_tag=True)
     default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    if tagged is not None and tagged.absent is not SAME_AS_DEFAULT:
+        default = tagged.absent
     return FieldSchema(
         name=field.name,
         encoding=encoding,

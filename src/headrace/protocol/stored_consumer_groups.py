@@ -66,13 +66,16 @@ class ClassicProtocol:
 
 @value
 class ClassicMemberMetadata:
-    session_timeout_ms: Int32
-    supported_protocols: tuple[ClassicProtocol, ...]
+    session_timeout_ms: Int32 = 0
+    supported_protocols: tuple[ClassicProtocol, ...] = ()
 
 
 @value
 class ConsumerGroupMemberMetadataValue:
-    """A member that speaks the classic protocol in a group of the newer one has `classic_member_metadata`."""
+    """A member that speaks the classic protocol in a group of the newer one has `classic_member_metadata`.
+
+    For all others Kafka writes a null: to leave the tag out would mean a classic member without protocols.
+    """
 
     instance_id: NullableString = None
     rack_id: NullableString = None
@@ -82,7 +85,9 @@ class ConsumerGroupMemberMetadataValue:
     subscribed_topic_regex: NullableString = None
     rebalance_timeout_ms: Int32 = -1
     server_assignor: NullableString = None
-    classic_member_metadata: Annotated[ClassicMemberMetadata | None, tagged(0)] = None
+    classic_member_metadata: Annotated[
+        ClassicMemberMetadata | None, tagged(0, absent=ClassicMemberMetadata())
+    ] = None
 
 
 @value
@@ -123,11 +128,14 @@ class ConsumerGroupCurrentMemberAssignmentKey:
 
 @value
 class TopicPartitions:
-    """The epochs, one for each partition, are those at which the member got it: older commits are refused."""
+    """The epochs, one for each partition, are those at which the member got it: older commits are refused.
+
+    Records of older versions have none.
+    """
 
     topic_id: Uuid
     partitions: tuple[Int32, ...]
-    assignment_epochs: Annotated[tuple[Int32, ...] | None, tagged(0)] = None
+    assignment_epochs: Annotated[tuple[Int32, ...] | None, tagged(0)] = ()
 
 
 @value

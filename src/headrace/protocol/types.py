@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from enum import Enum
-from typing import Annotated, Any, TypeVar, dataclass_transform
+from typing import Annotated, Any, Final, TypeVar, dataclass_transform
 
 from headrace.values import value
 
@@ -60,6 +60,9 @@ NullableBytes = Annotated[bytes | None, Wire.BYTES]
 Records = Annotated[Buffer | None, Wire.RECORDS]
 
 
+SAME_AS_DEFAULT: Final = object()
+
+
 @dataclass(frozen=True, slots=True)
 class Since:
     version: int
@@ -79,6 +82,7 @@ class NullableSince:
 class Tagged:
     tag: int
     since: int | None = None
+    absent: Any = SAME_AS_DEFAULT
 
 
 def since(version: int) -> Since:
@@ -96,12 +100,13 @@ def nullable_since(version: int) -> NullableSince:
     return NullableSince(version)
 
 
-def tagged(tag: int, *, since: int | None = None) -> Tagged:
+def tagged(tag: int, *, since: int | None = None, absent: Any = SAME_AS_DEFAULT) -> Tagged:
     """The field travels in the tag buffer, and only when it differs from its default.
 
-    It does so from version `since` on; if that is left out, from its own first version.
+    It does so from version `since` on; if that is left out, from its own first version. `absent` is what a tag that
+    isn't there stands for, in the rare case that this is not the default one wants in Python.
     """
-    return Tagged(tag, since)
+    return Tagged(tag, since, absent)
 
 
 T = TypeVar("T")
