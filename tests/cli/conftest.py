@@ -90,12 +90,12 @@ def name() -> str:
 
 @pytest.fixture(scope="session")
 def admin(bootstrap: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": bootstrap})
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
 
 @pytest.fixture(scope="session")
 def producer(bootstrap: str) -> Producer:
-    return Producer({"bootstrap.servers": bootstrap})
+    return Producer({"bootstrap.servers": bootstrap, "log_level": 0})
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import time
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.cli.conftest import Headrace, started
+from tests.cli.conftest import Headrace, next_line, started
 
 
 def test_reads_to_the_end_and_stops(headrace: Headrace, numbers: str) -> None:
