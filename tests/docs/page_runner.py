@@ -34,7 +34,7 @@ class PageRunner:
         self._ports = {
             port: str(port_now) for port, port_now in zip(PORTS_IN_TEXT, _free_ports(), strict=True)
         }
-        self._page = self._here(page)
+        self._page = self.with_free_ports(page)
         self._name = name
         self._folder = folder
         self._names: dict[str, Any] = {"__name__": "__main__"}
@@ -168,7 +168,7 @@ class PageRunner:
         self._broker = None
         assert code == 0, f"{self._name}: the broker ended with {code}"
 
-    def _here(self, text: str) -> str:
+    def with_free_ports(self, text: str) -> str:
         for port, port_here in self._ports.items():
             text = re.sub(rf"\b{port}\b", port_here, text)
         return text

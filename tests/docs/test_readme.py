@@ -1,0 +1,64 @@
+"""What the README's first screens tell a newcomer to type works, in the order in which it stands there."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from pathlib import Path
+
+from tests.docs.page_runner import (
+    COMMAND_TIMEOUT_S,
+    EVENTUALLY_TIMEOUT_S,
+    STARTS_BROKER,
+    PageRunner,
+    wait_for,
+)
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def commands() -> list[str]:
+    lines = [line.split("  #")[0].strip() for block in blocks("sh") for line in block.splitlines()]
+    # `make run` and `make test` set the whole repository up; the second runs this very test.
+    return [line for line in lines if line and not line.startswith("make ")]
+
+
+def run_until_done(runner: PageRunner, command: str) -> None:
+    """A group that a consumer beside has just begun to join is there a moment later."""
+    deadline_s = time.monotonic() + EVENTUALLY_TIMEOUT_S
+    while (done := runner.shell(command)).returncode != 0:
+        assert time.monotonic() < deadline_s, f"`{command}`\n{done.stdout.decode()}"
+        time.sleep(0.2)
+
+
+def test_commands_of_the_readme_run_in_their_order(tmp_path: Path) -> None:
+    first, *rest = commands()
+    assert STARTS_BROKER.match(first)
+    with PageRunner("", name="README.md", folder=tmp_path) as runner:
+        output = tmp_path / "broker-output"
+        broker = runner.start(runner.with_free_ports(first), output)
+        beside = []
+        try:
+            wait_for(output, "ready at", broker, first)
+            for command in rest:
+                if "--follow" in command:
+                    beside.append(runner.start(command, tmp_path / "follow-output"))
+                else:
+                    run_until_done(runner, command)
+        finally:
+            for process in (*beside, broker):
+                process.send_signal(signal.SIGINT)
+                process.wait(timeout=COMMAND_TIMEOUT_S)
+        assert broker.returncode == 0, output.read_text()
+
+
+def test_python_of_the_readme_runs() -> None:
+    names: dict[str, object] = {}
+    for block in blocks("python"):
+        exec(compile(block, "README.md", "exec"), names)
+    assert names
