@@ -18,6 +18,7 @@ _CODES: dict[type[Exception], ErrorCode] = {
     log.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     log.DuplicateSequence: ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
     log.InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
+    log.InvalidTransactionState: ErrorCode.INVALID_TXN_STATE,
     log.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     log.CorruptSegment: ErrorCode.CORRUPT_MESSAGE,
     log.StorageFailed: ErrorCode.KAFKA_STORAGE_ERROR,

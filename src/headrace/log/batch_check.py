@@ -56,9 +56,9 @@ def check_batch(batch: bytes, config: LogConfig, now_ms: int, *, from_client: bo
         )
     if count < 1 or last_offset_delta != count - 1:
         raise InvalidRecord(f"the batch claims {count} records and offsets up to +{last_offset_delta}")
-    if producer_id >= 0 and base_sequence < 0 and not attributes & CONTROL_BIT:
-        raise InvalidRecord(f"producer {producer_id} sent a batch without a sequence number")
     if from_client:
+        if producer_id >= 0 and base_sequence < 0 and not attributes & CONTROL_BIT:
+            raise InvalidRecord(f"producer {producer_id} sent a batch without a sequence number")
         _check_client_batch(batch, header, config, now_ms)
     return header
 

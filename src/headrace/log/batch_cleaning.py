@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headrace.log.compacted_transactions import Fate
 from headrace.log.offset_map import OffsetMap, decode_spans
 from headrace.records.batch import (
     CODEC_BITS,
@@ -48,7 +49,12 @@ class CleaningRules:
 
 
 def clean_batch(
-    batch: bytes, rules: CleaningRules, *, keep_if_empty: bool, keep_tombstones: bool
+    batch: bytes,
+    rules: CleaningRules,
+    fate: Fate = Fate.ORDINARY,
+    *,
+    keep_if_empty: bool,
+    keep_tombstones: bool,
 ) -> CleanedBatch:
     """Apply `rules` to one batch.
 
@@ -57,10 +63,16 @@ def clean_batch(
     deletes may still lie in a batch that cannot be read.
     """
     header = read_header(batch)
-    if header.is_control or header.base_offset > rules.offset_map.latest_offset:
+    if header.base_offset > rules.offset_map.latest_offset:
         return _untouched(batch, header)
     if header.record_count == 0:
         return CleanedBatch(batch=batch if keep_if_empty else None, records_read=0, records_kept=0)
+    if header.is_control:
+        is_needed = fate is not Fate.ENDS_NOTHING
+        return _clean_marker(batch, header, rules, keep_if_empty=keep_if_empty, is_needed=is_needed)
+    if fate is Fate.ABORTED:
+        emptied = _empty_batch(header) if keep_if_empty else None
+        return CleanedBatch(batch=emptied, records_read=header.record_count, records_kept=0)
     try:
         section, spans = decode_spans(batch, header, bytes_max=rules.decompressed_bytes_max)
     except InvalidBatch as problem:
@@ -73,6 +85,23 @@ def clean_batch(
         records_kept=len(kept),
         keyless_removed=sum(1 for span in spans if span.key is None),
     )
+
+
+def _clean_marker(
+    batch: bytes, header: BatchHeader, rules: CleaningRules, *, keep_if_empty: bool, is_needed: bool
+) -> CleanedBatch:
+    """The end of a transaction is kept like a tombstone, from when on nothing of the transaction is left."""
+    if is_needed or (header.has_delete_horizon and not _horizon_has_passed(header, rules.now_ms)):
+        return _untouched(batch, header)
+    if header.has_delete_horizon:
+        emptied = _empty_batch(header) if keep_if_empty else None
+        return CleanedBatch(batch=emptied, records_read=1, records_kept=0)
+    try:
+        section, spans = decode_spans(batch, header, bytes_max=rules.decompressed_bytes_max)
+    except InvalidBatch as problem:
+        return _untouched(batch, header, problem)
+    marked = _with_delete_horizon(header, section, spans, rules.now_ms + rules.delete_retention_ms)
+    return CleanedBatch(batch=marked, records_read=1, records_kept=1)
 
 
 def _untouched(batch: bytes, header: BatchHeader, problem: InvalidBatch | None = None) -> CleanedBatch:

@@ -4,13 +4,13 @@
 interfaces (read a segment's batches, write a cleaned segment) in a worker thread; whoever owns the log swaps
 the files. What happens to one batch is in `batch_cleaning`, which keys are superseded in `offset_map`.
 
-A transactional batch is cleaned like any other, so the caller's `cleanable_before_offset` must stay below the
-first open transaction.
+What becomes of transactions is in `compacted_transactions`. The caller's `cleanable_before_offset` must stay below the
+first open one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Protocol
 
 from headrace.errors import HeadraceError
+from headrace.log.aborted_index import AbortedTransaction
 from headrace.log.batch_cleaning import CleaningRules, clean_batch
+from headrace.log.compacted_transactions import CompactedTransactions
 from headrace.log.config import LogConfig
 from headrace.log.offset_map import OffsetMap, build_offset_map
 from headrace.records.batch import NO_PRODUCER_ID, BatchHeader, read_header
@@ -178,6 +180,9 @@ class CleanedSegmentWriter(Protocol):
     def append(self, batch: bytes, header: BatchHeader) -> None:
         """Write one batch behind the others, and index it."""
 
+    def keep_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:
+        """The aborted transactions whose markers are in the new segment."""
+
     def finish(self) -> None:
         """All is written: make it durable. The owner of the log swaps it in later."""
 
@@ -245,22 +250,26 @@ def run(
     open_cleaned: OpenCleaned,
     last_offset_of_producers: Mapping[int, int],
     now_ms: int,
+    aborted: Iterable[AbortedTransaction] = (),
     offset_map_entries_max: int = OFFSET_MAP_ENTRIES_MAX,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Compacted:
     """Carry out `plan`. May run in a thread of its own: it changes no segment of the log.
 
     `last_offset_of_producers` tells of every active producer id the last offset that it wrote; the batch that
-    ends there is kept even when empty, because it holds the last sequence number. If anything fails, whatever
+    ends there is kept even when empty, because it holds the last sequence number. `aborted` are the aborted
+    transactions of the whole log: a marker may stand behind the segments of the pass. If anything fails, whatever
     was written is removed again and the error passed on.
     """
+    transactions = CompactedTransactions(aborted)
     offset_map = build_offset_map(
         _dirty_batches(plan, read_batches, should_stop),
         first_dirty_offset=plan.first_dirty_offset,
         entries_max=offset_map_entries_max,
         decompressed_bytes_max=config.decompressed_bytes_max,
+        is_aborted=transactions.is_aborted,
     )
-    cleaning = _Cleaning(plan, config, offset_map, last_offset_of_producers, now_ms)
+    cleaning = _Cleaning(plan, config, offset_map, last_offset_of_producers, transactions, now_ms)
     covered = [segment for segment in plan.segments if segment.base_offset <= offset_map.latest_offset]
     end_offset = (
         plan.end_offset if len(covered) == len(plan.segments) else plan.segments[len(covered)].base_offset
@@ -306,8 +315,10 @@ class _Cleaning:
         config: LogConfig,
         offset_map: OffsetMap,
         last_offset_of_producers: Mapping[int, int],
+        transactions: CompactedTransactions,
         now_ms: int,
     ) -> None:
+        self._transactions = transactions
         self.tally = CompactionTally()
         self._end_offset = plan.end_offset
         self._last_offset_of_producers = last_offset_of_producers
@@ -329,6 +340,7 @@ class _Cleaning:
         writer = open_cleaned(group[0].base_offset)
         size_bytes = 0
         is_changed = len(group) > 1
+        markers: set[int] = set()
         try:
             for segment in group:
                 for batch in read_batches(segment):
@@ -338,10 +350,15 @@ class _Cleaning:
                     if cleaned is not None:
                         size_bytes += len(cleaned)
                         _check_size(size_bytes, group)
-                        writer.append(cleaned, read_header(cleaned))
+                        header = read_header(cleaned)
+                        writer.append(cleaned, header)
+                        if header.is_control and header.record_count:
+                            markers.add(header.last_offset)
             if not is_changed:
                 writer.abandon()
                 return None
+            if markers:
+                writer.keep_aborted(self._transactions.with_markers(markers))
             writer.finish()
         except BaseException:
             writer.abandon()
@@ -354,6 +371,7 @@ class _Cleaning:
         cleaned = clean_batch(
             batch,
             self._rules,
+            self._transactions.fate(header),
             keep_if_empty=self._must_keep(header),
             # What lies in an unreadable batch may be what a later tombstone deletes.
             keep_tombstones=self.tally.undecodable_count > 0,

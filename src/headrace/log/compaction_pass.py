@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.log import compaction
+from headrace.log.aborted_index import AbortedTransaction
 from headrace.log.config import LogConfig
 from headrace.log.filesystem import FileSystem
 from headrace.log.index import NO_TIMESTAMP, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from headrace.log.leftovers import CLEANED_SUFFIX
-from headrace.log.segment import Segment, segment_path
+from headrace.log.segment import ABORTED_INDEX_SUFFIX, Segment, segment_path
 from headrace.records.batch import HEADER_BYTES, BatchHeader
 
 
@@ -25,6 +26,7 @@ class Compaction:
     plan: compaction.CompactionPlan
     segments: Mapping[int, Segment]
     last_offset_of_producers: Mapping[int, int]
+    aborted: tuple[AbortedTransaction, ...]
     now_ms: int
     should_stop: Callable[[], bool]
 
@@ -37,6 +39,7 @@ class Compaction:
             open_cleaned=self._open_cleaned,
             last_offset_of_producers=self.last_offset_of_producers,
             now_ms=self.now_ms,
+            aborted=self.aborted,
             offset_map_entries_max=offset_map_entries_max,
             should_stop=self.should_stop,
         )
@@ -84,9 +87,16 @@ class CleanedSegment:
             (b"", batch), len(batch), header.last_offset, header.base_timestamp_ms, header.max_timestamp_ms
         )
 
+    def keep_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:
+        for entry in aborted:
+            self.segment.aborted_index().append(entry)
+
     def finish(self) -> None:
         self.segment.write_indexes(is_final=True)
+        self.segment.write_aborted_index(durable=True)
         for path in self.segment.paths:
+            if path.removesuffix(CLEANED_SUFFIX).endswith(ABORTED_INDEX_SUFFIX):
+                continue
             fd = self._files.open(path)
             try:
                 self._files.sync(fd)

@@ -47,6 +47,10 @@ class InvalidProducerEpoch(LogError):
     """A newer instance of this producer has taken over."""
 
 
+class InvalidTransactionState(LogError):
+    """A batch that does not fit to the transaction that its producer has open here."""
+
+
 class OffsetOutOfRange(LogError):
     """The offset asked for lies outside of what the log holds."""
 

@@ -5,7 +5,7 @@ Bounded in memory: a full map covers a prefix of the dirty part, and the next pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -34,12 +34,17 @@ class OffsetMap:
 
 
 def build_offset_map(
-    batches: Iterable[bytes], *, first_dirty_offset: int, entries_max: int, decompressed_bytes_max: int
+    batches: Iterable[bytes],
+    *,
+    first_dirty_offset: int,
+    entries_max: int,
+    decompressed_bytes_max: int,
+    is_aborted: Callable[[BatchHeader], bool] = lambda header: False,
 ) -> OffsetMap:
     """Walk the dirty batches in the order of the log, until they end or the map is full.
 
     The bound is looked at between batches, so that a pass always covers one batch at least. A batch that
-    cannot be decoded adds nothing: its records supersede nothing and are not superseded.
+    cannot be decoded adds nothing: its records supersede nothing and are not superseded. Nor do aborted ones.
     """
     assert entries_max > 0
     offsets: dict[bytes, int] = {}
@@ -50,7 +55,7 @@ def build_offset_map(
             continue
         if len(offsets) >= entries_max:
             return OffsetMap(offsets=offsets, latest_offset=latest_offset, is_full=True)
-        if not header.is_control:
+        if not header.is_control and not is_aborted(header):
             _add_keys(offsets, batch, header, first_dirty_offset, decompressed_bytes_max)
         latest_offset = header.last_offset
     return OffsetMap(offsets=offsets, latest_offset=latest_offset, is_full=False)

@@ -15,11 +15,18 @@ from typing import NamedTuple
 
 from headrace.clock import Clock
 from headrace.log import checkpoints, compaction, leftovers, snapshots
+from headrace.log.aborted_index import AbortedIndex
 from headrace.log.batch_check import as_stored, check_batch, is_stored_as_it_came
 from headrace.log.compaction_pass import Compaction, cleaned_segment_of, compaction_segment
 from headrace.log.config import LogConfig
 from headrace.log.epochs import LeaderEpochs
-from headrace.log.errors import LogReadOnly, OffsetOutOfRange, StorageFailed, WouldBlock
+from headrace.log.errors import (
+    InvalidTransactionState,
+    LogReadOnly,
+    OffsetOutOfRange,
+    StorageFailed,
+    WouldBlock,
+)
 from headrace.log.filesystem import FileSystem
 from headrace.log.flush import Flush, UnsyncedSegment
 from headrace.log.index import OFFSET_ENTRY_BYTES
@@ -28,8 +35,10 @@ from headrace.log.readable_log import ReadableLog
 from headrace.log.reading import TimestampOffset, floor_segment
 from headrace.log.recovery import EventSink, Recovery, check_from, load_tail
 from headrace.log.retention import ExpiredSegment, RetentionSegment, plan_retention
-from headrace.log.segment import LOG_SUFFIX, RELATIVE_OFFSET_MAX, Segment, segment_path
-from headrace.records.batch import CONTROL_BIT, LOG_OVERHEAD_BYTES
+from headrace.log.segment import ABORTED_INDEX_SUFFIX, LOG_SUFFIX, RELATIVE_OFFSET_MAX, Segment, segment_path
+from headrace.log.transactions import end_transaction, marker_in
+from headrace.records.batch import CONTROL_BIT, LOG_OVERHEAD_BYTES, TRANSACTIONAL_BIT
+from headrace.records.control import EndTransactionMarker
 
 __all__ = ["Appended", "ClosedLog", "Flush", "PartitionLog", "TimestampOffset", "WouldBlock"]
 
@@ -139,10 +148,14 @@ class PartitionLog(ReadableLog):
             if name.endswith(LOG_SUFFIX) and name.removesuffix(LOG_SUFFIX).isdigit()
         )
         following = [*bases[1:], *bases[-1:]]
-        return [
+        segments = [
             self._segment(base, size_bytes=sizes[f"{base:020d}{LOG_SUFFIX}"], next_offset=next_offset)
             for base, next_offset in zip(bases, following, strict=True)
         ]
+        for segment in segments:
+            if f"{segment.base_offset:020d}{ABORTED_INDEX_SUFFIX}" not in sizes:
+                segment.use_aborted_index(AbortedIndex())
+        return segments
 
     def _segment(self, base_offset: int, *, size_bytes: int, next_offset: int) -> Segment:
         return Segment(
@@ -207,7 +220,13 @@ class PartitionLog(ReadableLog):
         config = self.config
         header = check_batch(batch, config, now_ms, from_client=from_client)
         _, _, _, _, _, attributes, delta, base_timestamp_ms, max_timestamp_ms, producer_id, _, _, _ = header
-        if producer_id >= 0 and not attributes & CONTROL_BIT:
+        marker: EndTransactionMarker | None = None
+        if producer_id >= 0 and attributes & CONTROL_BIT:
+            self.producers.check_marker(producer_id, header[10])
+            marker = marker_in(batch)
+        elif producer_id >= 0:
+            if self.producers.open_transactions and not attributes & TRANSACTIONAL_BIT:
+                self._refuse_outside_transaction(producer_id)
             base_sequence = header[11]
             last_sequence = (base_sequence + delta) % SEQUENCE_LIMIT
             stored = self.producers.check(producer_id, header[10], base_sequence, last_sequence)
@@ -231,11 +250,50 @@ class PartitionLog(ReadableLog):
         except OSError as error:
             raise self._append_failed(segment, error) from error
         self.end_offset = last_offset + 1
-        if producer_id >= 0 and not attributes & CONTROL_BIT:
+        if marker is not None:
+            end_transaction(
+                self.producers,
+                segment,
+                marker,
+                producer_id,
+                header[10],
+                marker_offset=last_offset,
+                now_ms=now_ms,
+            )
+        elif producer_id >= 0 and not attributes & CONTROL_BIT:
             self.producers.update(
                 producer_id, header[10], base_sequence, last_sequence, base_offset, last_offset, now_ms
             )
+            if attributes & TRANSACTIONAL_BIT:
+                self.producers.begin_transaction(producer_id, base_offset)
         return Appended(base_offset, last_offset, append_time_ms)
+
+    def _refuse_outside_transaction(self, producer_id: int) -> None:
+        if producer_id in self.producers.open_transactions:
+            raise InvalidTransactionState(
+                f"producer {producer_id} has a transaction open in {self.directory} and wrote outside of it",
+                hint="end the transaction first",
+            )
+
+    # --- transactions ---
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below it every transaction has ended: where readers of committed data stop."""
+        first_open_offset = self.producers.first_open_offset
+        return self.end_offset if first_open_offset is None else max(first_open_offset, self.start_offset)
+
+    def aborted_transactions(self, from_offset: int, below_offset: int) -> list[tuple[int, int]]:
+        """(producer id, first offset) of the aborted transactions with records between the two offsets."""
+        found: list[tuple[int, int]] = []
+        view = self._view
+        for segment in view.segments[floor_segment(view.base_offsets, from_offset) :]:
+            for entry in segment.aborted_index().entries:
+                if entry.last_offset >= from_offset and entry.first_offset < below_offset:
+                    found.append((entry.producer_id, entry.first_offset))
+                if entry.last_stable_offset >= below_offset:
+                    return found
+        return found
 
     def _refusal(self) -> LogReadOnly:
         hint = (
@@ -300,6 +358,7 @@ class PartitionLog(ReadableLog):
         old = self._active
         try:
             old.write_indexes(is_final=True)
+            old.write_aborted_index(durable=False)
             new = self._create_segment(self.end_offset)
         except OSError as error:
             raise self._storage_failed(
@@ -455,7 +514,7 @@ class PartitionLog(ReadableLog):
             [compaction_segment(segment) for segment in segments],
             first_dirty_offset=self._cleaner_offset(),
             start_offset=self.start_offset,
-            cleanable_before_offset=self.durable_offset,
+            cleanable_before_offset=min(self.durable_offset, self.last_stable_offset),
             now_ms=now_ms,
             config=self.config,
         )
@@ -468,6 +527,7 @@ class PartitionLog(ReadableLog):
             plan=plan,
             segments={segment.base_offset: segment for segment in segments},
             last_offset_of_producers=self.producers.last_offsets(),
+            aborted=tuple(entry for segment in segments for entry in segment.aborted_index().entries),
             now_ms=now_ms,
             should_stop=lambda: self.read_only_reason is not None,
         )
@@ -548,6 +608,9 @@ class PartitionLog(ReadableLog):
         return min([self.durable_offset, *(damage.first_offset for damage in self.damages)])
 
     def _write_snapshot(self) -> None:
+        # Behind a snapshot the aborted transactions are found again in the log, before it only here.
+        for segment in (*self._unsynced, self._active):
+            segment.write_aborted_index(durable=True)
         snapshots.write_snapshot(self._files, self.directory, self.end_offset, self.producers)
         self._snapshot_offset = self.end_offset
 

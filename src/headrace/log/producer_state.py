@@ -1,4 +1,5 @@
-"""What a partition remembers of its idempotent producers, so that a retry is neither stored twice nor lost.
+"""What a partition remembers of its producers: so that a retry is neither stored twice nor lost, and which transactions
+are open.
 
 Pure state: no file is touched here, time is passed in. The snapshot is Kafka's version 1 (one batch per
 producer), followed by a section of our own with the batches before that one; Kafka's readers stop before it.
@@ -7,6 +8,7 @@ producer), followed by a section of our own with the batches before that one; Ka
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
@@ -38,11 +40,13 @@ class SequencedBatch(NamedTuple):
 class ProducerState:
     """One producer's epoch, its last batches (newest last) and when it was last heard of."""
 
-    __slots__ = ("batches", "epoch", "seen_ms")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "seen_ms")
 
     def __init__(self, epoch: int, seen_ms: int) -> None:
         self.epoch = epoch
         self.seen_ms = seen_ms
+        self.coordinator_epoch = -1
+        """Of whoever ended its last transaction here."""
         self.batches: deque[SequencedBatch] = deque(maxlen=BATCHES_REMEMBERED)
 
 
@@ -53,11 +57,14 @@ class InvalidSnapshot(Exception):
 class ProducerStates:
     """All producers of one partition, at most `producer_ids_max` of them."""
 
-    __slots__ = ("_by_id", "producer_ids_max")
+    __slots__ = ("_by_id", "open_transactions", "producer_ids_max")
 
     def __init__(self, *, producer_ids_max: int) -> None:
         self.producer_ids_max = producer_ids_max
         self._by_id: dict[int, ProducerState] = {}
+        # In the order of the offsets, since every transaction begins at the end of the log.
+        self.open_transactions: dict[int, int] = {}
+        """Producer -> first offset of the transaction that it has open here."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -65,8 +72,41 @@ class ProducerStates:
     def __contains__(self, producer_id: int) -> bool:
         return producer_id in self._by_id
 
+    def clear(self) -> None:
+        self._by_id.clear()
+        self.open_transactions.clear()
+
     def get(self, producer_id: int) -> ProducerState | None:
         return self._by_id.get(producer_id)
+
+    def items(self) -> Iterable[tuple[int, ProducerState]]:
+        return self._by_id.items()
+
+    # Transactions
+
+    @property
+    def first_open_offset(self) -> int | None:
+        """Where the oldest open transaction begins."""
+        return next(iter(self.open_transactions.values()), None)
+
+    def begin_transaction(self, producer_id: int, first_offset: int) -> None:
+        """A transactional batch was appended; only the first of a transaction matters."""
+        self.open_transactions.setdefault(producer_id, first_offset)
+
+    def check_marker(self, producer_id: int, producer_epoch: int) -> None:
+        state = self._by_id.get(producer_id)
+        if state is not None and producer_epoch < state.epoch:
+            raise _old_epoch(producer_id, producer_epoch, state.epoch)
+
+    def end_transaction(
+        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, now_ms: int
+    ) -> int | None:
+        """A marker was appended; where the transaction began that it ended, if one was open."""
+        state = self._know(producer_id, producer_epoch, now_ms)
+        state.coordinator_epoch = coordinator_epoch
+        return self.open_transactions.pop(producer_id, None)
+
+    # Sequences
 
     def last_offsets(self) -> dict[int, int]:
         """Of every producer the last offset that it wrote."""
@@ -108,6 +148,12 @@ class ProducerStates:
         now_ms: int,
     ) -> None:
         """Remember a batch that has been appended."""
+        state = self._know(producer_id, producer_epoch, now_ms)
+        if first_sequence >= 0:
+            state.batches.append(SequencedBatch(first_sequence, last_sequence, base_offset, last_offset))
+
+    def _know(self, producer_id: int, producer_epoch: int, now_ms: int) -> ProducerState:
+        """The producer's state, in this epoch."""
         state = self._by_id.get(producer_id)
         if state is None:
             if len(self._by_id) >= self.producer_ids_max:
@@ -117,8 +163,7 @@ class ProducerStates:
             state.epoch = producer_epoch
             state.batches.clear()
         state.seen_ms = now_ms
-        if first_sequence >= 0:
-            state.batches.append(SequencedBatch(first_sequence, last_sequence, base_offset, last_offset))
+        return state
 
     def expire(self, now_ms: int, producer_id_expiration_ms: int) -> int:
         """Forget producers that were idle for too long; how many."""
@@ -126,6 +171,7 @@ class ProducerStates:
             producer_id
             for producer_id, state in self._by_id.items()
             if now_ms - state.seen_ms > producer_id_expiration_ms
+            and producer_id not in self.open_transactions
         ]
         for producer_id in idle:
             del self._by_id[producer_id]
@@ -133,7 +179,8 @@ class ProducerStates:
 
     def _forget_idle(self) -> None:
         """Make room: an eighth at a time, so that a flood of new producers does not sort on every append."""
-        by_age = sorted(self._by_id, key=lambda producer_id: self._by_id[producer_id].seen_ms)
+        closed = self._by_id.keys() - self.open_transactions.keys()
+        by_age = sorted(closed, key=lambda producer_id: self._by_id[producer_id].seen_ms)
         for producer_id in by_age[: max(1, len(by_age) // 8)]:
             del self._by_id[producer_id]
 
@@ -150,8 +197,8 @@ class ProducerStates:
                     last.last_offset,
                     last.last_offset - last.base_offset,
                     state.seen_ms,
-                    -1,
-                    NO_TRANSACTION,
+                    state.coordinator_epoch,
+                    self.open_transactions.get(producer_id, NO_TRANSACTION),
                 )
             )
             earlier.extend(_EARLIER.pack(producer_id, *batch[:3]) for batch in list(state.batches)[:-1])
@@ -161,25 +208,30 @@ class ProducerStates:
     def load(self, content: bytes) -> None:
         """Replace the state with that of a snapshot; InvalidSnapshot leaves it as it was."""
         try:
-            loaded = _decode(content)
+            states, open_transactions = _decode(content)
         except StructError as error:
             raise InvalidSnapshot(str(error)) from None
-        self._by_id = loaded
+        self._by_id = states
+        self.open_transactions = dict(sorted(open_transactions.items(), key=lambda entry: entry[1]))
 
 
 def _check_new_epoch(
     state: ProducerState, producer_id: int, producer_epoch: int, first_sequence: int
 ) -> None:
     if producer_epoch < state.epoch:
-        raise InvalidProducerEpoch(
-            f"producer {producer_id} wrote with epoch {producer_epoch} but epoch {state.epoch} is known",
-            hint="another instance with the same identity has taken over; stop this one",
-        )
-    if first_sequence != 0:
+        raise _old_epoch(producer_id, producer_epoch, state.epoch)
+    if first_sequence > 0:
         raise OutOfOrderSequence(
             f"producer {producer_id} begins epoch {producer_epoch} with sequence {first_sequence}, not 0",
             hint="batches before this one are missing; the producer must send them first",
         )
+
+
+def _old_epoch(producer_id: int, producer_epoch: int, known_epoch: int) -> InvalidProducerEpoch:
+    return InvalidProducerEpoch(
+        f"producer {producer_id} wrote with epoch {producer_epoch} but epoch {known_epoch} is known",
+        hint="another instance with the same identity has taken over; stop this one",
+    )
 
 
 def _refusal(newest: int, producer_id: int, first_sequence: int) -> DuplicateSequence | OutOfOrderSequence:
@@ -196,7 +248,7 @@ def _refusal(newest: int, producer_id: int, first_sequence: int) -> DuplicateSeq
     )
 
 
-def _decode(content: bytes) -> dict[int, ProducerState]:
+def _decode(content: bytes) -> tuple[dict[int, ProducerState], dict[int, int]]:
     version, checksum = _HEAD.unpack_from(content)
     body = content[_HEAD.size :]
     if version != _SNAPSHOT_VERSION:
@@ -209,12 +261,16 @@ def _decode(content: bytes) -> dict[int, ProducerState]:
     position = _COUNT.size
     states: dict[int, ProducerState] = {}
     newest: dict[int, SequencedBatch] = {}
+    open_transactions: dict[int, int] = {}
     for _ in range(count):
-        producer_id, epoch, last_sequence, last_offset, delta, seen_ms, _, _ = _ENTRY.unpack_from(
-            body, position
+        producer_id, epoch, last_sequence, last_offset, delta, seen_ms, coordinator_epoch, first_offset = (
+            _ENTRY.unpack_from(body, position)
         )
         position += _ENTRY.size
         states[producer_id] = ProducerState(epoch, seen_ms)
+        states[producer_id].coordinator_epoch = coordinator_epoch
+        if first_offset >= 0:
+            open_transactions[producer_id] = first_offset
         if last_sequence >= 0:
             first_sequence = (last_sequence - delta) % SEQUENCE_LIMIT
             newest[producer_id] = SequencedBatch(
@@ -224,7 +280,7 @@ def _decode(content: bytes) -> dict[int, ProducerState]:
         _decode_earlier(body[position + 4 :], states)
     for producer_id, batch in newest.items():
         states[producer_id].batches.append(batch)
-    return states
+    return states, open_transactions
 
 
 def _decode_earlier(section: bytes, states: dict[int, ProducerState]) -> None:

@@ -17,6 +17,7 @@ from headrace.log.filesystem import FileSystem
 from headrace.log.leftovers import REPAIRED_SUFFIX
 from headrace.log.recovery import Recovery, SegmentChecker
 from headrace.log.segment import (
+    ABORTED_INDEX_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -24,6 +25,7 @@ from headrace.log.segment import (
     Segment,
     segment_path,
 )
+from headrace.log.snapshots import snapshot_offsets, snapshot_path
 from headrace.records.batch import (
     BASE_OFFSET_POSITION,
     HEADER_BYTES,
@@ -207,11 +209,23 @@ def _repair_segment(folder: str, plan: SegmentRepair, files: FileSystem) -> None
         files.close(source)
     for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         _remove_if_there(files, plan.path.removesuffix(LOG_SUFFIX) + suffix)
+    _forget_aborted(folder, plan, files)
     # The later pieces first: as long as the damaged file has its name, this can be planned and run again.
     for piece in reversed(plan.pieces):
         stem = segment_path(folder, piece.base_offset)
         files.rename(stem + REPAIRED_SUFFIX, stem + LOG_SUFFIX)
     files.sync_directory(folder)
+
+
+def _forget_aborted(folder: str, plan: SegmentRepair, files: FileSystem) -> None:
+    """The pieces need a list of aborted transactions each: without snapshots the next start makes them from the log."""
+    path = plan.path.removesuffix(LOG_SUFFIX) + ABORTED_INDEX_SUFFIX
+    names = [name for name, _ in files.list_directory(folder)]
+    if os.path.basename(path) not in names:
+        return
+    for offset in snapshot_offsets(names):
+        files.remove(snapshot_path(folder, offset))
+    files.remove(path)
 
 
 def _write(files: FileSystem, path: str, source: int, parts: tuple[Part, ...] | list[Part]) -> None:

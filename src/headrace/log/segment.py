@@ -1,4 +1,4 @@
-"""One segment: a file of batches, one after the other, with its two indexes.
+"""One segment: a file of batches, one after the other, with its indexes.
 
 The log thread appends; any thread may read. What a reader needs to know of the end, `extent`, is one tuple that is
 replaced as a whole, so that it never sees the size of one append and the offset of another.
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
 
+from headrace.log.aborted_index import AbortedIndex
 from headrace.log.errors import CorruptSegment
 from headrace.log.filesystem import Buffer, FileSystem, OpenFile
 from headrace.log.index import (
@@ -35,7 +36,8 @@ from headrace.records.batch import (
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
-SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+ABORTED_INDEX_SUFFIX = ".txnindex"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_INDEX_SUFFIX)
 
 # Index entries hold offsets relative to the segment's first, in 32 bits.
 RELATIVE_OFFSET_MAX = 2**31 - 1
@@ -88,6 +90,7 @@ class Segment:
     """`stem` is the path without suffix; see `segment_path`."""
 
     __slots__ = (
+        "_aborted_index",
         "_bytes_since_index",
         "_file",
         "_files",
@@ -138,6 +141,7 @@ class Segment:
         self._file: OpenFile | None = None
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
+        self._aborted_index: AbortedIndex | None = None
         self._max_timestamp_known = False
         self._suffix = suffix
         self._lock = threading.Lock()
@@ -183,6 +187,7 @@ class Segment:
         self._file = OpenFile(self._files, self.path, self._files.create(self.path))
         self.cut_to_size()
         self._offset_index, self._time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        self._aborted_index = AbortedIndex()
         self.write_indexes()
 
     def release(self) -> None:
@@ -190,6 +195,8 @@ class Segment:
         self._file = None
         self._offset_index = None
         self._time_index = None
+        if self._aborted_index:  # an empty one takes no room, and saves looking for its file
+            self._aborted_index = None
 
     def change_suffix(self, suffix: str) -> None:
         """Rename the files to end in suffix, the log last: once it has its new name, all of them have.
@@ -244,6 +251,28 @@ class Segment:
             return self._files.read_whole(self.stem + suffix + self._suffix)
         except FileNotFoundError:
             return b""
+
+    def aborted_index(self) -> AbortedIndex:
+        """The transactions whose abort markers stand in this segment."""
+        index = self._aborted_index
+        if index is None:
+            index = AbortedIndex.decode(self._read_index(ABORTED_INDEX_SUFFIX))
+            if index is None:
+                path = self.stem + ABORTED_INDEX_SUFFIX
+                raise CorruptSegment(path=path, position=0, reason="it is no list of aborted transactions")
+            self._aborted_index = index
+        return index
+
+    def use_aborted_index(self, index: AbortedIndex) -> None:
+        self._aborted_index = index
+
+    def write_aborted_index(self, *, durable: bool) -> None:
+        """Bring the file up to date; there is none while nothing was aborted."""
+        index = self._aborted_index
+        if index is not None and not index.is_written:
+            path = self.stem + ABORTED_INDEX_SUFFIX + self._suffix
+            self._files.write_whole(path, index.encode(), durable=durable)
+            index.is_written = True
 
     def last_entries(self) -> LastEntries | None:
         """The last index entries, without loading the indexes. None when the files cannot be right."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
+from headrace.log.errors import CorruptSegment
 from headrace.log.filesystem import FileSystem
 from headrace.log.producer_state import InvalidSnapshot, ProducerStates
 from headrace.log.reading import floor_segment
 from headrace.log.recovery import EventSink
 from headrace.log.segment import Segment
+from headrace.log.transactions import forget_aborted, replay_marker
 
 SNAPSHOT_SUFFIX = ".snapshot"
 # One to load and one in case that it is bad.
@@ -65,18 +67,38 @@ def restore(
             continue
         from_offset = offset
         break
+    if from_offset >= 0 and not _aborted_are_readable(segments, from_offset):
+        on_event("aborted_index_ignored", {"path": directory, "reason": "the whole log is read for it"})
+        producers.clear()
+        from_offset = -1
     if from_offset < end_offset:
         replay(segments, producers, from_offset, now_ms=now_ms)
     return from_offset
+
+
+def _aborted_are_readable(segments: Sequence[Segment], from_offset: int) -> bool:
+    """Whether the lists that are to be extended can be."""
+    try:
+        for segment in segments:
+            if segment.next_offset > from_offset:
+                segment.aborted_index()
+    except CorruptSegment:
+        return False
+    return True
 
 
 def replay(segments: Sequence[Segment], producers: ProducerStates, from_offset: int, *, now_ms: int) -> None:
     """Read the headers from an offset on as if their batches were appended just now."""
     first = floor_segment([segment.base_offset for segment in segments], from_offset)
     for segment in segments[first:]:
-        position = segment.offset_index().position_at_or_before(from_offset)
-        for _, header in segment.walk(position):
-            if header.producer_id >= 0 and header.base_offset >= from_offset and not header.is_control:
+        forget_aborted(segment, from_offset)
+        start = segment.offset_index().position_at_or_before(from_offset)
+        for position, header in segment.walk(start):
+            if header.producer_id < 0 or header.base_offset < from_offset:
+                continue
+            if header.is_control:
+                replay_marker(producers, segment, position, header, now_ms=now_ms)
+            else:
                 producers.update(
                     header.producer_id,
                     header.producer_epoch,
@@ -86,3 +108,7 @@ def replay(segments: Sequence[Segment], producers: ProducerStates, from_offset: 
                     header.last_offset,
                     now_ms,
                 )
+                # A batch that compaction has emptied belongs to a transaction that ended long ago.
+                if header.is_transactional and header.record_count:
+                    producers.begin_transaction(header.producer_id, header.base_offset)
+        segment.write_aborted_index(durable=False)

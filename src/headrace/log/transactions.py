@@ -1,0 +1,71 @@
+"""How a marker ends a transaction in a partition: when it is appended, and when a start reads the log again."""
+
+from __future__ import annotations
+
+from headrace.log.aborted_index import AbortedIndex, AbortedTransaction
+from headrace.log.errors import CorruptSegment
+from headrace.log.producer_state import ProducerStates
+from headrace.log.segment import Segment
+from headrace.records.batch import BatchHeader
+from headrace.records.control import EndTransactionMarker, MarkerType, decode_marker
+from headrace.records.record import decode_records
+
+# A marker is some 80 bytes; nothing in a control batch is compressed.
+_MARKER_BYTES_MAX = 65_536
+
+
+def marker_in(batch: bytes) -> EndTransactionMarker | None:
+    """The marker of a control batch; None for one of another kind, or that compaction has emptied."""
+    record = next(iter(decode_records(batch, bytes_max=_MARKER_BYTES_MAX)), None)
+    return None if record is None else decode_marker(record)
+
+
+def end_transaction(
+    producers: ProducerStates,
+    segment: Segment,
+    marker: EndTransactionMarker,
+    producer_id: int,
+    producer_epoch: int,
+    *,
+    marker_offset: int,
+    now_ms: int,
+) -> None:
+    """Take note of a marker that stands in this segment."""
+    first_offset = producers.end_transaction(producer_id, producer_epoch, marker.coordinator_epoch, now_ms)
+    if first_offset is None or marker.type is MarkerType.COMMIT:
+        return
+    first_open_offset = producers.first_open_offset
+    segment.aborted_index().append(
+        AbortedTransaction(
+            producer_id,
+            first_offset,
+            marker_offset,
+            marker_offset + 1 if first_open_offset is None else first_open_offset,
+        )
+    )
+
+
+def replay_marker(
+    producers: ProducerStates, segment: Segment, position: int, header: BatchHeader, *, now_ms: int
+) -> None:
+    marker = marker_in(segment.read(header.size_bytes, position))
+    if marker is not None:
+        end_transaction(
+            producers,
+            segment,
+            marker,
+            header.producer_id,
+            header.producer_epoch,
+            marker_offset=header.last_offset,
+            now_ms=now_ms,
+        )
+
+
+def forget_aborted(segment: Segment, from_offset: int) -> None:
+    """Drop what the index says of markers from an offset on: they are about to be read again."""
+    try:
+        segment.aborted_index().truncate(from_offset)
+    except CorruptSegment:
+        if from_offset > segment.base_offset:
+            raise
+        segment.use_aborted_index(AbortedIndex())
