@@ -75,11 +75,16 @@ class Services:
         host, _, port = self.settings.advertised.rpartition(":")
         return Endpoint(node_id=self.settings.node_id, host=host, port=int(port))
 
-    async def append(self, partition: Partition, batch: bytes) -> Appended:
-        """Append a batch of the broker's own, and return when it is as durable as the settings ask."""
+    async def append(self, partition: Partition, batch: bytes, *, waits_for_disk: bool = True) -> Appended:
+        """Append a batch of the broker's own, and return when it is as durable as the settings ask.
+
+        Without `waits_for_disk` it is flushed as well, but what comes of that only the flusher's log tells.
+        """
         appended = partition.log.append(batch, now_ms=self.clock.now_ms(), from_client=False)
         if partition.reads_unsynced:
             partition.grown(len(batch))
-        else:
+        elif waits_for_disk:
             await self.flusher.flushed(partition)
+        else:
+            self.flusher.flushed(partition).add_done_callback(lambda flushed: flushed.exception())
         return appended

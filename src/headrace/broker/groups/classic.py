@@ -219,7 +219,7 @@ def _replace_static_member(step: Step, join: Join, absent: Member) -> None:
             leader_id=step.group.leader_id if can_skip else leader_id_before,
             skip_assignment=is_leader and can_skip,
         )
-        step.actions.append(StoreGroup(group=step.group, then=stored))
+        step.actions.append(StoreGroup(group=step.group, then=stored, waits_for_disk=True))
 
 
 def _static_member_stored(step: Step, event: StaticMemberStored) -> None:

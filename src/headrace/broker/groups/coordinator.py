@@ -188,7 +188,8 @@ class GroupCoordinator:
     async def _write(self, action: StoreGroup) -> None:
         error = ErrorCode.NONE
         try:
-            await storage.append(self._services, [storage.group_record(action.group)])
+            entry = storage.group_record(action.group)
+            await storage.append(self._services, [entry], waits_for_disk=action.waits_for_disk)
         except (HeadraceError, OSError) as failure:
             error = _told(failure)
             logger.error("group %s not stored: %s", action.group.group_id, failure)

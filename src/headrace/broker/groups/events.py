@@ -184,6 +184,9 @@ class StoreGroup:
 
     group: Group = field(repr=False)
     then: Stored | None = None
+    waits_for_disk: bool = False
+    """A generation that a power cut takes back costs a rebalance, which is less than an fsync in every rebalance.
+    A static member's new id is another matter: without it the member would be fenced off by its own old id."""
 
 
 Action = Answer | ArmTimer | CancelTimer | StoreGroup

@@ -94,7 +94,7 @@ def group_tombstone(group_id: str) -> KeyValue:
     return KeyValue(stored.encode_key(stored.GroupMetadataKey(group=group_id)), None)
 
 
-async def append(services: Services, entries: Sequence[KeyValue]) -> None:
+async def append(services: Services, entries: Sequence[KeyValue], *, waits_for_disk: bool = True) -> None:
     """Write these in their order, and return when they are as durable as the broker's settings ask."""
     [partition] = services.topics.internal(OFFSETS_TOPIC).partitions
     now_ms = services.clock.now_ms()
@@ -103,7 +103,7 @@ async def append(services: Services, entries: Sequence[KeyValue]) -> None:
             Record(offset=index, timestamp_ms=now_ms, key=entry.key, value=entry.value)
             for index, entry in enumerate(chunk)
         ]
-        await services.append(partition, encode_batch(records))
+        await services.append(partition, encode_batch(records), waits_for_disk=waits_for_disk)
 
 
 def _chunks(entries: Iterable[KeyValue]) -> Iterator[list[KeyValue]]:
