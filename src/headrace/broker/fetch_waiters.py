@@ -12,7 +12,7 @@ from headrace.broker.partition import Partition
 class FetchWaiter:
     """One waiting fetch; `woken` is done when it should look again."""
 
-    __slots__ = ("_missing_bytes", "_places", "_timer", "woken")
+    __slots__ = ("_missing_bytes", "_places", "_timer", "has_grown", "woken")
 
     def __init__(
         self,
@@ -27,6 +27,8 @@ class FetchWaiter:
         self._missing_bytes = missing_bytes
         self._timer: asyncio.TimerHandle | None = None
         self.woken = woken
+        self.has_grown = False
+        """Woken because bytes came, and not because its time or something else was over."""
         for place in self._places:
             place.add(self)
 
@@ -36,6 +38,7 @@ class FetchWaiter:
     def add(self, added_bytes: int) -> None:
         self._missing_bytes -= added_bytes
         if self._missing_bytes <= 0:
+            self.has_grown = True
             self.wake()
 
     def wake(self) -> None:

@@ -27,6 +27,11 @@ class Partition:
         """Readers see what lies below: never a record that a power cut could take back before it was acknowledged."""
         return self.log.end_offset if self.reads_unsynced else self.log.durable_offset
 
+    @property
+    def last_stable_offset(self) -> int:
+        """Readers of committed data see what lies below: nothing there can still change."""
+        return min(self.log.last_stable_offset, self.high_watermark)
+
     def grown(self, added_bytes: int) -> None:
         """More can be read: tell the fetches that wait for it."""
         for waiter in tuple(self.waiters):

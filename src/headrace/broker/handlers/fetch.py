@@ -25,6 +25,7 @@ from headrace.log.errors import OffsetOutOfRange, WouldBlock
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -32,9 +33,12 @@ from headrace.protocol.messages.fetch import (
     PartitionData,
 )
 from headrace.protocol.types import Buffer
+from headrace.records.batch import iterate_headers
 from headrace.values import value
 
 logger = logging.getLogger(__name__)
+
+READ_COMMITTED = 1
 
 _SESSION_ERRORS = {
     SessionNotFound: ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -51,7 +55,9 @@ class Wanted:
     followed: Followed
     partition: Partition | None
     error: ErrorCode
+    high_watermark: int
     end_offset: int
+    """Where reading stops: the high watermark, or the last stable offset for readers of committed data."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,13 +74,13 @@ def fetch(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchR
         session = call.services.fetch_sessions.find(request, call.version)
     except (SessionNotFound, InvalidSessionEpoch, SessionTopicIdError) as error:
         return FetchResponse(error_code=_SESSION_ERRORS[type(error)], responses=())
-    wanted = _plan(session, call)
+    wanted = _plan(request, session, call)
     try:
         found = _read(wanted, _bytes_max(request, call), nowait=True)
     except WouldBlock:
         return _fetch_from_disk(request, session, call, wanted)
     if _is_enough(request, wanted, found, call):
-        return _answer(session, wanted, found, call)
+        return _answer(request, session, wanted, found, call)
     waiter = call.services.fetch_waiters.register(
         [one.partition for one in wanted if one.partition is not None],
         client=call.client,
@@ -87,13 +93,30 @@ def fetch(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchR
 async def _fetch_later(
     request: FetchRequest, session: FetchSession, call: Call, waiter: FetchWaiter
 ) -> FetchResponse:
-    await waiter.woken
-    wanted = _plan(session, call)
-    try:
-        found = _read(wanted, _bytes_max(request, call), nowait=True)
-    except WouldBlock:
-        return await _fetch_from_disk(request, session, call, wanted)
-    return _answer(session, wanted, found, call)
+    deadline_s = call.services.loop.time() + request.max_wait_ms / 1000
+    while True:
+        await waiter.woken
+        wanted = _plan(request, session, call)
+        try:
+            found = _read(wanted, _bytes_max(request, call), nowait=True)
+        except WouldBlock:
+            return await _fetch_from_disk(request, session, call, wanted)
+        left_s = deadline_s - call.services.loop.time()
+        if left_s <= 0 or not waiter.has_grown or not _waits_for_commit(request, wanted, found):
+            return _answer(request, session, wanted, found, call)
+        waiter = call.services.fetch_waiters.register(
+            [one.partition for one in wanted if one.partition is not None],
+            client=call.client,
+            missing_bytes=1,
+            timeout_s=left_s,
+        )
+
+
+def _waits_for_commit(request: FetchRequest, wanted: Sequence[Wanted], found: Sequence[Found]) -> bool:
+    """Whether what came is part of open transactions only, and nothing of it may be told yet."""
+    if request.isolation_level != READ_COMMITTED or any(one.error for one in wanted):
+        return False
+    return not any(one.records or one.error is not None for one in found)
 
 
 async def _fetch_from_disk(
@@ -101,7 +124,7 @@ async def _fetch_from_disk(
 ) -> FetchResponse:
     """What is not in memory is read in a thread, so that nobody else waits for the disk."""
     found = await _read_in_thread(wanted, _bytes_max(request, call), call)
-    return _answer(session, wanted, found, call)
+    return _answer(request, session, wanted, found, call)
 
 
 async def _read_in_thread(wanted: Sequence[Wanted], bytes_max: int, call: Call) -> list[Found]:
@@ -118,11 +141,15 @@ def _bytes_max(request: FetchRequest, call: Call) -> int:
 # What to read
 
 
-def _plan(session: FetchSession, call: Call) -> list[Wanted]:
-    return [_wanted(key, followed, session.by_id, call) for key, followed in session.partitions.items()]
+def _plan(request: FetchRequest, session: FetchSession, call: Call) -> list[Wanted]:
+    committed_only = request.isolation_level == READ_COMMITTED
+    return [
+        _wanted(key, followed, session.by_id, committed_only, call)
+        for key, followed in session.partitions.items()
+    ]
 
 
-def _wanted(key: PartitionKey, followed: Followed, by_id: bool, call: Call) -> Wanted:
+def _wanted(key: PartitionKey, followed: Followed, by_id: bool, committed_only: bool, call: Call) -> Wanted:
     topics = call.services.topics
     topic = topics.get_by_id(key.topic_id) if by_id else topics.get(key.topic)
     error = ErrorCode.NONE
@@ -134,12 +161,14 @@ def _wanted(key: PartitionKey, followed: Followed, by_id: bool, call: Call) -> W
     else:
         found = topic.partitions[key.partition]
         error = check_epoch(followed.wanted.current_leader_epoch, found)
+    high_watermark = found.high_watermark if found is not None else -1
     return Wanted(
         key=key,
         followed=followed,
         partition=found,
         error=error,
-        end_offset=found.high_watermark if found is not None else -1,
+        high_watermark=high_watermark,
+        end_offset=found.last_stable_offset if committed_only and found is not None else high_watermark,
     )
 
 
@@ -176,8 +205,10 @@ def _read_one(one: Wanted, left_bytes: int, is_first: bool, nowait: bool) -> Fou
     if offset == one.end_offset or (left_bytes <= 0 and not is_first):
         return Found()
     try:
-        if not log.start_offset <= offset <= one.end_offset:
-            raise OffsetOutOfRange(offset=offset, start_offset=log.start_offset, end_offset=one.end_offset)
+        if not log.start_offset <= offset <= one.high_watermark:
+            raise OffsetOutOfRange(
+                offset=offset, start_offset=log.start_offset, end_offset=one.high_watermark
+            )
         records = log.read(
             offset,
             bytes_max=min(left_bytes, one.followed.wanted.partition_max_bytes),
@@ -205,8 +236,9 @@ def _is_enough(request: FetchRequest, wanted: Sequence[Wanted], found: Sequence[
 
 
 def _answer(
-    session: FetchSession, wanted: Sequence[Wanted], found: Sequence[Found], call: Call
+    request: FetchRequest, session: FetchSession, wanted: Sequence[Wanted], found: Sequence[Found], call: Call
 ) -> FetchResponse:
+    committed_only = request.isolation_level == READ_COMMITTED
     is_incremental = session.is_incremental
     topics: dict[tuple[str, UUID], list[PartitionData]] = {}
     served = []
@@ -215,7 +247,8 @@ def _answer(
         if got.records:
             served.append(one.key)
         if got.records or is_news or not is_incremental:
-            topics.setdefault((one.key.topic, one.key.topic_id), []).append(_partition_data(one, got, call))
+            data = _partition_data(one, got, committed_only, call)
+            topics.setdefault((one.key.topic, one.key.topic_id), []).append(data)
     session.rotate(key for key in served if key in session.partitions)
     call.services.counters.fetched_bytes += sum(len(one.records) for one in found)
     return FetchResponse(
@@ -231,10 +264,10 @@ def _tell(one: Wanted, found: Found) -> bool:
     """Note what the client is told of a partition; whether it is news to a client that follows it in a session."""
     if one.partition is None or one.error or found.error is not None or _diverges(one) is not None:
         return one.followed.tell(-1, -1, has_error=True)
-    return one.followed.tell(one.end_offset, one.partition.log.start_offset, has_error=False)
+    return one.followed.tell(one.high_watermark, one.partition.log.start_offset, has_error=False)
 
 
-def _partition_data(one: Wanted, found: Found, call: Call) -> PartitionData:
+def _partition_data(one: Wanted, found: Found, committed_only: bool, call: Call) -> PartitionData:
     partition = one.partition
     if partition is None or one.error:
         return PartitionData(partition_index=one.key.partition, error_code=one.error)
@@ -243,18 +276,31 @@ def _partition_data(one: Wanted, found: Found, call: Call) -> PartitionData:
         return PartitionData(
             partition_index=partition.index,
             error_code=error_code(found.error),
-            high_watermark=one.end_offset,
-            last_stable_offset=one.end_offset,
+            high_watermark=one.high_watermark,
+            last_stable_offset=one.high_watermark,
             log_start_offset=partition.log.start_offset,
         )
     diverging = _diverges(one)
     return PartitionData(
         partition_index=partition.index,
-        high_watermark=one.end_offset,
-        last_stable_offset=one.end_offset,
+        high_watermark=one.high_watermark,
+        last_stable_offset=min(partition.log.last_stable_offset, one.high_watermark),
+        aborted_transactions=_aborted(one, partition, found) if committed_only else None,
         log_start_offset=partition.log.start_offset,
         diverging_epoch=diverging or EpochEndOffset(),
         records=b"" if diverging else found.records,
+    )
+
+
+def _aborted(one: Wanted, partition: Partition, found: Found) -> tuple[AbortedTransaction, ...]:
+    """Which transactions of the records in the answer the client must skip."""
+    from_offset = one.followed.wanted.fetch_offset
+    if not found.records or not partition.log.aborted_transactions(from_offset, one.end_offset):
+        return ()
+    *_, (_, last) = iterate_headers(found.records)
+    return tuple(
+        AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+        for producer_id, first_offset in partition.log.aborted_transactions(from_offset, last.next_offset)
     )
 
 

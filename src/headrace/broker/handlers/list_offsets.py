@@ -6,7 +6,7 @@ from functools import partial
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
-from headrace.broker.handlers.fetch import check_epoch
+from headrace.broker.handlers.fetch import READ_COMMITTED, check_epoch
 from headrace.broker.partition import Partition
 from headrace.errors import HeadraceError
 from headrace.log.partition_log import TimestampOffset
@@ -34,12 +34,14 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
 async def list_offsets(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
     topics = []
     for topic in request.topics:
-        answers = [await _list(topic.name, wanted, call) for wanted in topic.partitions]
+        answers = [await _list(topic.name, wanted, request, call) for wanted in topic.partitions]
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers)))
     return ListOffsetsResponse(topics=tuple(topics))
 
 
-async def _list(name: str, wanted: ListOffsetsPartition, call: Call) -> ListOffsetsPartitionResponse:
+async def _list(
+    name: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, call: Call
+) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
     partition = call.services.topics.partition(name, index)
     if partition is None:
@@ -50,7 +52,7 @@ async def _list(name: str, wanted: ListOffsetsPartition, call: Call) -> ListOffs
     if code:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
     try:
-        found = await _find(partition, wanted.timestamp, call)
+        found = await _find(partition, wanted.timestamp, request.isolation_level == READ_COMMITTED, call)
     except (HeadraceError, OSError) as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=error_code(error))
     if found is None:
@@ -63,9 +65,11 @@ async def _list(name: str, wanted: ListOffsetsPartition, call: Call) -> ListOffs
     )
 
 
-async def _find(partition: Partition, timestamp_ms: int, call: Call) -> TimestampOffset | None:
+async def _find(
+    partition: Partition, timestamp_ms: int, committed_only: bool, call: Call
+) -> TimestampOffset | None:
     log = partition.log
-    end_offset = partition.high_watermark
+    end_offset = partition.last_stable_offset if committed_only else partition.high_watermark
     place = {LATEST: end_offset, EARLIEST: log.start_offset, EARLIEST_LOCAL: log.start_offset}.get(
         timestamp_ms
     )
