@@ -120,7 +120,16 @@ def _convert(value: Any, wanted: type[Any]) -> Any:
 
 
 def _convert_bool(value: Any) -> bool:
-    words = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+    words = {
+        "true": True,
+        "1": True,
+        "yes": True,
+        "on": True,
+        "false": False,
+        "0": False,
+        "no": False,
+        "off": False,
+    }
     word = str(value).lower()
     if word not in words:
         raise ValueError(value)

@@ -8,7 +8,6 @@ connections together, is under way, so that a fast sender is slowed down by TCP 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import struct
 from collections import deque
@@ -19,6 +18,7 @@ from headrace.broker.client import Client
 from headrace.broker.dispatch import HANDLERS, Call, Handler
 from headrace.broker.handlers.api_versions import unsupported_version
 from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.codec import Codec
 from headrace.protocol.framing import (
     SIZE_BYTES,
     RequestHeader,
@@ -47,10 +47,13 @@ WRITE_BUFFER_BYTES_MAX = 1_048_576
 class _Answer:
     """A request that was taken in, and its answer once there is one."""
 
-    __slots__ = ("done", "handler", "header", "held_bytes", "parts")
+    __slots__ = ("codec", "done", "handler", "header", "held_bytes", "parts")
 
-    def __init__(self, handler: Handler, header: RequestHeader, request_bytes: int) -> None:
+    def __init__(
+        self, handler: Handler, codec: Codec[Any], header: RequestHeader, request_bytes: int
+    ) -> None:
         self.handler = handler
+        self.codec = codec
         self.header = header
         # What it keeps in memory: the request until it is answered, then the answer until it is sent.
         self.held_bytes = request_bytes
@@ -60,13 +63,12 @@ class _Answer:
 
 def _encode(answer: _Answer, response: Any) -> int:
     """Put the bytes of a response into its answer's parts; how many they are."""
-    codec = answer.handler.response_codec(answer.header.api_version)
-    codec.write(response, answer.parts)
+    answer.codec.write(response, answer.parts)
     body_bytes = sum(map(len, answer.parts))
     prefix = response_prefix(
         answer.handler.api_key,
         answer.header.correlation_id,
-        flexible=codec.flexible,
+        flexible=answer.codec.flexible,
         body_bytes=body_bytes,
     )
     answer.parts.insert(0, prefix)
@@ -90,6 +92,7 @@ class Connection(asyncio.Protocol):
         self._inflight_bytes = 0
         self._unsent_bytes = 0
         self._unsent_seen_bytes = 0
+        self._last_call: Call | None = None
         self.last_request_s = self._last_taken_s = services.clock.monotonic_s()
 
     # What the event loop calls
@@ -176,10 +179,11 @@ class Connection(asyncio.Protocol):
             if handler is None:
                 self._refuse(f"unknown API key {header.api_key}", "the client may be newer than this broker")
                 return
-            if not handler.serves(header.api_version):
+            codecs = handler.codecs(header.api_version)
+            if codecs is None:
                 self._answer_unserved(handler, header)
                 return
-            codec = handler.request_codec(header.api_version)
+            codec, response_codec = codecs
             if codec.flexible:
                 position = skip_header_tags(frame, position)
             # librdkafka 2.16 leaves three bytes behind a Metadata request for all topics; Kafka looks past them too.
@@ -187,21 +191,14 @@ class Connection(asyncio.Protocol):
         except MalformedMessage as error:
             self._refuse(f"a malformed request: {error}", "the bytes are not a Kafka request")
             return
-        self._start(handler, header, request, len(frame))
+        self._traffic.count_request(handler.api_key, len(frame))
+        self._start(_Answer(handler, response_codec, header, len(frame)), request)
 
-    def _start(self, handler: Handler, header: RequestHeader, request: Any, frame_bytes: int) -> None:
-        answer = _Answer(handler, header, frame_bytes)
+    def _start(self, answer: _Answer, request: Any) -> None:
         self._answers.append(answer)
-        self._account(frame_bytes)
-        self._traffic.count_request(handler.api_key, frame_bytes)
-        call = Call(
-            services=self._services,
-            client=self.client,
-            version=header.api_version,
-            client_id=header.client_id or "",
-        )
+        self._account(answer.held_bytes)
         try:
-            outcome = handler.function(request, call)
+            outcome = answer.handler.function(request, self._call(answer.header))
         except Exception as error:
             self._failed(answer, error)
             return
@@ -211,6 +208,16 @@ class Connection(asyncio.Protocol):
         else:
             self._complete(answer, outcome)
 
+    def _call(self, header: RequestHeader) -> Call:
+        """What the handler is told besides the message: mostly the same as for the request before."""
+        call = self._last_call
+        client_id = header.client_id or ""
+        if call is None or call.version != header.api_version or call.client_id != client_id:
+            call = self._last_call = Call(
+                services=self._services, client=self.client, version=header.api_version, client_id=client_id
+            )
+        return call
+
     def _answer_unserved(self, handler: Handler, header: RequestHeader) -> None:
         if handler.api_key is not ApiKey.API_VERSIONS:
             self._refuse(
@@ -218,7 +225,10 @@ class Connection(asyncio.Protocol):
                 f"this broker serves versions {handler.versions[0]} to {handler.versions[1]}",
             )
             return
-        answer = _Answer(handler, dataclasses.replace(header, api_version=0), 0)
+        oldest = header._replace(api_version=0)
+        codecs = handler.codecs(oldest.api_version)
+        assert codecs is not None, "the oldest version is always served"
+        answer = _Answer(handler, codecs[1], oldest, 0)
         self._answers.append(answer)
         self._complete(answer, unsupported_version())
 

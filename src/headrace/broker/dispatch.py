@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.protocol.api_keys import ApiKey
@@ -40,15 +41,14 @@ class Handler:
     request: type[Any]
     response: type[Any]
     function: Callable[[Any, Call], Any | Awaitable[Any]]
+    _codecs: dict[int, tuple[Codec[Any], Codec[Any]]] = field(default_factory=dict)
 
-    def serves(self, version: int) -> bool:
-        return self.versions[0] <= version <= self.versions[1]
-
-    def request_codec(self, version: int) -> Codec[Any]:
-        return codec(self.request, version)
-
-    def response_codec(self, version: int) -> Codec[Any]:
-        return codec(self.response, version)
+    def codecs(self, version: int) -> tuple[Codec[Any], Codec[Any]] | None:
+        """How requests and responses of this version are read and written; None for one that is not served."""
+        made = self._codecs.get(version)
+        if made is None and self.versions[0] <= version <= self.versions[1]:
+            made = self._codecs[version] = (codec(self.request, version), codec(self.response, version))
+        return made
 
 
 HANDLERS: dict[int, Handler] = {}

@@ -14,7 +14,6 @@ import dataclasses
 import struct
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
-from uuid import UUID
 
 from headrace.protocol import primitives
 from headrace.protocol.primitives import MalformedMessage, read_uvarint, uvarint
@@ -98,7 +97,7 @@ class _Generator:
         self.flexible = flexible
         self.lines: list[str] = []
         self.names: dict[str, Any] = {
-            "UUID": UUID,
+            "uuid_of": primitives.uuid_of,
             "memoryview": memoryview,
             "read_uvarint": read_uvarint,
             "uvarint": uvarint,
@@ -177,7 +176,7 @@ class _Generator:
         self.line(f"position += {packed.size}")
         for field in run:
             if field.encoding.wire is Wire.UUID:
-                self.line(f"{_local(field)} = UUID(bytes={_local(field)})")
+                self.line(f"{_local(field)} = uuid_of({_local(field)})")
 
     def _read_value(self, target: str, label: str, encoding: Encoding) -> None:
         if encoding.struct is not None:
@@ -189,7 +188,7 @@ class _Generator:
             self.line(f"{target}, = {unpack}(buffer, position)")
             self.line(f"position += {encoding.fixed_bytes}")
             if encoding.wire is Wire.UUID:
-                self.line(f"{target} = UUID(bytes={target})")
+                self.line(f"{target} = uuid_of({target})")
         else:
             self._read_sized(target, label, encoding)
 

@@ -7,11 +7,11 @@ them.
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.primitives import MalformedMessage, skip_tags, truncated
 from headrace.protocol.types import Buffer
-from headrace.values import value
 
 SIZE_BYTES = 4
 
@@ -19,8 +19,9 @@ _HEAD = struct.Struct(">hhih")
 _SIZE_AND_CORRELATION = struct.Struct(">ii")
 
 
-@value
-class RequestHeader:
+class RequestHeader(NamedTuple):
+    """A named tuple: one is made for every request."""
+
     api_key: int
     api_version: int
     correlation_id: int
@@ -47,10 +48,7 @@ def read_request_head(frame: Buffer) -> tuple[RequestHeader, int]:
         except UnicodeDecodeError as error:
             raise MalformedMessage("the client id is not UTF-8") from error
         position = end
-    header = RequestHeader(
-        api_key=api_key, api_version=api_version, correlation_id=correlation_id, client_id=client_id
-    )
-    return header, position
+    return RequestHeader(api_key, api_version, correlation_id, client_id), position
 
 
 def skip_header_tags(frame: Buffer, position: int) -> int:

@@ -1,16 +1,28 @@
-"""Variable-length integers, and the two ways in which bytes from outside can be wrong.
+"""Variable-length integers, UUIDs, and the ways in which bytes from outside can be wrong.
 
 `codec` generates the rest; what it generates calls these where a loop is needed.
 """
 
 from __future__ import annotations
 
+import functools
+from uuid import UUID
+
 from headrace.errors import HeadraceError
 from headrace.protocol.types import Buffer
+
+# Topics that clients name at a time, roughly; some 200 bytes each.
+UUIDS_REMEMBERED = 4_096
 
 
 class MalformedMessage(HeadraceError):
     """Bytes that are not the message they claim to be: truncated, or promising more than they hold."""
+
+
+@functools.lru_cache(maxsize=UUIDS_REMEMBERED)
+def uuid_of(data: bytes) -> UUID:
+    """The UUID of these 16 bytes. Clients name the same few topics over and over, and making a UUID is slow."""
+    return UUID(bytes=data)
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
