@@ -98,7 +98,7 @@ async def append(services: Services, entries: Sequence[KeyValue], *, waits_for_d
     """Write these in their order, and return when they are as durable as the broker's settings ask."""
     [partition] = services.topics.internal(OFFSETS_TOPIC).partitions
     now_ms = services.clock.now_ms()
-    for chunk in _chunks(entries):
+    for chunk in chunks(entries):
         records = [
             Record(offset=index, timestamp_ms=now_ms, key=entry.key, value=entry.value)
             for index, entry in enumerate(chunk)
@@ -106,7 +106,7 @@ async def append(services: Services, entries: Sequence[KeyValue], *, waits_for_d
         await services.append(partition, encode_batch(records), waits_for_disk=waits_for_disk)
 
 
-def _chunks(entries: Iterable[KeyValue]) -> Iterator[list[KeyValue]]:
+def chunks(entries: Iterable[KeyValue]) -> Iterator[list[KeyValue]]:
     chunk: list[KeyValue] = []
     size_bytes = 0
     for entry in entries:
@@ -131,7 +131,7 @@ class Contents:
 def read_contents(log: PartitionLog, *, batch_bytes_max: int) -> Contents:
     """Read a whole log, from a thread that may wait for the disk; raises where it is damaged."""
     contents = Contents()
-    for record in _records(log, batch_bytes_max):
+    for record in records_in(log, batch_bytes_max):
         try:
             _replay(contents, record)
         except MalformedMessage as error:
@@ -144,8 +144,9 @@ def read_contents(log: PartitionLog, *, batch_bytes_max: int) -> Contents:
     return contents
 
 
-def _records(log: PartitionLog, batch_bytes_max: int) -> Iterator[Record]:
-    offset, end_offset = log.start_offset, log.end_offset
+def records_in(log: PartitionLog, batch_bytes_max: int, start_offset: int = 0) -> Iterator[Record]:
+    """All records of a log from the batch of an offset on; raises where it is damaged."""
+    offset, end_offset = max(log.start_offset, start_offset), log.end_offset
     while offset < end_offset:
         data = bytes(log.read(offset, bytes_max=READ_BYTES, end_offset=end_offset, at_least_one=True))
         next_offset = offset
