@@ -57,10 +57,10 @@ class AcknowledgedLoad:
         return sum(len(account.acknowledged) for account in self.accounts)
 
     def wait_for_acknowledgements(self, more: int) -> None:
-        """Return when so many more records were acknowledged: the load runs (again)."""
-        wanted = self.acknowledged + more
+        """Return when every producer got so many more acknowledgements: all of them are at work (again)."""
+        wanted = [len(account.acknowledged) + more for account in self.accounts]
         deadline_s = time.monotonic() + FLUSH_TIMEOUT_S
-        while self.acknowledged < wanted:
+        while any(len(a.acknowledged) < n for a, n in zip(self.accounts, wanted, strict=True)):
             assert time.monotonic() < deadline_s, "no acknowledgements come any more"
             time.sleep(0.005)
 

@@ -40,14 +40,14 @@ def run_rounds(data_dir: Path, durability: str, rounds: int) -> int:
         load.start()
         try:
             for number in range(rounds):
-                load.wait_for_acknowledgements(300)
+                load.wait_for_acknowledgements(100)
                 time.sleep(chance.uniform(0, 0.3))
                 if number % 5 == 2:
                     assert broker.stop() == 0
                 else:
                     broker.kill()
                 broker.start()
-            load.wait_for_acknowledgements(300)
+            load.wait_for_acknowledgements(100)
         finally:
             load.stop()
         # Once more, so that nothing is read that only this process knows.
