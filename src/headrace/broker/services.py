@@ -88,3 +88,13 @@ class Services:
         else:
             self.flusher.flushed(partition).add_done_callback(lambda flushed: flushed.exception())
         return appended
+
+    def append_now(self, partition: Partition, batch: bytes) -> asyncio.Future[None]:
+        """Append before anything else can happen; what is returned is done when the batch is durable."""
+        partition.log.append(batch, now_ms=self.clock.now_ms(), from_client=False)
+        if not partition.reads_unsynced:
+            return self.flusher.flushed(partition)
+        partition.grown(len(batch))
+        done: asyncio.Future[None] = self.loop.create_future()
+        done.set_result(None)
+        return done

@@ -42,6 +42,11 @@ INTERNAL_TOPICS: dict[str, dict[str, str]] = {
         "max.message.bytes": "8388608",
         "compression.type": "producer",
     },
+    "__transaction_state": {
+        "cleanup.policy": "compact",
+        "segment.bytes": "16777216",
+        "compression.type": "producer",
+    },
 }
 
 

@@ -31,6 +31,7 @@ from headrace.broker.groups.events import (
 from headrace.broker.groups.offsets import CommittedOffset, Offsets, TopicPartition, expired
 from headrace.broker.groups.state import TRANSITIONS, UNKNOWN_MEMBER, Group, GroupLimits, GroupState, Trigger
 from headrace.broker.groups.subscription import is_subscribed
+from headrace.broker.groups.transactional_offsets import PendingOffsets
 from headrace.errors import HeadraceError
 from headrace.protocol.error_codes import ErrorCode
 
@@ -64,6 +65,7 @@ class GroupCoordinator:
         )
         self._groups: dict[str, Group] = {}
         self._offsets = Offsets()
+        self._pending = PendingOffsets()
         self._members = ClassicMembers(
             self._groups,
             limits=limits,
@@ -72,6 +74,7 @@ class GroupCoordinator:
             store=self._store,
         )
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._loading: asyncio.Task[None] | None = None
         self._unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._started = (services.clock.now_ms(), services.clock.monotonic_s())
 
@@ -83,7 +86,12 @@ class GroupCoordinator:
         if topic is None:
             self._unavailable = None
             return
-        self._spawn(self._load(topic.partitions[0].log))
+        self._loading = self._spawn(self._load(topic.partitions[0].log))
+
+    async def loaded(self) -> None:
+        """Until what the log says is known."""
+        if self._loading is not None:
+            await asyncio.wait([self._loading])
 
     async def _load(self, log: PartitionLog) -> None:
         bytes_max = self._settings.decompressed_batch_bytes_max
@@ -100,6 +108,7 @@ class GroupCoordinator:
             return  # stopped in the meantime
         self._groups.update(contents.groups)
         self._offsets = contents.offsets
+        self._pending = contents.pending
         for group in self._groups.values():
             # Members of before the restart are alive until their sessions say otherwise.
             for member in group.members.values():
@@ -228,11 +237,59 @@ class GroupCoordinator:
         return self._spawn(self._commit(group_id, offsets))
 
     async def _commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        log_offset = storage.end_offset(self._services)
         await self._append(storage.offset_record(group_id, *offset) for offset in offsets.items())
         for partition, committed in offsets.items():
             self._offsets.put(group_id, partition, committed)
-        if offsets and group_id not in self._groups:
+            self._pending.supersede(group_id, partition, log_offset)
+        if offsets:
+            self._ensure(group_id)
+
+    def _ensure(self, group_id: str) -> None:
+        """Whoever commits without ever joining is a group all the same."""
+        if group_id not in self._groups:
             self._groups[group_id] = Group(group_id=group_id, state_since_ms=self._clock.now_ms())
+
+    def commit_in_transaction(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+    ) -> Awaitable[None]:
+        """Keep offsets that count when the producer's transaction is committed; see `end_transaction`."""
+        self._require_available()
+        group = self._groups.get(group_id)
+        if group is None:
+            if generation >= 0:
+                raise GroupRefused(ErrorCode.ILLEGAL_GENERATION)
+            _require(self._check_room())
+        elif generation >= 0 or member_id != UNKNOWN_MEMBER or instance_id is not None:
+            _require(check_commit(group, member_id=member_id, instance_id=instance_id, generation=generation))
+        entries = [storage.offset_record(group_id, *offset) for offset in offsets.items()]
+        try:
+            log_offset, durable = storage.append_in_transaction(
+                self._services, entries, producer_id=producer_id, producer_epoch=producer_epoch
+            )
+        except (HeadraceError, OSError) as failure:
+            logger.error("offsets not stored: %s", failure)
+            raise GroupRefused(_told(failure)) from failure
+        self._pending.put(producer_id, group_id, offsets, log_offset)
+        return durable
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """The marker of a producer's transaction is durable: its offsets count, or are gone."""
+        for group_id in self._pending.end(producer_id, self._offsets, is_commit=is_commit):
+            if self._offsets.of(group_id):
+                self._ensure(group_id)
+
+    def unstable(self, group_id: str) -> Collection[TopicPartition]:
+        """The partitions whose offset an open transaction may still change."""
+        return self._pending.of(group_id)
 
     def committed(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
         self._require_available()
@@ -333,7 +390,9 @@ class GroupCoordinator:
             return  # logged where it happened; the next round tries again
 
     def _is_abandoned(self, group: Group) -> bool:
-        has_work = group.pending_member_ids or self._offsets.of(group.group_id)
+        has_work = (
+            group.pending_member_ids or group.group_id in self._pending or self._offsets.of(group.group_id)
+        )
         return group.state is GroupState.EMPTY and not has_work
 
     def _aged_ms(self, now_ms: int) -> int:

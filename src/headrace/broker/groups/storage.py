@@ -7,16 +7,18 @@ and how a log of them becomes groups and offsets again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.broker.groups.offsets import CommittedOffset, Offsets, TopicPartition
 from headrace.broker.groups.state import Group, GroupState, Member, MemberProtocol
+from headrace.broker.groups.transactional_offsets import PendingOffsets
+from headrace.broker.stored_batches import batches_in
 from headrace.protocol import stored
 from headrace.protocol.primitives import MalformedMessage
-from headrace.records.batch import checksum_matches, iterate_headers
-from headrace.records.errors import CorruptBatch
+from headrace.records.batch import NO_PRODUCER_ID
+from headrace.records.control import MarkerType, decode_marker
 from headrace.records.record import Record, decode_records, encode_batch
 
 if TYPE_CHECKING:
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC = "__consumer_offsets"
-READ_BYTES = 1_048_576
 BATCH_BYTES_MAX = 262_144
 """Many small records (a group's offsets going at once) are split into batches well below the topic's limit."""
 
@@ -106,6 +107,34 @@ async def append(services: Services, entries: Sequence[KeyValue], *, waits_for_d
         await services.append(partition, encode_batch(records), waits_for_disk=waits_for_disk)
 
 
+def append_in_transaction(
+    services: Services, entries: Sequence[KeyValue], *, producer_id: int, producer_epoch: int
+) -> tuple[int, Awaitable[None]]:
+    """Write these at once, as part of a producer's transaction: where they begin, and when they are durable.
+
+    At once, because behind the marker that ends the transaction they would begin one that nobody ends.
+    """
+    [partition] = services.topics.internal(OFFSETS_TOPIC).partitions
+    now_ms = services.clock.now_ms()
+    first_offset = partition.log.end_offset
+    assert entries, "nothing to wait for"
+    for chunk in chunks(entries):
+        records = [
+            Record(offset=index, timestamp_ms=now_ms, key=entry.key, value=entry.value)
+            for index, entry in enumerate(chunk)
+        ]
+        batch = encode_batch(
+            records, producer_id=producer_id, producer_epoch=producer_epoch, is_transactional=True
+        )
+        durable = services.append_now(partition, batch)
+    return first_offset, durable
+
+
+def end_offset(services: Services) -> int:
+    """Where the next record will stand."""
+    return services.topics.internal(OFFSETS_TOPIC).partitions[0].log.end_offset
+
+
 def chunks(entries: Iterable[KeyValue]) -> Iterator[list[KeyValue]]:
     chunk: list[KeyValue] = []
     size_bytes = 0
@@ -126,18 +155,24 @@ class Contents:
 
     groups: dict[str, Group] = field(default_factory=dict)
     offsets: Offsets = field(default_factory=Offsets)
+    pending: PendingOffsets = field(default_factory=PendingOffsets)
 
 
 def read_contents(log: PartitionLog, *, batch_bytes_max: int) -> Contents:
     """Read a whole log, from a thread that may wait for the disk; raises where it is damaged."""
     contents = Contents()
-    for record in records_in(log, batch_bytes_max):
-        try:
-            _replay(contents, record)
-        except MalformedMessage as error:
-            logger.error(
-                "record of %s skipped: %s", OFFSETS_TOPIC, error, extra={"log_offset": record.offset}
-            )
+    for header, batch in batches_in(log):
+        producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+        for record in decode_records(batch, bytes_max=batch_bytes_max):
+            try:
+                if header.is_control:
+                    _end_transaction(contents, producer_id, record)
+                else:
+                    _replay(contents, record, producer_id)
+            except MalformedMessage as error:
+                logger.error(
+                    "record of %s skipped: %s", OFFSETS_TOPIC, error, extra={"log_offset": record.offset}
+                )
     # Whoever commits without ever joining is a group all the same.
     for group_id in contents.offsets.group_ids():
         contents.groups.setdefault(group_id, Group(group_id=group_id))
@@ -146,34 +181,31 @@ def read_contents(log: PartitionLog, *, batch_bytes_max: int) -> Contents:
 
 def records_in(log: PartitionLog, batch_bytes_max: int, start_offset: int = 0) -> Iterator[Record]:
     """All records of a log from the batch of an offset on; raises where it is damaged."""
-    offset, end_offset = max(log.start_offset, start_offset), log.end_offset
-    while offset < end_offset:
-        data = bytes(log.read(offset, bytes_max=READ_BYTES, end_offset=end_offset, at_least_one=True))
-        next_offset = offset
-        for position, header in iterate_headers(data):
-            batch = data[position : position + header.size_bytes]
-            if not checksum_matches(batch):
-                raise CorruptBatch(
-                    f"the batch at offset {header.base_offset} of {log.directory} is damaged",
-                    hint="stop the broker and run `headrace log repair` on this partition",
-                )
-            next_offset = header.next_offset
-            if not header.is_control:
-                yield from decode_records(batch, bytes_max=batch_bytes_max)
-        if next_offset == offset:
-            return  # compaction removed whatever was behind
-        offset = next_offset
+    for header, batch in batches_in(log, start_offset):
+        if not header.is_control:
+            yield from decode_records(batch, bytes_max=batch_bytes_max)
 
 
-def _replay(contents: Contents, record: Record) -> None:
+def _end_transaction(contents: Contents, producer_id: int, record: Record) -> None:
+    marker = decode_marker(record)
+    if marker is not None:
+        contents.pending.end(producer_id, contents.offsets, is_commit=marker.type is MarkerType.COMMIT)
+
+
+def _replay(contents: Contents, record: Record, producer_id: int) -> None:
     key = stored.decode_key(record.key or b"")
     if isinstance(key, stored.OffsetCommitKey):
         partition = TopicPartition(key.topic, key.partition)
         if record.value is None:
             contents.offsets.remove(key.group, partition)
+            contents.pending.supersede(key.group, partition, record.offset)
+            return
+        committed = _committed_offset(stored.decode_value(stored.OffsetCommitValue, record.value))
+        if producer_id != NO_PRODUCER_ID:
+            contents.pending.put(producer_id, key.group, {partition: committed}, record.offset)
         else:
-            value = stored.decode_value(stored.OffsetCommitValue, record.value)
-            contents.offsets.put(key.group, partition, _committed_offset(value))
+            contents.offsets.put(key.group, partition, committed)
+            contents.pending.supersede(key.group, partition, record.offset)
     elif isinstance(key, stored.GroupMetadataKey):
         if record.value is None:
             contents.groups.pop(key.group, None)

@@ -1,6 +1,6 @@
 """OffsetFetch: how far groups have read, for some partitions or for all that they ever committed.
 
-2: null asks for all. 5: leader epochs. 7: "require stable", which every answer is: only durable offsets are told.
+2: null asks for all. 5: leader epochs. 7: "require stable": what an open transaction may change is told to come.
 8: many groups. 9: the member, which matters to groups of the newer protocol alone. 10: topic ids.
 """
 
@@ -31,12 +31,15 @@ MANY_GROUPS_SINCE = 8
 TOPIC_IDS_SINCE = 10
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
+UNSTABLE = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", committed_at_ms=-1)
+"""Stands for an offset that an open transaction may change."""
 
 
 @handles(ApiKey.OFFSET_FETCH, versions=(1, 10))
 def offset_fetch(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
     if call.version >= MANY_GROUPS_SINCE:
-        return OffsetFetchResponse(groups=tuple(_fetch(group, call) for group in request.groups))
+        stable = request.require_stable
+        return OffsetFetchResponse(groups=tuple(_fetch(group, stable, call) for group in request.groups))
     topics = request.topics
     alone = OffsetFetchRequestGroup(
         group_id=request.group_id,
@@ -47,14 +50,18 @@ def offset_fetch(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse
             for topic in topics
         ),
     )
-    return _as_single(alone, _fetch(alone, call), call)
+    return _as_single(alone, _fetch(alone, request.require_stable, call), call)
 
 
-def _fetch(wanted: OffsetFetchRequestGroup, call: Call) -> OffsetFetchResponseGroup:
+def _fetch(wanted: OffsetFetchRequestGroup, require_stable: bool, call: Call) -> OffsetFetchResponseGroup:
+    groups = call.services.groups
     try:
-        offsets = call.services.groups.committed(wanted.group_id)
+        offsets = groups.committed(wanted.group_id)
     except GroupRefused as refused:
         return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=refused.code)
+    unstable = groups.unstable(wanted.group_id) if require_stable else ()
+    if unstable:
+        offsets = {**offsets, **dict.fromkeys(unstable, UNSTABLE)}
     topics = _all(offsets, call) if wanted.topics is None else _some(wanted.topics, offsets, call)
     return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=tuple(topics))
 
@@ -99,6 +106,10 @@ def _partition(
 ) -> OffsetFetchResponsePartitions:
     if committed is None:
         return OffsetFetchResponsePartitions(partition_index=index, error_code=error)
+    if committed is UNSTABLE:
+        return OffsetFetchResponsePartitions(
+            partition_index=index, error_code=error or ErrorCode.UNSTABLE_OFFSET_COMMIT
+        )
     return OffsetFetchResponsePartitions(
         partition_index=index,
         committed_offset=committed.offset,

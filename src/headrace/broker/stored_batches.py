@@ -1,0 +1,34 @@
+"""Reading an internal topic's log from its start to its end, as whoever keeps state in it does at a start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.records.batch import BatchHeader, checksum_matches, iterate_headers
+from headrace.records.errors import CorruptBatch
+
+if TYPE_CHECKING:
+    from headrace.log.partition_log import PartitionLog
+
+READ_BYTES = 1_048_576
+
+
+def batches_in(log: PartitionLog, start_offset: int = 0) -> Iterator[tuple[BatchHeader, bytes]]:
+    """Every batch from an offset on, for a thread that may wait for the disk; CorruptBatch for a damaged one."""
+    offset, end_offset = max(log.start_offset, start_offset), log.end_offset
+    while offset < end_offset:
+        data = bytes(log.read(offset, bytes_max=READ_BYTES, end_offset=end_offset, at_least_one=True))
+        next_offset = offset
+        for position, header in iterate_headers(data):
+            batch = data[position : position + header.size_bytes]
+            if not checksum_matches(batch):
+                raise CorruptBatch(
+                    f"the batch at offset {header.base_offset} of {log.directory} is damaged",
+                    hint="stop the broker and run `headrace log repair` on this partition",
+                )
+            next_offset = header.next_offset
+            yield header, batch
+        if next_offset == offset:
+            return  # compaction removed whatever was behind
+        offset = next_offset
