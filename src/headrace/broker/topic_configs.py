@@ -81,9 +81,10 @@ def _ratio(name: str) -> Callable[[str], float]:
 
 def _policies(text: str) -> frozenset[str]:
     policies = frozenset(part.strip() for part in text.split(",") if part.strip())
-    if not policies or not policies <= {"compact", "delete"}:
+    if not policies <= {"compact", "delete"}:
         raise InvalidConfig(
-            f"cleanup.policy={text} is not possible", hint="choose compact, delete or compact,delete"
+            f"cleanup.policy={text} is not possible",
+            hint="choose compact, delete, compact,delete, or nothing to keep everything",
         )
     return policies
 
@@ -134,7 +135,7 @@ TOPIC_CONFIGS: dict[str, TopicConfig] = {
             name="cleanup.policy",
             type=ConfigType.LIST,
             default="delete",
-            doc="delete old segments, compact to the last value of every key, or both.",
+            doc="delete old segments, compact to the last value of every key, both, or (empty) neither.",
             parse=_policies,
             field="cleanup_policy",
         ),

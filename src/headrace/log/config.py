@@ -34,7 +34,7 @@ class LogConfig:
     """Size of the partition above which its oldest segments are removed (`retention.bytes`); -1 for none."""
 
     cleanup_policy: frozenset[str] = field(default_factory=lambda: frozenset({"delete"}))
-    """`delete`, `compact` or both (`cleanup.policy`)."""
+    """`delete`, `compact`, both, or neither: everything is kept (`cleanup.policy`)."""
 
     min_cleanable_dirty_ratio: float = 0.5
     """Share of not yet compacted bytes from which compaction is worth its reads (`min.cleanable.dirty.ratio`)."""
