@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,11 @@ class Client:
     # Its fetches that wait for data; nobody waits for a client that is gone.
     waiters: set[FetchWaiter] = field(default_factory=set)
 
+    # Called with this client when its connection is lost, before its fetches are woken.
+    when_gone: set[Callable[[Client], None]] = field(default_factory=set)
+
     def gone(self) -> None:
+        for tell in tuple(self.when_gone):
+            tell(self)
         for waiter in tuple(self.waiters):
             waiter.wake()

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Protocol
 
 from headrace.broker.client import Client
-from headrace.broker.partition import Partition
+
+
+class Watched(Protocol):
+    """What wakes those who wait for it: a partition that grows, or what a share group is to get of one."""
+
+    waiters: set[FetchWaiter]
 
 
 class FetchWaiter:
@@ -17,7 +23,7 @@ class FetchWaiter:
     def __init__(
         self,
         everyone: set[FetchWaiter],
-        partitions: Sequence[Partition],
+        partitions: Sequence[Watched],
         client: Client,
         missing_bytes: int,
         woken: asyncio.Future[None],
@@ -67,7 +73,7 @@ class FetchWaiters:
         return len(self._waiting) >= self._waiting_max
 
     def register(
-        self, partitions: Sequence[Partition], *, client: Client, missing_bytes: int, timeout_s: float
+        self, partitions: Sequence[Watched], *, client: Client, missing_bytes: int, timeout_s: float
     ) -> FetchWaiter:
         """Wait from this moment on: an append right after this call is not missed."""
         waiter = FetchWaiter(self._waiting, partitions, client, missing_bytes, self._loop.create_future())

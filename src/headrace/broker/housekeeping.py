@@ -56,6 +56,7 @@ class Housekeeping:
         if removed:
             self._services.topics.checkpoint_starts()
         self._services.groups.expire(now_ms)
+        self._services.shares.expire()
 
     def _expire(self, partition: Partition, now_ms: int) -> int:
         expired = partition.log.apply_retention(now_ms)

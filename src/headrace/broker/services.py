@@ -10,10 +10,13 @@ from headrace.broker.data_folder import DataFolder
 from headrace.broker.fetch_sessions import FetchSessions
 from headrace.broker.fetch_waiters import FetchWaiters
 from headrace.broker.flusher import Flusher
+from headrace.broker.group_configs import GroupConfigs
 from headrace.broker.groups.coordinator import GroupCoordinator
+from headrace.broker.groups.share_members import ShareMembers
 from headrace.broker.partition import Partition
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.settings import BrokerSettings
+from headrace.broker.shares.coordinator import ShareCoordinator
 from headrace.broker.topics import Topics
 from headrace.broker.traffic import Traffic
 from headrace.clock import Clock
@@ -66,7 +69,10 @@ class Services:
         self.fetch_waiters = FetchWaiters(loop, settings.waiting_fetches_max)
         self.fetch_sessions = FetchSessions(settings.fetch_sessions_max)
         self.disk_threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
+        self.group_configs = GroupConfigs(files, str(settings.data_dir))
         self.groups = GroupCoordinator(self)
+        self.share_members = ShareMembers(self)
+        self.shares = ShareCoordinator(self)
 
     def advertised(self, client: Client) -> Endpoint:
         """The address told to a client: the one it connected to, unless the settings name another."""

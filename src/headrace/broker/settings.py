@@ -128,6 +128,12 @@ class BrokerSettings:
         4_096, minimum=0, doc="Largest metadata text that may be committed with an offset."
     )
 
+    share_sessions_max: int = setting(
+        10_000,
+        minimum=1,
+        doc="Members of share groups that fetch; one more is refused. Kafka allows 2,000; each costs some KB.",
+    )
+
     flush_threads: int = setting(4, minimum=1, doc="Threads that fsync; partitions share them.")
     checkpoint_interval_ms: int = setting(
         60_000,

@@ -45,6 +45,16 @@ INTERNAL_TOPICS: dict[str, dict[str, str]] = {
     "__transaction_state": {
         "cleanup.policy": "compact",
         "segment.bytes": "16777216",
+        "max.message.bytes": "8388608",
+        "compression.type": "producer",
+    },
+    # Not compacted: an update of a share group's state is more than the last one of its key. The broker cuts off what
+    # a later snapshot made useless.
+    "__share_group_state": {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+        "segment.bytes": "16777216",
+        "max.message.bytes": "8388608",
         "compression.type": "producer",
     },
 }

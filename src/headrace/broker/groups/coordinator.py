@@ -145,6 +145,8 @@ class GroupCoordinator:
             return self._unavailable
         if not group_id:
             return ErrorCode.INVALID_GROUP_ID
+        if self._services.share_members.get(group_id) is not None:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         settings = self._settings
         shortest, longest = settings.group_session_timeout_ms_min, settings.group_session_timeout_ms_max
         if not shortest <= join.session_timeout_ms <= longest:
@@ -341,6 +343,10 @@ class GroupCoordinator:
     def group(self, group_id: str) -> Group | None:
         self._require_available()
         return self._groups.get(group_id)
+
+    def is_taken(self, group_id: str) -> bool:
+        """Whether there is a group of this name, so that no share group can have it."""
+        return group_id in self._groups
 
     def delete(self, group_id: str) -> Awaitable[None]:
         """Forget an empty group and its offsets."""

@@ -7,9 +7,20 @@ import logging
 from headrace.broker.dispatch import HANDLERS, Call, handles
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
-from headrace.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from headrace.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 logger = logging.getLogger(__name__)
+
+# What clients look for before they use it, with the level that is on.
+FEATURES = {
+    "share.version": 1,
+}
 
 
 @handles(ApiKey.API_VERSIONS, versions=(0, 4))
@@ -27,7 +38,19 @@ def api_versions(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse
             "software": f"{call.client.software_name} {call.client.software_version}",
         },
     )
-    return ApiVersionsResponse(api_keys=_served())
+    return ApiVersionsResponse(
+        api_keys=_served(),
+        supported_features=tuple(
+            # Only version 4 can say that a feature may be off, and older clients refuse a lowest level of 0.
+            SupportedFeatureKey(name=name, min_version=0 if call.version >= 4 else 1, max_version=level)
+            for name, level in FEATURES.items()
+        ),
+        finalized_features_epoch=0,
+        finalized_features=tuple(
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in FEATURES.items()
+        ),
+    )
 
 
 def unsupported_version() -> ApiVersionsResponse:

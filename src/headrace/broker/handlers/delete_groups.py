@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Mapping
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.coordinator import GroupRefused
+from headrace.broker.shares.coordinator import ShareRefused
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.delete_groups import (
@@ -22,6 +23,8 @@ def delete_groups(request: DeleteGroupsRequest, call: Call) -> Awaitable[DeleteG
 
 
 def _delete(group_id: str, call: Call) -> Awaitable[None] | ErrorCode:
+    if call.services.share_members.get(group_id) is not None:
+        return call.services.shares.delete_group(group_id)
     try:
         return call.services.groups.delete(group_id)
     except GroupRefused as refused:
@@ -44,6 +47,6 @@ async def _outcome(deletion: Awaitable[None] | ErrorCode) -> ErrorCode:
         return deletion
     try:
         await deletion
-    except GroupRefused as refused:
+    except (GroupRefused, ShareRefused) as refused:
         return refused.code
     return ErrorCode.NONE

@@ -52,4 +52,5 @@ def _delete_topic(topic: Topic, call: Call) -> DeletableTopicResult:
             name=topic.name, topic_id=topic.id, error_code=error_code(error), error_message=str(error)
         )
     call.services.groups.topic_deleted(topic.name)
+    call.services.shares.topic_deleted(topic)
     return DeletableTopicResult(name=topic.name, topic_id=topic.id)

@@ -1,12 +1,14 @@
-"""DescribeConfigs: the configs of topics, and the settings of the broker (read-only)."""
+"""DescribeConfigs: the configs of topics and groups, and the settings of the broker (read-only)."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Mapping
 
 from headrace.broker.dispatch import Call, handles
+from headrace.broker.group_configs import GROUP_CONFIGS, GroupConfig
 from headrace.broker.settings import BrokerSettings
-from headrace.broker.topic_configs import TOPIC_CONFIGS, ConfigType
+from headrace.broker.topic_configs import TOPIC_CONFIGS, ConfigType, TopicConfig
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.describe_configs import (
@@ -18,8 +20,8 @@ from headrace.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-TOPIC, BROKER = 2, 4
-TOPIC_SOURCE, STATIC_BROKER_SOURCE, DEFAULT_SOURCE = 1, 4, 5
+TOPIC, BROKER, GROUP = 2, 4, 32
+TOPIC_SOURCE, STATIC_BROKER_SOURCE, DEFAULT_SOURCE, GROUP_SOURCE = 1, 4, 5, 8
 
 # Settings that mean what a setting of Kafka's means: tools look for them under its name.
 KAFKA_NAMES = {
@@ -58,13 +60,18 @@ def _describe(
         topic = call.services.topics.get(resource.resource_name)
         if topic is None:
             return _failed(resource, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
-        configs = _topic_configs(topic.configs, request)
+        configs = _resource_configs(TOPIC_CONFIGS.values(), topic.configs, TOPIC_SOURCE, request)
+    elif resource.resource_type == GROUP:
+        overrides = call.services.group_configs.of(resource.resource_name)
+        configs = _resource_configs(GROUP_CONFIGS.values(), overrides, GROUP_SOURCE, request)
     elif resource.resource_type == BROKER:
         if resource.resource_name not in ("", str(call.services.settings.node_id)):
             return _failed(resource, ErrorCode.INVALID_REQUEST, "there is no such broker")
         configs = [*_broker_configs(call.services.settings, request), _advertised_listeners(call)]
     else:
-        return _failed(resource, ErrorCode.INVALID_REQUEST, "only topics and brokers have configs here")
+        return _failed(
+            resource, ErrorCode.INVALID_REQUEST, "only topics, groups and brokers have configs here"
+        )
     keys = resource.configuration_keys
     return DescribeConfigsResult(
         resource_type=resource.resource_type,
@@ -82,22 +89,25 @@ def _failed(resource: DescribeConfigsResource, code: ErrorCode, message: str) ->
     )
 
 
-def _topic_configs(
-    overrides: dict[str, str], request: DescribeConfigsRequest
+def _resource_configs(
+    configs: Iterable[TopicConfig | GroupConfig],
+    overrides: Mapping[str, str],
+    source: int,
+    request: DescribeConfigsRequest,
 ) -> list[DescribeConfigsResourceResult]:
     results = []
-    for config in TOPIC_CONFIGS.values():
+    for config in configs:
         is_set = config.name in overrides
         default = DescribeConfigsSynonym(name=config.name, value=config.default, source=DEFAULT_SOURCE)
         synonyms: tuple[DescribeConfigsSynonym, ...] = (default,)
         if is_set:
-            own = DescribeConfigsSynonym(name=config.name, value=overrides[config.name], source=TOPIC_SOURCE)
+            own = DescribeConfigsSynonym(name=config.name, value=overrides[config.name], source=source)
             synonyms = (own, default)
         results.append(
             DescribeConfigsResourceResult(
                 name=config.name,
                 value=overrides.get(config.name, config.default),
-                config_source=TOPIC_SOURCE if is_set else DEFAULT_SOURCE,
+                config_source=source if is_set else DEFAULT_SOURCE,
                 synonyms=synonyms if request.include_synonyms else (),
                 config_type=config.type,
                 documentation=config.doc if request.include_documentation else None,

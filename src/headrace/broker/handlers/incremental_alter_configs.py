@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from headrace.broker import group_configs, topic_configs
 from headrace.broker.config_changes import alter_resource
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.topic_configs import ConfigType, InvalidConfig, definition
+from headrace.broker.handlers.describe_configs import GROUP
+from headrace.broker.topic_configs import ConfigType, InvalidConfig
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -32,7 +34,7 @@ def _alter(resource: AlterConfigsResource, validate_only: bool, call: Call) -> A
     code, message = alter_resource(
         resource.resource_type,
         resource.resource_name,
-        lambda current: changed(current, resource.configs),
+        lambda current: changed(current, resource.configs, resource.resource_type),
         validate_only=validate_only,
         call=call,
     )
@@ -44,11 +46,14 @@ def _alter(resource: AlterConfigsResource, validate_only: bool, call: Call) -> A
     )
 
 
-def changed(current: Mapping[str, str], changes: Sequence[AlterableConfig]) -> dict[str, str]:
+def changed(
+    current: Mapping[str, str], changes: Sequence[AlterableConfig], resource_type: int
+) -> dict[str, str]:
     """The configs after the changes."""
     configs = dict(current)
     for change in changes:
-        config = definition(change.name)
+        is_of_group = resource_type == GROUP
+        config = (group_configs if is_of_group else topic_configs).definition(change.name)
         if change.config_operation == DELETE:
             configs.pop(change.name, None)
         elif change.value is None:

@@ -8,6 +8,7 @@ from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 CLASSIC = "classic"
+SHARE = "share"
 
 
 @handles(ApiKey.LIST_GROUPS, versions=(0, 5))
@@ -18,10 +19,9 @@ def list_groups(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
         return ListGroupsResponse(error_code=refused.code)
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.strip().lower() for kind in request.types_filter}
-    if types and CLASSIC not in types:
-        return ListGroupsResponse()
-    return ListGroupsResponse(
-        groups=tuple(
+    found = []
+    if not types or CLASSIC in types:
+        found += [
             ListedGroup(
                 group_id=group.group_id,
                 protocol_type=group.protocol_type or "",
@@ -30,5 +30,16 @@ def list_groups(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
             )
             for group in groups
             if not states or group.state.value.lower() in states
-        )
-    )
+        ]
+    if not types or SHARE in types:
+        found += [
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=SHARE,
+                group_state=group.state.value,
+                group_type=SHARE,
+            )
+            for group in call.services.share_members.groups()
+            if not states or group.state.value.lower() in states
+        ]
+    return ListGroupsResponse(groups=tuple(found))

@@ -1,0 +1,329 @@
+"""The configs of groups (resource type GROUP): names, defaults and documentation, and where they are kept.
+
+Names are Kafka's where Kafka has them. `errors.deadletterqueue.*` are those of KIP-1191 (the creation of topics is the
+broker's there, and a group's here); `headrace.*` are our own. They are kept in one file, since the name of a group may
+be any text and is no file name; they change seldom, and a group may have some before it exists.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headrace.broker.shares.window import Rules
+from headrace.broker.topic_configs import ConfigType, InvalidConfig
+from headrace.broker.topics import check_name
+from headrace.errors import HeadraceError
+from headrace.log.filesystem import FileSystem
+from headrace.values import value
+
+_DURATION = re.compile(
+    r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
+)
+
+
+@value
+class GroupConfig:
+    name: str
+    type: ConfigType
+    default: str
+    doc: str
+    parse: Callable[[str], Any]
+
+
+def _number(name: str, default: int, least: int, most: int, doc: str) -> GroupConfig:
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise InvalidConfig(f"{name}={text} is not a whole number") from None
+        if not least <= number <= most:
+            raise InvalidConfig(f"{name}={text} is out of range", hint=f"it may be {least} to {most}")
+        return number
+
+    return GroupConfig(name=name, type=ConfigType.INT, default=str(default), doc=doc, parse=parse)
+
+
+def _choice(name: str, default: str, values: Mapping[str, Any], doc: str) -> GroupConfig:
+    def parse(text: str) -> Any:
+        if text.lower() not in values:
+            raise InvalidConfig(f"{name}={text} is not possible", hint=f"choose one of {', '.join(values)}")
+        return values[text.lower()]
+
+    kind = ConfigType.BOOLEAN if set(values) == {"true", "false"} else ConfigType.STRING
+    return GroupConfig(name=name, type=kind, default=default, doc=doc, parse=parse)
+
+
+@value
+class OffsetReset:
+    """Where a group begins in a partition that it has no state for."""
+
+    strategy: str
+    age_ms: int = 0
+
+
+def _offset_reset(text: str) -> OffsetReset:
+    strategy, _, duration = text.partition(":")
+    if text in ("earliest", "latest"):
+        return OffsetReset(strategy=text)
+    found = _DURATION.fullmatch(duration)
+    if strategy != "by_duration" or found is None or duration in ("P", "PT", ""):
+        raise InvalidConfig(
+            f"share.auto.offset.reset={text} is not possible",
+            hint="choose earliest, latest or by_duration:PnDTnHnMn.nS",
+        )
+    parts = {unit: float(number or 0) for unit, number in found.groupdict().items()}
+    seconds = ((parts["days"] * 24 + parts["hours"]) * 60 + parts["minutes"]) * 60 + parts["seconds"]
+    return OffsetReset(strategy=strategy, age_ms=int(seconds * 1000))
+
+
+def _multiplier(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise InvalidConfig(f"{RETRY_MULTIPLIER}={text} is not a number") from None
+    if not 1 <= number <= 100:
+        raise InvalidConfig(f"{RETRY_MULTIPLIER}={text} is out of range", hint="it may be 1 to 100")
+    return number
+
+
+def _topic_name(text: str) -> str:
+    if text:
+        try:
+            check_name(text)
+        except HeadraceError as error:
+            raise InvalidConfig(f"{DEAD_LETTER_TOPIC}: {error.message}", hint=error.hint) from error
+    return text
+
+
+DAY_MS = 86_400_000
+SESSION_TIMEOUT = "share.session.timeout.ms"
+HEARTBEAT_INTERVAL = "share.heartbeat.interval.ms"
+LOCK_DURATION = "share.record.lock.duration.ms"
+DELIVERY_LIMIT = "share.delivery.count.limit"
+LOCKS_MAX = "share.partition.max.record.locks"
+OFFSET_RESET = "share.auto.offset.reset"
+ISOLATION = "share.isolation.level"
+RENEW_ENABLE = "share.renew.acknowledge.enable"
+DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+DEAD_LETTER_COPY = "errors.deadletterqueue.copy.record.enable"
+DEAD_LETTER_CREATE = "errors.deadletterqueue.auto.create.topics.enable"
+RETRY_BACKOFF = "headrace.share.retry.backoff.ms"
+RETRY_BACKOFF_MAX = "headrace.share.retry.backoff.max.ms"
+RETRY_MULTIPLIER = "headrace.share.retry.backoff.multiplier"
+CONSUMER_SESSION_TIMEOUT = "consumer.session.timeout.ms"
+CONSUMER_HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
+
+_TRUTH = {"true": True, "false": False}
+
+GROUP_CONFIGS: dict[str, GroupConfig] = {
+    config.name: config
+    for config in (
+        _number(
+            CONSUMER_SESSION_TIMEOUT,
+            45_000,
+            1_000,
+            DAY_MS,
+            "A member of a consumer group that is silent for so long is removed.",
+        ),
+        _number(
+            CONSUMER_HEARTBEAT_INTERVAL,
+            5_000,
+            100,
+            DAY_MS,
+            "How often members of a consumer group are told to report.",
+        ),
+        _number(
+            SESSION_TIMEOUT,
+            45_000,
+            1_000,
+            DAY_MS,
+            "A member of a share group that is silent for so long is removed.",
+        ),
+        _number(
+            HEARTBEAT_INTERVAL,
+            5_000,
+            100,
+            DAY_MS,
+            "How often members of a share group are told to report.",
+        ),
+        _number(
+            LOCK_DURATION, 30_000, 100, DAY_MS, "How long a member holds a record before another may get it."
+        ),
+        _number(DELIVERY_LIMIT, 5, 1, 10_000, "How often a record is delivered before it is given up."),
+        _number(
+            LOCKS_MAX,
+            2_000,
+            1,
+            1_000_000,
+            "How many records of a partition may be locked, or wait for their dead letter, at a time.",
+        ),
+        GroupConfig(
+            name=OFFSET_RESET,
+            type=ConfigType.STRING,
+            default="latest",
+            doc="Where a group begins in a topic that is new to it: earliest, latest, or by_duration:PnDTnHnMn.nS.",
+            parse=_offset_reset,
+        ),
+        _choice(
+            ISOLATION,
+            "read_uncommitted",
+            {"read_uncommitted": False, "read_committed": True},
+            "Whether records of open and aborted transactions are kept back.",
+        ),
+        _choice(RENEW_ENABLE, "true", _TRUTH, "Whether members may renew locks."),
+        GroupConfig(
+            name=DEAD_LETTER_TOPIC,
+            type=ConfigType.STRING,
+            default="",
+            doc="Where records go that are rejected or past their delivery limit. Empty: they are only given up.",
+            parse=_topic_name,
+        ),
+        _choice(
+            DEAD_LETTER_COPY,
+            "true",
+            _TRUTH,
+            "Whether a dead letter has the key, value and headers of its record, or only says which one it was. "
+            "Kafka's default is false; a letter whose record is gone is of no use.",
+        ),
+        _choice(
+            DEAD_LETTER_CREATE,
+            "true",
+            _TRUTH,
+            "Whether a dead-letter topic that is missing is created. Otherwise the records stay, locked, until it is "
+            "there.",
+        ),
+        _number(
+            RETRY_BACKOFF,
+            0,
+            0,
+            DAY_MS,
+            "How long a record that was released, or whose lock expired, waits before its second delivery. Ours.",
+        ),
+        _number(RETRY_BACKOFF_MAX, 60_000, 0, DAY_MS, "The longest such wait. Ours."),
+        GroupConfig(
+            name=RETRY_MULTIPLIER,
+            type=ConfigType.DOUBLE,
+            default="2.0",
+            doc="By how much the wait grows with every delivery. Ours.",
+            parse=_multiplier,
+        ),
+    )
+}
+
+
+def definition(name: str) -> GroupConfig:
+    if name not in GROUP_CONFIGS:
+        raise InvalidConfig(
+            f"a group has no config {name}", hint="describe the group's configs to see them all"
+        )
+    return GROUP_CONFIGS[name]
+
+
+def check_configs(configs: Mapping[str, str]) -> None:
+    for name, text in configs.items():
+        definition(name).parse(text)
+    session_ms, heartbeat_ms = _value(configs, SESSION_TIMEOUT), _value(configs, HEARTBEAT_INTERVAL)
+    if heartbeat_ms >= session_ms:
+        raise InvalidConfig(
+            f"{HEARTBEAT_INTERVAL}={heartbeat_ms} is not below {SESSION_TIMEOUT}={session_ms}",
+            hint="members would be removed between two heartbeats",
+        )
+
+
+def _value(configs: Mapping[str, str], name: str) -> Any:
+    config = GROUP_CONFIGS[name]
+    return config.parse(configs.get(name, config.default))
+
+
+@value
+class ShareConfig:
+    """The configs of a share group, parsed."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    offset_reset: OffsetReset
+    is_read_committed: bool
+    may_renew: bool
+    dead_letter_topic: str
+    copies_dead_letters: bool
+    creates_dead_letter_topic: bool
+    rules: Rules
+
+
+def share_config(configs: Mapping[str, str]) -> ShareConfig:
+    def get(name: str) -> Any:
+        return _value(configs, name)
+
+    return ShareConfig(
+        session_timeout_ms=get(SESSION_TIMEOUT),
+        heartbeat_interval_ms=get(HEARTBEAT_INTERVAL),
+        offset_reset=get(OFFSET_RESET),
+        is_read_committed=get(ISOLATION),
+        may_renew=get(RENEW_ENABLE),
+        dead_letter_topic=get(DEAD_LETTER_TOPIC),
+        copies_dead_letters=get(DEAD_LETTER_COPY),
+        creates_dead_letter_topic=get(DEAD_LETTER_CREATE),
+        rules=Rules(
+            lock_ms=get(LOCK_DURATION),
+            delivery_count_max=get(DELIVERY_LIMIT),
+            locks_max=get(LOCKS_MAX),
+            has_dead_letters=bool(get(DEAD_LETTER_TOPIC)),
+            backoff_ms=get(RETRY_BACKOFF),
+            backoff_ms_max=get(RETRY_BACKOFF_MAX),
+            backoff_multiplier=get(RETRY_MULTIPLIER),
+        ),
+    )
+
+
+class GroupConfigs:
+    def __init__(self, files: FileSystem, data_dir: str) -> None:
+        self._files = files
+        self._path = os.path.join(data_dir, "metadata", "group-configs.json")
+        self._by_group: dict[str, dict[str, str]] = self._read()
+        self._shares: dict[str, ShareConfig] = {}
+        self._default_share = share_config({})
+
+    def of(self, group_id: str) -> Mapping[str, str]:
+        """What was set for a group; the rest is default."""
+        return self._by_group.get(group_id, {})
+
+    def group_ids(self) -> list[str]:
+        return [*self._by_group]
+
+    def value(self, group_id: str, name: str) -> Any:
+        """One config of a group, parsed."""
+        return _value(self.of(group_id), name)
+
+    def share(self, group_id: str) -> ShareConfig:
+        if group_id not in self._by_group:
+            return self._default_share
+        found = self._shares.get(group_id)
+        if found is None:
+            found = self._shares[group_id] = share_config(self._by_group[group_id])
+        return found
+
+    def replace(self, group_id: str, configs: Mapping[str, str]) -> None:
+        """Set a group's configs to these and no others."""
+        check_configs(configs)
+        changed = {**self._by_group, group_id: dict(configs)}
+        if not configs:
+            del changed[group_id]
+        self._files.write_whole(self._path, json.dumps(changed, indent=1).encode())
+        self._by_group = changed
+        self._shares.pop(group_id, None)
+
+    def _read(self) -> dict[str, dict[str, str]]:
+        try:
+            saved = json.loads(self._files.read_whole(self._path))
+            return {str(group): {**configs} for group, configs in saved.items()}
+        except FileNotFoundError:
+            return {}
+        except (ValueError, TypeError, AttributeError) as error:
+            raise HeadraceError(
+                f"{self._path} is damaged: {error}",
+                hint="restore it from a copy, or remove it: groups have default configs then",
+            ) from error

@@ -1,0 +1,196 @@
+"""The pure rules of share groups: who is in, and which partitions each member is given.
+
+Several members may have the same partition, so nobody waits for another to let go, and a member's partitions follow
+from its place among the subscribers of each topic. That makes joining and leaving cheap however many members there are:
+nobody else is looked at, and each learns of its new place with its next heartbeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.broker.groups.state import GroupState
+from headrace.protocol.error_codes import ErrorCode
+from headrace.values import value
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+
+Assignment = Mapping[str, tuple[int, ...]]
+
+
+@value
+class ShareHeartbeat:
+    member_id: str
+    member_epoch: int
+    client_id: str
+    client_host: str
+    rack_id: str | None = None
+    topics: tuple[str, ...] | None = None
+    """None says: as before."""
+
+
+@value
+class ShareHeartbeatAnswer:
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    member_epoch: int = 0
+    assignment: Assignment | None = None
+    """None says: as before."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ShareMember:
+    member_id: str
+    client_id: str
+    client_host: str
+    rack_id: str | None = None
+    topics: tuple[str, ...] = ()
+    epoch: int = 0
+    previous_epoch: int = 0
+    assignment: Assignment = field(default_factory=dict)
+
+
+class Subscribers:
+    """The members that want a topic, each with a place; the last one takes the place of one that leaves."""
+
+    def __init__(self) -> None:
+        self._members: list[str] = []
+        self._places: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def add(self, member_id: str) -> None:
+        if member_id not in self._places:
+            self._places[member_id] = len(self._members)
+            self._members.append(member_id)
+
+    def remove(self, member_id: str) -> None:
+        place = self._places.pop(member_id, None)
+        if place is None:
+            return
+        last = self._members.pop()
+        if last != member_id:
+            self._members[place] = last
+            self._places[last] = place
+
+    def partitions_of(self, member_id: str, partition_count: int) -> tuple[int, ...]:
+        """An even share: each partition has a member, and each member a partition."""
+        place, members = self._places[member_id], len(self._members)
+        if members >= partition_count:
+            return (place % partition_count,)
+        return tuple(range(place, partition_count, members))
+
+
+class ShareGroup:
+    def __init__(self, group_id: str, *, epoch: int = 0) -> None:
+        self.group_id = group_id
+        self.epoch = epoch
+        self.members: dict[str, ShareMember] = {}
+        self._subscribers: dict[str, Subscribers] = {}
+        self._partition_counts: dict[str, int] = {}
+
+    @property
+    def state(self) -> GroupState:
+        return GroupState.STABLE if self.members else GroupState.EMPTY
+
+    def is_subscribed(self, topic: str) -> bool:
+        return topic in self._subscribers
+
+    def heartbeat(
+        self, heartbeat: ShareHeartbeat, partition_counts: Mapping[str, int], *, members_max: int
+    ) -> ShareHeartbeatAnswer:
+        """What a member that joins or reports is told. `partition_counts` is of the topics that exist."""
+        member = self.members.get(heartbeat.member_id)
+        error = self._check(heartbeat, member, members_max)
+        if error is not ErrorCode.NONE:
+            return ShareHeartbeatAnswer(error=error, message=_MESSAGES[error])
+        is_joining = heartbeat.member_epoch == JOIN_EPOCH
+        if member is None:
+            member = self._add(heartbeat)
+        if heartbeat.topics is not None:
+            self._subscribe(member, heartbeat.topics)
+        self._note_partitions(member, partition_counts)
+        return self._reconcile(member, is_told_all=is_joining)
+
+    def leave(self, member_id: str) -> bool:
+        """Whether it was a member."""
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return False
+        self._subscribe(member, ())
+        self.epoch += 1
+        return True
+
+    def _check(self, heartbeat: ShareHeartbeat, member: ShareMember | None, members_max: int) -> ErrorCode:
+        if heartbeat.member_epoch == JOIN_EPOCH:
+            if member is None and len(self.members) >= members_max:
+                return ErrorCode.GROUP_MAX_SIZE_REACHED
+            return ErrorCode.NONE
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        # The answer to an earlier heartbeat may have been lost: then the member still says what it was before.
+        if heartbeat.member_epoch not in (member.epoch, member.previous_epoch):
+            return ErrorCode.FENCED_MEMBER_EPOCH
+        return ErrorCode.NONE
+
+    def _add(self, heartbeat: ShareHeartbeat) -> ShareMember:
+        member = ShareMember(
+            member_id=heartbeat.member_id,
+            client_id=heartbeat.client_id,
+            client_host=heartbeat.client_host,
+            rack_id=heartbeat.rack_id,
+        )
+        self.members[member.member_id] = member
+        self.epoch += 1
+        return member
+
+    def _subscribe(self, member: ShareMember, topics: tuple[str, ...]) -> None:
+        wanted = tuple(sorted(set(topics)))
+        if wanted == member.topics:
+            return
+        for topic in set(member.topics) - set(wanted):
+            subscribers = self._subscribers[topic]
+            subscribers.remove(member.member_id)
+            if not len(subscribers):
+                del self._subscribers[topic]
+                self._partition_counts.pop(topic, None)
+        for topic in wanted:
+            self._subscribers.setdefault(topic, Subscribers()).add(member.member_id)
+        member.topics = wanted
+        self.epoch += 1
+
+    def _note_partitions(self, member: ShareMember, partition_counts: Mapping[str, int]) -> None:
+        """Topics come, grow and go: whoever reports first makes the group notice."""
+        for topic in member.topics:
+            count = partition_counts.get(topic, 0)
+            if self._partition_counts.get(topic, 0) != count:
+                self._partition_counts[topic] = count
+                self.epoch += 1
+
+    def _reconcile(self, member: ShareMember, *, is_told_all: bool) -> ShareHeartbeatAnswer:
+        is_changed = False
+        if member.epoch != self.epoch:
+            assignment = self._assignment_of(member)
+            is_changed = assignment != member.assignment
+            member.assignment = assignment
+            member.previous_epoch, member.epoch = member.epoch, self.epoch
+        return ShareHeartbeatAnswer(
+            member_epoch=member.epoch, assignment=member.assignment if is_changed or is_told_all else None
+        )
+
+    def _assignment_of(self, member: ShareMember) -> Assignment:
+        return {
+            topic: self._subscribers[topic].partitions_of(member.member_id, count)
+            for topic in member.topics
+            if (count := self._partition_counts.get(topic, 0))
+        }
+
+
+_MESSAGES = {
+    ErrorCode.UNKNOWN_MEMBER_ID: "This member is not in the group; it may join again.",
+    ErrorCode.FENCED_MEMBER_EPOCH: "The member's epoch is not the one that it was told; it must join again.",
+    ErrorCode.GROUP_MAX_SIZE_REACHED: "The group has as many members as the broker's group_members_max allows.",
+}

@@ -1,0 +1,113 @@
+"""Performs what the rules of share groups decide: answers heartbeats, and removes members that fall silent.
+
+Members live in memory only. After a restart of the broker a member is told that it is not known, and joins again by
+itself; what its group was delivered and has acknowledged is kept by `broker.shares`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.broker.groups.share import (
+    LEAVE_EPOCH,
+    ShareGroup,
+    ShareHeartbeat,
+    ShareHeartbeatAnswer,
+)
+from headrace.broker.groups.timers import Timers
+from headrace.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from headrace.broker.services import Services
+
+logger = logging.getLogger(__name__)
+
+
+class MemberKey(NamedTuple):
+    group_id: str
+    member_id: str
+
+
+class ShareMembers:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._groups: dict[str, ShareGroup] = {}
+        self._timers: Timers[MemberKey] = Timers(services.loop, services.clock, self._session_expired)
+
+    def close(self) -> None:
+        self._timers.close()
+
+    def run_due_timers(self) -> None:
+        """Let what is overdue happen now; the event loop does the same by itself in time."""
+        self._timers.run_due()
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def get(self, group_id: str) -> ShareGroup | None:
+        return self._groups.get(group_id)
+
+    def groups(self) -> Collection[ShareGroup]:
+        return self._groups.values()
+
+    def known(self, group_id: str) -> ShareGroup:
+        """The group, which is one from now on: it has members, or a state that outlives them."""
+        return self._groups.setdefault(group_id, ShareGroup(group_id))
+
+    def forget(self, group_id: str) -> None:
+        self._groups.pop(group_id, None)
+
+    def heartbeat(self, group_id: str, heartbeat: ShareHeartbeat) -> ShareHeartbeatAnswer:
+        group = self._groups.get(group_id)
+        if heartbeat.member_epoch == LEAVE_EPOCH:
+            return self._leave(group_id, heartbeat.member_id)
+        is_new = group is None
+        if group is None:
+            if len(self._groups) >= self._services.settings.groups_max:
+                logger.warning("share group refused: there are %d already; raise groups_max", len(self))
+                return ShareHeartbeatAnswer(
+                    error=ErrorCode.GROUP_MAX_SIZE_REACHED, message="There are too many groups."
+                )
+            group = ShareGroup(group_id)
+        answer = group.heartbeat(
+            heartbeat,
+            self._partition_counts(group, heartbeat),
+            members_max=self._services.settings.group_members_max,
+        )
+        if answer.error is ErrorCode.NONE:
+            if is_new:
+                self._groups[group_id] = group
+            timeout_ms = self._services.group_configs.share(group_id).session_timeout_ms
+            self._timers.arm(MemberKey(group_id, heartbeat.member_id), timeout_ms)
+        return answer
+
+    def _partition_counts(self, group: ShareGroup, heartbeat: ShareHeartbeat) -> Mapping[str, int]:
+        member = group.members.get(heartbeat.member_id)
+        wanted = heartbeat.topics if heartbeat.topics is not None else member.topics if member else ()
+        topics = self._services.topics
+        return {name: len(topic.partitions) for name in wanted if (topic := topics.get(name)) is not None}
+
+    def _leave(self, group_id: str, member_id: str) -> ShareHeartbeatAnswer:
+        if not self._remove(MemberKey(group_id, member_id), is_orderly=True):
+            return ShareHeartbeatAnswer(
+                error=ErrorCode.UNKNOWN_MEMBER_ID, message="This member is not in the group."
+            )
+        return ShareHeartbeatAnswer(member_epoch=LEAVE_EPOCH)
+
+    def _session_expired(self, key: MemberKey) -> None:
+        if self._remove(key, is_orderly=False):
+            logger.info(
+                "member of share group %s removed: no heartbeat",
+                key.group_id,
+                extra={"member": key.member_id},
+            )
+
+    def _remove(self, key: MemberKey, *, is_orderly: bool) -> bool:
+        group = self._groups.get(key.group_id)
+        if group is None or not group.leave(key.member_id):
+            return False
+        self._timers.cancel(key)
+        self._services.shares.member_left(key.group_id, key.member_id, is_orderly=is_orderly)
+        return True

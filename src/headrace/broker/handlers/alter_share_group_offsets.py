@@ -1,0 +1,70 @@
+"""AlterShareGroupOffsets: put a share group without members to other offsets."""
+
+from __future__ import annotations
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.error_codes import error_code
+from headrace.broker.shares.coordinator import ShareRefused
+from headrace.errors import HeadraceError
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+
+
+@handles(ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions=(0, 0))
+async def alter_share_group_offsets(
+    request: AlterShareGroupOffsetsRequest, call: Call
+) -> AlterShareGroupOffsetsResponse:
+    try:
+        require_empty(request.group_id, call)
+    except ShareRefused as refused:
+        return AlterShareGroupOffsetsResponse(error_code=refused.code, error_message=refused.message)
+    topics = [await _alter(request.group_id, topic, call) for topic in request.topics]
+    return AlterShareGroupOffsetsResponse(responses=tuple(topics))
+
+
+def require_empty(group_id: str, call: Call) -> None:
+    """Raise what must be answered unless this is a share group without members."""
+    call.services.shares.require_available()
+    group = call.services.share_members.get(group_id)
+    if group is None:
+        raise ShareRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    if group.members:
+        raise ShareRefused(ErrorCode.NON_EMPTY_GROUP, f"Group {group_id} has members.")
+
+
+async def _alter(
+    group_id: str, wanted: AlterShareGroupOffsetsRequestTopic, call: Call
+) -> AlterShareGroupOffsetsResponseTopic:
+    topic = call.services.topics.get(wanted.topic_name)
+    known = len(topic.partitions) if topic is not None else 0
+    starts = {
+        part.partition_index: part.start_offset
+        for part in wanted.partitions
+        if 0 <= part.partition_index < known
+    }
+    failure: ErrorCode = ErrorCode.NONE
+    if topic is not None and starts:
+        try:
+            await call.services.shares.alter_offsets(group_id, topic, starts)
+        except (HeadraceError, OSError) as error:
+            failure = error_code(error)
+    return AlterShareGroupOffsetsResponseTopic(
+        topic_name=wanted.topic_name,
+        **({"topic_id": topic.id} if topic is not None else {}),
+        partitions=tuple(
+            AlterShareGroupOffsetsResponsePartition(
+                partition_index=part.partition_index,
+                error_code=failure
+                if part.partition_index in starts
+                else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            )
+            for part in wanted.partitions
+        ),
+    )

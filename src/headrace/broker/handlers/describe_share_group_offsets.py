@@ -1,0 +1,95 @@
+"""DescribeShareGroupOffsets: where share groups stand in their partitions, and how much is left to do."""
+
+from __future__ import annotations
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.shares.coordinator import ShareRefused
+from headrace.broker.shares.share_partition import SharePartition
+from headrace.broker.shares.storage import ShareKey
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+
+
+@handles(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions=(0, 1))
+def describe_share_group_offsets(
+    request: DescribeShareGroupOffsetsRequest, call: Call
+) -> DescribeShareGroupOffsetsResponse:
+    return DescribeShareGroupOffsetsResponse(groups=tuple(_describe(group, call) for group in request.groups))
+
+
+def _describe(
+    wanted: DescribeShareGroupOffsetsRequestGroup, call: Call
+) -> DescribeShareGroupOffsetsResponseGroup:
+    group_id = wanted.group_id
+    try:
+        call.services.shares.require_available()
+    except ShareRefused as refused:
+        return DescribeShareGroupOffsetsResponseGroup(
+            group_id=group_id, error_code=refused.code, error_message=refused.message
+        )
+    if call.services.share_members.get(group_id) is None:
+        return DescribeShareGroupOffsetsResponseGroup(
+            group_id=group_id,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"Group {group_id} not found.",
+        )
+    if wanted.topics is None:
+        topics = _all_topics(group_id, call)
+    else:
+        topics = tuple(_topic(group_id, topic, call) for topic in wanted.topics)
+    return DescribeShareGroupOffsetsResponseGroup(group_id=group_id, topics=topics)
+
+
+def _all_topics(group_id: str, call: Call) -> tuple[DescribeShareGroupOffsetsResponseTopic, ...]:
+    found: dict[str, list[SharePartition]] = {}
+    for share in call.services.shares.of_group(group_id):
+        found.setdefault(share.partition.topic_name, []).append(share)
+    return tuple(
+        DescribeShareGroupOffsetsResponseTopic(
+            topic_name=name,
+            topic_id=shares[0].key.topic_id,
+            partitions=tuple(_partition(share.key.partition, share) for share in shares),
+        )
+        for name, shares in found.items()
+    )
+
+
+def _topic(
+    group_id: str, wanted: DescribeShareGroupOffsetsRequestTopic, call: Call
+) -> DescribeShareGroupOffsetsResponseTopic:
+    topic = call.services.topics.get(wanted.topic_name)
+    if topic is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        failed = tuple(
+            DescribeShareGroupOffsetsResponsePartition(
+                partition_index=index, error_code=code, error_message="there is no such topic"
+            )
+            for index in wanted.partitions
+        )
+        return DescribeShareGroupOffsetsResponseTopic(topic_name=wanted.topic_name, partitions=failed)
+    shares = call.services.shares
+    return DescribeShareGroupOffsetsResponseTopic(
+        topic_name=wanted.topic_name,
+        topic_id=topic.id,
+        partitions=tuple(
+            _partition(index, shares.get(ShareKey(group_id, topic.id, index))) for index in wanted.partitions
+        ),
+    )
+
+
+def _partition(index: int, share: SharePartition | None) -> DescribeShareGroupOffsetsResponsePartition:
+    """A partition that the group has no place in has no offset, which is no error."""
+    if share is None:
+        return DescribeShareGroupOffsetsResponsePartition(partition_index=index)
+    return DescribeShareGroupOffsetsResponsePartition(
+        partition_index=index, start_offset=share.window.start_offset, lag=share.lag
+    )

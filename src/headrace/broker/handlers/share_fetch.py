@@ -1,0 +1,144 @@
+"""ShareFetch: records for a member of a share group, locked for it; and acknowledgements on the way.
+
+The answer waits for records, and for the acknowledgements to be durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from uuid import UUID
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.error_codes import error_code
+from headrace.broker.shares.coordinator import ShareRefused
+from headrace.broker.shares.fetching import Delivered, ShareFetches, Wanted
+from headrace.broker.shares.requests import (
+    Acknowledging,
+    Outcome,
+    is_final,
+    open_or_continue,
+    unknown_partition,
+)
+from headrace.broker.shares.sessions import INITIAL_EPOCH, PartitionKey, ShareSession
+from headrace.broker.shares.share_partition import SharePartition
+from headrace.broker.shares.storage import ShareKey
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.share_fetch import (
+    AcquiredRecords,
+    FetchPartition,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+
+RECORD_LIMIT_MODE = 1
+
+
+@handles(ApiKey.SHARE_FETCH, versions=(1, 2))
+async def share_fetch(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
+    try:
+        await call.services.shares.ready()
+        _check(request)
+        session = open_or_continue(request, call, may_open=True)
+    except ShareRefused as refused:
+        return ShareFetchResponse(error_code=refused.code, error_message=refused.message)
+    acknowledging = Acknowledging(session, call)
+    for key, partition in _partitions(request):
+        if partition.acknowledgement_batches:
+            acknowledging.add(*key, partition.acknowledgement_batches)
+    if is_final(request):
+        call.services.shares.member_left(*session.key, is_orderly=True)
+        return _answer(request, {}, {}, await acknowledging.outcomes(), call)
+    session.follow((key for key, _ in _partitions(request)), _forgotten(request))
+    errors, shares = _find(session, call)
+    delivered: Mapping[SharePartition, Delivered] = {}
+    if request.max_records > 0 and not request.is_renew_ack:
+        delivered = await ShareFetches(call.services).fetch(session, shares, _wanted(request, call, errors))
+        session.rotate(_key(share) for share in delivered)
+    return _answer(request, errors, delivered, await acknowledging.outcomes(), call)
+
+
+def _check(request: ShareFetchRequest) -> None:
+    has_acknowledgements = any(part.acknowledgement_batches for _, part in _partitions(request))
+    if request.share_session_epoch == INITIAL_EPOCH and has_acknowledgements:
+        raise ShareRefused(ErrorCode.INVALID_REQUEST, "a new session has nothing to acknowledge")
+
+
+def _partitions(request: ShareFetchRequest) -> Iterator[tuple[PartitionKey, FetchPartition]]:
+    for topic in request.topics:
+        for partition in topic.partitions:
+            yield PartitionKey(topic.topic_id, partition.partition_index), partition
+
+
+def _forgotten(request: ShareFetchRequest) -> Iterator[PartitionKey]:
+    for topic in request.forgotten_topics_data:
+        for index in topic.partitions:
+            yield PartitionKey(topic.topic_id, index)
+
+
+def _key(share: SharePartition) -> PartitionKey:
+    return PartitionKey(share.key.topic_id, share.key.partition)
+
+
+def _find(session: ShareSession, call: Call) -> tuple[dict[PartitionKey, ErrorCode], list[SharePartition]]:
+    errors: dict[PartitionKey, ErrorCode] = {}
+    found = []
+    for key in session.partitions:
+        share = call.services.shares.begin(ShareKey(session.key.group_id, key.topic_id, key.partition))
+        if share is None:
+            errors[key] = unknown_partition(key, call)
+        else:
+            found.append(share)
+    return errors, found
+
+
+def _wanted(request: ShareFetchRequest, call: Call, errors: Mapping[PartitionKey, ErrorCode]) -> Wanted:
+    return Wanted(
+        records_max=request.max_records,
+        bytes_max=min(request.max_bytes, call.services.settings.fetch_bytes_max),
+        bytes_min=request.min_bytes,
+        wait_ms=0 if errors else request.max_wait_ms,
+        is_strict=request.share_acquire_mode == RECORD_LIMIT_MODE,
+    )
+
+
+def _answer(
+    request: ShareFetchRequest,
+    errors: Mapping[PartitionKey, ErrorCode],
+    delivered: Mapping[SharePartition, Delivered],
+    outcomes: Mapping[PartitionKey, Outcome],
+    call: Call,
+) -> ShareFetchResponse:
+    found = {_key(share): got for share, got in delivered.items()}
+    asked = () if request.share_session_epoch != INITIAL_EPOCH else (key for key, _ in _partitions(request))
+    topics: dict[UUID, list[PartitionData]] = {}
+    for key in dict.fromkeys((*found, *outcomes, *errors, *asked)):
+        data = _partition_data(key, errors, found.get(key, Delivered()), outcomes.get(key, Outcome()))
+        topics.setdefault(key.topic_id, []).append(data)
+    call.services.counters.fetched_bytes += sum(len(got.records) for got in delivered.values())
+    return ShareFetchResponse(
+        acquisition_lock_timeout_ms=call.services.group_configs.share(request.group_id or "").rules.lock_ms,
+        responses=tuple(
+            ShareFetchableTopicResponse(topic_id=topic_id, partitions=tuple(parts))
+            for topic_id, parts in topics.items()
+        ),
+    )
+
+
+def _partition_data(
+    key: PartitionKey, errors: Mapping[PartitionKey, ErrorCode], found: Delivered, outcome: Outcome
+) -> PartitionData:
+    failed = error_code(found.error) if found.error is not None else errors.get(key, ErrorCode.NONE)
+    return PartitionData(
+        partition_index=key.partition,
+        error_code=failed,
+        acknowledge_error_code=outcome.code,
+        acknowledge_error_message=outcome.message,
+        records=found.records,
+        acquired_records=tuple(
+            AcquiredRecords(first_offset=one.first, last_offset=one.last, delivery_count=one.delivery_count)
+            for one in found.acquired
+        ),
+    )

@@ -1,0 +1,71 @@
+"""ShareGroupDescribe: state, members and assignments of share groups."""
+
+from __future__ import annotations
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.groups.share import ShareMember
+from headrace.broker.handlers.describe_groups import OPERATIONS_ALL, OPERATIONS_NOT_ASKED
+from headrace.broker.shares.coordinator import ShareRefused
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.share_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    TopicPartitions,
+)
+
+ASSIGNOR = "simple"
+
+
+@handles(ApiKey.SHARE_GROUP_DESCRIBE, versions=(1, 1))
+def share_group_describe(request: ShareGroupDescribeRequest, call: Call) -> ShareGroupDescribeResponse:
+    operations = OPERATIONS_ALL if request.include_authorized_operations else OPERATIONS_NOT_ASKED
+    return ShareGroupDescribeResponse(
+        groups=tuple(_describe(group_id, operations, call) for group_id in request.group_ids)
+    )
+
+
+def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
+    try:
+        call.services.shares.require_available()
+    except ShareRefused as refused:
+        return DescribedGroup(group_id=group_id, error_code=refused.code, error_message=refused.message)
+    group = call.services.share_members.get(group_id)
+    if group is None:
+        return DescribedGroup(
+            group_id=group_id,
+            group_state="Dead",
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"Group {group_id} not found.",
+        )
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.epoch,
+        assignor_name=ASSIGNOR,
+        members=tuple(_member(member, call) for member in group.members.values()),
+        authorized_operations=operations,
+    )
+
+
+def _member(member: ShareMember, call: Call) -> Member:
+    topics = call.services.topics
+    return Member(
+        member_id=member.member_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.topics,
+        assignment=Assignment(
+            topic_partitions=tuple(
+                TopicPartitions(topic_id=topic.id, topic_name=name, partitions=partitions)
+                for name, partitions in member.assignment.items()
+                if (topic := topics.get(name)) is not None
+            )
+        ),
+    )

@@ -1,0 +1,71 @@
+"""ShareGroupHeartbeat: a member of a share group joins, reports or leaves, and learns its partitions."""
+
+from __future__ import annotations
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.groups.share import Assignment, ShareHeartbeat
+from headrace.broker.shares.coordinator import ShareRefused
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages import share_group_heartbeat as wire
+from headrace.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+
+
+@handles(ApiKey.SHARE_GROUP_HEARTBEAT, versions=(1, 1))
+def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
+    try:
+        _check(request, call)
+    except ShareRefused as refused:
+        return ShareGroupHeartbeatResponse(error_code=refused.code, error_message=refused.message)
+    answer = call.services.share_members.heartbeat(
+        request.group_id,
+        ShareHeartbeat(
+            member_id=request.member_id,
+            member_epoch=request.member_epoch,
+            client_id=call.client_id,
+            client_host=f"/{call.client.host}",
+            rack_id=request.rack_id,
+            topics=request.subscribed_topic_names,
+        ),
+    )
+    if answer.error is not ErrorCode.NONE:
+        return ShareGroupHeartbeatResponse(error_code=answer.error, error_message=answer.message)
+    config = call.services.group_configs.share(request.group_id)
+    return ShareGroupHeartbeatResponse(
+        member_id=request.member_id,
+        member_epoch=answer.member_epoch,
+        heartbeat_interval_ms=config.heartbeat_interval_ms,
+        assignment=None
+        if answer.assignment is None
+        else _assigned(request.group_id, answer.assignment, call),
+    )
+
+
+def _check(request: ShareGroupHeartbeatRequest, call: Call) -> None:
+    call.services.shares.require_available()
+    if not request.group_id:
+        raise ShareRefused(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+    if not request.member_id:
+        raise ShareRefused(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
+    if request.member_epoch < -1:
+        raise ShareRefused(
+            ErrorCode.INVALID_REQUEST, f"MemberEpoch is {request.member_epoch}, but must be -1 or more."
+        )
+    if request.member_epoch == 0 and not request.subscribed_topic_names:
+        raise ShareRefused(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
+    if call.services.groups.is_taken(request.group_id):
+        raise ShareRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a share group.")
+
+
+def _assigned(group_id: str, assignment: Assignment, call: Call) -> wire.Assignment:
+    """With it the group takes its place in the partitions, so that nothing that is written from now on is missed."""
+    partitions = []
+    for name, indexes in assignment.items():
+        topic = call.services.topics.get(name)
+        if topic is not None:
+            call.services.shares.begin_topic(group_id, topic)
+            partitions.append(wire.TopicPartitions(topic_id=topic.id, partitions=indexes))
+    return wire.Assignment(topic_partitions=tuple(partitions))

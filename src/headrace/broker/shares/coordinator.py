@@ -1,0 +1,395 @@
+"""The broker's face to share groups: what each was delivered, and what becomes of it; kept on disk, with time-outs.
+
+Everything here happens in the event loop's thread. A request takes effect when its method is called, and what is
+returned to wait for is the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace.broker.client import Client
+from headrace.broker.group_configs import OffsetReset, ShareConfig
+from headrace.broker.groups.timers import Timers
+from headrace.broker.shares import storage
+from headrace.broker.shares.dead_letters import DeadLetters
+from headrace.broker.shares.delivery import Reading
+from headrace.broker.shares.sessions import SessionKey, ShareSessions
+from headrace.broker.shares.share_partition import SharePartition
+from headrace.broker.shares.states import RecordState
+from headrace.broker.shares.storage import ShareKey, StateWriter, StoredWindow
+from headrace.broker.shares.window import Acknowledgement, AcknowledgeType, Acquired, Rules, Window
+from headrace.errors import HeadraceError
+from headrace.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+    from headrace.broker.services import Services
+    from headrace.broker.topics import Topic
+    from headrace.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+
+class ShareRefused(HeadraceError):
+    """A request about a share group that can't be granted; the client is told the code."""
+
+    def __init__(self, code: ErrorCode, message: str = "") -> None:
+        super().__init__(message or f"refused with {code.name}")
+        self.code = code
+
+
+class ShareCoordinator:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self.sessions = ShareSessions(services.settings.share_sessions_max)
+        self._shares: dict[ShareKey, SharePartition] = {}
+        self._by_group: dict[str, dict[ShareKey, SharePartition]] = {}
+        self._writer = StateWriter(services)
+        self._dead_letters = DeadLetters(services, self._buried)
+        self._timers: Timers[ShareKey] = Timers(services.loop, services.clock, self._due)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._loaded: asyncio.Future[None] = services.loop.create_future()
+        self._unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    # From start to stop
+
+    def load(self) -> None:
+        """Begin to read the states; until that is done, fetches wait and everything else is told so."""
+        topic = self._services.topics.get(storage.STATE_TOPIC)
+        if topic is None:
+            self._set_available({})
+        else:
+            self._spawn(self._load(topic.partitions[0].log))
+
+    async def _load(self, log: PartitionLog) -> None:
+        bytes_max = self._services.settings.decompressed_batch_bytes_max
+        try:
+            windows = await self._services.loop.run_in_executor(
+                self._services.disk_threads, lambda: storage.read_windows(log, batch_bytes_max=bytes_max)
+            )
+        except (HeadraceError, OSError) as error:
+            # To go on without some states would deliver again what was accepted.
+            self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            logger.error("share groups can't be served: %s is not readable: %s", storage.STATE_TOPIC, error)
+            self._end_loading()
+            return
+        if self._unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            self._set_available(windows)
+
+    def _set_available(self, windows: Mapping[ShareKey, StoredWindow]) -> None:
+        self._unavailable = None
+        gone = []
+        for key, stored in windows.items():
+            partition = self._partition(key)
+            if partition is None:
+                gone.append(key)
+                continue
+            share = self._add(SharePartition(partition, stored, is_stored=True))
+            rules = self.config(share).rules
+            self._dead_letters.bury(share, stored.window.unburied(rules), is_perhaps_written=True)
+        if gone:
+            self._spawn(self._forget(gone))
+        self._end_loading()
+        if windows:
+            logger.info(
+                "share groups loaded", extra={"groups": len(self._by_group), "partitions": len(windows)}
+            )
+
+    def _end_loading(self) -> None:
+        if not self._loaded.done():
+            self._loaded.set_result(None)
+
+    def close(self) -> None:
+        self._unavailable = ErrorCode.NOT_COORDINATOR
+        self._end_loading()
+        self._timers.close()
+        self._dead_letters.close()
+        for share in self._shares.values():
+            share.wake()
+
+    async def ready(self) -> None:
+        """Until states are read; raises ShareRefused if there is no serving them."""
+        if not self._loaded.done():
+            await asyncio.shield(self._loaded)
+        self.require_available()
+
+    def require_available(self) -> None:
+        if self._unavailable is not None:
+            raise ShareRefused(self._unavailable)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._unavailable is ErrorCode.NOT_COORDINATOR
+
+    def expire(self) -> None:
+        """Keep the topic of states short."""
+        if self._unavailable is None:
+            self._writer.prune([share.stored for share in self._shares.values()])
+
+    def run_due_timers(self) -> None:
+        """Let what is overdue happen now; the event loop does the same by itself in time."""
+        self._timers.run_due()
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = self._services.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # Which partitions a group has
+
+    def config(self, share: SharePartition) -> ShareConfig:
+        return self._services.group_configs.share(share.key.group_id)
+
+    def of_group(self, group_id: str) -> Collection[SharePartition]:
+        return self._by_group.get(group_id, {}).values()
+
+    def group_ids(self) -> list[str]:
+        return [*self._by_group]
+
+    def get(self, key: ShareKey) -> SharePartition | None:
+        return self._shares.get(key)
+
+    def begin_topic(self, group_id: str, topic: Topic) -> None:
+        """Let a group have a place in every partition of a topic that it consumes from now on."""
+        for partition in topic.partitions:
+            self.begin(ShareKey(group_id, topic.id, partition.index))
+
+    def begin(self, key: ShareKey) -> SharePartition | None:
+        """The group's place in a partition, made if this is the first time; None if there is no such partition."""
+        share = self._shares.get(key)
+        if share is not None:
+            return share
+        partition = self._partition(key)
+        if partition is None:
+            return None
+        start_offset = self._first_offset(key, partition)
+        share = self._add(SharePartition(partition, StoredWindow(key, Window(start_offset))))
+        self._keep(share)
+        return share
+
+    def _partition(self, key: ShareKey) -> Partition | None:
+        topic = self._services.topics.get_by_id(key.topic_id)
+        if topic is None or not 0 <= key.partition < len(topic.partitions):
+            return None
+        return topic.partitions[key.partition]
+
+    def _first_offset(self, key: ShareKey, partition: Partition) -> int:
+        log = partition.log
+        known = self._by_group.get(key.group_id, {})
+        if key.partition > 0 and ShareKey(key.group_id, key.topic_id, 0) in known:
+            # The topic grew: what was written to the new partition before anybody looked is for the group too.
+            return log.start_offset
+        reset: OffsetReset = self._services.group_configs.share(key.group_id).offset_reset
+        if reset.strategy == "earliest":
+            return log.start_offset
+        if reset.strategy == "by_duration":
+            since_ms = self._services.clock.now_ms() - reset.age_ms
+            found = log.offset_for_timestamp(since_ms, end_offset=partition.high_watermark)
+            if found is not None:
+                return max(found.offset, log.start_offset)
+        return partition.high_watermark
+
+    def _add(self, share: SharePartition) -> SharePartition:
+        self._shares[share.key] = share
+        self._by_group.setdefault(share.key.group_id, {})[share.key] = share
+        self._services.share_members.known(share.key.group_id)
+        return share
+
+    # Handing out
+
+    def now_ms(self) -> int:
+        """Time for locks and delays: it never goes back, and does not jump with the wall clock."""
+        return round(self._services.clock.monotonic_s() * 1000)
+
+    async def stored(self, share: SharePartition) -> None:
+        """Before the first delivery: where the group began must outlive a crash, or it would begin elsewhere."""
+        if not share.is_stored:
+            await self._writer.written(share.stored)
+            share.is_stored = True
+
+    def acquire(
+        self, share: SharePartition, reading: Reading, *, member_id: str, records_max: int, is_strict: bool
+    ) -> list[Acquired]:
+        rules = self.config(share).rules
+        now_ms = self.now_ms()
+        acquired = share.window.acquire(
+            reading.batches,
+            member_id=member_id,
+            now_ms=now_ms,
+            rules=rules,
+            records_max=records_max,
+            is_strict=is_strict,
+        )
+        if acquired:
+            share.counters.delivered += sum(one.last - one.first + 1 for one in acquired)
+            self._look_again(share, now_ms + rules.lock_ms)
+        if share.window.is_changed:
+            self._keep(share)
+        return acquired
+
+    # Acknowledging
+
+    def acknowledge(
+        self, share: SharePartition, acknowledgements: Sequence[Acknowledgement], *, member_id: str
+    ) -> asyncio.Future[None] | None:
+        """Done when what became of the records is durable; None if there is nothing to write.
+
+        Raises InvalidRecordState, and changes nothing, if one of them is not locked by the member.
+        """
+        rules = self.config(share).rules
+        was_full = share.window.room(rules) == 0
+        now_ms = self.now_ms()
+        share.window.acknowledge(acknowledgements, member_id=member_id, now_ms=now_ms, rules=rules)
+        types = {one.type for one in acknowledgements}
+        _count(share, acknowledgements)
+        if AcknowledgeType.RENEW in types:
+            self._look_again(share, now_ms + rules.lock_ms)
+        if AcknowledgeType.RELEASE in types or was_full:
+            self._came_back(share, now_ms, rules)
+        return self._keep(share) if share.window.is_changed else None
+
+    def member_left(self, group_id: str, member_id: str, *, is_orderly: bool) -> list[asyncio.Future[None]]:
+        """What a member holds is for others now."""
+        self.sessions.close(SessionKey(group_id, member_id))
+        kept = []
+        for share in self.of_group(group_id):
+            rules = self.config(share).rules
+            before = share.window.records_in(RecordState.ACQUIRED)
+            if not before:
+                continue
+            now_ms = self.now_ms()
+            share.window.abandon(member_id, now_ms, rules, is_orderly=is_orderly)
+            if share.window.records_in(RecordState.ACQUIRED) != before:
+                self._came_back(share, now_ms, rules)
+                kept.append(self._keep(share))
+        return kept
+
+    def client_gone(self, client: Client) -> None:
+        """A connection broke: whoever spoke through it may never come back."""
+        for session in self.sessions.of_client(client):
+            self.member_left(session.key.group_id, session.key.member_id, is_orderly=False)
+
+    def _came_back(self, share: SharePartition, now_ms: int, rules: Rules) -> None:
+        if rules.backoff_ms:
+            self._look_again(share, now_ms + rules.delay_ms(1))
+        share.wake()
+
+    def _buried(self, share: SharePartition, first: int, last: int) -> None:
+        rules = self.config(share).rules
+        was_full = share.window.room(rules) == 0
+        share.window.buried(first, last)
+        self._keep(share)
+        if was_full:
+            share.wake()
+
+    def _keep(self, share: SharePartition) -> asyncio.Future[None]:
+        """Write down what changed; the dead letters follow when that is on disk."""
+        burials, share.window.burials = share.window.burials, []
+        kept = self._writer.written(share.stored)
+
+        def done(finished: asyncio.Future[None]) -> None:
+            failed = finished.cancelled() or finished.exception() is not None
+            if burials and not failed:
+                self._dead_letters.bury(share, burials)
+
+        kept.add_done_callback(done)
+        return kept
+
+    # Time-outs
+
+    def _look_again(self, share: SharePartition, at_ms: int) -> None:
+        """A lock ends, or a delay is over, no earlier than then."""
+        if share.next_event_ms is None or at_ms < share.next_event_ms:
+            share.next_event_ms = at_ms
+            self._timers.arm(share.key, max(at_ms - self.now_ms(), 0))
+
+    def _due(self, key: ShareKey) -> None:
+        share = self._shares.get(key)
+        if share is None:
+            return
+        share.next_event_ms = None
+        now_ms, rules, window = self.now_ms(), self.config(share).rules, share.window
+        before = window.records_in(RecordState.ACQUIRED)
+        window.expire(now_ms, rules)
+        expired = before - window.records_in(RecordState.ACQUIRED)
+        share.counters.expired += expired
+        next_ms = window.next_event_ms()
+        if next_ms is not None:
+            self._look_again(share, next_ms)
+        if window.is_changed:
+            self._keep(share)
+        share.wake()
+
+    # Offsets and groups as a whole
+
+    async def alter_offsets(self, group_id: str, topic: Topic, starts: Mapping[int, int]) -> None:
+        """Let a group without members begin at other offsets; what it had locked or done is forgotten."""
+        written = []
+        for index, offset in starts.items():
+            key = ShareKey(group_id, topic.id, index)
+            old = self._shares.get(key)
+            partition = topic.partitions[index]
+            start = min(max(offset, partition.log.start_offset), partition.high_watermark)
+            stored = StoredWindow(key, Window(start))
+            if old is not None:
+                old.is_gone = True
+                stored.state_epoch = old.stored.state_epoch + 1
+                stored.snapshot_epoch = old.stored.snapshot_epoch
+                stored.updates = storage.UPDATES_PER_SNAPSHOT
+            share = self._add(SharePartition(partition, stored))
+            written.append(self.stored(share))
+        await asyncio.gather(*written)
+
+    async def delete_offsets(self, group_id: str, topic: Topic) -> None:
+        await self._forget([key for key in self._by_group.get(group_id, {}) if key.topic_id == topic.id])
+
+    async def delete_group(self, group_id: str) -> None:
+        """Forget an empty group and where it stood."""
+        self.require_available()
+        group = self._services.share_members.get(group_id)
+        if group is None:
+            raise ShareRefused(ErrorCode.GROUP_ID_NOT_FOUND)
+        if group.members:
+            raise ShareRefused(ErrorCode.NON_EMPTY_GROUP)
+        await self._forget([*self._by_group.get(group_id, {})])
+        if not group.members:
+            self._services.share_members.forget(group_id)
+
+    def topic_deleted(self, topic: Topic) -> None:
+        if self._unavailable is None:
+            self._spawn(self._forget([key for key in self._shares if key.topic_id == topic.id]))
+
+    async def _forget(self, keys: Iterable[ShareKey]) -> None:
+        keys = [*keys]
+        for key in keys:
+            share = self._shares.pop(key, None)
+            if share is not None:
+                share.is_gone = True
+                self._timers.cancel(key)
+                share.wake()
+            of_group = self._by_group.get(key.group_id, {})
+            of_group.pop(key, None)
+            if not of_group:
+                self._by_group.pop(key.group_id, None)
+        if keys:
+            await self._writer.append([storage.tombstone(key) for key in keys])
+
+
+def _count(share: SharePartition, acknowledgements: Iterable[Acknowledgement]) -> None:
+    counters = share.counters
+    for one in acknowledgements:
+        records = one.last - one.first + 1
+        match one.type:
+            case AcknowledgeType.ACCEPT:
+                counters.accepted += records
+            case AcknowledgeType.RELEASE:
+                counters.released += records
+            case AcknowledgeType.REJECT:
+                counters.rejected += records
+            case _:
+                pass

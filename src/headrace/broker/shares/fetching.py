@@ -1,0 +1,173 @@
+"""What one fetch of a member gives: reads of its partitions, and the locks on what was read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.broker.shares.delivery import RUNS_MAX, Reading, read_runs
+from headrace.broker.shares.sessions import ShareSession
+from headrace.broker.shares.share_partition import SharePartition
+from headrace.broker.shares.window import Acquired, Run
+from headrace.errors import HeadraceError
+from headrace.log.errors import WouldBlock
+from headrace.log.filesystem import Buffer
+from headrace.values import value
+
+if TYPE_CHECKING:
+    from headrace.broker.services import Services
+
+logger = logging.getLogger(__name__)
+
+
+@value
+class Wanted:
+    """What a fetch asks for."""
+
+    records_max: int
+    bytes_max: int
+    bytes_min: int
+    wait_ms: int
+    is_strict: bool
+    """Never more than `records_max`, not even to finish a batch."""
+
+
+@dataclass(slots=True)
+class Delivered:
+    """What a partition gives."""
+
+    records: Buffer = b""
+    acquired: Sequence[Acquired] = ()
+    error: HeadraceError | OSError | None = None
+
+
+@dataclass(slots=True)
+class _Plan:
+    share: SharePartition
+    runs: list[Run]
+    end_offset: int
+    aborted: Sequence[tuple[int, int]]
+    reading: Reading = field(default_factory=Reading)
+    error: HeadraceError | OSError | None = None
+
+
+class ShareFetches:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def fetch(
+        self, session: ShareSession, shares: Sequence[SharePartition], wanted: Wanted
+    ) -> dict[SharePartition, Delivered]:
+        """Records for a member, as soon as there are enough or its time is up."""
+        coordinator, clock = self._services.shares, self._services.clock
+        for share in shares:
+            if not share.is_stored:
+                await coordinator.stored(share)
+        deadline_s = clock.monotonic_s() + wanted.wait_ms / 1000
+        while True:
+            plans = self._plan(shares, wanted)
+            await self._read(plans, wanted)
+            if session.is_closed or coordinator.is_closed:
+                return {}
+            left_s = deadline_s - clock.monotonic_s()
+            waits = left_s > 0 and shares and not self._services.fetch_waiters.is_full
+            if not waits or self._is_enough(plans, wanted):
+                delivered = self._acquire(session, plans, wanted)
+                if delivered or not waits:
+                    return delivered
+            waiter = self._services.fetch_waiters.register(
+                [*shares, *(share.partition for share in shares)],
+                client=session.client,
+                missing_bytes=1,
+                timeout_s=left_s,
+            )
+            await waiter.woken
+
+    def _is_enough(self, plans: Sequence[_Plan], wanted: Wanted) -> bool:
+        if any(plan.error is not None for plan in plans):
+            return True
+        size_bytes = sum(plan.reading.size_bytes for plan in plans)
+        return size_bytes > 0 and size_bytes >= wanted.bytes_min
+
+    def _plan(self, shares: Sequence[SharePartition], wanted: Wanted) -> list[_Plan]:
+        coordinator = self._services.shares
+        now_ms = coordinator.now_ms()
+        plans = []
+        for share in shares:
+            config = coordinator.config(share)
+            window = share.window
+            if share.is_gone:
+                continue
+            window.start_at(share.partition.log.start_offset)
+            room = window.room(config.rules)
+            if room == 0:
+                continue
+            end_offset = share.end_offset(config.is_read_committed)
+            runs = window.runs(now_ms, records_max=min(room, wanted.records_max), runs_max=RUNS_MAX)
+            runs = [run for run in runs if run.first < end_offset]
+            if runs:
+                aborted = share.aborted(runs[0].first, end_offset) if config.is_read_committed else ()
+                plans.append(_Plan(share, runs, end_offset, aborted))
+        return plans
+
+    async def _read(self, plans: Sequence[_Plan], wanted: Wanted) -> None:
+        try:
+            _read_all(plans, wanted, nowait=True)
+        except WouldBlock:
+            # What is not in memory is read in a thread, so that nobody else waits for the disk.
+            await self._services.loop.run_in_executor(
+                self._services.disk_threads, partial(_read_all, plans, wanted, nowait=False)
+            )
+
+    def _acquire(
+        self, session: ShareSession, plans: Sequence[_Plan], wanted: Wanted
+    ) -> dict[SharePartition, Delivered]:
+        delivered: dict[SharePartition, Delivered] = {}
+        left = wanted.records_max
+        for plan in plans:
+            if plan.error is not None:
+                delivered[plan.share] = Delivered(error=plan.error)
+                continue
+            if left <= 0 or plan.share.is_gone:
+                continue
+            acquired = self._services.shares.acquire(
+                plan.share,
+                plan.reading,
+                member_id=session.key.member_id,
+                records_max=left,
+                is_strict=wanted.is_strict,
+            )
+            if acquired:
+                left -= sum(one.last - one.first + 1 for one in acquired)
+                records = plan.reading.up_to(acquired[-1].last)
+                delivered[plan.share] = Delivered(records, acquired)
+        return delivered
+
+
+def _read_all(plans: Sequence[_Plan], wanted: Wanted, *, nowait: bool) -> None:
+    """Read partition after partition until there is enough. Safe to run in a thread."""
+    records_left, bytes_left = wanted.records_max, wanted.bytes_max
+    for plan in plans:
+        if records_left <= 0 or bytes_left <= 0:
+            return
+        try:
+            plan.reading = read_runs(
+                plan.share.partition.log,
+                plan.runs,
+                records_max=records_left,
+                bytes_max=bytes_left,
+                end_offset=plan.end_offset,
+                nowait=nowait,
+                aborted=plan.aborted,
+            )
+        except WouldBlock:
+            raise
+        except (HeadraceError, OSError) as error:
+            logger.error("read failed", extra={"partition": str(plan.share.partition), "reason": str(error)})
+            plan.error = error
+            continue
+        records_left -= plan.reading.records
+        bytes_left -= plan.reading.size_bytes

@@ -1,0 +1,122 @@
+"""Ranges of offsets in order, without holes: what a window keeps instead of one object for each record.
+
+A change of a range splits what it touches and melts what became alike, so that memory follows the number of
+differences and not that of records.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from headrace.broker.shares.states import FINAL_STATES, RecordState
+
+NOBODY = ""
+
+
+class Span(NamedTuple):
+    """Offsets of one fate; both ends are part of it."""
+
+    first: int
+    last: int
+    state: RecordState
+    delivery_count: int = 0
+    member_id: str = NOBODY
+    """Who holds the lock, of an acquired span."""
+    until_ms: int = 0
+    """Monotonic: when the lock ends, of an acquired span; before when nobody gets it, of an available one."""
+
+    @property
+    def records(self) -> int:
+        return self.last - self.first + 1
+
+    def continues(self, other: Span) -> bool:
+        """Whether both can be one: how often a record was delivered does not matter once it is done."""
+        if self.state is not other.state:
+            return False
+        return self.state in FINAL_STATES or self[3:] == other[3:]
+
+
+class Spans:
+    """Covers [start, end) completely."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self._spans: list[Span] = []
+        self._firsts: list[int] = []
+        self.records_in: dict[RecordState, int] = dict.fromkeys(RecordState, 0)
+
+    def __len__(self) -> int:
+        return len(self._spans)
+
+    def __iter__(self) -> Iterator[Span]:
+        return iter(self._spans)
+
+    @property
+    def end(self) -> int:
+        return self._spans[-1].last + 1 if self._spans else self.start
+
+    def from_offset(self, offset: int) -> Iterator[Span]:
+        """The span that holds an offset, and all behind it."""
+        index = max(bisect_right(self._firsts, offset) - 1, 0)
+        while index < len(self._spans):
+            yield self._spans[index]
+            index += 1
+
+    def overlapping(self, first: int, last: int) -> list[Span]:
+        """The parts of all spans that lie in a range."""
+        parts = []
+        for span in self.from_offset(first):
+            if span.first > last:
+                break
+            if span.last >= first:
+                parts.append(span._replace(first=max(span.first, first), last=min(span.last, last)))
+        return parts
+
+    def put(self, span: Span) -> None:
+        """Let a range be this from now on; it begins in or right behind what is there."""
+        assert self.start <= span.first <= self.end, f"{span} leaves a hole behind {self.end}"
+        begin, stop = self._split(span.first), self._split(span.last + 1)
+        for old in self._spans[begin:stop]:
+            self.records_in[old.state] -= old.records
+        self.records_in[span.state] += span.records
+        if begin > 0 and self._spans[begin - 1].continues(span):
+            begin -= 1
+            span = span._replace(first=self._spans[begin].first)
+        if stop < len(self._spans) and self._spans[stop].continues(span):
+            span = span._replace(last=self._spans[stop].last)
+            stop += 1
+        self._spans[begin:stop] = [span]
+        self._firsts[begin:stop] = [span.first]
+
+    def cut_before(self, offset: int) -> None:
+        """Forget what lies below an offset."""
+        stop = self._split(offset)
+        for old in self._spans[:stop]:
+            self.records_in[old.state] -= old.records
+        del self._spans[:stop]
+        del self._firsts[:stop]
+        self.start = max(self.start, offset)
+
+    def first_unfinished(self) -> int:
+        """The first offset that is not done."""
+        for span in self._spans:
+            if span.state not in FINAL_STATES:
+                return span.first
+        return self.end
+
+    def _split(self, offset: int) -> int:
+        """The index of the span that begins at an offset, which is made to begin there."""
+        if not self._spans or offset > self._spans[-1].last:
+            return len(self._spans)
+        index = bisect_right(self._firsts, offset) - 1
+        if index < 0:
+            return 0
+        span = self._spans[index]
+        if span.first == offset:
+            return index
+        self._spans[index] = span._replace(last=offset - 1)
+        self._spans.insert(index + 1, span._replace(first=offset))
+        self._firsts.insert(index + 1, offset)
+        return index + 1

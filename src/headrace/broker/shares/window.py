@@ -1,0 +1,423 @@
+"""One share group on one partition: the pure rules of who is handed which offsets, and what becomes of them.
+
+The window reaches from the first offset that is not done to the last that was ever handed out. What lies behind it
+is not held, so a backlog costs nothing. Nothing here waits, writes or reads a clock: time is passed in, in
+milliseconds that never go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from headrace.broker.shares.spans import NOBODY, Span, Spans
+from headrace.broker.shares.states import TRANSITIONS, RecordState, Trigger
+from headrace.values import value
+
+SPANS_MAX = 200_000
+"""Pieces that a window may fall into before nothing new is handed out: some 200 bytes each."""
+
+
+class AcknowledgeType(IntEnum):
+    GAP = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
+
+
+class InvalidRecordState(Exception):
+    """An acknowledgement of records that are not locked by the member that sends it."""
+
+
+@value
+class Rules:
+    """The configs of a group that its windows need."""
+
+    lock_ms: int = 30_000
+    delivery_count_max: int = 5
+    locks_max: int = 2_000
+    has_dead_letters: bool = False
+    backoff_ms: int = 0
+    backoff_ms_max: int = 60_000
+    backoff_multiplier: float = 2.0
+
+    def delay_ms(self, delivery_count: int) -> int:
+        """How long a record that was delivered so often waits for the next time."""
+        if self.backoff_ms == 0:
+            return 0
+        delay_ms = self.backoff_ms * self.backoff_multiplier ** min(delivery_count - 1, 64)
+        return int(min(delay_ms, self.backoff_ms_max))
+
+
+class Acknowledgement(NamedTuple):
+    first: int
+    last: int
+    type: AcknowledgeType
+
+
+class LogBatch(NamedTuple):
+    """A batch as the log has it."""
+
+    first: int
+    last: int
+    is_hidden: bool = False
+    """Control records, and those of an aborted transaction: nobody is to see them."""
+
+
+class Run(NamedTuple):
+    """Offsets that can be handed out; `last` is None where the log's end is the limit."""
+
+    first: int
+    last: int | None
+
+
+class Acquired(NamedTuple):
+    first: int
+    last: int
+    delivery_count: int
+
+
+class Burial(NamedTuple):
+    """Records that are to become dead letters."""
+
+    first: int
+    last: int
+    delivery_count: int
+    reason: str
+
+
+class Window:
+    def __init__(self, start_offset: int) -> None:
+        self._spans = Spans(start_offset)
+        # Nothing below can be handed out: spares looking through the locked ones again and again.
+        self._available_from = start_offset
+        # What is to be written down, in its order; the later counts.
+        self._changes: list[Span] = []
+        self._is_start_changed = True
+        self.burials: list[Burial] = []
+        """Taken by who writes the dead letters, once what was changed is on disk."""
+        self.redelivered_records = 0
+
+    @classmethod
+    def restored(cls, start_offset: int, spans: Iterable[Span]) -> Window:
+        """As it was written down: what was locked then is available again."""
+        window = cls(start_offset)
+        for span in spans:
+            window.replay(span)
+        window.settle()
+        return window
+
+    # What there is
+
+    @property
+    def start_offset(self) -> int:
+        return self._spans.start
+
+    @property
+    def end_offset(self) -> int:
+        return self._spans.end
+
+    @property
+    def pieces(self) -> int:
+        return len(self._spans)
+
+    def records_in(self, state: RecordState) -> int:
+        return self._spans.records_in[state]
+
+    @property
+    def locked_records(self) -> int:
+        counts = self._spans.records_in
+        return counts[RecordState.ACQUIRED] + counts[RecordState.ARCHIVING]
+
+    @property
+    def done_records(self) -> int:
+        """Those behind the start that are done, and wait only for the ones before them."""
+        counts = self._spans.records_in
+        return counts[RecordState.ACKNOWLEDGED] + counts[RecordState.ARCHIVED]
+
+    def spans(self) -> list[Span]:
+        return [*self._spans]
+
+    def room(self, rules: Rules) -> int:
+        """How many more records may be locked."""
+        return max(rules.locks_max - self.locked_records, 0)
+
+    def next_event_ms(self) -> int | None:
+        """When a lock ends or a delay is over; None if neither is running. `expire` makes it happen."""
+        return min((span.until_ms for span in self._spans if span.until_ms), default=None)
+
+    # Handing out
+
+    def runs(self, now_ms: int, *, records_max: int, runs_max: int) -> list[Run]:
+        """Where to read for so many records, first things first."""
+        found: list[Run] = []
+        records = 0
+        hint: int | None = None
+        for span in self._spans.from_offset(self._available_from):
+            if span.state is not RecordState.AVAILABLE:
+                continue
+            if hint is None:
+                hint = span.first
+            if span.until_ms > now_ms:
+                continue
+            if found and found[-1].last == span.first - 1:
+                found[-1] = Run(found[-1].first, span.last)
+            elif len(found) < runs_max:
+                found.append(Run(span.first, span.last))
+            else:
+                break
+            records += span.records
+            if records >= records_max:
+                break
+        self._available_from = self.end_offset if hint is None else hint
+        if records < records_max and len(found) < runs_max and len(self._spans) < SPANS_MAX:
+            if found and found[-1].last == self.end_offset - 1:
+                found[-1] = Run(found[-1].first, None)
+            else:
+                found.append(Run(self.end_offset, None))
+        return found
+
+    def acquire(
+        self,
+        batches: Sequence[LogBatch],
+        *,
+        member_id: str,
+        now_ms: int,
+        rules: Rules,
+        records_max: int,
+        is_strict: bool = False,
+    ) -> list[Acquired]:
+        """Lock what can be had of these batches for a member.
+
+        `records_max` is passed only to finish a batch, and never with `is_strict`: sending a batch again for each of
+        its parts would cost more than a few records above the limit. The group's limit of locks is never passed.
+        """
+        taken: list[Acquired] = []
+        records = 0
+        for batch in batches:
+            room = self.room(rules)
+            allowed = min(room, records_max - records) if is_strict else room
+            if records >= records_max or allowed <= 0:
+                break
+            records += self._acquire_batch(batch, allowed, member_id, now_ms, rules, taken)
+        self.settle()
+        return taken
+
+    def _acquire_batch(
+        self,
+        batch: LogBatch,
+        allowed: int,
+        member_id: str,
+        now_ms: int,
+        rules: Rules,
+        taken: list[Acquired],
+    ) -> int:
+        if batch.first > self.end_offset:
+            # Compaction left nothing there.
+            self._put(Span(self.end_offset, batch.first - 1, RecordState.ARCHIVED))
+        if batch.last >= self.end_offset:
+            self._extend(batch.last)
+        records = 0
+        for span in self._spans.overlapping(max(batch.first, self.start_offset), batch.last):
+            if span.state is not RecordState.AVAILABLE or span.until_ms > now_ms:
+                continue
+            if batch.is_hidden:
+                self._move(span, Trigger.SKIP)
+                continue
+            if records >= allowed:
+                break
+            part = span._replace(last=min(span.last, span.first + allowed - records - 1))
+            self._lock(part, member_id, now_ms, rules, taken)
+            records += part.records
+        return records
+
+    def _extend(self, last: int) -> None:
+        new = Span(self.end_offset, last, RecordState.AVAILABLE)
+        self._spans.put(new)
+        self._available_from = min(self._available_from, new.first)
+
+    def _lock(self, span: Span, member_id: str, now_ms: int, rules: Rules, taken: list[Acquired]) -> None:
+        count = span.delivery_count + 1
+        self._move(
+            span, Trigger.ACQUIRE, delivery_count=count, member_id=member_id, until_ms=now_ms + rules.lock_ms
+        )
+        if count > 1:
+            self.redelivered_records += span.records
+        if taken and taken[-1].last == span.first - 1 and taken[-1].delivery_count == count:
+            taken[-1] = Acquired(taken[-1].first, span.last, count)
+        else:
+            taken.append(Acquired(span.first, span.last, count))
+
+    # Acknowledging
+
+    def acknowledge(
+        self, acknowledgements: Sequence[Acknowledgement], *, member_id: str, now_ms: int, rules: Rules
+    ) -> None:
+        """All of them, or (InvalidRecordState) none."""
+        for one in acknowledgements:
+            self._check_held(one, member_id)
+        for one in acknowledgements:
+            for span in self._spans.overlapping(one.first, one.last):
+                self._apply(span, one.type, now_ms, rules)
+        self.settle()
+
+    def _check_held(self, one: Acknowledgement, member_id: str) -> None:
+        if not self.start_offset <= one.first <= one.last < self.end_offset:
+            raise InvalidRecordState(f"offsets {one.first} to {one.last} are not being delivered")
+        for span in self._spans.overlapping(one.first, one.last):
+            if span.state is not RecordState.ACQUIRED or span.member_id != member_id:
+                raise InvalidRecordState(f"offsets {span.first} to {span.last} are not locked by this member")
+
+    def _apply(self, span: Span, kind: AcknowledgeType, now_ms: int, rules: Rules) -> None:
+        match kind:
+            case AcknowledgeType.ACCEPT:
+                self._move(span, Trigger.ACCEPT)
+            case AcknowledgeType.GAP:
+                self._move(span, Trigger.SKIP)
+            case AcknowledgeType.RELEASE:
+                self._give_back(span, Trigger.RELEASE, now_ms, rules)
+            case AcknowledgeType.REJECT:
+                self._give_up(span, rules, f"rejected by consumer {span.member_id}")
+            case AcknowledgeType.RENEW:
+                self._move(
+                    span,
+                    Trigger.RENEW,
+                    delivery_count=span.delivery_count,
+                    member_id=span.member_id,
+                    until_ms=now_ms + rules.lock_ms,
+                )
+
+    # What happens without a request
+
+    def expire(self, now_ms: int, rules: Rules) -> None:
+        """End the locks and the delays whose time is up."""
+        for span in self.spans():
+            if not span.until_ms or span.until_ms > now_ms:
+                continue
+            if span.state is RecordState.ACQUIRED:
+                self._give_back(span, Trigger.EXPIRE, now_ms, rules)
+            else:
+                self._spans.put(span._replace(until_ms=0))
+        self.settle()
+
+    def abandon(self, member_id: str, now_ms: int, rules: Rules, *, is_orderly: bool) -> None:
+        """A member holds nothing any more. Only if it left in order are others not made to wait for its records."""
+        for span in self.spans():
+            if span.state is RecordState.ACQUIRED and span.member_id == member_id:
+                self._give_back(span, Trigger.ABANDON, now_ms, rules, is_delayed=not is_orderly)
+        self.settle()
+
+    def buried(self, first: int, last: int) -> None:
+        """The dead letters of these are on disk."""
+        for span in self._spans.overlapping(first, last):
+            if span.state is RecordState.ARCHIVING:
+                self._move(span, Trigger.BURIED)
+        self.settle()
+
+    def start_at(self, offset: int) -> None:
+        """The log begins later now, by retention: what was before is gone."""
+        if offset > self.start_offset:
+            self._spans.cut_before(offset)
+            self._available_from = max(self._available_from, self.start_offset)
+            self._is_start_changed = True
+            self.settle()
+
+    def _give_back(
+        self, span: Span, trigger: Trigger, now_ms: int, rules: Rules, *, is_delayed: bool = True
+    ) -> None:
+        if span.delivery_count >= rules.delivery_count_max:
+            self._give_up(span, rules, f"delivery limit of {rules.delivery_count_max} reached")
+            return
+        delay_ms = rules.delay_ms(span.delivery_count) if is_delayed else 0
+        until_ms = now_ms + delay_ms if delay_ms else 0
+        self._move(span, trigger, delivery_count=span.delivery_count, until_ms=until_ms)
+        self._available_from = min(self._available_from, span.first)
+
+    def _give_up(self, span: Span, rules: Rules, reason: str) -> None:
+        if rules.has_dead_letters:
+            self._move(span, Trigger.BURY, delivery_count=span.delivery_count)
+            self.burials.append(Burial(span.first, span.last, span.delivery_count, reason))
+        else:
+            self._move(span, Trigger.REJECT)
+
+    def _move(
+        self,
+        span: Span,
+        trigger: Trigger,
+        *,
+        delivery_count: int = 0,
+        member_id: str = NOBODY,
+        until_ms: int = 0,
+    ) -> None:
+        state = TRANSITIONS[span.state, trigger]
+        moved = Span(span.first, span.last, state, delivery_count, member_id, until_ms)
+        if state is RecordState.ACQUIRED:
+            self._spans.put(moved)  # a lock is not written down
+        else:
+            self._put(moved)
+
+    def _put(self, span: Span) -> None:
+        self._spans.put(span)
+        self._changes.append(span)
+
+    def settle(self) -> None:
+        """Move the start past what is done."""
+        unfinished = self._spans.first_unfinished()
+        if unfinished > self.start_offset:
+            self._spans.cut_before(unfinished)
+            self._available_from = max(self._available_from, unfinished)
+            self._is_start_changed = True
+
+    # Writing down, and reading again
+
+    @property
+    def is_changed(self) -> bool:
+        return self._is_start_changed or bool(self._changes)
+
+    def take_changes(self) -> list[Span]:
+        """What became of records since the last time, as far as they are still in the window."""
+        start = self.start_offset
+        changes = [
+            span if span.first >= start else span._replace(first=start)
+            for span in self._changes
+            if span.last >= start
+        ]
+        self._changes = []
+        self._is_start_changed = False
+        return changes
+
+    def snapshot(self) -> list[Span]:
+        """All that a window of the same contents is made of, but for the locks: they end with the broker."""
+        self._changes = []
+        self._is_start_changed = False
+        return [
+            Span(span.first, span.last, RecordState.AVAILABLE, span.delivery_count - 1)
+            if span.state is RecordState.ACQUIRED
+            else span
+            for span in self._spans
+        ]
+
+    def replay(self, span: Span) -> None:
+        """Let a written-down change happen again. Offsets that nobody wrote of were not acknowledged."""
+        if span.last < self.start_offset:
+            return
+        span = span._replace(first=max(span.first, self.start_offset), member_id=NOBODY, until_ms=0)
+        if span.first > self.end_offset:
+            self._spans.put(Span(self.end_offset, span.first - 1, RecordState.AVAILABLE))
+        self._spans.put(span)
+
+    def unburied(self, rules: Rules) -> list[Burial]:
+        """What was to become dead letters when the broker ended."""
+        limit_reached = f"delivery limit of {rules.delivery_count_max} reached"
+        return [
+            Burial(
+                span.first,
+                span.last,
+                span.delivery_count,
+                limit_reached if span.delivery_count >= rules.delivery_count_max else "rejected by consumer",
+            )
+            for span in self._spans
+            if span.state is RecordState.ARCHIVING
+        ]
