@@ -78,7 +78,7 @@ the same list with ApiVersions and picks the newest that both know.
 
 Produce is advertised from version 0 because librdkafka turns compression off otherwise.
 
-An API that is not in the table is not served: transactions, the consumer group protocol of KIP-848, share groups, SASL
+An API that is not in the table is not served: the consumer group protocol of KIP-848, share groups, SASL
 and ACLs among them.
 """
 

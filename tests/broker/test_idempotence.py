@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from headrace.protocol.error_codes import ErrorCode
-from headrace.protocol.messages.init_producer_id import InitProducerIdRequest
 from headrace.testing.wire import Wire
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.requests import batch, create_topic, new_producer_id, produce, read_all
@@ -94,12 +93,6 @@ def test_partitions_count_their_sequences_apart(wire: Wire) -> None:
     producer_id = new_producer_id(wire)
     assert produce(wire, name, sequenced(producer_id, 0), partition=0).base_offset == 0
     assert produce(wire, name, sequenced(producer_id, 0), partition=1).base_offset == 0
-
-
-def test_transactional_id_is_refused_rather_than_half_served(wire: Wire) -> None:
-    answer = wire.ask(InitProducerIdRequest(transactional_id="t"))
-    assert answer.error_code != 0
-    assert answer.producer_id == -1
 
 
 @pytest.mark.parametrize(("ending", "durability"), [("stop", "os"), ("kill", "os"), ("kill", "fsync")])

@@ -57,6 +57,7 @@ class Housekeeping:
             self._services.topics.checkpoint_starts()
         self._services.groups.expire(now_ms)
         self._services.shares.expire()
+        self._services.transactions.expire(now_ms)
 
     def _expire(self, partition: Partition, now_ms: int) -> int:
         expired = partition.log.apply_retention(now_ms)

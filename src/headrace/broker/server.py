@@ -62,6 +62,7 @@ class Server:
             await self._open_ports(loop)
             self.services.groups.load()
             self.services.shares.load()
+            self.services.transactions.load()
         except BaseException:
             self._close_ports()
             # Nothing has changed: the next start is to be as quick as this one was.
@@ -127,6 +128,7 @@ class Server:
         self.services.groups.close()
         self.services.share_members.close()
         self.services.shares.close()
+        self.services.transactions.close()
         self.services.fetch_waiters.wake_all()
         for _ in range(4):  # an answer passes through a future, a task, a callback and the socket
             await asyncio.sleep(0)

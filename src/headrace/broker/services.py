@@ -19,6 +19,7 @@ from headrace.broker.settings import BrokerSettings
 from headrace.broker.shares.coordinator import ShareCoordinator
 from headrace.broker.topics import Topics
 from headrace.broker.traffic import Traffic
+from headrace.broker.transactions.coordinator import TransactionCoordinator
 from headrace.clock import Clock
 from headrace.log.filesystem import FileSystem
 from headrace.log.partition_log import Appended
@@ -73,6 +74,7 @@ class Services:
         self.groups = GroupCoordinator(self)
         self.share_members = ShareMembers(self)
         self.shares = ShareCoordinator(self)
+        self.transactions = TransactionCoordinator(self)
 
     def advertised(self, client: Client) -> Endpoint:
         """The address told to a client: the one it connected to, unless the settings name another."""

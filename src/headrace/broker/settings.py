@@ -128,6 +128,19 @@ class BrokerSettings:
         4_096, minimum=0, doc="Largest metadata text that may be committed with an offset."
     )
 
+    transaction_timeout_ms_max: int = setting(
+        900_000,
+        minimum=1,
+        doc="Longest time-out that a transactional producer may ask for. An open transaction holds up everybody who "
+        "reads committed data only.",
+    )
+    transactional_ids_max: int = setting(
+        100_000, minimum=1, doc="Transactional ids kept; one more is refused. Some 500 bytes each."
+    )
+    transactional_id_expiration_ms: int = setting(
+        604_800_000, minimum=1, doc="A transactional id that was not used for so long is forgotten."
+    )
+
     share_sessions_max: int = setting(
         10_000,
         minimum=1,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from headrace.broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     alter_share_group_offsets,
     api_versions,
@@ -15,8 +17,11 @@ from headrace.broker.handlers import (
     describe_cluster,
     describe_configs,
     describe_groups,
+    describe_producers,
     describe_share_group_offsets,
     describe_topic_partitions,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -26,6 +31,7 @@ from headrace.broker.handlers import (
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -37,9 +43,13 @@ from headrace.broker.handlers import (
     share_group_describe,
     share_group_heartbeat,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 
 __all__ = [
+    "add_offsets_to_txn",
+    "add_partitions_to_txn",
     "alter_configs",
     "alter_share_group_offsets",
     "api_versions",
@@ -52,8 +62,11 @@ __all__ = [
     "describe_cluster",
     "describe_configs",
     "describe_groups",
+    "describe_producers",
     "describe_share_group_offsets",
     "describe_topic_partitions",
+    "describe_transactions",
+    "end_txn",
     "fetch",
     "find_coordinator",
     "heartbeat",
@@ -63,6 +76,7 @@ __all__ = [
     "leave_group",
     "list_groups",
     "list_offsets",
+    "list_transactions",
     "metadata",
     "offset_commit",
     "offset_delete",
@@ -74,4 +88,6 @@ __all__ = [
     "share_group_describe",
     "share_group_heartbeat",
     "sync_group",
+    "txn_offset_commit",
+    "write_txn_markers",
 ]

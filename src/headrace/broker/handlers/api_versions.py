@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 # What clients look for before they use it, with the level that is on.
 FEATURES = {
     "share.version": 1,
+    "transaction.version": 2,
 }
 
 

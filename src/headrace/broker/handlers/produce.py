@@ -9,6 +9,8 @@ from collections.abc import Awaitable
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.partition import Partition
+from headrace.broker.transactions.coordinator import TransactionRefused
+from headrace.broker.transactions.produce import enter_transaction, is_transactional
 from headrace.errors import HeadraceError
 from headrace.log.errors import InvalidRecord, RecordsWithoutKey, StorageFailed
 from headrace.protocol.api_keys import ApiKey
@@ -33,8 +35,11 @@ def produce(request: ProduceRequest, call: Call) -> ProduceResponse | Awaitable[
     if request.acks not in (_ALL_REPLICAS, _NO_ANSWER, _LEADER_ONLY):
         return _refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
     unsynced: list[Partition] = []
+    transactional_id = request.transactional_id
     response = ProduceResponse(
-        responses=tuple(_append_topic(topic, call, unsynced) for topic in request.topic_data)
+        responses=tuple(
+            _append_topic(topic, transactional_id, call, unsynced) for topic in request.topic_data
+        )
     )
     if request.acks == _NO_ANSWER:
         # Nobody waits, but readers see only what is on disk. A failure is the flusher's to log.
@@ -46,7 +51,9 @@ def produce(request: ProduceRequest, call: Call) -> ProduceResponse | Awaitable[
     return _when_synced(response, unsynced, call)
 
 
-def _append_topic(data: TopicProduceData, call: Call, unsynced: list[Partition]) -> TopicProduceResponse:
+def _append_topic(
+    data: TopicProduceData, transactional_id: str | None, call: Call, unsynced: list[Partition]
+) -> TopicProduceResponse:
     topics = call.services.topics
     by_id = call.version >= 13
     topic = topics.get_by_id(data.topic_id) if by_id else topics.get(data.name)
@@ -64,18 +71,24 @@ def _append_topic(data: TopicProduceData, call: Call, unsynced: list[Partition])
                 PartitionProduceResponse(index=part.index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             )
         else:
-            answers.append(_append(part, topic.partitions[part.index], call, unsynced))
+            answers.append(_append(part, topic.partitions[part.index], transactional_id, call, unsynced))
     return TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=tuple(answers))
 
 
 def _append(
-    data: PartitionProduceData, partition: Partition, call: Call, unsynced: list[Partition]
+    data: PartitionProduceData,
+    partition: Partition,
+    transactional_id: str | None,
+    call: Call,
+    unsynced: list[Partition],
 ) -> PartitionProduceResponse:
     services = call.services
     try:
         if not data.records:
             raise InvalidRecord("a produce request without a batch", hint="send at least one record")
         batch = bytes(data.records)
+        if transactional_id is not None or is_transactional(batch):
+            enter_transaction(transactional_id, batch, partition, call, unsynced)
         appended = partition.log.append(batch, now_ms=services.clock.now_ms())
     except HeadraceError as error:
         return _failure(data.index, partition, error, call)
@@ -103,7 +116,7 @@ def _failure(index: int, partition: Partition, error: HeadraceError, call: Call)
     )
     return PartitionProduceResponse(
         index=index,
-        error_code=error_code(error),
+        error_code=error.code if isinstance(error, TransactionRefused) else error_code(error),
         record_errors=_record_errors(error),
         error_message=str(error),
         log_start_offset=partition.log.start_offset,

@@ -271,5 +271,9 @@ def is_timed_out(transaction: Transaction, now_ms: int) -> bool:
     )
 
 
+def expire(transaction: Transaction, now_ms: int) -> Transaction:
+    return transaction.moved(Trigger.EXPIRED, now_ms)
+
+
 def is_expired(transaction: Transaction, now_ms: int, expiration_ms: int) -> bool:
     return transaction.state.is_at_rest and now_ms - transaction.updated_ms >= expiration_ms

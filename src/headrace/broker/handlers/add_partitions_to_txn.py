@@ -1,0 +1,123 @@
+"""AddPartitionsToTxn: partitions that a transaction is about to write to.
+
+2: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH. 4: several transactions at once, or only whether partitions are
+part of them. 5: the error TRANSACTION_ABORTABLE.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.partition import Partition
+from headrace.broker.transactions.coordinator import TransactionRefused
+from headrace.broker.transactions.state import ClientVersion, Producer, TopicPartition
+from headrace.log.errors import StorageFailed
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+FENCED_SINCE = 2
+BATCHED_SINCE = 4
+ABORTABLE_SINCE = 5
+
+Results = tuple[AddPartitionsToTxnTopicResult, ...]
+
+
+@handles(ApiKey.ADD_PARTITIONS_TO_TXN, versions=(0, 5))
+async def add_partitions_to_txn(request: AddPartitionsToTxnRequest, call: Call) -> AddPartitionsToTxnResponse:
+    if call.version < BATCHED_SINCE:
+        alone = AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _add(alone, call))
+    results = await asyncio.gather(*(_add(one, call) for one in request.transactions))
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=tuple(
+            AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=topics)
+            for one, topics in zip(request.transactions, results, strict=True)
+        )
+    )
+
+
+async def _add(wanted: AddPartitionsToTxnTransaction, call: Call) -> Results:
+    transactions = call.services.transactions
+    producer = Producer(id=wanted.producer_id, epoch=wanted.producer_epoch)
+    if wanted.verify_only:
+        return _results(wanted.topics, lambda name: _verified(wanted, producer, name, call))
+    names = [TopicPartition(topic.name, index) for topic in wanted.topics for index in topic.partitions]
+    missing = {name for name in names if call.services.topics.partition(*name) is None}
+    if missing:
+        return _results(
+            wanted.topics,
+            lambda name: (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name in missing else ErrorCode.OPERATION_NOT_ATTEMPTED
+            ),
+        )
+    try:
+        unsynced = transactions.add_partitions(
+            wanted.transactional_id, producer, names, ClientVersion.CLASSIC
+        )
+        await when_durable(unsynced, call)
+    except TransactionRefused as refused:
+        code = told(refused.code, call, fenced_since=FENCED_SINCE)
+        return _results(wanted.topics, lambda name: code)
+    return _results(wanted.topics, lambda name: ErrorCode.NONE)
+
+
+async def when_durable(unsynced: Partition | None, call: Call) -> None:
+    """Wait for the disk, if what was added is not there yet."""
+    if unsynced is None or unsynced.reads_unsynced:
+        return
+    try:
+        await call.services.flusher.flushed(unsynced)
+    except StorageFailed as failure:
+        raise TransactionRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE) from failure
+
+
+def told(code: ErrorCode, call: Call, *, fenced_since: int) -> ErrorCode:
+    """The code in the words of the client's version."""
+    if code is ErrorCode.PRODUCER_FENCED and call.version < fenced_since:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return code
+
+
+def _verified(
+    wanted: AddPartitionsToTxnTransaction, producer: Producer, name: TopicPartition, call: Call
+) -> ErrorCode:
+    try:
+        call.services.transactions.check_partition(wanted.transactional_id, producer, name)
+    except TransactionRefused as refused:
+        if refused.code is ErrorCode.TRANSACTION_ABORTABLE and call.version < ABORTABLE_SINCE:
+            return ErrorCode.INVALID_TXN_STATE
+        return refused.code
+    return ErrorCode.NONE
+
+
+def _results(
+    topics: Iterable[AddPartitionsToTxnTopic], code_of: Callable[[TopicPartition], ErrorCode]
+) -> Results:
+    return tuple(
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=tuple(
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=code_of(TopicPartition(topic.name, index))
+                )
+                for index in topic.partitions
+            ),
+        )
+        for topic in topics
+    )

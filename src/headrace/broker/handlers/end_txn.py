@@ -1,0 +1,31 @@
+"""EndTxn: commit or abort a transaction. Answered when that is decided for ever and said in every partition.
+
+2: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH. 5: every transaction ends an epoch; the answer has the next one.
+"""
+
+from __future__ import annotations
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.handlers.add_partitions_to_txn import told
+from headrace.broker.transactions.coordinator import TransactionRefused
+from headrace.broker.transactions.state import ClientVersion, Producer
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+FENCED_SINCE = 2
+EPOCH_BUMPS_SINCE = 5
+
+
+@handles(ApiKey.END_TXN, versions=(0, 5))
+async def end_txn(request: EndTxnRequest, call: Call) -> EndTxnResponse:
+    bumps = call.version >= EPOCH_BUMPS_SINCE
+    try:
+        producer = await call.services.transactions.end(
+            request.transactional_id,
+            Producer(id=request.producer_id, epoch=request.producer_epoch),
+            is_commit=request.committed,
+            client_version=ClientVersion.EPOCH_BUMPS if bumps else ClientVersion.CLASSIC,
+        )
+    except TransactionRefused as refused:
+        return EndTxnResponse(error_code=told(refused.code, call, fenced_since=FENCED_SINCE))
+    return EndTxnResponse(producer_id=producer.id, producer_epoch=producer.epoch)

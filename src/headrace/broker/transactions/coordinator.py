@@ -1,0 +1,356 @@
+"""The broker's face to transactions: which are open, how they end, and what of that is kept on disk.
+
+Everything here happens in the event loop's thread. A request takes effect when its method is called: the new state is
+in the log of transactions and in memory before anything else happens, and what is left to wait for is the disk. So the
+order of that log is the order of the requests.
+
+A transaction ends in three steps, each durable before the next: the decision is stored, every partition gets a marker,
+the end is stored. A start after a crash goes on wherever the last one was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Collection, Coroutine
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from headrace.broker.groups.timers import Timers
+from headrace.broker.transactions import rules, storage
+from headrace.broker.transactions.markers import MarkersFailed, abort_unknown, write_markers
+from headrace.broker.transactions.state import (
+    NO_PRODUCER_ID,
+    ClientVersion,
+    Producer,
+    TopicPartition,
+    Transaction,
+    TransactionState,
+)
+from headrace.errors import HeadraceError
+from headrace.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+    from headrace.broker.services import Services
+    from headrace.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+# A partition that takes no marker is on a failed disk: what helps is a person, so there is no hurry.
+MARKERS_RETRY_S = 1.0
+
+
+class TransactionRefused(HeadraceError):
+    """A request that can't be granted; the client is told the code."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(f"refused with {code.name}")
+        self.code = code
+
+
+class TransactionCoordinator:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._settings = services.settings
+        self._loop = services.loop
+        self._clock = services.clock
+        self._transactions: dict[str, Transaction] = {}
+        self._timers: Timers[str] = Timers(services.loop, services.clock, self._timed_out)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    # From start to stop
+
+    def load(self) -> None:
+        """Begin to read the log of transactions; until that is done, requests are told so."""
+        topic = self._services.topics.get(storage.TRANSACTIONS_TOPIC)
+        self._spawn(self._load(None if topic is None else topic.partitions[0].log))
+
+    async def _load(self, log: PartitionLog | None) -> None:
+        bytes_max = self._settings.decompressed_batch_bytes_max
+        try:
+            if log is not None:
+                self._transactions = await self._loop.run_in_executor(
+                    self._services.disk_threads,
+                    lambda: storage.read_transactions(log, batch_bytes_max=bytes_max),
+                )
+        except (HeadraceError, OSError) as error:
+            # To go on without some transactions would lose what they had decided.
+            self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            logger.error(
+                "transactions can't be served: %s is not readable: %s", storage.TRANSACTIONS_TOPIC, error
+            )
+            return
+        # The end of a transaction makes its offsets count, so they must be known.
+        await self._services.groups.loaded()
+        if self._unavailable is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return  # stopped in the meantime
+        self._unavailable = None
+        for transaction in [*self._transactions.values()]:
+            if transaction.state.is_prepared:
+                self._spawn(self._finish(transaction, None, self._loop.create_future()))
+            elif transaction.state is TransactionState.ONGOING:
+                open_ms = self._clock.now_ms() - transaction.started_ms
+                self._timers.arm(transaction.transactional_id, max(0, transaction.timeout_ms - open_ms))
+        await abort_unknown(self._services, self._transactions.values())
+        logger.info("transactions loaded", extra={"transactions": len(self._transactions)})
+
+    def close(self) -> None:
+        """End all time-outs; what is prepared is finished by the next start."""
+        self._unavailable = ErrorCode.NOT_COORDINATOR
+        self._timers.close()
+        for task in self._tasks:
+            task.cancel()
+
+    async def idle(self) -> None:
+        """Until all that was begun (loading, writing markers) is done."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def run_due_timers(self) -> None:
+        """Let what is overdue happen now; the event loop does the same by itself in time."""
+        self._timers.run_due()
+
+    # Looking
+
+    def transactions(self) -> Collection[Transaction]:
+        self._require_available()
+        return self._transactions.values()
+
+    def transaction(self, transactional_id: str) -> Transaction | None:
+        self._require_available()
+        return self._transactions.get(transactional_id)
+
+    # Requests of producers
+
+    def init_producer(
+        self, transactional_id: str, *, timeout_ms: int, expected: Producer | None
+    ) -> Awaitable[Producer]:
+        """A new epoch for an id: whoever had the one before is fenced. Raises TransactionRefused."""
+        self._require_available()
+        if not 0 < timeout_ms <= self._settings.transaction_timeout_ms_max:
+            raise TransactionRefused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        now_ms = self._clock.now_ms()
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            self._require_room()
+            outcome = rules.begin_producer(
+                transactional_id, self._services.producer_ids.allocate(), timeout_ms=timeout_ms, now_ms=now_ms
+            )
+        else:
+            outcome = rules.init_producer(
+                transaction,
+                expected,
+                spare_producer_id=self._spare_producer_id(transaction),
+                timeout_ms=timeout_ms,
+                now_ms=now_ms,
+            )
+        if outcome.transaction is not None:
+            self._put(outcome.transaction)
+        if outcome.error:
+            if outcome.transaction is not None:
+                self._finish_later(outcome.transaction)
+            raise TransactionRefused(outcome.error)
+        assert outcome.transaction is not None
+        return self._when_durable(outcome.transaction.producer)
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        client_version: ClientVersion,
+    ) -> Partition | None:
+        """Make partitions part of a transaction, which begins with the first of them. Raises TransactionRefused.
+
+        Returns the partition that has to be on disk before the client may rely on that; None if it is already.
+        """
+        self._require_available()
+        before = self._transactions.get(transactional_id)
+        outcome = rules.add_partitions(
+            before, producer, partitions, client_version=client_version, now_ms=self._clock.now_ms()
+        )
+        _require(outcome.error)
+        after = outcome.transaction
+        if after is None:
+            return None
+        self._put(after)
+        if before is None or before.state is not TransactionState.ONGOING:
+            self._timers.arm(transactional_id, after.timeout_ms)
+        return self._partition()
+
+    def check_partition(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> None:
+        """Raise TransactionRefused unless the partition is part of the producer's open transaction."""
+        self._require_available()
+        transaction = self._transactions.get(transactional_id)
+        _require(rules.check_partition(transaction, producer, partition))
+
+    def end(
+        self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: ClientVersion
+    ) -> Awaitable[Producer]:
+        """Commit or abort. Raises TransactionRefused, also from the awaitable.
+
+        Done when the decision is durable and the partitions have their markers, or can't have them now; with whom
+        the producer is from then on.
+        """
+        self._require_available()
+        transaction = self._transactions.get(transactional_id)
+        outcome = rules.end(
+            transaction,
+            producer,
+            is_commit=is_commit,
+            client_version=client_version,
+            spare_producer_id=NO_PRODUCER_ID if transaction is None else self._spare_producer_id(transaction),
+            now_ms=self._clock.now_ms(),
+        )
+        _require(outcome.error)
+        if outcome.transaction is None:
+            assert transaction is not None
+            return self._when_durable(transaction.producer)
+        self._put(outcome.transaction)
+        return self._finish_later(outcome.transaction)
+
+    def _timed_out(self, transactional_id: str) -> None:
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None or transaction.state is not TransactionState.ONGOING:
+            return
+        logger.warning("transaction of %s timed out and is aborted", transactional_id)
+        self._fence(transaction)
+
+    def _fence(self, transaction: Transaction) -> None:
+        outcome = rules.fence(transaction, self._clock.now_ms())
+        assert outcome.transaction is not None
+        try:
+            self._put(outcome.transaction)
+        except TransactionRefused:
+            return  # logged where it happened; the next start aborts it
+        self._finish_later(outcome.transaction)
+
+    # Ending
+
+    def _finish_later(self, prepared: Transaction) -> Awaitable[Producer]:
+        self._timers.cancel(prepared.transactional_id)
+        answer: asyncio.Future[Producer] = self._loop.create_future()
+        # Nobody may be waiting for it.
+        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._spawn(self._finish(prepared, self._durable(), answer))
+        return answer
+
+    async def _finish(
+        self, prepared: Transaction, durable: Awaitable[None] | None, answer: asyncio.Future[Producer]
+    ) -> None:
+        if durable is not None:
+            try:
+                await durable
+            except (HeadraceError, OSError) as failure:
+                _fail(answer, TransactionRefused(_told(prepared.transactional_id, failure)))
+                return
+        done = rules.complete(prepared, self._clock.now_ms())
+        while True:
+            try:
+                await write_markers(self._services, prepared)
+                break
+            except MarkersFailed as failure:
+                logger.error("transaction of %s can't be ended yet: %s", prepared.transactional_id, failure)
+                _succeed(answer, done.producer)  # it is decided, and will be so after every start
+                await asyncio.sleep(MARKERS_RETRY_S)
+        done = replace(done, updated_ms=self._clock.now_ms())
+        try:
+            # Not waited for: the next start would find the markers, and whatever is stored next waits for it.
+            self._put(done)
+        except TransactionRefused:
+            logger.error("end of the transaction of %s is not stored", prepared.transactional_id)
+        else:
+            self._durable().add_done_callback(lambda flushed: flushed.cancelled() or flushed.exception())
+        _succeed(answer, done.producer)
+
+    # Forgetting
+
+    def expire(self, now_ms: int) -> None:
+        """Forget ids that nobody has used for long."""
+        if self._unavailable is not None:
+            return
+        expiration_ms = self._settings.transactional_id_expiration_ms
+        old = [one for one in self._transactions.values() if rules.is_expired(one, now_ms, expiration_ms)]
+        for transaction in old:
+            try:
+                self._put(rules.expire(transaction, now_ms))
+            except TransactionRefused:
+                return  # logged where it happened; the next round tries again
+        if old:
+            self._durable().add_done_callback(lambda flushed: flushed.cancelled() or flushed.exception())
+            logger.info("transactional ids expired", extra={"transactional_ids": len(old)})
+
+    # Storing
+
+    def _put(self, transaction: Transaction) -> None:
+        """Write the new state of a transaction, and go on with it."""
+        partition = self._partition()
+        batch = storage.encode(transaction)
+        try:
+            partition.log.append(batch, now_ms=self._clock.now_ms(), from_client=False)
+        except (HeadraceError, OSError) as failure:
+            raise TransactionRefused(_told(transaction.transactional_id, failure)) from failure
+        if partition.reads_unsynced:
+            partition.grown(len(batch))
+        if transaction.state is TransactionState.DEAD:
+            del self._transactions[transaction.transactional_id]
+        else:
+            self._transactions[transaction.transactional_id] = transaction
+
+    def _partition(self) -> Partition:
+        return self._services.topics.internal(storage.TRANSACTIONS_TOPIC).partitions[0]
+
+    def _durable(self) -> asyncio.Future[None]:
+        """Done when all that was written up to now is on disk."""
+        partition = self._partition()
+        if not partition.reads_unsynced:
+            return self._services.flusher.flushed(partition)
+        done: asyncio.Future[None] = self._loop.create_future()
+        done.set_result(None)
+        return done
+
+    async def _when_durable(self, producer: Producer) -> Producer:
+        try:
+            await self._durable()
+        except (HeadraceError, OSError) as failure:
+            raise TransactionRefused(_told(str(producer.id), failure)) from failure
+        return producer
+
+    def _spare_producer_id(self, transaction: Transaction) -> int:
+        return self._services.producer_ids.allocate() if transaction.is_exhausted else NO_PRODUCER_ID
+
+    def _require_room(self) -> None:
+        if len(self._transactions) >= self._settings.transactional_ids_max:
+            logger.warning("transactional id refused: raise transactional_ids_max")
+            raise TransactionRefused(ErrorCode.POLICY_VIOLATION)
+
+    def _require_available(self) -> None:
+        if self._unavailable is not None:
+            raise TransactionRefused(self._unavailable)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _require(error: ErrorCode) -> None:
+    if error is not ErrorCode.NONE:
+        raise TransactionRefused(error)
+
+
+def _told(whose: str, failure: Exception) -> ErrorCode:
+    logger.error("transaction of %s not stored: %s", whose, failure)
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def _succeed(answer: asyncio.Future[Producer], producer: Producer) -> None:
+    if not answer.done():
+        answer.set_result(producer)
+
+
+def _fail(answer: asyncio.Future[Producer], refused: TransactionRefused) -> None:
+    if not answer.done():
+        answer.set_exception(refused)

@@ -1,0 +1,73 @@
+"""What Produce asks before a transactional batch may be written: that a transaction is open which will end it.
+
+From version 12 on (KIP-890) the first write into a partition makes it a part of the transaction; before, clients say so
+with AddPartitionsToTxn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.transactions.coordinator import TransactionRefused
+from headrace.broker.transactions.state import ClientVersion, Producer, TopicPartition
+from headrace.protocol.error_codes import ErrorCode
+from headrace.records.batch import ATTRIBUTES_POSITION, TRANSACTIONAL_BIT, read_header
+
+if TYPE_CHECKING:
+    from headrace.broker.dispatch import Call
+    from headrace.broker.partition import Partition
+
+ABORTABLE_SINCE = 11
+ADDS_SINCE = 12
+
+# Errors after which older clients would not try again; this one they do.
+_COMES_AGAIN = frozenset(
+    (
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    )
+)
+
+
+def is_transactional(batch: bytes) -> bool:
+    # The attributes are two bytes, the bit is in the second.
+    return len(batch) > ATTRIBUTES_POSITION + 1 and bool(batch[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_BIT)
+
+
+def enter_transaction(
+    transactional_id: str | None, batch: bytes, partition: Partition, call: Call, unsynced: list[Partition]
+) -> None:
+    """Raise TransactionRefused unless the batch is part of an open transaction, or begins one.
+
+    What has to be on disk for that is added to `unsynced`.
+    """
+    if not is_transactional(batch):
+        return
+    header = read_header(batch)
+    producer = Producer(id=header.producer_id, epoch=header.producer_epoch)
+    name = TopicPartition(partition.topic_name, partition.index)
+    transactions = call.services.transactions
+    if transactional_id is None:
+        # As in Kafka: without the id nobody can say to which transaction it belongs.
+        raise TransactionRefused(ErrorCode.INVALID_TXN_STATE)
+    try:
+        if call.version < ADDS_SINCE:
+            transactions.check_partition(transactional_id, producer, name)
+            return
+        added_to = transactions.add_partitions(transactional_id, producer, [name], ClientVersion.EPOCH_BUMPS)
+    except TransactionRefused as refused:
+        raise TransactionRefused(_told(refused.code, call.version)) from refused
+    if added_to is not None and not added_to.reads_unsynced:
+        unsynced.append(added_to)
+
+
+def _told(code: ErrorCode, version: int) -> ErrorCode:
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE:
+        return ErrorCode.INVALID_TXN_STATE
+    if code in _COMES_AGAIN and not (version >= ADDS_SINCE and code is ErrorCode.CONCURRENT_TRANSACTIONS):
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return code
