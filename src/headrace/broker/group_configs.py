@@ -159,7 +159,8 @@ GROUP_CONFIGS: dict[str, GroupConfig] = {
             2_000,
             1,
             1_000_000,
-            "How many records of a partition may be locked, or wait for their dead letter, at a time.",
+            "How many records of a partition may be locked, or wait for their dead letter, at a time. A batch that was "
+            "begun may be finished, up to ten times as many.",
         ),
         GroupConfig(
             name=OFFSET_RESET,

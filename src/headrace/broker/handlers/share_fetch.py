@@ -35,6 +35,10 @@ from headrace.protocol.messages.share_fetch import (
 
 RECORD_LIMIT_MODE = 1
 
+WHOLE_BATCHES_RECORDS_MIN = 100
+"""A limit below this is kept exactly, in every mode. Whoever asks for so few works slowly, and should not be given a
+batch of thousands that nobody else gets meanwhile; the clients of version 1 have no other way to say so."""
+
 
 @handles(ApiKey.SHARE_FETCH, versions=(1, 2))
 async def share_fetch(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
@@ -100,7 +104,8 @@ def _wanted(request: ShareFetchRequest, call: Call, errors: Mapping[PartitionKey
         bytes_max=min(request.max_bytes, call.services.settings.fetch_bytes_max),
         bytes_min=request.min_bytes,
         wait_ms=0 if errors else request.max_wait_ms,
-        is_strict=request.share_acquire_mode == RECORD_LIMIT_MODE,
+        is_strict=request.share_acquire_mode == RECORD_LIMIT_MODE
+        or request.max_records < WHOLE_BATCHES_RECORDS_MIN,
     )
 
 

@@ -19,6 +19,11 @@ SPANS_MAX = 200_000
 """Pieces that a window may fall into before nothing new is handed out: some 200 bytes each."""
 
 
+BATCH_LOCKS_FACTOR_MAX = 10
+"""How many times the limit of locks may be held to finish a batch: with the default of 2,000, that is what a batch of
+a megabyte has of small records."""
+
+
 class AcknowledgeType(IntEnum):
     GAP = 0
     ACCEPT = 1
@@ -191,16 +196,19 @@ class Window:
     ) -> list[Acquired]:
         """Lock what can be had of these batches for a member.
 
-        `records_max` is passed only to finish a batch, and never with `is_strict`: sending a batch again for each of
-        its parts would cost more than a few records above the limit. The group's limit of locks is never passed.
+        Both `records_max` and the group's limit of locks are passed only to finish a batch, and never with
+        `is_strict`: sending a batch again for each of its parts would cost more than some records above the limits.
         """
         taken: list[Acquired] = []
         records = 0
         for batch in batches:
             room = self.room(rules)
-            allowed = min(room, records_max - records) if is_strict else room
-            if records >= records_max or allowed <= 0:
+            if records >= records_max or room == 0:
                 break
+            if is_strict:
+                allowed = min(room, records_max - records)
+            else:
+                allowed = rules.locks_max * BATCH_LOCKS_FACTOR_MAX - self.locked_records
             records += self._acquire_batch(batch, allowed, member_id, now_ms, rules, taken)
         self.settle()
         return taken
