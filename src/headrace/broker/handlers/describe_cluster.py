@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.broker.authorized_operations import CLUSTER_OPERATIONS_ALL, NOT_ASKED
 from headrace.broker.dispatch import Call, handles
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -27,4 +28,7 @@ def describe_cluster(request: DescribeClusterRequest, call: Call) -> DescribeClu
         cluster_id=call.services.cluster_id,
         controller_id=endpoint.node_id,
         brokers=(DescribeClusterBroker(broker_id=endpoint.node_id, host=endpoint.host, port=endpoint.port),),
+        cluster_authorized_operations=CLUSTER_OPERATIONS_ALL
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.broker.authorized_operations import TOPIC_OPERATIONS_ALL
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.topics import Topic
 from headrace.protocol.api_keys import ApiKey
@@ -58,6 +59,7 @@ def _describe(name: str, first: int, room: int, call: Call) -> DescribeTopicPart
         topic_id=topic.id,
         is_internal=topic.is_internal,
         partitions=_partitions(topic, first, room, call.services.settings.node_id),
+        topic_authorized_operations=TOPIC_OPERATIONS_ALL,
     )
 
 

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import logging
 
+from headrace.broker.authorized_operations import (
+    CLUSTER_OPERATIONS_ALL,
+    NOT_ASKED,
+    TOPIC_OPERATIONS_ALL,
+)
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.topics import Topic
@@ -28,7 +33,7 @@ def metadata(request: MetadataRequest, call: Call) -> MetadataResponse:
     services = call.services
     wants_all = request.topics is None or (call.version == 0 and not request.topics)
     if wants_all:
-        topics = [_describe(topic, call) for topic in services.topics]
+        topics = [_describe(topic, request, call) for topic in services.topics]
     else:
         topics = [_find(topic, request, call) for topic in request.topics or ()]
     endpoint = services.advertised(call.client)
@@ -38,6 +43,9 @@ def metadata(request: MetadataRequest, call: Call) -> MetadataResponse:
         cluster_id=services.cluster_id,
         controller_id=services.settings.node_id,
         topics=tuple(topics),
+        cluster_authorized_operations=CLUSTER_OPERATIONS_ALL
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED,
     )
 
 
@@ -46,7 +54,7 @@ def _find(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) ->
     if wanted.topic_id != ZERO_UUID:
         by_id = topics.get_by_id(wanted.topic_id)
         if by_id is not None:
-            return _describe(by_id, call)
+            return _describe(by_id, request, call)
         # Before version 12 an answer must have a name.
         return MetadataResponseTopic(
             name=wanted.name if call.version >= 12 else wanted.name or "",
@@ -56,23 +64,23 @@ def _find(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) ->
     name = wanted.name or ""
     topic = topics.get(name)
     if topic is None and request.allow_auto_topic_creation and call.services.settings.auto_create_topics:
-        return _create(name, call)
+        return _create(name, request, call)
     if topic is None:
         return MetadataResponseTopic(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return _describe(topic, call)
+    return _describe(topic, request, call)
 
 
-def _create(name: str, call: Call) -> MetadataResponseTopic:
+def _create(name: str, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
     services = call.services
     try:
         topic = services.topics.create(name, services.settings.default_partitions, {})
     except (HeadraceError, OSError) as error:
         logger.warning("topic not created", extra={"topic": name, "reason": str(error)})
         return MetadataResponseTopic(name=name, error_code=error_code(error))
-    return _describe(topic, call)
+    return _describe(topic, request, call)
 
 
-def _describe(topic: Topic, call: Call) -> MetadataResponseTopic:
+def _describe(topic: Topic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
     node = call.services.settings.node_id
     return MetadataResponseTopic(
         name=topic.name,
@@ -88,4 +96,7 @@ def _describe(topic: Topic, call: Call) -> MetadataResponseTopic:
             )
             for partition in topic.partitions
         ),
+        topic_authorized_operations=TOPIC_OPERATIONS_ALL
+        if request.include_topic_authorized_operations
+        else NOT_ASKED,
     )
