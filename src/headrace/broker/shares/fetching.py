@@ -48,6 +48,7 @@ class Delivered:
 class _Plan:
     share: SharePartition
     runs: list[Run]
+    records_max: int
     end_offset: int
     aborted: Sequence[tuple[int, int]]
     reading: Reading = field(default_factory=Reading)
@@ -106,11 +107,12 @@ class ShareFetches:
             if room == 0:
                 continue
             end_offset = share.end_offset(config.is_read_committed)
-            runs = window.runs(now_ms, records_max=min(room, wanted.records_max), runs_max=RUNS_MAX)
+            records_max = min(room, wanted.records_max)
+            runs = window.runs(now_ms, records_max=records_max, runs_max=RUNS_MAX)
             runs = [run for run in runs if run.first < end_offset]
             if runs:
                 aborted = share.aborted(runs[0].first, end_offset) if config.is_read_committed else ()
-                plans.append(_Plan(share, runs, end_offset, aborted))
+                plans.append(_Plan(share, runs, records_max, end_offset, aborted))
         return plans
 
     async def _read(self, plans: Sequence[_Plan], wanted: Wanted) -> None:
@@ -157,7 +159,7 @@ def _read_all(plans: Sequence[_Plan], wanted: Wanted, *, nowait: bool) -> None:
             plan.reading = read_runs(
                 plan.share.partition.log,
                 plan.runs,
-                records_max=records_left,
+                records_max=min(records_left, plan.records_max),
                 bytes_max=bytes_left,
                 end_offset=plan.end_offset,
                 nowait=nowait,

@@ -1,0 +1,325 @@
+"""ShareFetch over the wire: sessions, locks, limits, and the waiting for records."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from headrace.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from headrace.testing.wire import Wire
+from tests.broker.conftest import Connect, StartBroker
+from tests.broker.requests import batch, create_topic, delete_topic, new_name, produce, records_of
+from tests.broker.share_requests import (
+    ACCEPT,
+    RELEASE,
+    WAIT_MS,
+    ShareMember,
+    group_offset,
+    heartbeat,
+    set_group_configs,
+)
+
+TEN = [str(number).encode() for number in range(10)]
+
+
+def second(wire: Wire, connect: Connect) -> Wire:
+    """Another connection to the same broker."""
+    host, port = wire.socket.getpeername()
+    return connect(f"{host}:{port}")
+
+
+@pytest.fixture
+def name() -> str:
+    return new_name()
+
+
+@pytest.fixture
+def topic_id(wire: Wire, name: str) -> uuid.UUID:
+    return create_topic(wire, name)
+
+
+@pytest.fixture
+def group(wire: Wire) -> str:
+    """A group that begins at the first record."""
+    made = new_name("g")
+    assert set_group_configs(wire, made, share_auto_offset_reset="earliest") is ErrorCode.NONE
+    return made
+
+
+@pytest.fixture
+def member(wire: Wire, group: str, topic_id: uuid.UUID) -> ShareMember:
+    return ShareMember(wire, group, topic_id)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_records_come_locked_with_their_delivery_count(
+    wire: Wire, name: str, topic_id: uuid.UUID, group: str, version: int
+) -> None:
+    produce(wire, name, batch(*TEN))
+    member = ShareMember(wire, group, topic_id, version=version)
+    answer = member.fetch_all()
+    assert answer.acquisition_lock_timeout_ms == 30_000
+    part = member.take(answer)
+    assert member.held == [(0, 9, 1)]
+    assert [record.value for record in records_of(part.records)] == TEN
+
+
+def test_every_member_gets_other_records(
+    wire: Wire, name: str, topic_id: uuid.UUID, group: str, connect: Connect
+) -> None:
+    for _ in range(4):
+        produce(wire, name, batch(*TEN))
+    members = [ShareMember(wire, group, topic_id) for _ in range(4)]
+    taken = [member.offsets(max_records=7) for member in members]
+    assert sorted(offset for offsets in taken for offset in offsets) == [*range(28)]
+
+
+def test_limit_of_records_is_kept_in_that_mode_and_passed_to_finish_a_batch_otherwise(
+    wire: Wire, name: str, topic_id: uuid.UUID, group: str
+) -> None:
+    produce(wire, name, batch(*(b"x" for _ in range(300))))
+    strict, eager = ShareMember(wire, group, topic_id), ShareMember(wire, group, topic_id)
+    assert strict.offsets(max_records=110, share_acquire_mode=1) == [*range(110)]
+    assert eager.offsets(max_records=110) == [*range(110, 300)]
+
+
+def test_other_group_gets_all_records_too(wire: Wire, name: str, topic_id: uuid.UUID) -> None:
+    produce(wire, name, batch(*TEN))
+    for group in (new_name("g"), new_name("g")):
+        set_group_configs(wire, group, share_auto_offset_reset="earliest")
+        assert ShareMember(wire, group, topic_id).offsets() == [*range(10)]
+
+
+def test_group_begins_at_the_end_unless_told_otherwise(wire: Wire, name: str, topic_id: uuid.UUID) -> None:
+    produce(wire, name, batch(*TEN))
+    group = new_name("g")
+    heartbeat(wire, group, "m", 0, name)
+    produce(wire, name, batch(b"after the heartbeat, before the fetch"))
+    assert ShareMember(wire, group, topic_id).offsets() == [10]
+
+
+def test_group_begins_at_an_age_if_told_so(wire: Wire, name: str, topic_id: uuid.UUID) -> None:
+    produce(wire, name, batch(*TEN))  # the test's records are years old
+    young, old = new_name("g"), new_name("g")
+    set_group_configs(wire, young, share_auto_offset_reset="by_duration:PT1H")
+    set_group_configs(wire, old, share_auto_offset_reset="by_duration:P9999D")
+    assert ShareMember(wire, young, topic_id).offsets() == []
+    assert ShareMember(wire, old, topic_id).offsets() == [*range(10)]
+
+
+def test_partition_that_is_added_is_read_from_its_start(
+    start_broker: StartBroker, connect: Connect, name: str
+) -> None:
+    wire = connect(start_broker())
+    topic_id = create_topic(wire, name)
+    group = new_name("g")
+    ShareMember(wire, group, topic_id).offsets()
+    more = CreatePartitionsTopic(name=name, count=2, assignments=None)
+    wire.ask(CreatePartitionsRequest(topics=(more,), timeout_ms=1000, validate_only=False))
+    produce(wire, name, batch(b"before anybody looked"), partition=1)
+    assert ShareMember(wire, group, topic_id, partition=1).offsets() == [0]
+
+
+def test_acknowledgements_go_with_the_next_fetch(member: ShareMember, name: str) -> None:
+    produce(member.wire, name, batch(*TEN))
+    member.offsets()
+    part = member.fetch((0, 4, ACCEPT), (5, 9, RELEASE))
+    assert part.acknowledge_error_code == 0
+    assert member.held == [(5, 9, 2)]
+
+
+def test_stale_acknowledgement_is_refused_and_the_fetch_goes_on(member: ShareMember, name: str) -> None:
+    produce(member.wire, name, batch(*TEN))
+    member.offsets()
+    produce(member.wire, name, batch(b"new"))
+    part = member.fetch((5, 12, ACCEPT))
+    assert part.acknowledge_error_code == ErrorCode.INVALID_RECORD_STATE
+    assert member.held == [(10, 10, 1)]
+
+
+def test_fetch_waits_for_records(member: ShareMember, name: str, connect: Connect, wire: Wire) -> None:
+    member.offsets()
+    wire.send(member.fetch_request(max_wait_ms=WAIT_MS), version=2)
+    other = second(wire, connect)
+    produce(other, name, batch(b"new"))
+    member.take(wire.receive())
+    assert member.held == [(0, 0, 1)]
+
+
+def test_fetch_waits_for_records_that_others_release(
+    member: ShareMember, name: str, connect: Connect, wire: Wire
+) -> None:
+    produce(wire, name, batch(*TEN))
+    holder = ShareMember(second(wire, connect), member.group, member.topic_id)
+    assert holder.offsets() == [*range(10)]
+    wire.send(member.fetch_request(max_wait_ms=WAIT_MS), version=2)
+    assert holder.acknowledge((3, 3, RELEASE)) is ErrorCode.NONE
+    member.take(wire.receive())
+    assert member.held == [(3, 3, 2)]
+
+
+def test_fetch_waits_for_room_among_the_locks(
+    member: ShareMember, name: str, connect: Connect, wire: Wire
+) -> None:
+    set_group_configs(wire, member.group, share_partition_max_record_locks=5)
+    for value in TEN:
+        produce(wire, name, batch(value))
+    holder = ShareMember(second(wire, connect), member.group, member.topic_id)
+    assert holder.offsets() == [*range(5)]
+    wire.send(member.fetch_request(max_wait_ms=WAIT_MS), version=2)
+    assert holder.acknowledge((0, 1, ACCEPT)) is ErrorCode.NONE
+    member.take(wire.receive())
+    assert member.held == [(5, 6, 1)]
+
+
+def test_expired_lock_gives_the_record_to_another(member: ShareMember, name: str, wire: Wire) -> None:
+    set_group_configs(wire, member.group, share_record_lock_duration_ms=100)
+    produce(wire, name, batch(*TEN))
+    stalled = ShareMember(wire, member.group, member.topic_id)
+    assert stalled.offsets() == [*range(10)]
+    assert member.offsets(max_wait_ms=WAIT_MS) == [*range(10)]
+    assert member.held == [(0, 9, 2)]
+    assert stalled.acknowledge((0, 9, ACCEPT)) is ErrorCode.INVALID_RECORD_STATE
+
+
+def test_broken_connection_gives_its_records_back(
+    member: ShareMember, name: str, connect: Connect, wire: Wire
+) -> None:
+    produce(wire, name, batch(*TEN))
+    doomed = second(wire, connect)
+    assert ShareMember(doomed, member.group, member.topic_id).offsets() == [*range(10)]
+    doomed.close()
+    assert member.offsets(max_wait_ms=WAIT_MS) == [*range(10)]
+
+
+def test_waiting_fetch_of_a_broken_connection_keeps_nothing(
+    member: ShareMember, name: str, connect: Connect, wire: Wire
+) -> None:
+    doomed = second(wire, connect)
+    ghost = ShareMember(doomed, member.group, member.topic_id)
+    ghost.offsets()
+    doomed.send(ghost.fetch_request(max_wait_ms=WAIT_MS), version=2)
+    doomed.close()
+    produce(wire, name, batch(*TEN))
+    assert member.offsets(max_wait_ms=WAIT_MS) == [*range(10)]
+
+
+def test_released_record_waits_for_its_delay(member: ShareMember, name: str, wire: Wire) -> None:
+    set_group_configs(wire, member.group, headrace_share_retry_backoff_ms=150)
+    produce(wire, name, batch(b"again"))
+    member.offsets()
+    assert member.offsets((0, 0, RELEASE)) == []
+    assert member.offsets(max_wait_ms=WAIT_MS) == [0]
+    assert member.held == [(0, 0, 2)]
+
+
+def test_session_counts_requests(member: ShareMember) -> None:
+    member.offsets()
+    member.offsets()
+    assert member.fetch_all(share_session_epoch=1).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    member.epoch = 2
+    assert member.offsets() == []
+    stranger = member.fetch_all(member_id=str(uuid.uuid4()), share_session_epoch=3)
+    assert stranger.error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
+def test_new_session_keeps_what_its_member_holds(member: ShareMember, name: str) -> None:
+    produce(member.wire, name, batch(*TEN))
+    member.offsets()
+    member.epoch = 0
+    assert member.offsets() == []
+    assert member.acknowledge((0, 9, ACCEPT)) is ErrorCode.NONE
+
+
+def test_new_session_has_nothing_to_acknowledge(member: ShareMember) -> None:
+    assert member.fetch_all((0, 0, ACCEPT)).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_final_fetch_acknowledges_and_gives_the_rest_back(member: ShareMember, name: str, wire: Wire) -> None:
+    produce(wire, name, batch(*TEN))
+    member.offsets()
+    part = member.fetch((0, 4, ACCEPT), share_session_epoch=-1)
+    assert (part.acknowledge_error_code, len(part.records or b"")) == (0, 0)
+    assert ShareMember(wire, member.group, member.topic_id).offsets() == [*range(5, 10)]
+
+
+def test_too_many_sessions_are_refused(start_broker: StartBroker, connect: Connect, name: str) -> None:
+    wire = connect(start_broker(share_sessions_max=2))
+    topic_id = create_topic(wire, name)
+    for _ in range(2):
+        ShareMember(wire, "g", topic_id).offsets()
+    answer = ShareMember(wire, "g", topic_id).fetch_all()
+    assert answer.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+
+
+def test_unknown_topics_and_partitions_are_said_to_be(wire: Wire, topic_id: uuid.UUID) -> None:
+    part = ShareMember(wire, "g", uuid.uuid4()).fetch(max_wait_ms=WAIT_MS)
+    assert part.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    part = ShareMember(wire, "g", topic_id, partition=9).fetch(max_wait_ms=WAIT_MS)
+    assert part.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_deleted_topic_ends_waiting(member: ShareMember, name: str, connect: Connect, wire: Wire) -> None:
+    member.offsets()
+    wire.send(member.fetch_request(max_wait_ms=300), version=2)
+    delete_topic(second(wire, connect), name)
+    assert wire.receive().error_code == 0
+    assert member.fetch().error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_records_that_retention_took_are_passed_over(member: ShareMember, name: str, wire: Wire) -> None:
+    for value in TEN:
+        produce(wire, name, batch(value))
+    assert member.offsets(max_records=3) == [0, 1, 2]
+    partition = DeleteRecordsPartition(partition_index=0, offset=6)
+    wire.ask(
+        DeleteRecordsRequest(
+            topics=(DeleteRecordsTopic(name=name, partitions=(partition,)),), timeout_ms=1000
+        )
+    )
+    assert ShareMember(wire, member.group, member.topic_id).offsets() == [6, 7, 8, 9]
+    assert member.acknowledge((0, 2, ACCEPT)) is ErrorCode.INVALID_RECORD_STATE
+
+
+def test_poison_message_at_the_head_does_not_stop_the_line(
+    member: ShareMember, name: str, wire: Wire
+) -> None:
+    set_group_configs(wire, member.group, share_partition_max_record_locks=10)
+    produce(wire, name, batch(b"poison"))
+    stuck = ShareMember(wire, member.group, member.topic_id)
+    assert stuck.offsets() == [0]
+    for _ in range(20):
+        produce(wire, name, batch(*TEN[:5]))
+        taken = member.offsets()
+        assert len(taken) == 5
+        assert member.acknowledge((taken[0], taken[-1], ACCEPT)) is ErrorCode.NONE
+    offset = group_offset(wire, member.group)
+    assert offset is not None
+    assert (offset.start_offset, offset.lag) == (0, 1)
+
+
+def test_records_of_many_places_come_in_one_answer(member: ShareMember, name: str, wire: Wire) -> None:
+    """Every third record is released by itself: they lie apart, in batches of one."""
+    for number in range(60):
+        produce(wire, name, batch(str(number).encode()))
+    member.offsets()
+    kinds = tuple(RELEASE if number % 3 == 0 else ACCEPT for number in range(60))
+    assert member.acknowledge((0, 59, kinds)) is ErrorCode.NONE
+    assert member.offsets() == [*range(0, 60, 3)]
+
+
+def test_stop_of_the_broker_ends_waiting(start_broker: StartBroker, connect: Connect, name: str) -> None:
+    broker = start_broker()
+    wire = connect(broker)
+    member = ShareMember(wire, "g", create_topic(wire, name))
+    member.offsets()
+    wire.send(member.fetch_request(max_wait_ms=WAIT_MS), version=2)
+    broker.stop()
+    assert wire.is_closed_by_broker()

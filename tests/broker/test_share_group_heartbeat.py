@@ -1,0 +1,168 @@
+"""ShareGroupHeartbeat over the wire: joining, partitions, epochs, leaving, and who is thrown out."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from headrace.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from headrace.testing.wire import Wire
+from tests.broker.conftest import Connect, StartBroker
+from tests.broker.group_requests import join_request, stable_member
+from tests.broker.requests import batch, create_topic, new_name, produce
+from tests.broker.share_requests import WAIT_MS, ShareMember, assigned, heartbeat, set_group_configs
+
+
+@pytest.fixture
+def group() -> str:
+    return new_name("g")
+
+
+def test_member_that_joins_is_told_its_partitions_and_when_to_report(wire: Wire, group: str) -> None:
+    name = new_name()
+    topic_id = create_topic(wire, name, partitions=3)
+    answer = heartbeat(wire, group, "a", 0, name)
+    assert assigned(answer) == {topic_id: (0, 1, 2)}
+    assert (answer.member_id, answer.heartbeat_interval_ms) == ("a", 5000)
+    assert answer.member_epoch > 0
+    again = heartbeat(wire, group, "a", answer.member_epoch)
+    assert (again.error_code, again.member_epoch, again.assignment) == (0, answer.member_epoch, None)
+
+
+def test_members_share_the_partitions_and_each_partition_has_one(wire: Wire, group: str) -> None:
+    name = new_name()
+    topic_id = create_topic(wire, name, partitions=5)
+    epochs = {member: heartbeat(wire, group, member, 0, name).member_epoch for member in "ab"}
+    found: dict[str, tuple[int, ...]] = {}
+    for member in "ab":
+        answer = heartbeat(wire, group, member, 0, name)
+        found[member] = assigned(answer)[topic_id]
+        assert answer.member_epoch >= epochs[member]
+    assert sorted(found["a"] + found["b"]) == [*range(5)]
+    assert {len(found["a"]), len(found["b"])} == {2, 3}
+
+
+def test_more_members_than_partitions_have_some_in_common(wire: Wire, group: str) -> None:
+    name = new_name()
+    topic_id = create_topic(wire, name, partitions=2)
+    for member in "abcde":
+        heartbeat(wire, group, member, 0, name)
+    found = [assigned(heartbeat(wire, group, member, 0, name))[topic_id] for member in "abcde"]
+    assert sorted(found) == [(0,), (0,), (0,), (1,), (1,)]
+
+
+def test_topic_that_comes_later_or_grows_is_given_out(wire: Wire, group: str) -> None:
+    name = new_name()
+    first = heartbeat(wire, group, "a", 0, name)
+    assert assigned(first) == {}
+    topic_id = create_topic(wire, name)
+    second = heartbeat(wire, group, "a", first.member_epoch)
+    assert assigned(second) == {topic_id: (0,)}
+    more = CreatePartitionsTopic(name=name, count=3, assignments=None)
+    wire.ask(CreatePartitionsRequest(topics=(more,), timeout_ms=1000, validate_only=False))
+    assert assigned(heartbeat(wire, group, "a", second.member_epoch)) == {topic_id: (0, 1, 2)}
+
+
+def test_subscription_can_change(wire: Wire, group: str) -> None:
+    names = [new_name(), new_name()]
+    ids = [create_topic(wire, name) for name in names]
+    first = heartbeat(wire, group, "a", 0, names[0])
+    second = heartbeat(wire, group, "a", first.member_epoch, *names)
+    assert assigned(second) == {ids[0]: (0,), ids[1]: (0,)}
+    assert assigned(heartbeat(wire, group, "a", second.member_epoch, names[1])) == {ids[1]: (0,)}
+
+
+def test_member_whose_answer_was_lost_may_repeat_itself(wire: Wire, group: str, topic: str) -> None:
+    first = heartbeat(wire, group, "a", 0, topic)
+    heartbeat(wire, group, "b", 0, topic)
+    second = heartbeat(wire, group, "a", first.member_epoch)
+    assert heartbeat(wire, group, "a", first.member_epoch).member_epoch == second.member_epoch
+
+
+def test_strangers_and_wrong_epochs_are_refused(wire: Wire, group: str, topic: str) -> None:
+    epoch = heartbeat(wire, group, "a", 0, topic).member_epoch
+    assert heartbeat(wire, group, "a", epoch + 1).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert heartbeat(wire, group, "b", 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert heartbeat(wire, group, "b", -1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert heartbeat(wire, group, "", 0, topic).error_code == ErrorCode.INVALID_REQUEST
+    assert heartbeat(wire, "", "a", 0, topic).error_code == ErrorCode.INVALID_REQUEST
+    assert heartbeat(wire, group, "c", 0).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_member_that_leaves_gives_its_records_back(wire: Wire, group: str) -> None:
+    name = new_name()
+    topic_id = create_topic(wire, name)
+    set_group_configs(wire, group, share_auto_offset_reset="earliest")
+    produce(wire, name, batch(b"1", b"2"))
+    heartbeat(wire, group, "a", 0, name)
+    assert ShareMember(wire, group, topic_id, member="a").offsets() == [0, 1]
+    answer = heartbeat(wire, group, "a", -1)
+    assert (answer.error_code, answer.member_epoch) == (0, -1)
+    assert ShareMember(wire, group, topic_id, member="b").offsets() == [0, 1]
+
+
+def test_silent_member_is_removed_and_its_records_come_again(wire: Wire, group: str) -> None:
+    name = new_name()
+    topic_id = create_topic(wire, name)
+    assert (
+        set_group_configs(
+            wire,
+            group,
+            share_auto_offset_reset="earliest",
+            share_session_timeout_ms=1000,
+            share_heartbeat_interval_ms=200,
+        )
+        is ErrorCode.NONE
+    )
+    produce(wire, name, batch(b"1"))
+    epoch = heartbeat(wire, group, "a", 0, name).member_epoch
+    assert ShareMember(wire, group, topic_id, member="a").offsets() == [0]
+    assert ShareMember(wire, group, topic_id, member="b").offsets(max_wait_ms=WAIT_MS) == [0]
+    assert heartbeat(wire, group, "a", epoch).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_name_of_a_group_is_for_one_kind(wire: Wire, topic: str) -> None:
+    classic, share = stable_member(wire, new_name()).group, new_name()
+    assert heartbeat(wire, classic, "a", 0, topic).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert heartbeat(wire, share, "a", 0, topic).error_code == 0
+    assert wire.ask(join_request(share, "", topic)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_full_group_refuses_one_more(start_broker: StartBroker, connect: Connect) -> None:
+    wire = connect(start_broker(group_members_max=2))
+    create_topic(wire, "t")
+    assert [heartbeat(wire, "g", member, 0, "t").error_code for member in "ab"] == [0, 0]
+    assert heartbeat(wire, "g", "c", 0, "t").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_ten_thousand_members_come_and_go(wire: Wire, group: str) -> None:
+    """Each costs the same, however many there are: nobody else is looked at. A quadratic way would take minutes."""
+    name = new_name()
+    topic_id = create_topic(wire, name, partitions=8)
+    members = [str(uuid.uuid4()) for _ in range(10_000)]
+    for begin in range(0, len(members), 50):
+        for member in members[begin : begin + 50]:
+            wire.send(_join(group, member, name))
+        assert all(wire.receive().error_code == 0 for _ in range(50))
+    assert len(assigned(heartbeat(wire, group, members[0], 0, name))[topic_id]) == 1
+    for begin in range(0, len(members), 50):
+        for member in members[begin : begin + 50]:
+            wire.send(_leave(group, member))
+        assert all(wire.receive().error_code == 0 for _ in range(50))
+
+
+def _join(group: str, member: str, topic: str) -> object:
+    return _request(group, member, 0, (topic,))
+
+
+def _leave(group: str, member: str) -> object:
+    return _request(group, member, -1, None)
+
+
+def _request(group: str, member: str, epoch: int, topics: tuple[str, ...] | None) -> object:
+    return ShareGroupHeartbeatRequest(
+        group_id=group, member_id=member, member_epoch=epoch, subscribed_topic_names=topics
+    )
