@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from headrace.broker.embedded import Broker
 from headrace.testing.wire import Wire
-from tests.broker.requests import create_topic, new_name
+from tests.broker.requests import create_topic, fetch, new_name
 
 StartBroker = Callable[..., Broker]
 Connect = Callable[..., Wire]
@@ -50,4 +51,22 @@ def topic(wire: Wire) -> str:
     """A fresh topic with one partition on the shared broker."""
     name = new_name()
     create_topic(wire, name)
+    return name
+
+
+@pytest.fixture
+def any_wire(bootstrap: str, connect: Connect) -> Wire:
+    """A connection to the broker of the run, which may be Apache Kafka: see tests/conftest.py."""
+    return connect(bootstrap)
+
+
+@pytest.fixture
+def any_topic(any_wire: Wire) -> str:
+    """A fresh topic with two partitions on the broker of the run."""
+    name = new_name()
+    create_topic(any_wire, name, partitions=2)
+    for partition in range(2):
+        # Kafka answers before the partitions have their leaders.
+        while fetch(any_wire, name, partition=partition).error_code:
+            time.sleep(0.02)
     return name

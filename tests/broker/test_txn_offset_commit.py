@@ -1,0 +1,116 @@
+"""AddOffsetsToTxn and TxnOffsetCommit over the wire: offsets that count when their transaction is committed."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from headrace.protocol.messages.find_coordinator import FindCoordinatorRequest
+from headrace.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from headrace.testing.wire import Wire
+from tests.broker.group_requests import commit
+from tests.broker.requests import new_name
+from tests.broker.transaction_requests import TransactionalProducer, eventually
+
+BOTH_WAYS = pytest.mark.parametrize("is_classic", [True, False], ids=["classic", "KIP-890"])
+
+
+@pytest.fixture
+def group(any_wire: Wire) -> str:
+    """A name whose coordinator is there: Kafka has to make its topic of offsets first."""
+    name = new_name("g")
+    TransactionalProducer(any_wire, "").ask(FindCoordinatorRequest(key_type=0, key=name), 3)
+    return name
+
+
+def producer(wire: Wire, is_classic: bool = True) -> TransactionalProducer:
+    made = TransactionalProducer(wire, new_name("tx"), is_classic=is_classic)
+    made.init()
+    return made
+
+
+def committed(wire: Wire, group: str, topic: str, *, require_stable: bool = False) -> tuple[int, int]:
+    """(offset, error) of partition 0."""
+    wanted = OffsetFetchRequestTopics(name=topic, partition_indexes=(0,))
+    request = OffsetFetchRequest(
+        groups=(OffsetFetchRequestGroup(group_id=group, topics=(wanted,)),), require_stable=require_stable
+    )
+    (answer,) = wire.ask(request, version=9).groups
+    assert answer.error_code == 0
+    (partition,) = answer.topics[0].partitions
+    return partition.committed_offset, partition.error_code
+
+
+@BOTH_WAYS
+def test_offsets_count_when_the_transaction_is_committed(
+    any_wire: Wire, any_topic: str, group: str, is_classic: bool
+) -> None:
+    writer = producer(any_wire, is_classic)
+    assert writer.commit_offsets(group, {(any_topic, 0): 7}) == [0]
+    assert committed(any_wire, group, any_topic) == (-1, 0)
+    assert committed(any_wire, group, any_topic, require_stable=True) == (
+        -1,
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    )
+    writer.commit()
+    assert eventually(lambda: committed(any_wire, group, any_topic, require_stable=True), (7, 0))
+
+
+@BOTH_WAYS
+def test_offsets_of_an_aborted_transaction_never_count(
+    any_wire: Wire, any_topic: str, group: str, is_classic: bool
+) -> None:
+    writer = producer(any_wire, is_classic)
+    writer.commit_offsets(group, {(any_topic, 0): 3})
+    writer.commit()
+    writer.commit_offsets(group, {(any_topic, 0): 9})
+    writer.abort()
+    assert eventually(lambda: committed(any_wire, group, any_topic, require_stable=True), (3, 0))
+
+
+def test_a_later_commit_wins_over_an_earlier_one_whose_transaction_ends_after_it(
+    any_wire: Wire, any_topic: str, group: str
+) -> None:
+    writer = producer(any_wire)
+    writer.commit_offsets(group, {(any_topic, 0): 3})
+    assert commit(any_wire, group, any_topic, 5) == 0
+    writer.commit()
+    assert eventually(lambda: committed(any_wire, group, any_topic, require_stable=True), (5, 0))
+
+
+def test_offsets_outside_of_a_transaction_are_refused(any_wire: Wire, any_topic: str, group: str) -> None:
+    writer = producer(any_wire)
+    answered = writer.commit_offsets(group, {(any_topic, 0): 3}, version=3)
+    assert answered == [ErrorCode.INVALID_TXN_STATE]
+    answered = writer.commit_offsets(group, {(any_topic, 0): 3}, version=4)
+    assert answered == [ErrorCode.TRANSACTION_ABORTABLE]
+
+
+def test_a_member_that_is_not_in_the_group_commits_nothing(
+    any_wire: Wire, any_topic: str, group: str
+) -> None:
+    assert commit(any_wire, group, any_topic, 1) == 0
+    writer = producer(any_wire, is_classic=False)
+    answered = writer.commit_offsets(group, {(any_topic, 0): 3}, generation_id=4, member_id="nobody")
+    assert answered == [ErrorCode.UNKNOWN_MEMBER_ID]
+    writer.abort()
+
+
+def test_an_old_epoch_commits_nothing(any_wire: Wire, any_topic: str, group: str) -> None:
+    old = producer(any_wire)
+    TransactionalProducer(any_wire, old.transactional_id).init()
+    request = AddOffsetsToTxnRequest(
+        transactional_id=old.transactional_id,
+        producer_id=old.producer_id,
+        producer_epoch=old.epoch,
+        group_id=group,
+    )
+    assert any_wire.ask(request, version=1).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert any_wire.ask(request, version=3).error_code == ErrorCode.PRODUCER_FENCED
+    answered = old.commit_offsets(group, {(any_topic, 0): 3}, version=5)
+    assert answered == [ErrorCode.INVALID_PRODUCER_EPOCH]
