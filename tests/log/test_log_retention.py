@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,15 @@ def test_record_inside_a_batch_is_found_by_time(tmp_path: Path) -> None:
     found = log.offset_for_timestamp(NOW_MS, end_offset=4)
     assert found is not None
     assert (found.offset, found.timestamp_ms, found.leader_epoch) == (3, NOW_MS + 5, log.leader_epoch)
+
+
+def test_deletion_is_no_trouble_to_warn_of(tmp_path: Path) -> None:
+    events: list[tuple[str, Mapping[str, object]]] = []
+    log = open_log(tmp_path / "t-0", events=events)
+    log.append(batch(b"a"), now_ms=NOW_MS)
+    events.clear()
+    log.delete()
+    assert events == []
 
 
 def test_deleted_partition_leaves_nothing_and_its_name_is_free(tmp_path: Path) -> None:

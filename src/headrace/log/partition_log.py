@@ -639,7 +639,9 @@ class PartitionLog(ReadableLog):
 
     def delete(self) -> None:
         """Remove the partition for good. Its directory's name is free at once."""
-        self._become_read_only("the partition was deleted")
+        if self.read_only_reason is None:
+            # Not through _become_read_only: that warns of trouble, and this is what somebody asked for.
+            self.read_only_reason = "the partition was deleted"
         self._release()
         leftovers.remove_directory_tree(
             self._files, leftovers.set_directory_aside(self._files, self.directory)
