@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from headrace.broker.services import Services
+from headrace.broker.shares.numbers import SHARE_COUNTERS, SHARE_GAUGES, group_numbers
 from headrace.protocol.api_keys import ApiKey
 
 
@@ -25,6 +26,7 @@ class BrokerCollector(Collector):
         yield from self._traffic()
         yield from self._counters()
         yield from self._partitions()
+        yield from self._share_groups()
 
     def _traffic(self) -> Iterator[Metric]:
         traffic = self._services.traffic
@@ -76,6 +78,26 @@ class BrokerCollector(Collector):
             size.add_metric(values, partition.log.size_bytes)
             read_only.add_metric(values, partition.log.read_only_reason is not None)
         yield from (start, end, size, read_only)
+
+    def _share_groups(self) -> Iterator[Metric]:
+        """Queues: what each group holds, waits for, has had again and has given up."""
+        labels = ["group"]
+        families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {
+            name: GaugeMetricFamily(f"headrace_share_{name}", doc, labels=labels)
+            for name, doc in SHARE_GAUGES.items()
+        }
+        for name, doc in SHARE_COUNTERS.items():
+            families[name] = CounterMetricFamily(f"headrace_share_{name}", doc, labels=labels)
+        shares, members = self._services.shares, self._services.share_members
+        now_ms = self._services.clock.now_ms()
+        for group_id in shares.group_ids():
+            numbers = group_numbers([*shares.of_group(group_id)], now_ms)
+            group = members.get(group_id)
+            numbers["members"] = len(group.members) if group is not None else 0
+            for name, family in families.items():
+                family.add_metric([group_id], numbers[name])
+        yield from families.values()
+        yield _gauge("headrace_share_sessions", "Share sessions.", len(shares.sessions))
 
 
 def _gauge(name: str, doc: str, value: float) -> Metric:

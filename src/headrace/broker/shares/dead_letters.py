@@ -64,33 +64,46 @@ class DeadLetters:
         self._reasons = Reasons(services)
         self._jobs: deque[_Job] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._failed_topics: set[str] = set()
+        self._failed: list[_Job] = []
+        self._retry: asyncio.TimerHandle | None = None
+        self._failing_groups: set[str] = set()
 
     def bury(
         self, share: SharePartition, burials: Iterable[Burial], *, is_perhaps_written: bool = False
     ) -> None:
         """Write the letters of records whose giving up is on disk; later, and however often it takes."""
-        self._jobs.extend(_Job(share, part, is_perhaps_written) for one in burials for part in _parts(one))
-        if self._jobs and self._task is None:
-            self._task = self._services.loop.create_task(self._run())
+        self._begin(_Job(share, part, is_perhaps_written) for one in burials for part in _parts(one))
 
     def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
+        if self._retry is not None:
+            self._retry.cancel()
 
     async def _run(self) -> None:
         try:
             while self._jobs:
-                failed: list[_Job] = []
-                while self._jobs:
-                    jobs = self._take_like_the_first()
-                    if not await self._write(jobs):
-                        failed += jobs
-                self._jobs.extend(failed)
-                if failed:
-                    await asyncio.sleep(RETRY_S)
+                jobs = self._take_like_the_first()
+                if not await self._write(jobs):
+                    self._try_again_later(jobs)
         finally:
             self._task = None
+
+    def _try_again_later(self, jobs: list[_Job]) -> None:
+        """Others need not wait for a group whose letters can't be written."""
+        self._failed += jobs
+        if self._retry is None:
+            self._retry = self._services.loop.call_later(RETRY_S, self._try_again)
+
+    def _try_again(self) -> None:
+        self._retry = None
+        failed, self._failed = self._failed, []
+        self._begin(failed)
+
+    def _begin(self, jobs: Iterable[_Job]) -> None:
+        self._jobs.extend(jobs)
+        if self._jobs and self._task is None:
+            self._task = self._services.loop.create_task(self._run())
 
     def _take_like_the_first(self) -> list[_Job]:
         """Jobs of one group and partition, in their order, up to a bound."""
@@ -111,15 +124,15 @@ class DeadLetters:
             await self._write_letters(share, jobs)
         except (HeadraceError, OSError) as error:
             share.counters.dead_letter_failures += 1
-            if share.key.group_id not in self._failed_topics:
-                self._failed_topics.add(share.key.group_id)
+            if share.key.group_id not in self._failing_groups:
+                self._failing_groups.add(share.key.group_id)
                 logger.error(
                     "dead letters of group %s can't be written, their records wait: %s",
                     share.key.group_id,
                     error,
                 )
             return False
-        self._failed_topics.discard(share.key.group_id)
+        self._failing_groups.discard(share.key.group_id)
         for job in jobs:
             share.counters.dead_letters += _records(job)
             self._on_buried(share, job.burial.first, job.burial.last)

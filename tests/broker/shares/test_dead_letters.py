@@ -1,0 +1,230 @@
+"""Dead letters: who gets one, what is in it, and that it is written once."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from headrace.broker.embedded import Broker
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.metadata import MetadataRequest
+from headrace.records.record import Record, encode_batch
+from headrace.testing.wire import Wire
+from tests.broker.conftest import Connect, StartBroker
+from tests.broker.observing import eventually, metrics
+from tests.broker.requests import NOW_MS, batch, create_topic, end_offset, new_name, produce, read_all
+from tests.broker.share_requests import (
+    ACCEPT,
+    REJECT,
+    RELEASE,
+    WAIT_MS,
+    ShareMember,
+    group_offset,
+    set_group_configs,
+)
+
+
+class Queue:
+    """A topic, a group with a dead-letter topic, and a member of it."""
+
+    def __init__(self, wire: Wire, **configs: object) -> None:
+        self.wire = wire
+        self.topic = new_name("work")
+        self.group = new_name("g")
+        self.dead = f"dlq.{self.group}"
+        self.topic_id: uuid.UUID = create_topic(wire, self.topic)
+        wanted = {
+            "share_auto_offset_reset": "earliest",
+            "errors_deadletterqueue_topic_name": self.dead,
+            **configs,
+        }
+        assert set_group_configs(wire, self.group, **wanted) is ErrorCode.NONE
+        self.member = ShareMember(wire, self.group, self.topic_id)
+
+    def letters(self, count: int) -> list[dict[str, bytes | None]]:
+        """The headers of the dead letters, when there are so many."""
+        return [dict(record.headers) for record in self.records(count)]
+
+    def records(self, count: int) -> list[Record]:
+        def is_there() -> bool:
+            try:
+                return end_offset(self.wire, self.dead) >= count
+            except AssertionError:
+                return False
+
+        eventually(is_there, f"{count} dead letters")
+        return read_all(self.wire, self.dead)
+
+    def start(self) -> int:
+        """Where the group stands; -1 while the broker is still reading that."""
+        offset = group_offset(self.wire, self.group)
+        return -1 if offset is None else offset.start_offset
+
+
+def test_rejected_record_becomes_a_letter_that_says_where_it_was(wire: Wire) -> None:
+    queue = Queue(wire)
+    original = Record(offset=0, timestamp_ms=NOW_MS, key=b"k", value=b"v", headers=(("kind", b"order"),))
+    produce(wire, queue.topic, encode_batch([original]))
+    queue.member.offsets()
+    assert queue.member.acknowledge((0, 0, REJECT)) is ErrorCode.NONE
+    (letter,) = queue.records(1)
+    assert (letter.key, letter.value) == (b"k", b"v")
+    assert dict(letter.headers) == {
+        "kind": b"order",
+        "__dlq.errors.topic": queue.topic.encode(),
+        "__dlq.errors.partition": b"0",
+        "__dlq.errors.offset": b"0",
+        "__dlq.errors.group": queue.group.encode(),
+        "__dlq.errors.delivery.count": b"1",
+        "__dlq.errors.message": f"rejected by consumer {queue.member.member_id}".encode(),
+    }
+    assert letter.timestamp_ms > NOW_MS, "it is as old as its death, or retention would take it at once"
+    eventually(lambda: queue.start() == 1, "the record is done")
+
+
+def test_record_past_its_limit_becomes_a_letter(wire: Wire) -> None:
+    queue = Queue(wire, share_delivery_count_limit=2)
+    produce(wire, queue.topic, batch(b"poison", b"good"))
+    for _ in range(2):
+        assert queue.member.offsets(max_wait_ms=WAIT_MS)[0] == 0
+        assert queue.member.acknowledge((0, 0, RELEASE)) is ErrorCode.NONE
+    (letter,) = queue.letters(1)
+    assert letter["__dlq.errors.delivery.count"] == b"2"
+    assert letter["__dlq.errors.message"] == b"delivery limit of 2 reached"
+    assert queue.member.acknowledge((1, 1, ACCEPT)) is ErrorCode.NONE
+    eventually(lambda: queue.start() == 2, "the line went on")
+
+
+def test_record_whose_lock_expired_too_often_becomes_a_letter(wire: Wire) -> None:
+    queue = Queue(wire, share_delivery_count_limit=1, share_record_lock_duration_ms=100)
+    produce(wire, queue.topic, batch(b"slow"))
+    queue.member.offsets()
+    assert queue.letters(1)[0]["__dlq.errors.message"] == b"delivery limit of 1 reached"
+
+
+def test_reason_of_the_consumer_is_in_the_letter(wire: Wire) -> None:
+    queue = Queue(wire)
+    produce(wire, queue.topic, batch(b"0", b"1"))
+    queue.member.offsets()
+    if "__headrace_rejections" not in _topics(wire):
+        create_topic(wire, "__headrace_rejections")
+    key = f"{queue.group}/{queue.topic}/0/1".encode()
+    said = Record(offset=0, timestamp_ms=NOW_MS, key=key, value="no such address: Zoë".encode())
+    assert produce(wire, "__headrace_rejections", encode_batch([said])).error_code == 0
+    assert queue.member.acknowledge((0, 1, REJECT)) is ErrorCode.NONE
+    plain, explained = queue.letters(2)
+    assert plain["__dlq.errors.message"] == f"rejected by consumer {queue.member.member_id}".encode()
+    assert explained["__dlq.errors.message"] == "no such address: Zoë".encode()
+
+
+def _topics(wire: Wire) -> set[str]:
+    return {topic.name for topic in wire.ask(MetadataRequest(topics=None), version=9).topics}
+
+
+def test_letter_without_copy_says_only_which_record_it_was(wire: Wire) -> None:
+    queue = Queue(wire, errors_deadletterqueue_copy_record_enable="false")
+    produce(wire, queue.topic, batch(b"secret", key=b"k"))
+    queue.member.offsets()
+    queue.member.acknowledge((0, 0, REJECT))
+    (letter,) = queue.records(1)
+    assert (letter.key, letter.value) == (None, None)
+
+
+def test_group_without_dead_letter_topic_only_gives_records_up(wire: Wire) -> None:
+    queue = Queue(wire, errors_deadletterqueue_topic_name="")
+    produce(wire, queue.topic, batch(b"0"))
+    queue.member.offsets()
+    queue.member.acknowledge((0, 0, REJECT))
+    assert queue.start() == 1
+    assert queue.dead not in _topics(wire)
+
+
+def test_thousands_of_letters_are_all_written_once(wire: Wire) -> None:
+    queue = Queue(wire)
+    produce(wire, queue.topic, batch(*(str(number).encode() for number in range(3000))))
+    queue.member.offsets(max_records=3000)
+    assert queue.member.acknowledge((0, 2999, REJECT)) is ErrorCode.NONE
+    offsets = [letter["__dlq.errors.offset"] for letter in queue.letters(3000)]
+    assert offsets == [str(number).encode() for number in range(3000)]
+    eventually(lambda: queue.start() == 3000, "all are done")
+
+
+def test_missing_topic_keeps_the_records_until_it_is_there(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    broker = start_broker(metrics_port=0)
+    wire = connect(broker)
+    queue = Queue(wire, errors_deadletterqueue_auto_create_topics_enable="false")
+    produce(wire, queue.topic, batch(b"0", b"1"))
+    queue.member.offsets()
+    queue.member.acknowledge((0, 0, REJECT), (1, 1, ACCEPT))
+    failures = f'headrace_share_dead_letter_failures_total{{group="{queue.group}"}}'
+    eventually(lambda: metrics(broker).get(failures, 0) >= 1, "the failure is counted")
+    assert queue.start() == 0
+    assert queue.member.offsets() == [], "it is not delivered again meanwhile"
+    create_topic(wire, queue.dead)
+    assert len(queue.letters(1)) == 1
+    eventually(lambda: queue.start() == 2, "the records are done")
+
+
+def test_topic_cannot_be_its_own_dead_letter_topic(wire: Wire) -> None:
+    queue = Queue(wire)
+    set_group_configs(wire, queue.group, errors_deadletterqueue_topic_name=queue.topic)
+    produce(wire, queue.topic, batch(b"0"))
+    queue.member.offsets()
+    queue.member.acknowledge((0, 0, REJECT))
+    assert queue.member.offsets() == []
+    assert end_offset(wire, queue.topic) == 1
+
+
+def test_record_that_died_twice_says_so_once(wire: Wire) -> None:
+    """Put back by hand with its headers: the new ones take their place."""
+    queue = Queue(wire)
+    old = (("__dlq.errors.topic", b"elsewhere"), ("kind", b"order"))
+    again = Record(offset=0, timestamp_ms=NOW_MS, key=None, value=b"v", headers=old)
+    produce(wire, queue.topic, encode_batch([again]))
+    queue.member.offsets()
+    queue.member.acknowledge((0, 0, REJECT))
+    (letter,) = queue.records(1)
+    names = [name for name, _ in letter.headers]
+    assert len(names) == len(set(names))
+    assert dict(letter.headers)["__dlq.errors.topic"] == queue.topic.encode()
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_letter_that_a_crash_interrupted_is_there_once(
+    tmp_path: Path, connect: Connect, is_written: bool
+) -> None:
+    """The record is being given up when the broker ends: once before its letter was written, once after.
+
+    Its letter waits for a topic that is missing. While the broker is away, the group is given another topic, in which
+    the letter is or is not already.
+    """
+    with Broker(tmp_path) as broker:
+        wire = connect(broker)
+        queue = Queue(wire, errors_deadletterqueue_auto_create_topics_enable="false")
+        produce(wire, queue.topic, batch(b"0"))
+        queue.member.offsets()
+        queue.member.acknowledge((0, 0, REJECT))
+        missing, queue.dead = queue.dead, f"{queue.dead}.other"
+        create_topic(wire, queue.dead)
+        if is_written:
+            produce(wire, queue.dead, encode_batch([letter_of(queue, 0)]))
+    configs = tmp_path / "metadata" / "group-configs.json"
+    configs.write_text(configs.read_text().replace(missing, queue.dead))
+    with Broker(tmp_path) as broker:
+        queue.wire = connect(broker)
+        eventually(lambda: queue.start() == 1, "the record is done")
+        assert [record.value for record in queue.records(1)] == [b"0"]
+
+
+def letter_of(queue: Queue, offset: int) -> Record:
+    headers = (
+        ("__dlq.errors.topic", queue.topic.encode()),
+        ("__dlq.errors.partition", b"0"),
+        ("__dlq.errors.offset", str(offset).encode()),
+        ("__dlq.errors.group", queue.group.encode()),
+    )
+    return Record(offset=0, timestamp_ms=NOW_MS, key=None, value=str(offset).encode(), headers=headers)
