@@ -1,0 +1,335 @@
+"""The dead letters of a group: looking at them, putting them back, throwing them away.
+
+How far a group's letters were dealt with is the committed offset of a consumer group of its own. So several people can
+redrive at once, a crash loses nothing, and the letters themselves stay where they are until they are purged.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Message as KafkaMessage
+from confluent_kafka.admin import AdminClient
+
+from headrace.queue.errors import QueueError
+from headrace.queue.group_settings import read_settings
+from headrace.queue.letters import DeadLetter, default_topic, read_letter, redriven_headers
+from headrace.queue.message import Place, headers_of
+from headrace.values import value
+
+REDRIVE_BATCH = 500
+"""Letters that are put back before progress is committed: a crash may put back as many twice, and no more."""
+
+IDLE_S_MAX = 20.0
+"""A topic whose end was seen a moment ago has all of it within milliseconds; this is for a broker that hangs."""
+
+
+class NoDeadLetters(QueueError):
+    """The group has no dead-letter topic, or nothing was ever written to it."""
+
+
+@value
+class Redriven:
+    """What became of the letters that were looked at."""
+
+    put_back: int
+    left: int
+    """They do not match; they are still listed afterwards."""
+
+
+@value
+class _Span:
+    """What there is in one partition of the dead-letter topic, and how much of it was dealt with."""
+
+    start: int
+    done: int
+    end: int
+
+
+class DeadLetters:
+    """Those of one group.
+
+    letters = DeadLetters("senders", bootstrap="127.0.0.1:9092")
+    for letter in letters.read():
+        print(letter.original, letter.reason)
+    letters.redrive()
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        bootstrap: str,
+        topic: str | None = None,
+        config: dict[str, Any] | None = None,
+        timeout_s: float = 30.0,
+    ) -> None:
+        self.group = group
+        self._config = {"bootstrap.servers": bootstrap, "log_level": 3, **(config or {})}
+        self._timeout_s = timeout_s
+        self._admin = AdminClient(dict(self._config))
+        self.topic = topic or self._configured_topic() or default_topic(group)
+
+    def _configured_topic(self) -> str:
+        return read_settings(self._admin, self.group, self._timeout_s).dead_letter_topic
+
+    @property
+    def progress_group(self) -> str:
+        """The consumer group whose committed offsets say what was dealt with."""
+        return f"{self.topic}.redrive.{self.group}"
+
+    # Looking
+
+    def count(self) -> int:
+        """How many letters are not dealt with. Reads none: if other groups share the topic, theirs count too."""
+        try:
+            spans = self._spans()
+        except NoDeadLetters:
+            return 0
+        return sum(span.end - span.done for span in spans.values())
+
+    def read(self) -> Iterator[DeadLetter]:
+        """The group's letters that are not dealt with, as many as there are now, oldest first in each partition."""
+        for number, span in self._spans().items():
+            yield from self._read(number, span.done, span.end)
+
+    def get(self, partition: int, offset: int) -> DeadLetter:
+        """One letter, by its place in the dead-letter topic."""
+        spans = self._spans()
+        span = spans.get(partition)
+        if span is not None and span.start <= offset < span.end:
+            for letter in self._read(partition, offset, offset + 1):
+                return letter
+        raise NoDeadLetters(
+            f"{self.topic} has no letter {partition}:{offset} of group {self.group}",
+            hint=f"`headrace queue dead {self.group} list` shows what there is",
+        )
+
+    # Putting back
+
+    def redrive(
+        self,
+        is_wanted: Callable[[DeadLetter], bool] = lambda letter: True,
+        *,
+        on_progress: Callable[[int], None] = lambda count: None,
+    ) -> Redriven:
+        """Put letters back to the topics that they came from, with key, value and headers, and a count of it.
+
+        A letter that is not wanted is written anew, at the end of the dead-letter topic, so that one number per
+        partition says what was dealt with. Progress is committed when all before it is stored: after a crash nothing
+        is missing, and at most the last `REDRIVE_BATCH` letters are there twice.
+        """
+        producer = Producer({**self._config, "acks": "all", "enable.idempotence": True})
+        put_back = left = 0
+        for number, span in self._spans().items():
+            letters = self._read_raw(number, span.done, span.end)
+            for batch in _batches(letters, REDRIVE_BATCH):
+                failed: list[KafkaError] = []
+                for raw in batch:
+                    letter = _letter(raw)
+                    if not self._is_ours(letter):
+                        continue
+                    if letter.original and is_wanted(letter):
+                        self._send_back(producer, letter, failed)
+                        put_back += 1
+                    else:
+                        self._keep(producer, raw, failed)
+                        left += 1
+                self._finish(producer, failed)
+                self._commit(number, (batch[-1].offset() or 0) + 1)
+                on_progress(put_back)
+            self._commit(number, span.end)
+        return Redriven(put_back=put_back, left=left)
+
+    def _send_back(self, producer: Producer, letter: DeadLetter, failed: list[KafkaError]) -> None:
+        assert letter.original is not None
+        self._produce(
+            producer, letter.original.topic, letter.key, letter.value, redriven_headers(letter), failed
+        )
+
+    def _keep(self, producer: Producer, raw: KafkaMessage, failed: list[KafkaError]) -> None:
+        self._produce(producer, self.topic, raw.key(), raw.value(), headers_of(raw), failed)
+
+    def _produce(
+        self,
+        producer: Producer,
+        topic: str,
+        key: bytes | None,
+        content: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]],
+        failed: list[KafkaError],
+    ) -> None:
+        def on_delivery(error: KafkaError | None, _message: KafkaMessage) -> None:
+            if error is not None:
+                failed.append(error)
+
+        while True:
+            try:
+                producer.produce(topic, content, key, headers=[*headers], on_delivery=on_delivery)
+                return
+            except BufferError:
+                producer.poll(0.1)
+
+    def _finish(self, producer: Producer, failed: list[KafkaError]) -> None:
+        unsent = producer.flush(self._timeout_s)
+        if failed or unsent:
+            why = failed[0].str() if failed else f"no answer within {self._timeout_s} s"
+            raise QueueError(
+                f"not all letters could be put back: {why}",
+                hint="run it again: it goes on where progress was last committed",
+            )
+
+    # Throwing away
+
+    def purge(self) -> int:
+        """Delete what is in the dead-letter topic now, dealt with or not; how many letters that was."""
+        spans = self._spans()
+        for number, span in spans.items():
+            for raw in self._read_raw(number, span.start, span.end):
+                if not self._is_ours(letter := _letter(raw)):
+                    raise QueueError(
+                        f"{self.topic} has letters of group {letter.group} too, such as {letter.place}",
+                        hint="delete the topic, or set its retention, to be rid of all of them",
+                    )
+        wanted = [TopicPartition(self.topic, number, span.end) for number, span in spans.items()]
+        futures = self._admin.delete_records(wanted, request_timeout=self._timeout_s)
+        for each in futures.values():
+            _answer(each, f"deleting letters of {self.topic}", self._timeout_s)
+        for number, span in spans.items():
+            self._commit(number, span.end)
+        return sum(span.end - span.start for span in spans.values())
+
+    # The topic
+
+    def _spans(self) -> dict[int, _Span]:
+        topics = self._admin.list_topics(timeout=self._timeout_s).topics
+        if self.topic not in topics:
+            raise NoDeadLetters(
+                f"group {self.group} has no dead letters: there is no topic {self.topic}",
+                hint="it comes with the first message that is rejected, or delivered too often",
+            )
+        consumer = self._consumer()
+        try:
+            partitions = [
+                TopicPartition(self.topic, number) for number in sorted(topics[self.topic].partitions)
+            ]
+            committed = consumer.committed(partitions, timeout=self._timeout_s)
+            spans = {}
+            for each in committed:
+                start, end = consumer.get_watermark_offsets(each, timeout=self._timeout_s)
+                spans[each.partition] = _Span(start=start, done=min(max(each.offset, start), end), end=end)
+            return spans
+        except KafkaException as error:
+            raise QueueError(f"{self.topic} can't be read: {error.args[0].str()}") from error
+        finally:
+            consumer.close()
+
+    def _read(self, number: int, first: int, end: int) -> Iterator[DeadLetter]:
+        for raw in self._read_raw(number, first, end):
+            letter = _letter(raw)
+            if self._is_ours(letter):
+                yield letter
+
+    def _is_ours(self, letter: DeadLetter) -> bool:
+        """Groups may share a topic; a letter that does not say whose it is, is everybody's."""
+        return letter.group in ("", self.group)
+
+    def _read_raw(self, number: int, first: int, end: int) -> Iterator[KafkaMessage]:
+        if first >= end:
+            return
+        consumer = self._consumer()
+        try:
+            consumer.assign([TopicPartition(self.topic, number, first)])
+            idle_since_s = time.monotonic()
+            while time.monotonic() < idle_since_s + IDLE_S_MAX:
+                message = consumer.poll(0.5)
+                if message is None:
+                    continue
+                idle_since_s = time.monotonic()
+                error = message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    raise QueueError(f"{self.topic} can't be read: {error.str()}")
+                # The end may hold no records: a transaction's marker, or something compacted away.
+                offset = message.offset() or 0
+                if error is None and offset < end:
+                    yield message
+                if offset >= end - (error is None):
+                    return
+            raise QueueError(f"{self.topic} can't be read: nothing for {IDLE_S_MAX} s")
+        finally:
+            consumer.close()
+
+    def _consumer(self) -> Consumer:
+        return Consumer(
+            {
+                **self._config,
+                "group.id": self.progress_group,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+            }
+        )
+
+    def _commit(self, number: int, offset: int) -> None:
+        consumer = self._consumer()
+        try:
+            consumer.commit(offsets=[TopicPartition(self.topic, number, offset)], asynchronous=False)
+        except KafkaException as error:
+            raise QueueError(
+                f"what was put back can't be noted: {error.args[0].str()}",
+                hint="run it again; some may be put back twice",
+            ) from error
+        finally:
+            consumer.close()
+
+
+def matching(pattern: str) -> Callable[[DeadLetter], bool]:
+    """Letters in whose reason, original topic, key or value the regular expression is found."""
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise QueueError(f"{pattern!r} is no regular expression: {error}") from error
+
+    def is_match(letter: DeadLetter) -> bool:
+        topic = letter.original.topic if letter.original else ""
+        texts = [letter.reason, topic, *(_text(each) for each in (letter.key, letter.value))]
+        return any(compiled.search(text) for text in texts)
+
+    return is_match
+
+
+def _text(content: bytes | None) -> str:
+    return "" if content is None else content.decode(errors="replace")
+
+
+def _letter(raw: KafkaMessage) -> DeadLetter:
+    place = Place(raw.topic() or "", raw.partition() or 0, raw.offset() or 0)
+    return read_letter(
+        place=place,
+        timestamp_ms=raw.timestamp()[1],
+        key=raw.key(),
+        content=raw.value(),
+        headers=headers_of(raw),
+    )
+
+
+def _batches(messages: Iterable[KafkaMessage], size: int) -> Iterator[list[KafkaMessage]]:
+    batch: list[KafkaMessage] = []
+    for message in messages:
+        batch.append(message)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _answer(future: Any, doing: str, timeout_s: float) -> None:
+    try:
+        future.result(timeout_s)
+    except KafkaException as error:
+        raise QueueError(f"{doing}: {error.args[0].str()}") from error

@@ -1,0 +1,108 @@
+"""Saying why a message is rejected, before it is: an acknowledgement itself has no place for words.
+
+Headrace's broker writes the dead letter, exactly once; it looks for the reason in a topic of reasons, where it is put
+here first. Apache Kafka has no dead letters: there the letter itself is written here, before the rejection. A crash
+between the two leaves a letter and a message that is delivered again, never a rejected message without a letter.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headrace.queue.errors import QueueError
+from headrace.queue.group_settings import GroupSettings
+from headrace.queue.letters import TOPIC_CONFIG, Headers, letter_headers
+from headrace.queue.message import Message
+
+logger = logging.getLogger("headrace.queue")
+
+REASONS_TOPIC = "__headrace_rejections"
+
+REASONS_CONFIG = {"retention.ms": "86400000"}
+"""A reason is used within milliseconds; after a broker's crash within minutes."""
+
+REASON_BYTES_MAX = 8_192
+"""A reason is a sentence, or a traceback; the broker keeps no more of it."""
+
+
+class Rejections:
+    def __init__(
+        self,
+        admin: AdminClient,
+        client_config: dict[str, Any],
+        *,
+        group: str,
+        settings: GroupSettings,
+        dead_letter_topic: str,
+        timeout_s: float,
+    ) -> None:
+        self._admin = admin
+        self._client_config = client_config
+        self._group = group
+        self._delivery_limit = settings.delivery_limit
+        self._timeout_s = timeout_s
+        self._producer: Producer | None = None
+        self._tells_reasons = settings.takes_reasons and bool(settings.dead_letter_topic)
+        self._letter_topic = "" if settings.has_dead_letters else dead_letter_topic
+        self._topics_made: set[str] = set()
+
+    @property
+    def writes_letters(self) -> bool:
+        """Whether dead letters are written here, because the broker can't."""
+        return bool(self._letter_topic)
+
+    def is_last_delivery(self, message: Message) -> bool:
+        return message.delivery_count >= self._delivery_limit
+
+    def prepare(self, message: Message, reason: str) -> None:
+        """To be called before a message is given up; raises, and then it must not be."""
+        reason = reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore")
+        place = message.place
+        if self._letter_topic:
+            headers = letter_headers(
+                message.headers,
+                place=place,
+                group=self._group,
+                delivery_count=message.delivery_count,
+                reason=reason or "rejected by its consumer",
+            )
+            self._write(self._letter_topic, message.key, message.raw.value(), headers, TOPIC_CONFIG)
+        elif self._tells_reasons and reason:
+            key = f"{self._group}/{place.topic}/{place.partition}/{place.offset}"
+            self._write(REASONS_TOPIC, key.encode(), reason.encode(), [], REASONS_CONFIG)
+
+    def _write(
+        self, topic: str, key: bytes | None, content: bytes | None, headers: Headers, config: dict[str, str]
+    ) -> None:
+        self._make_topic(topic, config)
+        if self._producer is None:
+            self._producer = Producer({**self._client_config, "acks": "all", "linger.ms": 0})
+        done: list[KafkaError | None] = []
+        self._producer.produce(
+            topic, content, key, headers=[*headers], on_delivery=lambda error, _: done.append(error)
+        )
+        deadline_s = time.monotonic() + self._timeout_s
+        while not done and time.monotonic() < deadline_s:
+            self._producer.poll(0.05)
+        if not done or done[0] is not None:
+            why = done[0].str() if done and done[0] is not None else f"no answer in {self._timeout_s} s"
+            raise QueueError(
+                f"the reason can't be written to {topic}, so the message is not rejected: {why}",
+                hint="release it, or try again",
+            )
+
+    def _make_topic(self, topic: str, config: dict[str, str]) -> None:
+        if topic in self._topics_made:
+            return
+        try:
+            self._admin.create_topics([NewTopic(topic, 1, config=config)])[topic].result(self._timeout_s)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                # Perhaps we may write to it and only not create it: then writing says what is wrong.
+                logger.info("topic %s was not created: %s", topic, error.args[0].str())
+        self._topics_made.add(topic)

@@ -1,0 +1,197 @@
+"""Share groups as an operator sees them: which there are, who is in them, and how much is left to do.
+
+confluent-kafka's admin client cannot ask for any of it yet. So this asks itself, with Headrace's own codec over a plain
+socket: three requests that only read. Messages never go this way.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import struct
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from headrace.protocol.codec import codec
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.framing import write_request_head
+from headrace.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+)
+from headrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from headrace.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from headrace.protocol.messages.share_group_describe import (
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
+from headrace.protocol.types import MESSAGE_INFO
+from headrace.queue.errors import QueueError
+from headrace.values import value
+
+ANSWER_BYTES_MAX = 100_000_000
+"""A description of some thousand members is a megabyte; a size beyond this is no Kafka broker speaking."""
+
+_SIZE = struct.Struct(">i")
+
+
+class NoSuchGroup(QueueError):
+    """There is no share group of that name."""
+
+
+@value
+class PartitionState:
+    topic: str
+    partition: int
+    start_offset: int
+    """The first record that is not done; -1 if the group has not begun."""
+    not_done: int | None
+    """Records to be delivered, locked, or waiting for another try; None if the broker does not say."""
+
+
+@value
+class MemberState:
+    member_id: str
+    client_id: str
+    host: str
+    topics: Sequence[str]
+    partitions: int
+
+
+@value
+class GroupState:
+    group: str
+    state: str
+    members: Sequence[MemberState]
+    partitions: Sequence[PartitionState]
+
+
+def list_share_groups(brokers: Sequence[tuple[str, int]], timeout_s: float) -> list[tuple[str, str]]:
+    """Names and states; every broker of a cluster knows only those that it looks after."""
+    found: dict[str, str] = {}
+    for host, port in brokers:
+        with _Connection(host, port, timeout_s) as broker:
+            answer = broker.ask(ListGroupsRequest(types_filter=("share",)), ListGroupsResponse, version=5)
+            _check(answer.error_code, None, "listing groups")
+            # A broker that is older than the filter ignores it.
+            found |= {each.group_id: each.group_state for each in answer.groups if each.group_type == "share"}
+    return sorted(found.items())
+
+
+def describe_share_group(broker: tuple[str, int], group: str, timeout_s: float) -> GroupState:
+    with _Connection(*broker, timeout_s) as bootstrap:
+        found = bootstrap.ask(
+            FindCoordinatorRequest(coordinator_keys=(group,)), FindCoordinatorResponse, version=4
+        ).coordinators[0]
+        _check(found.error_code, found.error_message, f"looking for the coordinator of group {group}")
+    with _Connection(found.host, found.port, timeout_s) as coordinator:
+        described = coordinator.ask(
+            ShareGroupDescribeRequest(group_ids=(group,)), ShareGroupDescribeResponse, version=1
+        ).groups[0]
+        if described.error_code == ErrorCode.GROUP_ID_NOT_FOUND or described.group_state == "Dead":
+            raise NoSuchGroup(
+                f"there is no queue group {group}", hint="`headrace queue list` shows what there is"
+            )
+        _check(described.error_code, described.error_message, f"describing group {group}")
+        wanted = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
+        offsets = coordinator.ask(
+            DescribeShareGroupOffsetsRequest(groups=(wanted,)), DescribeShareGroupOffsetsResponse, version=1
+        ).groups[0]
+        _check(offsets.error_code, offsets.error_message, f"asking where group {group} stands")
+    return GroupState(
+        group=group,
+        state=described.group_state.lower(),
+        members=[_member(each) for each in described.members],
+        partitions=sorted(
+            (_partition(topic.topic_name, each) for topic in offsets.topics for each in topic.partitions),
+            key=lambda each: (each.topic, each.partition),
+        ),
+    )
+
+
+def _member(member: Any) -> MemberState:
+    assigned = member.assignment.topic_partitions
+    return MemberState(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        host=member.client_host.removeprefix("/"),
+        topics=member.subscribed_topic_names,
+        partitions=sum(len(each.partitions) for each in assigned),
+    )
+
+
+def _partition(topic: str, partition: Any) -> PartitionState:
+    return PartitionState(
+        topic=topic,
+        partition=partition.partition_index,
+        start_offset=partition.start_offset,
+        not_done=partition.lag if partition.lag >= 0 else None,
+    )
+
+
+def _check(code: int, message: str | None, doing: str) -> None:
+    if code:
+        try:
+            name = ErrorCode(code).name
+        except ValueError:
+            name = f"error {code}"
+        raise QueueError(f"{doing}: {message or name}")
+
+
+class _Connection:
+    def __init__(self, host: str, port: int, timeout_s: float) -> None:
+        self._address = f"{host}:{port}"
+        self._correlation_ids = itertools.count(1)
+        try:
+            self._socket = socket.create_connection((host, port), timeout=timeout_s)
+        except OSError as error:
+            raise QueueError(
+                f"no broker answers at {self._address}: {error.strerror or error}",
+                hint="is it running, and is this its address?",
+            ) from error
+
+    def ask(self, request: Any, response: type[Any], *, version: int) -> Any:
+        try:
+            return self._ask(request, response, version)
+        except (OSError, EOFError) as error:
+            raise QueueError(
+                f"{self._address} broke off: {error}",
+                hint="queues need Headrace's broker, or Apache Kafka 4.2 or later; TLS and SASL are not possible here",
+            ) from error
+
+    def _ask(self, request: Any, response: type[Any], version: int) -> Any:
+        correlation_id = next(self._correlation_ids)
+        request_codec, response_codec = codec(type(request), version), codec(response, version)
+        api_key = MESSAGE_INFO[type(request)].api_key
+        head = write_request_head(
+            api_key, version, correlation_id, "headrace-queue", flexible=request_codec.flexible
+        )
+        frame = head + request_codec.encode(request)
+        self._socket.sendall(_SIZE.pack(len(frame)) + frame)
+        (size,) = _SIZE.unpack(self._receive(_SIZE.size))
+        if not 0 < size <= ANSWER_BYTES_MAX:
+            raise EOFError(f"an answer of {size} bytes")
+        answer = self._receive(size)
+        if _SIZE.unpack_from(answer) != (correlation_id,):
+            raise EOFError("an answer to another question")
+        position = _SIZE.size + (1 if response_codec.flexible else 0)
+        return response_codec.decode(answer, position)
+
+    def _receive(self, count: int) -> bytes:
+        received = bytearray()
+        while len(received) < count:
+            part = self._socket.recv(count - len(received))
+            if not part:
+                raise EOFError("the connection was closed")
+            received += part
+        return bytes(received)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
