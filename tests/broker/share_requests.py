@@ -130,6 +130,13 @@ class ShareMember:
             assert set(offsets) <= {record.offset for record in records_of(part.records or b"")}
         return offsets
 
+    def offsets_and_values(self, **changes: Any) -> dict[int, bytes]:
+        """Fetch; what is now locked for the member."""
+        part = self.fetch(**changes)
+        offsets = {offset for first, last, _ in self.held for offset in range(first, last + 1)}
+        records = records_of(part.records or b"") if part is not None else []
+        return {record.offset: record.value or b"" for record in records if record.offset in offsets}
+
     def acknowledge_all(self, *batches: tuple[int, int, int | tuple[int, ...]], **changes: Any) -> Any:
         sent = tuple(
             share_acknowledge.AcknowledgementBatch(
