@@ -96,7 +96,7 @@ class TransactionalProducer:
         self._sequences[topic, partition] = first + len(values)
         return encode_batch(
             [
-                Record(offset=number, timestamp_ms=1_700_000_000_000, key=b"k", value=value)
+                Record(offset=number, timestamp_ms=round(time.time() * 1000), key=b"k", value=value)
                 for number, value in enumerate(values)
             ],
             producer_id=self.producer_id,
@@ -201,6 +201,7 @@ def _error(answer: Any) -> int:
         "partition_responses",
         "topics",
         "partitions",
+        "groups",
     ):
         for inner in getattr(answer, name, None) or ():
             if code := _error(inner):
