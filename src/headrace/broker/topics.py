@@ -87,6 +87,10 @@ class Topic:
     def is_internal(self) -> bool:
         return self.name in INTERNAL_TOPICS
 
+    @property
+    def partition_count(self) -> int:
+        return len(self.partitions)
+
 
 def check_name(name: str) -> None:
     if not name or name in (".", ".."):
@@ -110,6 +114,8 @@ class Topics:
         self._metadata_dir = os.path.join(self._data_dir, "metadata", "topics")
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
+        self.version = 0
+        """Grows when a topic comes, gets more partitions or goes: then groups have something to assign anew."""
         self._recovery_offsets: checkpoints.OffsetsByPartition = {}
         self._start_offsets: checkpoints.OffsetsByPartition = {}
         self._was_clean = True
@@ -184,6 +190,7 @@ class Topics:
         self._save(topic, count)
         for index in range(len(topic.partitions), count):
             topic.partitions.append(self._open(topic, index))
+        self.version += 1
 
     def alter_configs(self, topic: Topic, configs: Mapping[str, str]) -> None:
         """Replace the topic's configs by these."""
@@ -197,6 +204,7 @@ class Topics:
         self._save(topic, len(topic.partitions), deleting=True)
         del self._by_name[topic.name]
         del self._by_id[topic.id]
+        self.version += 1
         for partition in topic.partitions:
             partition.log.delete()
             partition.gone()
@@ -215,6 +223,7 @@ class Topics:
             raise
         self._by_name[name] = topic
         self._by_id[topic.id] = topic
+        self.version += 1
         logger.info("topic created", extra={"topic": name, "partitions": partitions})
         return topic
 

@@ -20,6 +20,7 @@ from headrace.broker.groups.events import (
     Leave,
     LeaveAnswer,
     LeavingMember,
+    MembersInherited,
     SessionExpired,
     StaticMemberStored,
     StoreGroup,
@@ -70,6 +71,8 @@ def handle(group: Group, event: Event, *, limits: GroupLimits, now_ms: int) -> t
             join_phase_expired(step)
         case SyncPhaseExpired():
             sync_phase_expired(step)
+        case MembersInherited():
+            disturb(step, Trigger.MEMBER_LEFT)
         case AssignmentStored():
             _assignment_stored(step, event)
         case StaticMemberStored():

@@ -25,6 +25,7 @@ from headrace.broker.groups.events import (
     JoinPhaseExpired,
     Leave,
     LeaveAnswer,
+    MembersInherited,
     SessionExpired,
     Stored,
     StoreGroup,
@@ -88,6 +89,28 @@ class ClassicMembers:
     def stored(self, group: Group, event: Stored) -> None:
         """What was to be stored is, or can't be."""
         self._apply(group, event)
+
+    def inherit(self, group: Group) -> None:
+        """Members of the newer protocol's group are a classic group from now on."""
+        self._groups[group.group_id] = group
+        for member_id in group.members:
+            self.touch(group, member_id)
+        self._apply(group, MembersInherited())
+
+    def dissolve(self, group: Group) -> None:
+        """The group is one of the newer protocol from now on: who waits here has to join again."""
+        del self._groups[group.group_id]
+        again = ErrorCode.REBALANCE_IN_PROGRESS
+        for member in group.members.values():
+            if member.join_request is not None:
+                joined = JoinAnswer(error=again, member_id=member.member_id)
+                self._answer(Answer(request=member.join_request, answer=joined))
+            if member.sync_request is not None:
+                self._answer(Answer(request=member.sync_request, answer=SyncAnswer(error=again)))
+        for member_id in (*group.members, *group.pending_member_ids):
+            self.timers.cancel(TimerKey(group.group_id, TimerKind.SESSION, member_id))
+        for kind in (TimerKind.JOIN_PHASE, TimerKind.SYNC_PHASE):
+            self.timers.cancel(TimerKey(group.group_id, kind, ""))
 
     def touch(self, group: Group, member_id: str) -> None:
         """The member is alive: its session begins anew."""

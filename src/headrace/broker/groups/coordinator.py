@@ -13,10 +13,13 @@ from collections.abc import Awaitable, Collection, Coroutine, Iterable, Mapping,
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from headrace.broker.error_codes import error_code
 from headrace.broker.groups import storage
 from headrace.broker.groups.classic import check_commit
 from headrace.broker.groups.classic_members import ClassicMembers
+from headrace.broker.groups.consumer import ConsumerHeartbeat, check_epoch_of
+from headrace.broker.groups.consumer_members import ConsumerMembers, Done
+from headrace.broker.groups.consumer_state import ConsumerGroup, ConsumerGroupState
+from headrace.broker.groups.consumer_step import ConsumerRefused
 from headrace.broker.groups.events import (
     Heartbeat,
     HeartbeatAnswer,
@@ -28,7 +31,13 @@ from headrace.broker.groups.events import (
     Sync,
     SyncAnswer,
 )
-from headrace.broker.groups.offsets import CommittedOffset, Offsets, TopicPartition, expired
+from headrace.broker.groups.offsets import (
+    CommittedOffset,
+    Offsets,
+    TopicPartition,
+    expired,
+    expired_of_consumers,
+)
 from headrace.broker.groups.state import TRANSITIONS, UNKNOWN_MEMBER, Group, GroupLimits, GroupState, Trigger
 from headrace.broker.groups.subscription import is_subscribed
 from headrace.broker.groups.transactional_offsets import PendingOffsets
@@ -73,6 +82,7 @@ class GroupCoordinator:
             clock=services.clock,
             store=self._store,
         )
+        self._consumers = ConsumerMembers(services, become_classic=self._members.inherit)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loading: asyncio.Task[None] | None = None
         self._unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -107,6 +117,7 @@ class GroupCoordinator:
         if self._unavailable is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return  # stopped in the meantime
         self._groups.update(contents.groups)
+        self._consumers.loaded(contents.consumer_groups)
         self._offsets = contents.offsets
         self._pending = contents.pending
         for group in self._groups.values():
@@ -114,12 +125,14 @@ class GroupCoordinator:
             for member in group.members.values():
                 self._members.touch(group, member.member_id)
         self._unavailable = None
-        logger.info("groups loaded", extra={"groups": len(self._groups), "offsets": len(self._offsets)})
+        groups = len(self._groups) + len(self._consumers)
+        logger.info("groups loaded", extra={"groups": groups, "offsets": len(self._offsets)})
 
     def close(self) -> None:
         """End all time-outs, and let nobody wait for an answer."""
         self._unavailable = ErrorCode.NOT_COORDINATOR
         self._members.close()
+        self._consumers.close()
 
     async def idle(self) -> None:
         """Until all that was begun (loading, writing, expiring) is done."""
@@ -129,6 +142,7 @@ class GroupCoordinator:
     def run_due_timers(self) -> None:
         """Let what is overdue happen now; the event loop does the same by itself in time."""
         self._members.timers.run_due()
+        self._consumers.timers.run_due()
 
     # Requests of members
 
@@ -136,9 +150,23 @@ class GroupCoordinator:
         error = self._check_join(group_id, join)
         if error is not ErrorCode.NONE:
             return self._answered(JoinAnswer(error=error, member_id=join.member_id))
-        group = self._groups.get(group_id) or Group(group_id=group_id, state_since_ms=self._clock.now_ms())
         prefix = join.instance_id or join.client_id
-        return self._members.join(group, replace(join, new_member_id=f"{prefix}-{uuid.uuid4()}"))
+        join = replace(join, new_member_id=f"{prefix}-{uuid.uuid4()}")
+        consumers = self._consumers.get(group_id)
+        if consumers is not None and consumers.members:
+            return self._consumers.classic_join(consumers, join)
+        if consumers is not None:
+            self._make_way(consumers)
+        group = self._groups.get(group_id) or Group(group_id=group_id, state_since_ms=self._clock.now_ms())
+        return self._members.join(group, join)
+
+    def _make_way(self, group: ConsumerGroup) -> None:
+        """A group of the newer protocol without members does not keep its name from one of the classic."""
+        tombstones = self._consumers.forget(group)
+        try:
+            storage.append_at_once(self._services, tombstones)
+        except (HeadraceError, OSError) as failure:
+            logger.error("group %s is still on disk as it was: %s", group.group_id, failure)
 
     def _check_join(self, group_id: str, join: Join) -> ErrorCode:
         if self._unavailable is not None:
@@ -151,14 +179,31 @@ class GroupCoordinator:
         shortest, longest = settings.group_session_timeout_ms_min, settings.group_session_timeout_ms_max
         if not shortest <= join.session_timeout_ms <= longest:
             return ErrorCode.INVALID_SESSION_TIMEOUT
-        if group_id not in self._groups:
+        if not self.is_taken(group_id):
             if join.member_id != UNKNOWN_MEMBER:
                 return ErrorCode.UNKNOWN_MEMBER_ID
             return self._check_room()
         return ErrorCode.NONE
 
+    def consumer_heartbeat(self, group_id: str, heartbeat: ConsumerHeartbeat) -> Done:
+        """A member of the newer protocol joins, reports or leaves. Raises ConsumerRefused."""
+        if self._unavailable is not None:
+            raise ConsumerRefused(self._unavailable, "Groups can't be served now.")
+        if self._services.share_members.get(group_id) is not None:
+            raise ConsumerRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is a share group.")
+        classic = self._groups.get(group_id)
+        if not self.is_taken(group_id) and self._check_room() is not ErrorCode.NONE:
+            raise ConsumerRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, "There are too many groups.")
+        done = self._consumers.heartbeat(group_id, heartbeat, classic)
+        if classic is not None and self._consumers.get(group_id) is not None:
+            self._members.dissolve(classic)
+        return done
+
     def sync(self, group_id: str, sync: Sync) -> Awaitable[SyncAnswer]:
         group, error = self._find(group_id)
+        consumers = self._consumers.get(group_id)
+        if consumers is not None and self._unavailable is None:
+            return self._answered(self._consumers.classic_sync(consumers, sync))
         if group is None:
             return self._answered(SyncAnswer(error=error))
         return self._members.sync(group, sync)
@@ -169,12 +214,18 @@ class GroupCoordinator:
                 HeartbeatAnswer()
             )  # whether it is a member is not known yet; its session starts anew anyway
         group, error = self._find(group_id)
+        consumers = self._consumers.get(group_id)
+        if consumers is not None and self._unavailable is None:
+            return self._consumers.classic_heartbeat(consumers, heartbeat)
         if group is None:
             return HeartbeatAnswer(error=error)
         return self._members.heartbeat(group, heartbeat)
 
     def leave(self, group_id: str, leave: Leave) -> LeaveAnswer:
         group, error = self._find(group_id)
+        consumers = self._consumers.get(group_id)
+        if consumers is not None and self._unavailable is None:
+            return self._consumers.classic_leave(consumers, leave)
         if group is not None:
             return self._members.leave(group, leave)
         if error is ErrorCode.UNKNOWN_MEMBER_ID:
@@ -198,11 +249,13 @@ class GroupCoordinator:
 
     async def _write(self, action: StoreGroup) -> None:
         error = ErrorCode.NONE
+        if self._consumers.get(action.group.group_id) is not None:
+            return  # it has become one of the newer protocol since, and nobody waits for this any more
         try:
             entry = storage.group_record(action.group)
             await storage.append(self._services, [entry], waits_for_disk=action.waits_for_disk)
         except (HeadraceError, OSError) as failure:
-            error = _told(failure)
+            error = storage.told(failure)
             logger.error("group %s not stored: %s", action.group.group_id, failure)
         group = self._groups.get(action.group.group_id)
         if action.then is not None and group is not None and self._unavailable is None:
@@ -224,11 +277,21 @@ class GroupCoordinator:
         member_id: str,
         instance_id: str | None,
         generation: int,
+        says_epoch: bool = True,
     ) -> Awaitable[None]:
-        """Keep offsets; done when they are durable. Raises GroupRefused, also from the awaitable."""
+        """Keep offsets; done when they are durable. Raises GroupRefused, also from the awaitable.
+
+        `says_epoch`: the request is of a version in which `generation` may be a member's epoch.
+        """
         self._require_available()
         group = self._groups.get(group_id)
-        if group is None:
+        consumers = self._consumers.get(group_id)
+        if consumers is not None:
+            checked = self._consumers.check_commit(
+                consumers, offsets, member_id=member_id, epoch=generation, says_epoch=says_epoch
+            )
+            _require(checked)
+        elif group is None:
             if generation >= 0:
                 raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND)
             _require(self._check_room())
@@ -249,7 +312,7 @@ class GroupCoordinator:
 
     def _ensure(self, group_id: str) -> None:
         """Whoever commits without ever joining is a group all the same."""
-        if group_id not in self._groups:
+        if not self.is_taken(group_id):
             self._groups[group_id] = Group(group_id=group_id, state_since_ms=self._clock.now_ms())
 
     def commit_in_transaction(
@@ -266,7 +329,16 @@ class GroupCoordinator:
         """Keep offsets that count when the producer's transaction is committed; see `end_transaction`."""
         self._require_available()
         group = self._groups.get(group_id)
-        if group is None:
+        consumers = self._consumers.get(group_id)
+        if consumers is not None:
+            if generation >= 0 or member_id != UNKNOWN_MEMBER:
+                checked = self._consumers.check_commit(
+                    consumers, offsets, member_id=member_id, epoch=generation, says_epoch=True
+                )
+                # That a member's epoch is stale is something that transactional producers don't know.
+                is_stale = checked is ErrorCode.STALE_MEMBER_EPOCH
+                _require(ErrorCode.ILLEGAL_GENERATION if is_stale else checked)
+        elif group is None:
             if generation >= 0:
                 raise GroupRefused(ErrorCode.ILLEGAL_GENERATION)
             _require(self._check_room())
@@ -279,7 +351,7 @@ class GroupCoordinator:
             )
         except (HeadraceError, OSError) as failure:
             logger.error("offsets not stored: %s", failure)
-            raise GroupRefused(_told(failure)) from failure
+            raise GroupRefused(storage.told(failure)) from failure
         self._pending.put(producer_id, group_id, offsets, log_offset)
         return durable
 
@@ -293,8 +365,14 @@ class GroupCoordinator:
         """The partitions whose offset an open transaction may still change."""
         return self._pending.of(group_id)
 
-    def committed(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
+    def committed(
+        self, group_id: str, *, member_id: str | None = None, member_epoch: int = -1
+    ) -> Mapping[TopicPartition, CommittedOffset]:
+        """What a group has committed; a member of the newer protocol says who it is, and must not be stale."""
         self._require_available()
+        group = self._consumers.get(group_id)
+        if group is not None and (member_id is not None or member_epoch >= 0):
+            _require(check_epoch_of(group, member_id or "", member_epoch, covers=None))
         return self._offsets.of(group_id)
 
     def delete_offsets(
@@ -302,12 +380,7 @@ class GroupCoordinator:
     ) -> Awaitable[Mapping[TopicPartition, ErrorCode]]:
         """Forget offsets that nobody consumes from; what became of each partition."""
         self._require_available()
-        group = self._groups.get(group_id)
-        if group is None:
-            raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND)
-        if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
-            raise GroupRefused(ErrorCode.NON_EMPTY_GROUP)
-        consumed = {topic for topic in {name.topic for name in partitions} if is_subscribed(group, topic)}
+        consumed = self._consumed(group_id, {name.topic for name in partitions})
         results = {
             name: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if name.topic in consumed else ErrorCode.NONE
             for name in partitions
@@ -315,6 +388,18 @@ class GroupCoordinator:
         known = self._offsets.of(group_id)
         removed = [(group_id, name) for name in partitions if name.topic not in consumed and name in known]
         return self._spawn(self._delete_offsets(removed, results))
+
+    def _consumed(self, group_id: str, topics: Collection[str]) -> set[str]:
+        """Those that members of the group consume now."""
+        consumers = self._consumers.get(group_id)
+        if consumers is not None:
+            return consumers.subscribed_topics() & {*topics}
+        group = self._groups.get(group_id)
+        if group is None:
+            raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND)
+        if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
+            raise GroupRefused(ErrorCode.NON_EMPTY_GROUP)
+        return {topic for topic in topics if is_subscribed(group, topic)}
 
     async def _delete_offsets(
         self, removed: Sequence[tuple[str, TopicPartition]], results: Mapping[TopicPartition, ErrorCode]
@@ -332,13 +417,23 @@ class GroupCoordinator:
             await storage.append(self._services, [*entries])
         except (HeadraceError, OSError) as failure:
             logger.error("offsets not stored: %s", failure)
-            raise GroupRefused(_told(failure)) from failure
+            raise GroupRefused(storage.told(failure)) from failure
 
     # Groups as a whole
 
     def groups(self) -> Collection[Group]:
+        """Those of the classic protocol."""
         self._require_available()
         return self._groups.values()
+
+    def consumer_groups(self) -> Collection[ConsumerGroup]:
+        """Those of the newer protocol."""
+        self._require_available()
+        return self._consumers.groups.values()
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        self._require_available()
+        return self._consumers.get(group_id)
 
     def group(self, group_id: str) -> Group | None:
         self._require_available()
@@ -346,17 +441,23 @@ class GroupCoordinator:
 
     def is_taken(self, group_id: str) -> bool:
         """Whether there is a group of this name, so that no share group can have it."""
-        return group_id in self._groups
+        return group_id in self._groups or self._consumers.get(group_id) is not None
 
     def delete(self, group_id: str) -> Awaitable[None]:
         """Forget an empty group and its offsets."""
         self._require_available()
-        group = self._groups.get(group_id)
-        if group is None:
+        if not self.is_taken(group_id):
             raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND)
-        if (group.state, Trigger.DELETED) not in TRANSITIONS:
+        if not self._is_empty(group_id):
             raise GroupRefused(ErrorCode.NON_EMPTY_GROUP)
         return self._spawn(self._delete(group_id))
+
+    def _is_empty(self, group_id: str) -> bool:
+        consumers = self._consumers.get(group_id)
+        if consumers is not None:
+            return consumers.state is ConsumerGroupState.EMPTY
+        group = self._groups.get(group_id)
+        return group is not None and (group.state, Trigger.DELETED) in TRANSITIONS
 
     async def _delete(self, group_id: str) -> None:
         removed = [*self._offsets.of(group_id)]
@@ -364,11 +465,12 @@ class GroupCoordinator:
         await self._append([*tombstones, storage.group_tombstone(group_id)])
         for partition in removed:
             self._offsets.remove(group_id, partition)
-        group = self._groups.get(group_id)
         # Somebody may have joined or committed while the disk was busy: then it lives on without its past.
-        is_empty = group is not None and (group.state, Trigger.DELETED) in TRANSITIONS
-        if is_empty and not self._offsets.of(group_id):
-            del self._groups[group_id]
+        if self._is_empty(group_id) and not self._offsets.of(group_id):
+            consumers = self._consumers.get(group_id)
+            if consumers is not None:
+                self._make_way(consumers)
+            self._groups.pop(group_id, None)
             logger.info("group %s deleted", group_id)
 
     def expire(self, now_ms: int) -> None:
@@ -385,21 +487,26 @@ class GroupCoordinator:
                 group, self._offsets.of(group.group_id), now_ms=now_ms, retention_ms=retention_ms
             )
         ]
+        for consumers in self._consumers.groups.values():
+            offsets = self._offsets.of(consumers.group_id)
+            consumed = self._consumed(consumers.group_id, {partition.topic for partition in offsets})
+            gone = expired_of_consumers(consumed, offsets, now_ms=now_ms, retention_ms=retention_ms)
+            old += [(consumers.group_id, partition) for partition in gone]
         try:
             if old:
                 await self._remove_offsets(old)
                 logger.info("offsets expired", extra={"offsets": len(old)})
-            for group in [*self._groups.values()]:
-                if self._is_abandoned(group):
-                    await self._delete(group.group_id)
+            for group_id in [*self._groups, *self._consumers.groups]:
+                if self._is_abandoned(group_id):
+                    await self._delete(group_id)
         except GroupRefused:
             return  # logged where it happened; the next round tries again
 
-    def _is_abandoned(self, group: Group) -> bool:
-        has_work = (
-            group.pending_member_ids or group.group_id in self._pending or self._offsets.of(group.group_id)
-        )
-        return group.state is GroupState.EMPTY and not has_work
+    def _is_abandoned(self, group_id: str) -> bool:
+        group = self._groups.get(group_id)
+        is_awaited = group is not None and group.pending_member_ids
+        has_work = is_awaited or group_id in self._pending or self._offsets.of(group_id)
+        return self._is_empty(group_id) and not has_work
 
     def _aged_ms(self, now_ms: int) -> int:
         # If the wall clock was set forward while we run, the time that really passed is the smaller one.
@@ -418,9 +525,10 @@ class GroupCoordinator:
             logger.error("offsets of the deleted topic %s are still there", topic)
 
     def _check_room(self) -> ErrorCode:
-        if len(self._groups) < self._settings.groups_max:
+        count = len(self._groups) + len(self._consumers)
+        if count < self._settings.groups_max:
             return ErrorCode.NONE
-        logger.warning("group refused: there are %d already; raise groups_max", len(self._groups))
+        logger.warning("group refused: there are %d already; raise groups_max", count)
         return ErrorCode.POLICY_VIOLATION
 
     def _require_available(self) -> None:
@@ -431,9 +539,3 @@ class GroupCoordinator:
 def _require(error: ErrorCode) -> None:
     if error is not ErrorCode.NONE:
         raise GroupRefused(error)
-
-
-def _told(failure: Exception) -> ErrorCode:
-    """What a client is told when the log refused: to come again, unless coming again can't help."""
-    code = error_code(failure)
-    return ErrorCode.COORDINATOR_NOT_AVAILABLE if code is ErrorCode.KAFKA_STORAGE_ERROR else code

@@ -86,6 +86,11 @@ class SyncPhaseExpired:
 
 
 @value
+class MembersInherited:
+    """The group was one of the newer protocol until now, and its members have to agree anew."""
+
+
+@value
 class AssignmentStored:
     generation: int
     assignments: Mapping[str, bytes]
@@ -103,7 +108,8 @@ class StaticMemberStored:
 
 
 Stored = AssignmentStored | StaticMemberStored
-Event = Join | Sync | Heartbeat | Leave | SessionExpired | JoinPhaseExpired | SyncPhaseExpired | Stored
+Expired = SessionExpired | JoinPhaseExpired | SyncPhaseExpired
+Event = Join | Sync | Heartbeat | Leave | Expired | MembersInherited | Stored
 
 
 # Answers.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, KeysView, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ class Offsets:
     def of(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
         return self._by_group.get(group_id, NO_OFFSETS)
 
-    def group_ids(self) -> Iterable[str]:
+    def group_ids(self) -> KeysView[str]:
         return self._by_group.keys()
 
     def put(self, group_id: str, partition: TopicPartition, committed: CommittedOffset) -> None:
@@ -91,4 +91,24 @@ def expired(
         partition
         for partition, committed in offsets.items()
         if partition.topic not in consumed and is_old(committed)
+    ]
+
+
+def expired_of_consumers(
+    consumed: Collection[str],
+    offsets: Mapping[TopicPartition, CommittedOffset],
+    *,
+    now_ms: int,
+    retention_ms: int,
+) -> list[TopicPartition]:
+    """The same for a group of the newer protocol: there, every offset lives for the retention after its commit."""
+    return [
+        partition
+        for partition, committed in offsets.items()
+        if partition.topic not in consumed
+        and (
+            now_ms - committed.committed_at_ms >= retention_ms
+            if committed.expires_at_ms is None
+            else now_ms >= committed.expires_at_ms
+        )
     ]

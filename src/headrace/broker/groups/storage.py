@@ -6,16 +6,21 @@ and how a log of them becomes groups and offsets again.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.broker.error_codes import error_code
+from headrace.broker.groups.consumer_state import ConsumerGroup
+from headrace.broker.groups.consumer_storage import ReadConsumerGroups
 from headrace.broker.groups.offsets import CommittedOffset, Offsets, TopicPartition
 from headrace.broker.groups.state import Group, GroupState, Member, MemberProtocol
 from headrace.broker.groups.transactional_offsets import PendingOffsets
 from headrace.broker.stored_batches import batches_in
 from headrace.protocol import stored
+from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.primitives import MalformedMessage
 from headrace.records.batch import NO_PRODUCER_ID
 from headrace.records.control import MarkerType, decode_marker
@@ -107,6 +112,22 @@ async def append(services: Services, entries: Sequence[KeyValue], *, waits_for_d
         await services.append(partition, encode_batch(records), waits_for_disk=waits_for_disk)
 
 
+def append_at_once(services: Services, entries: Sequence[KeyValue]) -> asyncio.Future[None]:
+    """Write these before anything else can happen; what is returned is done when they are durable."""
+    [partition] = services.topics.internal(OFFSETS_TOPIC).partitions
+    now_ms = services.clock.now_ms()
+    assert entries, "nothing to wait for"
+    for chunk in chunks(entries):
+        records = [
+            Record(offset=index, timestamp_ms=now_ms, key=entry.key, value=entry.value)
+            for index, entry in enumerate(chunk)
+        ]
+        durable = services.append_now(partition, encode_batch(records))
+        # Whoever does not wait need not hear of a failure: the flusher logs it, and the next append is refused.
+        durable.add_done_callback(lambda flushed: flushed.cancelled() or flushed.exception())
+    return durable
+
+
 def append_in_transaction(
     services: Services, entries: Sequence[KeyValue], *, producer_id: int, producer_epoch: int
 ) -> tuple[int, Awaitable[None]]:
@@ -156,6 +177,8 @@ class Contents:
     groups: dict[str, Group] = field(default_factory=dict)
     offsets: Offsets = field(default_factory=Offsets)
     pending: PendingOffsets = field(default_factory=PendingOffsets)
+    consumer_groups: dict[str, ConsumerGroup] = field(default_factory=dict)
+    read: ReadConsumerGroups = field(default_factory=ReadConsumerGroups)
 
 
 def read_contents(log: PartitionLog, *, batch_bytes_max: int) -> Contents:
@@ -173,8 +196,11 @@ def read_contents(log: PartitionLog, *, batch_bytes_max: int) -> Contents:
                 logger.error(
                     "record of %s skipped: %s", OFFSETS_TOPIC, error, extra={"log_offset": record.offset}
                 )
+    contents.consumer_groups = contents.read.groups()
+    for group_id in contents.consumer_groups:
+        contents.groups.pop(group_id, None)
     # Whoever commits without ever joining is a group all the same.
-    for group_id in contents.offsets.group_ids():
+    for group_id in contents.offsets.group_ids() - contents.consumer_groups.keys():
         contents.groups.setdefault(group_id, Group(group_id=group_id))
     return contents
 
@@ -213,6 +239,8 @@ def _replay(contents: Contents, record: Record, producer_id: int) -> None:
             contents.groups[key.group] = _group(
                 key.group, stored.decode_value(stored.GroupMetadataValue, record.value)
             )
+    else:
+        contents.read.put(key, record.value)
 
 
 def _committed_offset(value: stored.OffsetCommitValue) -> CommittedOffset:
@@ -253,3 +281,9 @@ def _member(value: stored.GroupMetadataValue, member: stored.MemberMetadata) -> 
         protocols=(chosen,),
         assignment=member.assignment,
     )
+
+
+def told(failure: Exception) -> ErrorCode:
+    """What a client is told when the log refused: to come again, unless coming again can't help."""
+    code = error_code(failure)
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE if code is ErrorCode.KAFKA_STORAGE_ERROR else code

@@ -33,6 +33,9 @@ class Timers(Generic[KeyT]):
     def __len__(self) -> int:
         return len(self._deadlines_ms)
 
+    def __contains__(self, key: KeyT) -> bool:
+        return key in self._deadlines_ms
+
     def arm(self, key: KeyT, after_ms: int) -> None:
         deadline_ms = self._now_ms() + after_ms
         self._deadlines_ms[key] = deadline_ms

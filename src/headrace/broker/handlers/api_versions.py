@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 # What clients look for before they use it, with the level that is on.
 FEATURES = {
+    "group.version": 1,
     "share.version": 1,
     "transaction.version": 2,
 }

@@ -44,7 +44,7 @@ def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
             group_id=group_id,
             group_state=GroupState.DEAD.value,
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE,
-            error_message=f"Group {group_id} not found." if is_error else None,
+            error_message=_why_not(group_id, call) if is_error else None,
             authorized_operations=operations,
         )
     is_stable = group.state is GroupState.STABLE
@@ -56,6 +56,11 @@ def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
         members=_members(group, is_stable),
         authorized_operations=operations,
     )
+
+
+def _why_not(group_id: str, call: Call) -> str:
+    is_other = call.services.groups.is_taken(group_id)
+    return f"Group {group_id} is not a classic group." if is_other else f"Group {group_id} not found."
 
 
 def _members(group: Group, is_stable: bool) -> tuple[DescribedGroupMember, ...]:

@@ -8,6 +8,7 @@ from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 CLASSIC = "classic"
+CONSUMER = "consumer"
 SHARE = "share"
 
 
@@ -30,6 +31,17 @@ def list_groups(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
             )
             for group in groups
             if not states or group.state.value.lower() in states
+        ]
+    if not types or CONSUMER in types:
+        found += [
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=CONSUMER,
+                group_state=state,
+                group_type=CONSUMER,
+            )
+            for group in call.services.groups.consumer_groups()
+            if (state := group.state.value) and (not states or state.lower() in states)
         ]
     if not types or SHARE in types:
         found += [

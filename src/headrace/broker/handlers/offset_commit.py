@@ -1,6 +1,7 @@
 """OffsetCommit: keep how far a group has read. Answered when that is durable.
 
-5: retention is the broker's matter alone. 6: leader epochs. 7: static members. 9: GROUP_ID_NOT_FOUND. 10: topic ids.
+5: retention is the broker's matter alone. 6: leader epochs. 7: static members. 9: GROUP_ID_NOT_FOUND;
+members of the newer protocol. 10: topic ids.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from headrace.protocol.messages.offset_commit import (
 )
 
 GROUP_NOT_FOUND_SINCE = 9
+MEMBER_EPOCH_SINCE = 9
 TOPIC_IDS_SINCE = 10
 
 # The error of every partition, in the order of the request.
@@ -48,6 +50,7 @@ def offset_commit(
             member_id=request.member_id,
             instance_id=request.group_instance_id,
             generation=request.generation_id_or_member_epoch,
+            says_epoch=call.version >= MEMBER_EPOCH_SINCE,
         )
     except GroupRefused as refused:
         return _respond(request, _refused(errors, _code(refused, call)))

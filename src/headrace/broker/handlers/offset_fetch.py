@@ -56,7 +56,9 @@ def offset_fetch(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse
 def _fetch(wanted: OffsetFetchRequestGroup, require_stable: bool, call: Call) -> OffsetFetchResponseGroup:
     groups = call.services.groups
     try:
-        offsets = groups.committed(wanted.group_id)
+        offsets = groups.committed(
+            wanted.group_id, member_id=wanted.member_id, member_epoch=wanted.member_epoch
+        )
     except GroupRefused as refused:
         return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=refused.code)
     unstable = groups.unstable(wanted.group_id) if require_stable else ()

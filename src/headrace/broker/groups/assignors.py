@@ -1,0 +1,220 @@
+"""Who gets which partition in a group of the newer protocol, where the broker decides: two pure functions.
+
+`uniform` gives everybody the same number and moves as little as it can from what they had. `range` gives each member
+a run of neighbouring partitions of every topic, the same run in topics of the same size, and remembers nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import Final, NamedTuple
+
+from headrace.values import value
+
+Assignment = Mapping[uuid.UUID, frozenset[int]]
+PartitionCounts = Mapping[uuid.UUID, int]
+
+NO_ASSIGNMENT: Assignment = {}
+
+
+class Place(NamedTuple):
+    """One partition of one topic."""
+
+    topic_id: uuid.UUID
+    partition: int
+
+
+@value
+class Candidate:
+    """A member as the assignors see it."""
+
+    member_id: str
+    instance_id: str | None = None
+    topic_ids: frozenset[uuid.UUID]
+    """What it subscribes to."""
+    earlier: Assignment = field(default_factory=dict)
+    """What it was given last time."""
+
+
+Assignor = Callable[[Sequence[Candidate], PartitionCounts], dict[str, Assignment]]
+
+
+def range_(candidates: Sequence[Candidate], partition_counts: PartitionCounts) -> dict[str, Assignment]:
+    # A static member keeps its place in the order when it is back under another id.
+    ordered = sorted(candidates, key=lambda one: (one.instance_id is None, one.instance_id or one.member_id))
+    given: dict[str, dict[uuid.UUID, frozenset[int]]] = {one.member_id: {} for one in candidates}
+    for topic_id, subscribers in _by_topic(ordered, partition_counts).items():
+        least, longer = divmod(partition_counts[topic_id], len(subscribers))
+        start = 0
+        for index, one in enumerate(subscribers):
+            end = start + least + (index < longer)
+            if end > start:
+                given[one.member_id][topic_id] = frozenset(range(start, end))
+            start = end
+    return {**given}
+
+
+def uniform(candidates: Sequence[Candidate], partition_counts: PartitionCounts) -> dict[str, Assignment]:
+    if not candidates:
+        return {}
+    if len({one.topic_ids for one in candidates}) == 1:
+        places = _share_out_evenly(candidates, partition_counts)
+    else:
+        places = _share_out_by_load(candidates, partition_counts)
+    return {one.member_id: _frozen(places[one.member_id], one.earlier) for one in candidates}
+
+
+def _frozen(places: Iterable[Place], earlier: Assignment) -> Assignment:
+    by_topic: dict[uuid.UUID, set[int]] = {}
+    for topic_id, partition in places:
+        by_topic.setdefault(topic_id, set()).add(partition)
+    if by_topic == earlier:
+        return earlier  # the same object: whoever looks for changes sees at once that there is none
+    return {topic_id: frozenset(partitions) for topic_id, partitions in by_topic.items()}
+
+
+def _by_topic(
+    candidates: Iterable[Candidate], partition_counts: PartitionCounts
+) -> dict[uuid.UUID, list[Candidate]]:
+    subscribers: dict[uuid.UUID, list[Candidate]] = {}
+    for one in candidates:
+        for topic_id in one.topic_ids:
+            if topic_id in partition_counts:
+                subscribers.setdefault(topic_id, []).append(one)
+    return dict(sorted(subscribers.items()))
+
+
+def _kept(one: Candidate, partition_counts: PartitionCounts, taken: set[Place]) -> list[Place]:
+    """What a member had and may still have."""
+    return [
+        place
+        for topic_id in sorted(one.earlier)
+        if topic_id in one.topic_ids
+        for partition in sorted(one.earlier[topic_id])
+        if partition < partition_counts.get(topic_id, 0)
+        and (place := Place(topic_id, partition)) not in taken
+    ]
+
+
+def _share_out_evenly(
+    candidates: Sequence[Candidate], partition_counts: PartitionCounts
+) -> dict[str, list[Place]]:
+    """All want the same topics: some get one more than the others, and those who had more come first for that."""
+    topic_ids = sorted(candidates[0].topic_ids & partition_counts.keys())
+    least, longer = divmod(sum(partition_counts[topic_id] for topic_id in topic_ids), len(candidates))
+    taken: set[Place] = set()
+    places: dict[str, list[Place]] = {}
+    for one in candidates:
+        kept = _kept(one, partition_counts, taken)
+        if len(kept) > least:
+            is_longer = longer > 0
+            longer -= is_longer
+            kept = kept[: least + is_longer]
+        taken.update(kept)
+        places[one.member_id] = kept
+    free = [
+        Place(topic_id, partition)
+        for topic_id in topic_ids
+        for partition in range(partition_counts[topic_id])
+        if (topic_id, partition) not in taken
+    ]
+    _deal(free, places, least)
+    return places
+
+
+def _deal(free: Sequence[Place], places: Mapping[str, list[Place]], least: int) -> None:
+    """One by one to those that have too little, in turns, so that everybody gets a part of every topic."""
+    wanting = deque(given for given in places.values() if len(given) < least)
+    satisfied = deque(given for given in places.values() if len(given) == least)
+    for place in free:
+        if wanting:
+            given = wanting.popleft()
+            given.append(place)
+            (wanting if len(given) < least else satisfied).append(given)
+        else:
+            satisfied.popleft().append(place)
+
+
+def _share_out_by_load(
+    candidates: Sequence[Candidate], partition_counts: PartitionCounts
+) -> dict[str, list[Place]]:
+    """Members want different topics: what is free goes to the one with least, then moves while that helps."""
+    owners: dict[Place, str] = {}
+    loads: dict[str, int] = {}
+    taken: set[Place] = set()
+    for one in candidates:
+        kept = _kept(one, partition_counts, taken)
+        taken.update(kept)
+        owners.update(dict.fromkeys(kept, one.member_id))
+        loads[one.member_id] = len(kept)
+    subscribers = {
+        topic_id: [one.member_id for one in wanting]
+        for topic_id, wanting in _by_topic(candidates, partition_counts).items()
+    }
+    # Topics that few want come first: there is less choice for them.
+    for topic_id in sorted(subscribers, key=lambda topic_id: len(subscribers[topic_id])):
+        lightest = _Lightest(subscribers[topic_id], loads)
+        for place in _places(topic_id, partition_counts):
+            if place not in owners:
+                _give(place, lightest.first(), owners, loads)
+    moves = 1
+    while moves:  # every move makes the loads more equal, so that this ends
+        moves = sum(
+            _even_out(_places(topic_id, partition_counts), members, owners, loads)
+            for topic_id, members in subscribers.items()
+        )
+    places: dict[str, list[Place]] = {one.member_id: [] for one in candidates}
+    for place, member_id in owners.items():
+        places[member_id].append(place)
+    return places
+
+
+class _Lightest:
+    """The member of a topic with the smallest load, while loads change."""
+
+    def __init__(self, member_ids: Sequence[str], loads: Mapping[str, int]) -> None:
+        self._loads = loads
+        self._queue = [(loads[member_id], index, member_id) for index, member_id in enumerate(member_ids)]
+        heapq.heapify(self._queue)
+
+    def first(self) -> str:
+        while True:
+            load, index, member_id = self._queue[0]
+            if load == self._loads[member_id]:
+                return member_id
+            heapq.heapreplace(self._queue, (self._loads[member_id], index, member_id))
+
+
+def _give(place: Place, member_id: str, owners: dict[Place, str], loads: dict[str, int]) -> None:
+    before = owners.get(place)
+    if before is not None:
+        loads[before] -= 1
+    owners[place] = member_id
+    loads[member_id] += 1
+
+
+def _even_out(
+    places: Sequence[Place], member_ids: Sequence[str], owners: dict[Place, str], loads: dict[str, int]
+) -> int:
+    """Move partitions of one topic from those with most to those with least; how many had to."""
+    lightest = _Lightest(member_ids, loads)
+    moves = 0
+    for place in sorted(places, key=lambda place: -loads[owners[place]]):
+        if loads[owners[place]] - loads[lightest.first()] >= 2:
+            _give(place, lightest.first(), owners, loads)
+            moves += 1
+    return moves
+
+
+def _places(topic_id: uuid.UUID, partition_counts: PartitionCounts) -> list[Place]:
+    return [Place(topic_id, partition) for partition in range(partition_counts[topic_id])]
+
+
+UNIFORM: Final = "uniform"
+RANGE: Final = "range"
+ASSIGNORS: Final[Mapping[str, Assignor]] = {UNIFORM: uniform, RANGE: range_}
+"""The first is what a group has whose members name none."""

@@ -1,0 +1,415 @@
+"""The rules of the newer group protocol (KIP-848): what a heartbeat, a departure and a time-out do to a group.
+
+Nothing here waits, writes or reads a clock. Functions change the group of a `ConsumerStep` and return what the member
+is told; they raise `ConsumerRefused` for what is not granted. Members that speak the classic protocol are in
+`consumer_classic`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+
+from headrace.broker.groups.assignors import ASSIGNORS, UNIFORM, Assignment, Candidate
+from headrace.broker.groups.consumer_patterns import InvalidPattern, compiled, matching
+from headrace.broker.groups.consumer_reconciliation import Reported, reconciled
+from headrace.broker.groups.consumer_state import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerGroup,
+    ConsumerMember,
+    FoundTopic,
+    MemberState,
+    Owned,
+    Resolved,
+)
+from headrace.broker.groups.consumer_step import Arm, Cancel, ConsumerRefused, ConsumerStep, ConsumerTimer
+from headrace.protocol.error_codes import ErrorCode
+from headrace.values import value
+
+ASSIGNED_AT_ONCE_MAX = 1_000
+"""Members and partitions of a group that is assigned anew at every change; that takes about a millisecond."""
+ASSIGNED_PER_MS_MAX = 20
+"""A bigger group waits in between, so that assigning takes a few hundredths of the time: with 10,000 members, half a
+second."""
+
+
+@value
+class ConsumerHeartbeat:
+    """None (or -1 for the time-out) says: as before."""
+
+    member_id: str
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topics: tuple[str, ...] | None = None
+    pattern: str | None = None
+    assignor: str | None = None
+    reported: Reported | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+    @property
+    def says_all(self) -> bool:
+        """A member that says everything wants to be told everything."""
+        is_full = self.rebalance_timeout_ms != -1 and self.reported is not None
+        return self.member_epoch == JOIN_EPOCH or (
+            is_full and (self.topics is not None or self.pattern is not None)
+        )
+
+
+@value
+class ConsumerAnswer:
+    member_id: str
+    member_epoch: int
+    assignment: Owned | None = None
+    """None says: as before."""
+
+
+def check_heartbeat(heartbeat: ConsumerHeartbeat) -> None:
+    """What can be wrong with a request whatever the group is like."""
+    if heartbeat.instance_id == "":
+        raise _invalid("InstanceId can't be empty.")
+    if heartbeat.rack_id == "":
+        raise _invalid("RackId can't be empty.")
+    if heartbeat.member_epoch < STATIC_LEAVE_EPOCH:
+        raise _invalid("MemberEpoch is invalid.")
+    if heartbeat.member_epoch != JOIN_EPOCH and not heartbeat.member_id:
+        raise _invalid("MemberId can't be empty.")
+    if heartbeat.member_epoch == STATIC_LEAVE_EPOCH and heartbeat.instance_id is None:
+        raise _invalid("InstanceId can't be null.")
+    if heartbeat.member_epoch == JOIN_EPOCH:
+        if heartbeat.rebalance_timeout_ms == -1:
+            raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+        if heartbeat.reported is None or heartbeat.reported:
+            raise _invalid("TopicPartitions must be empty when (re-)joining.")
+        if heartbeat.topics is None and heartbeat.pattern is None:
+            raise _invalid("SubscribedTopicNames or SubscribedTopicRegex must be set when (re-)joining.")
+    if heartbeat.assignor is not None and heartbeat.assignor not in ASSIGNORS:
+        known = ", ".join(ASSIGNORS)
+        raise ConsumerRefused(
+            ErrorCode.UNSUPPORTED_ASSIGNOR, f"There is no assignor {heartbeat.assignor}, but {known}."
+        )
+
+
+def _invalid(message: str) -> ConsumerRefused:
+    return ConsumerRefused(ErrorCode.INVALID_REQUEST, message)
+
+
+# A member joins, or reports
+
+
+def heartbeat(step: ConsumerStep, heartbeat: ConsumerHeartbeat) -> ConsumerAnswer:
+    is_joining = heartbeat.member_epoch == JOIN_EPOCH
+    check_room(step, heartbeat.member_id, heartbeat.instance_id)
+    if heartbeat.instance_id is not None:
+        before = _static_member(step, heartbeat, is_joining)
+    else:
+        before = step.group.members.get(heartbeat.member_id)
+        if before is None and not is_joining:
+            raise unknown_member(heartbeat.member_id)
+    if before is not None:
+        _check_epoch(before, heartbeat)
+    member = _updated(before or ConsumerMember(member_id=heartbeat.member_id), heartbeat)
+    if member.pattern and (before is None or before.pattern != member.pattern):
+        _check_pattern(member.pattern)
+    step.put(member)
+    settled = settle(step, before, member, heartbeat.reported)
+    # Only a member that has changed, or that wants to hear it, is told.
+    has_changed = before is None or before.assigned != settled.assigned
+    return ConsumerAnswer(
+        member_id=settled.member_id,
+        member_epoch=settled.epoch,
+        assignment=settled.assigned if has_changed or heartbeat.says_all else None,
+    )
+
+
+def settle(
+    step: ConsumerStep, before: ConsumerMember | None, member: ConsumerMember, reported: Reported | None
+) -> ConsumerMember:
+    """What follows from a member that is as it is now: group epoch, target, and the member's next step."""
+    is_changed = before is None or not before.subscribes_like(member)
+    refresh(step, is_changed=is_changed)
+    assign_if_due(step)
+    target = _still_wanted(step, member)
+    settled = reconciled(step.group, member, target, reported)
+    step.put(settled)
+    step.arm_session(settled)
+    if settled.classic is None and settled.state is not member.state:
+        if settled.state is MemberState.UNREVOKED_PARTITIONS:
+            step.timers.append(Arm(ConsumerTimer.REBALANCE, settled.member_id, settled.rebalance_timeout_ms))
+        else:
+            step.timers.append(Cancel(ConsumerTimer.REBALANCE, settled.member_id))
+    return settled
+
+
+def _still_wanted(step: ConsumerStep, member: ConsumerMember) -> Assignment:
+    """The target may be older than the member's subscription."""
+    target = step.group.target(member.member_id)
+    if step.group.epochs.group == step.group.epochs.target:
+        return target
+    wanted = _topic_ids(step, step.group.wanted_topics(member))
+    return {topic_id: partitions for topic_id, partitions in target.items() if topic_id in wanted}
+
+
+def check_room(step: ConsumerStep, member_id: str, instance_id: str | None) -> None:
+    group = step.group
+    is_known = member_id in group.members or (
+        instance_id is not None and group.static_member(instance_id) is not None
+    )
+    if not is_known and len(group.members) >= step.members_max:
+        raise ConsumerRefused(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The group has {step.members_max} members, as many as group_members_max allows.",
+        )
+
+
+def unknown_member(member_id: str) -> ConsumerRefused:
+    return ConsumerRefused(ErrorCode.UNKNOWN_MEMBER_ID, f"There is no member {member_id} in the group.")
+
+
+def _static_member(
+    step: ConsumerStep, heartbeat: ConsumerHeartbeat, is_joining: bool
+) -> ConsumerMember | None:
+    assert heartbeat.instance_id is not None
+    existing = step.group.static_member(heartbeat.instance_id)
+    if not is_joining or (existing is not None and existing.member_id == heartbeat.member_id):
+        return known_static_member(step.group, heartbeat.instance_id, heartbeat.member_id)
+    step.waits_for_disk = True  # a member whose new id is forgotten is fenced off for good
+    if existing is None:
+        return step.group.members.get(heartbeat.member_id)
+    if existing.epoch != STATIC_LEAVE_EPOCH and existing.classic is None:
+        raise ConsumerRefused(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"The instance id {heartbeat.instance_id} belongs to {existing.member_id}, which has not left.",
+        )
+    return replace_static_member(step, existing, heartbeat.member_id)
+
+
+def known_static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
+    existing = group.static_member(instance_id)
+    if existing is None:
+        raise ConsumerRefused(ErrorCode.UNKNOWN_MEMBER_ID, f"There is no instance id {instance_id} here.")
+    if existing.member_id != member_id:
+        raise ConsumerRefused(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"The instance id {instance_id} belongs to the member {existing.member_id} by now.",
+        )
+    return existing
+
+
+def replace_static_member(step: ConsumerStep, existing: ConsumerMember, member_id: str) -> ConsumerMember:
+    """A static member is back under another id: it has what it had, and begins its epochs anew."""
+    target = step.group.targets.get(existing.member_id)
+    returned = replace(existing, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
+    step.remove(existing)
+    step.put(returned)
+    step.set_target(member_id, target)
+    return returned
+
+
+def _check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
+    epoch = heartbeat.member_epoch
+    if epoch == member.epoch or epoch == JOIN_EPOCH:
+        return
+    # The answer that moved the member on may have been lost: then it has nothing that it should not have.
+    is_behind = epoch == member.previous_epoch and epoch < member.epoch
+    if not is_behind or not _is_part(heartbeat.reported, member.assigned):
+        raise ConsumerRefused(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The member is at epoch {member.epoch} and not at {epoch}: "
+            "it must give up its partitions and join again.",
+        )
+
+
+def _is_part(reported: Reported | None, assigned: Owned) -> bool:
+    if reported is None:
+        return False
+    return all(partitions <= assigned.get(topic_id, {}).keys() for topic_id, partitions in reported.items())
+
+
+def _updated(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> ConsumerMember:
+    """The member with what it says of itself; nothing said is nothing changed."""
+    topics = member.topics if heartbeat.topics is None else tuple(sorted(set(heartbeat.topics)))
+    timeout_ms = heartbeat.rebalance_timeout_ms
+    return replace(
+        member,
+        instance_id=heartbeat.instance_id or member.instance_id,
+        rack_id=heartbeat.rack_id or member.rack_id,
+        client_id=heartbeat.client_id,
+        client_host=heartbeat.client_host,
+        topics=topics,
+        pattern=member.pattern if heartbeat.pattern is None else heartbeat.pattern or None,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        assignor=heartbeat.assignor or member.assignor,
+        classic=None,
+    )
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        compiled(pattern)
+    except InvalidPattern as error:
+        raise ConsumerRefused(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"{pattern!r} is no regular expression: {error.message}",
+        ) from error
+
+
+# Topics, epochs and targets
+
+
+def refresh(step: ConsumerStep, *, is_changed: bool) -> None:
+    """Notice what members want and which topics there are; another epoch if either is not as it was."""
+    group = step.group
+    if is_changed or group.seen_version != step.catalog.version:
+        _resolve_patterns(step)
+        found = _found(step)
+        topics_hash = _hash(found)
+        if topics_hash != group.epochs.topics_hash:
+            step.set_epochs(replace(group.epochs, topics_hash=topics_hash))
+            is_changed = True
+        group.seen_version = step.catalog.version
+    if is_changed:
+        step.bump()
+
+
+def _resolve_patterns(step: ConsumerStep) -> None:
+    group, version = step.group, step.catalog.version
+    is_seen = group.seen_version == version
+    for pattern in group.patterns.keys() - group.used_patterns():
+        step.set_pattern(pattern, None)
+    for pattern in sorted(group.used_patterns()):
+        known = group.patterns.get(pattern)
+        if known is not None and is_seen:
+            continue
+        topics = matching(pattern, step.catalog.names())
+        if known is None or known.topics != topics:
+            resolved = Resolved(topics=topics, version=version, resolved_at_ms=step.now_ms)
+            step.set_pattern(pattern, resolved)
+
+
+def _found(step: ConsumerStep) -> dict[str, FoundTopic]:
+    """The topics that anybody wants, as far as they exist."""
+    wanted = step.group.subscribed_topics()
+    return {name: topic for name in sorted(wanted) if (topic := step.catalog.find(name)) is not None}
+
+
+def _hash(found: Mapping[str, FoundTopic]) -> int:
+    if not found:
+        return 0
+    text = "\n".join(f"{name} {topic.id} {topic.partition_count}" for name, topic in found.items())
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), signed=True)
+
+
+def _topic_ids(step: ConsumerStep, names: frozenset[str]) -> frozenset[uuid.UUID]:
+    return frozenset(topic.id for name in names if (topic := step.catalog.find(name)) is not None)
+
+
+def assign_if_due(step: ConsumerStep) -> None:
+    """Make new targets if those that there are were made for another epoch."""
+    group = step.group
+    epochs = group.epochs
+    if epochs.target >= epochs.group:
+        return
+    counts = {topic.id: topic.partition_count for topic in _found(step).values()}
+    size = len(group.members) + sum(counts.values())
+    # A clock that was set back is no reason to wait.
+    since_ms = step.now_ms - epochs.assigned_at_ms
+    if size > ASSIGNED_AT_ONCE_MAX and 0 <= since_ms < size // ASSIGNED_PER_MS_MAX:
+        return
+    assign = ASSIGNORS[group.most_wanted_assignor(UNIFORM)]
+    for member_id, target in assign(_candidates(step), counts).items():
+        step.set_target(member_id, target)
+    step.set_epochs(replace(group.epochs, target=epochs.group, assigned_at_ms=step.now_ms))
+
+
+def _candidates(step: ConsumerStep) -> list[Candidate]:
+    group = step.group
+    # Most members want the same, which then is the same object: quick to compare.
+    ids: dict[tuple[tuple[str, ...], str | None], frozenset[uuid.UUID]] = {}
+    candidates = []
+    for member in group.members.values():
+        subscription = (member.topics, member.pattern)
+        if subscription not in ids:
+            ids[subscription] = _topic_ids(step, group.wanted_topics(member))
+        candidates.append(
+            Candidate(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                topic_ids=ids[subscription],
+                earlier=group.target(member.member_id),
+            )
+        )
+    return candidates
+
+
+# A member goes
+
+
+def leave(step: ConsumerStep, heartbeat: ConsumerHeartbeat) -> ConsumerAnswer:
+    if heartbeat.instance_id is not None:
+        member = known_static_member(step.group, heartbeat.instance_id, heartbeat.member_id)
+    else:
+        found = step.group.members.get(heartbeat.member_id)
+        if found is None:
+            raise unknown_member(heartbeat.member_id)
+        member = found
+    if heartbeat.member_epoch == STATIC_LEAVE_EPOCH:
+        # It keeps its place until its session ends. What it was to give up it has given up by going.
+        away = replace(member, epoch=STATIC_LEAVE_EPOCH, state=MemberState.STABLE, revoking={})
+        step.put(away)
+        step.waits_for_disk = True
+        step.timers.append(Cancel(ConsumerTimer.REBALANCE, member.member_id))
+        return ConsumerAnswer(member_id=member.member_id, member_epoch=STATIC_LEAVE_EPOCH)
+    fence(step, member)
+    return ConsumerAnswer(member_id=member.member_id, member_epoch=LEAVE_EPOCH)
+
+
+def fence(step: ConsumerStep, member: ConsumerMember) -> None:
+    """A member is out, by its own wish or not."""
+    step.remove(member)
+    step.bump()
+    # Without a member of the newer protocol it need not be a group of that protocol any more.
+    left = len(step.group.members)
+    step.becomes_classic = member.classic is None and 0 < left == step.group.classic_count
+
+
+def timer_due(step: ConsumerStep, kind: ConsumerTimer, member_id: str) -> bool:
+    """Whether a time-out that ran out has removed its member."""
+    member = step.group.members.get(member_id)
+    if member is None:
+        return False
+    if kind is ConsumerTimer.REBALANCE and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        return False
+    fence(step, member)
+    return True
+
+
+def check_epoch_of(
+    group: ConsumerGroup, member_id: str, epoch: int, *, covers: frozenset[tuple[uuid.UUID, int]] | None
+) -> ErrorCode:
+    """Whether a member may commit or read offsets with the epoch that it names.
+
+    An earlier epoch is as good for partitions (`covers`) that the member has had since then or longer.
+    """
+    member = group.members.get(member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if epoch == member.epoch:
+        return ErrorCode.NONE
+    if member.classic is not None:
+        return ErrorCode.ILLEGAL_GENERATION
+    if covers is not None and 0 < epoch < member.epoch:
+        both = (member.assigned, member.revoking)
+        since_epochs = [
+            max(owned.get(topic_id, {}).get(partition, -1) for owned in both)
+            for topic_id, partition in covers
+        ]
+        if all(0 < since_epoch <= epoch for since_epoch in since_epochs):
+            return ErrorCode.NONE
+    return ErrorCode.STALE_MEMBER_EPOCH

@@ -1,0 +1,78 @@
+"""What classic consumers say to each other through the broker, as bytes: subscriptions and assignments.
+
+To a classic group they are opaque. A group that moves between the protocols has to read and write them.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Annotated, Final
+
+from headrace.broker.groups.state import MemberProtocol
+from headrace.protocol.codec import struct_codec
+from headrace.protocol.primitives import MalformedMessage
+from headrace.protocol.types import Int32, NullableBytes, NullableString, String, since
+from headrace.values import value
+
+_VERSION = struct.Struct(">h")
+
+SUBSCRIPTION_VERSION_NEWEST: Final = 3
+ASSIGNMENT_VERSION_NEWEST: Final = 3
+
+
+@value
+class EmbeddedPartitions:
+    topic: String
+    partitions: tuple[Int32, ...]
+
+
+@value
+class EmbeddedSubscription:
+    """1: what the member has. 2: since which generation. 3: its rack."""
+
+    topics: tuple[String, ...]
+    user_data: NullableBytes = None
+    owned_partitions: Annotated[tuple[EmbeddedPartitions, ...], since(1)] = ()
+    generation_id: Annotated[Int32, since(2)] = -1
+    rack_id: Annotated[NullableString, since(3)] = None
+
+
+@value
+class EmbeddedAssignment:
+    assigned_partitions: tuple[EmbeddedPartitions, ...] = ()
+    user_data: NullableBytes = None
+
+
+def version_of(data: bytes) -> int:
+    if len(data) < _VERSION.size:
+        raise MalformedMessage("a subscription without a version")
+    version: int = _VERSION.unpack_from(data)[0]
+    if version < 0:
+        raise MalformedMessage(f"a subscription of version {version}")
+    return version
+
+
+def read_subscription(protocols: tuple[MemberProtocol, ...]) -> EmbeddedSubscription:
+    """What a member wants; it says the same with every protocol that it offers."""
+    if not protocols:
+        raise MalformedMessage("a member without a protocol")
+    metadata = protocols[0].metadata
+    # A newer version begins like the newest that is known.
+    version = min(version_of(metadata), SUBSCRIPTION_VERSION_NEWEST)
+    return struct_codec(EmbeddedSubscription, version, False).decode(metadata, _VERSION.size)
+
+
+def write_subscription(subscription: EmbeddedSubscription, version: int) -> bytes:
+    return _VERSION.pack(version) + struct_codec(EmbeddedSubscription, version, False).encode(subscription)
+
+
+def read_assignment(data: bytes) -> EmbeddedAssignment:
+    if not data:
+        return EmbeddedAssignment()
+    version = min(version_of(data), ASSIGNMENT_VERSION_NEWEST)
+    return struct_codec(EmbeddedAssignment, version, False).decode(data, _VERSION.size)
+
+
+def write_assignment(assignment: EmbeddedAssignment, version: int) -> bytes:
+    version = min(version, ASSIGNMENT_VERSION_NEWEST)
+    return _VERSION.pack(version) + struct_codec(EmbeddedAssignment, version, False).encode(assignment)

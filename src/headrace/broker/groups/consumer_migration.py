@@ -1,0 +1,109 @@
+"""A classic group becomes one of the newer protocol, and back, while its members go on.
+
+Up: a member of the newer protocol joins a classic group of consumers. All members stay, with what they have; the new
+one makes a new epoch, and the classic ones learn from their heartbeats that they have to rejoin.
+Down: the last member of the newer protocol goes. Those that are left are a classic group, which rebalances.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+
+from headrace.broker.groups.consumer_classic import assignment_of
+from headrace.broker.groups.consumer_embedded import read_assignment, read_subscription
+from headrace.broker.groups.consumer_state import (
+    Catalog,
+    ClassicSide,
+    ConsumerGroup,
+    ConsumerMember,
+    Epochs,
+    Owned,
+)
+from headrace.broker.groups.consumer_step import ConsumerRefused, ConsumerStep
+from headrace.broker.groups.state import CONSUMER_PROTOCOL_TYPE, Group, GroupState, Member
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.primitives import MalformedMessage
+
+
+def upgrade(step: ConsumerStep, classic: Group) -> None:
+    """Fill the step's group, which is new, with the members of a classic one."""
+    if not classic.uses_consumer_protocol:
+        raise ConsumerRefused(
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            f"Group {classic.group_id} is a classic group of other members than consumers.",
+        )
+    try:
+        members = [_member(classic, member, step.catalog) for member in classic.members.values()]
+    except MalformedMessage as error:
+        raise ConsumerRefused(
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            f"Group {classic.group_id} is a classic group whose members can't be understood: {error.message}",
+        ) from error
+    step.waits_for_disk = True
+    step.set_epochs(Epochs(group=classic.generation, target=classic.generation))
+    for member in members:
+        step.put(member)
+        step.set_target(
+            member.member_id,
+            {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()},
+        )
+        step.arm_session(member)
+
+
+def _member(classic: Group, member: Member, catalog: Catalog) -> ConsumerMember:
+    subscription = read_subscription(member.protocols)
+    # Also in the middle of a rebalance: until a member says otherwise, it has what it was last given.
+    return ConsumerMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topics=tuple(sorted(set(subscription.topics))),
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic=ClassicSide(session_timeout_ms=member.session_timeout_ms, protocols=member.protocols),
+        epoch=classic.generation,
+        previous_epoch=classic.generation,
+        assigned=_owned(member.assignment, classic.generation, catalog),
+    )
+
+
+def _owned(assignment: bytes, epoch: int, catalog: Catalog) -> Owned:
+    owned: dict[uuid.UUID, dict[int, int]] = {}
+    for one in read_assignment(assignment).assigned_partitions:
+        topic = catalog.find(one.topic)
+        if topic is not None:
+            owned.setdefault(topic.id, {}).update(dict.fromkeys(one.partitions, epoch))
+    return owned
+
+
+def downgraded(group: ConsumerGroup, catalog: Catalog, now_ms: int) -> Group:
+    """The classic group that the members are from now on."""
+    classic = Group(
+        group_id=group.group_id,
+        state=GroupState.STABLE,
+        state_since_ms=now_ms,
+        generation=group.epochs.group,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        leader_id=next(iter(group.members)),
+    ).put(*(_classic_member(member, catalog) for member in group.members.values()))
+    return _with_protocol(classic)
+
+
+def _with_protocol(classic: Group) -> Group:
+    return replace(classic, protocol_name=classic.select_protocol())
+
+
+def _classic_member(member: ConsumerMember, catalog: Catalog) -> Member:
+    assert member.classic is not None
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        session_timeout_ms=member.classic.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        protocols=member.classic.protocols,
+        assignment=assignment_of(member, catalog),
+    )

@@ -1,0 +1,38 @@
+"""Regular expressions for topics, in the syntax of RE2 as in Kafka: matching takes linear time, whatever the pattern.
+
+That is why it is RE2 and not Python's `re`: a pattern comes from a client, and the broker has one event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from headrace.errors import HeadraceError
+
+PROGRAM_BYTES_MAX = 1_048_576
+"""Memory of one compiled pattern. Sane ones need some kilobytes; `((a{100}){100}){100}` is refused."""
+
+
+class InvalidPattern(HeadraceError):
+    """No regular expression, or too big a one."""
+
+
+def compiled(pattern: str) -> Any:
+    import re2  # half of the broker's groups never need it, and it costs some milliseconds
+
+    options = re2.Options()
+    options.max_mem = PROGRAM_BYTES_MAX
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0]
+        said = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise InvalidPattern(said, hint="write it in the syntax of RE2") from error
+
+
+def matching(pattern: str, names: Iterable[str]) -> frozenset[str]:
+    """The names that match as a whole."""
+    found = compiled(pattern)
+    return frozenset(name for name in names if found.fullmatch(name))

@@ -1,0 +1,96 @@
+"""How a member gets from what it has to what it shall have: it gives up first, and gets what others have given up.
+
+    STABLE ──────── a newer target takes partitions away ───────> UNREVOKED_PARTITIONS
+    UNREVOKED_PARTITIONS ── it says that it has given them up ──> on, to one of the others
+    STABLE ──────── some of the new ones are still held ────────> UNRELEASED_PARTITIONS
+    UNRELEASED_PARTITIONS ── they were given up ────────────────> STABLE
+
+Its epoch moves on when it has given up everything, so a member of the newest epoch holds nothing that is another's.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from headrace.broker.groups.assignors import Assignment, Place
+from headrace.broker.groups.consumer_state import ConsumerGroup, ConsumerMember, MemberState, Owned
+
+Reported: TypeAlias = Mapping[uuid.UUID, frozenset[int]]
+"""What a member says that it has."""
+
+
+def reconciled(
+    group: ConsumerGroup, member: ConsumerMember, target: Assignment, reported: Reported | None
+) -> ConsumerMember:
+    """The member one step on, or as it is if it can't go on yet. `reported` is None if it did not say."""
+    if member.is_reconciled_to(group.epochs.target):
+        return member
+    epoch = member.epoch
+    if member.state is MemberState.UNREVOKED_PARTITIONS:
+        if _holds(reported, member.revoking):
+            return member
+        epoch += 1
+    kept: dict[uuid.UUID, dict[int, int]] = {}
+    revoking: dict[uuid.UUID, dict[int, int]] = {}
+    for topic_id, partitions in member.assigned.items():
+        wanted = target.get(topic_id, frozenset())
+        for partition, since_epoch in partitions.items():
+            side = kept if partition in wanted else revoking
+            side.setdefault(topic_id, {})[partition] = since_epoch
+    if revoking and _holds(reported, revoking):
+        return replace(
+            member,
+            epoch=epoch,
+            previous_epoch=member.epoch,
+            state=MemberState.UNREVOKED_PARTITIONS,
+            assigned=kept,
+            revoking=revoking,
+        )
+    is_waiting = _add_free(group, member, target, kept)
+    return replace(
+        member,
+        epoch=group.epochs.target,
+        previous_epoch=member.epoch,
+        state=MemberState.UNRELEASED_PARTITIONS if is_waiting else MemberState.STABLE,
+        assigned=kept,
+        revoking={},
+    )
+
+
+def _holds(reported: Reported | None, revoking: Owned) -> bool:
+    if reported is None:
+        return True
+    return any(
+        not reported.get(topic_id, frozenset()).isdisjoint(partitions)
+        for topic_id, partitions in revoking.items()
+    )
+
+
+def _add_free(
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    target: Assignment,
+    assigned: dict[uuid.UUID, dict[int, int]],
+) -> bool:
+    """Give the member what nobody else holds; whether somebody holds some of it."""
+    is_waiting = False
+    for topic_id, partitions in target.items():
+        have = assigned.get(topic_id, {})
+        for partition in partitions - have.keys():
+            if group.owner(Place(topic_id, partition)) in (None, member.member_id):
+                assigned.setdefault(topic_id, {})[partition] = group.epochs.target
+            else:
+                is_waiting = True
+    return is_waiting
+
+
+def is_held_up(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Whether others still hold all of what the member waits for."""
+    for topic_id, partitions in group.target(member.member_id).items():
+        for partition in partitions - member.assigned.get(topic_id, {}).keys():
+            if group.owner(Place(topic_id, partition)) is None:
+                return False
+    return True

@@ -1,0 +1,294 @@
+"""A group of the newer protocol (KIP-848), its members, and the changes that lead from one state to the next.
+
+Every change says what was before, so that it can be taken back when it can't be stored, and is one or two records of
+`__consumer_offsets` (`consumer_storage`). What follows from members is kept beside them and updated with each change:
+nothing that a heartbeat asks depends on how many members there are.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field, replace
+from enum import Enum, IntEnum
+from typing import Protocol, TypeAlias
+
+from headrace.broker.groups.assignors import NO_ASSIGNMENT, Assignment, Place
+from headrace.broker.groups.state import MemberProtocol
+from headrace.values import value
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+STATIC_LEAVE_EPOCH = -2
+
+
+class ConsumerGroupState(Enum):
+    """The value is the name that clients are told."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class MemberState(IntEnum):
+    """Where a member is on its way to what it shall have; the numbers are those on disk."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    """It was told to give partitions up, and has not said that it did."""
+    UNRELEASED_PARTITIONS = 2
+    """It has what is free, and waits for others to give up the rest."""
+
+
+Owned: TypeAlias = Mapping[uuid.UUID, Mapping[int, int]]
+"""Partitions of topics, each with the epoch in which the member got it."""
+
+
+@value
+class ClassicSide:
+    """What is kept of a member that speaks the classic protocol in a group of the newer one."""
+
+    session_timeout_ms: int
+    protocols: tuple[MemberProtocol, ...]
+
+
+@value
+class ConsumerMember:
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    """A regular expression for more topics."""
+    rebalance_timeout_ms: int = -1
+    assignor: str | None = None
+    classic: ClassicSide | None = None
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    assigned: Owned = field(default_factory=dict)
+    revoking: Owned = field(default_factory=dict)
+
+    def is_reconciled_to(self, target_epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.epoch == target_epoch
+
+    def subscribes_like(self, other: ConsumerMember) -> bool:
+        return self.topics == other.topics and self.pattern == other.pattern
+
+    def places(self) -> Iterator[Place]:
+        """All that nobody else may have as long as this member has it."""
+        for owned in (self.assigned, self.revoking):
+            for topic_id, partitions in owned.items():
+                for partition in partitions:
+                    yield Place(topic_id, partition)
+
+
+class FoundTopic(Protocol):
+    @property
+    def id(self) -> uuid.UUID: ...
+
+    @property
+    def partition_count(self) -> int: ...
+
+
+class Catalog(Protocol):
+    """The topics that there are, as far as groups care."""
+
+    @property
+    def version(self) -> int:
+        """Another one whenever a topic came, grew or went."""
+
+    def find(self, name: str) -> FoundTopic | None: ...
+
+    def name_of(self, topic_id: uuid.UUID) -> str | None: ...
+
+    def names(self) -> Iterable[str]:
+        """Those that a pattern may match."""
+
+
+@value
+class Resolved:
+    """The topics that a regular expression stands for."""
+
+    topics: frozenset[str]
+    version: int
+    resolved_at_ms: int
+
+
+@value
+class Epochs:
+    group: int = 0
+    """Grows with every change of members, subscriptions or topics."""
+    topics_hash: int = 0
+    """Of the topics that are subscribed to: another one is a reason to assign anew."""
+    target: int = 0
+    """The group's epoch for which the members' targets were made."""
+    assigned_at_ms: int = 0
+
+
+# Changes. `before` is what `after` takes the place of; None is nothing.
+
+
+@value
+class MemberChange:
+    member_id: str
+    before: ConsumerMember | None
+    after: ConsumerMember | None
+
+
+@value
+class TargetChange:
+    member_id: str
+    before: Assignment | None
+    after: Assignment | None
+
+
+@value
+class PatternChange:
+    pattern: str
+    before: Resolved | None
+    after: Resolved | None
+
+
+@value
+class EpochsChange:
+    before: Epochs
+    after: Epochs
+
+
+Change = MemberChange | TargetChange | PatternChange | EpochsChange
+
+
+class ConsumerGroup:
+    """`apply` is the only way to change it."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epochs = Epochs()
+        self.members: dict[str, ConsumerMember] = {}
+        self.targets: dict[str, Assignment] = {}
+        self.patterns: dict[str, Resolved] = {}
+        self.seen_version: int | None = None
+        """The version of the topics that was last looked at; nothing to store, and none after a start."""
+        self._owners: dict[Place, str] = {}
+        self._instances: dict[str, str] = {}
+        self._topic_counts: Counter[str] = Counter()
+        self._pattern_counts: Counter[str] = Counter()
+        self._assignor_counts: Counter[str] = Counter()
+        self._classic_protocols: Counter[str] = Counter()
+        self.classic_count = 0
+
+    def apply(self, change: Change) -> None:
+        match change:
+            case MemberChange():
+                self._apply_member(change.before, change.after)
+            case TargetChange():
+                if change.after is None:
+                    self.targets.pop(change.member_id, None)
+                else:
+                    self.targets[change.member_id] = change.after
+            case PatternChange():
+                if change.after is None:
+                    self.patterns.pop(change.pattern, None)
+                else:
+                    self.patterns[change.pattern] = change.after
+            case EpochsChange():
+                self.epochs = change.after
+
+    def revert(self, change: Change) -> None:
+        match change:
+            case MemberChange():
+                self._apply_member(change.after, change.before)
+            case TargetChange():
+                self.apply(replace(change, before=change.after, after=change.before))
+            case PatternChange():
+                self.apply(replace(change, before=change.after, after=change.before))
+            case EpochsChange():
+                self.epochs = change.before
+        self.seen_version = None
+
+    def _apply_member(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
+        if before is not None:
+            self._count(before, -1)
+            for place in before.places():
+                # Whoever has it by now keeps it.
+                if self._owners.get(place) == before.member_id:
+                    del self._owners[place]
+            if before.instance_id and self._instances.get(before.instance_id) == before.member_id:
+                del self._instances[before.instance_id]
+            if after is None or after.member_id != before.member_id:
+                del self.members[before.member_id]
+        if after is not None:
+            self._count(after, 1)
+            self.members[after.member_id] = after
+            for place in after.places():
+                self._owners[place] = after.member_id
+            if after.instance_id:
+                self._instances[after.instance_id] = after.member_id
+
+    def _count(self, member: ConsumerMember, by: int) -> None:
+        _add(self._topic_counts, member.topics, by)
+        _add(self._pattern_counts, (member.pattern,) if member.pattern else (), by)
+        _add(self._assignor_counts, (member.assignor,) if member.assignor else (), by)
+        if member.classic is not None:
+            self.classic_count += by
+            _add(self._classic_protocols, {offer.name for offer in member.classic.protocols}, by)
+
+    # What is known of it
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epochs.group > self.epochs.target:
+            return ConsumerGroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.epochs.target) for member in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    def owner(self, place: Place) -> str | None:
+        return self._owners.get(place)
+
+    def static_member(self, instance_id: str) -> ConsumerMember | None:
+        member_id = self._instances.get(instance_id)
+        return None if member_id is None else self.members[member_id]
+
+    def target(self, member_id: str) -> Assignment:
+        return self.targets.get(member_id, NO_ASSIGNMENT)
+
+    def wanted_topics(self, member: ConsumerMember) -> frozenset[str]:
+        """By name and by pattern."""
+        resolved = self.patterns.get(member.pattern) if member.pattern else None
+        named = frozenset(member.topics)
+        return named if resolved is None else named | resolved.topics
+
+    def subscribed_topics(self) -> set[str]:
+        topics = set(self._topic_counts)
+        for pattern in self._pattern_counts:
+            if pattern in self.patterns:
+                topics |= self.patterns[pattern].topics
+        return topics
+
+    def used_patterns(self) -> Iterable[str]:
+        return self._pattern_counts.keys()
+
+    def most_wanted_assignor(self, otherwise: str) -> str:
+        return max(self._assignor_counts, key=self._assignor_counts.__getitem__, default=otherwise)
+
+    def supports_classic(self, protocols: Iterable[MemberProtocol]) -> bool:
+        """Whether a classic member that offers these has one in common with all others of its kind."""
+        names = [offer.name for offer in protocols]
+        if not self.classic_count:
+            return bool(names)
+        return any(self._classic_protocols[name] == self.classic_count for name in names)
+
+
+def _add(counts: Counter[str], names: Iterable[str], by: int) -> None:
+    for name in names:
+        counts[name] += by
+        if not counts[name]:
+            del counts[name]

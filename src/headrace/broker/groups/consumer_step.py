@@ -1,0 +1,118 @@
+"""One event's way through a group of the newer protocol: what changes, which time-outs start and end, what is said.
+
+A step changes its group as it goes. If it can't be finished, or can't be stored, `undo` takes all of it back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import NamedTuple
+
+from headrace.broker.groups.assignors import Assignment
+from headrace.broker.groups.consumer_state import (
+    Catalog,
+    Change,
+    ConsumerGroup,
+    ConsumerMember,
+    Epochs,
+    EpochsChange,
+    MemberChange,
+    PatternChange,
+    Resolved,
+    TargetChange,
+)
+from headrace.errors import HeadraceError
+from headrace.protocol.error_codes import ErrorCode
+
+
+class ConsumerRefused(HeadraceError):
+    """A request that the rules don't grant; the client is told the code and the text."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ConsumerTimer(Enum):
+    SESSION = "session"
+    REBALANCE = "rebalance"
+    """A member must give up what it was told to."""
+    JOIN = "join"
+    """A classic member must rejoin, since it was told to."""
+    SYNC = "sync"
+    """A classic member must ask for its assignment."""
+
+
+class Arm(NamedTuple):
+    kind: ConsumerTimer
+    member_id: str
+    after_ms: int
+    is_kept: bool = False
+    """One that runs already goes on as it is."""
+
+
+class Cancel(NamedTuple):
+    kind: ConsumerTimer
+    member_id: str
+
+
+@dataclass(slots=True, kw_only=True)
+class ConsumerStep:
+    group: ConsumerGroup
+    catalog: Catalog
+    now_ms: int
+    session_timeout_ms: int
+    """Of members that speak the newer protocol: the broker says, not the member."""
+    members_max: int
+    changes: list[Change] = field(default_factory=list)
+    timers: list[Arm | Cancel] = field(default_factory=list)
+    waits_for_disk: bool = False
+    becomes_classic: bool = False
+    """The last member of the newer protocol is gone: those that are left are a classic group from now on."""
+
+    def undo(self) -> None:
+        for change in reversed(self.changes):
+            self.group.revert(change)
+        self.changes.clear()
+        self.timers.clear()
+
+    # Changes
+
+    def put(self, member: ConsumerMember) -> None:
+        before = self.group.members.get(member.member_id)
+        if before != member:
+            self._change(MemberChange(member_id=member.member_id, before=before, after=member))
+
+    def remove(self, member: ConsumerMember) -> None:
+        self._change(MemberChange(member_id=member.member_id, before=member, after=None))
+        self.set_target(member.member_id, None)
+        for kind in ConsumerTimer:
+            self.timers.append(Cancel(kind, member.member_id))
+
+    def set_target(self, member_id: str, target: Assignment | None) -> None:
+        before = self.group.targets.get(member_id)
+        if before is not target and before != target:
+            self._change(TargetChange(member_id=member_id, before=before, after=target))
+
+    def set_pattern(self, pattern: str, resolved: Resolved | None) -> None:
+        self._change(PatternChange(pattern=pattern, before=self.group.patterns.get(pattern), after=resolved))
+
+    def set_epochs(self, epochs: Epochs) -> None:
+        if epochs != self.group.epochs:
+            self._change(EpochsChange(before=self.group.epochs, after=epochs))
+
+    def bump(self) -> None:
+        """Whatever was assigned was for other members or topics."""
+        self.set_epochs(replace(self.group.epochs, group=self.group.epochs.group + 1))
+
+    def _change(self, change: Change) -> None:
+        self.group.apply(change)
+        self.changes.append(change)
+
+    # Time-outs
+
+    def arm_session(self, member: ConsumerMember) -> None:
+        classic = member.classic
+        after_ms = self.session_timeout_ms if classic is None else classic.session_timeout_ms
+        self.timers.append(Arm(ConsumerTimer.SESSION, member.member_id, after_ms))

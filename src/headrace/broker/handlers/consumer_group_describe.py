@@ -1,0 +1,91 @@
+"""ConsumerGroupDescribe: groups of the newer protocol, with what their members have and are going to have.
+
+1: which protocol a member speaks.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.groups.assignors import UNIFORM
+from headrace.broker.groups.consumer_state import ConsumerGroup, ConsumerMember
+from headrace.broker.groups.coordinator import GroupRefused
+from headrace.broker.handlers.describe_groups import OPERATIONS_ALL, OPERATIONS_NOT_ASKED
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+
+CLASSIC_MEMBER = 0
+CONSUMER_MEMBER = 1
+
+
+@handles(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1))
+def consumer_group_describe(
+    request: ConsumerGroupDescribeRequest, call: Call
+) -> ConsumerGroupDescribeResponse:
+    operations = OPERATIONS_ALL if request.include_authorized_operations else OPERATIONS_NOT_ASKED
+    return ConsumerGroupDescribeResponse(
+        groups=tuple(_describe(group_id, operations, call) for group_id in request.group_ids)
+    )
+
+
+def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
+    if not group_id:
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
+    try:
+        group = call.services.groups.consumer_group(group_id)
+    except GroupRefused as refused:
+        return DescribedGroup(group_id=group_id, error_code=refused.code)
+    if group is None:
+        is_other = call.services.groups.is_taken(group_id)
+        return DescribedGroup(
+            group_id=group_id,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"Group {group_id} is not a consumer group."
+            if is_other
+            else f"Group {group_id} not found.",
+        )
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=group.epochs.group,
+        assignment_epoch=group.epochs.target,
+        assignor_name=group.most_wanted_assignor(UNIFORM),
+        members=tuple(_member(group, member, call) for member in group.members.values()),
+        authorized_operations=operations,
+    )
+
+
+def _member(group: ConsumerGroup, member: ConsumerMember, call: Call) -> Member:
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.topics,
+        subscribed_topic_regex=member.pattern,
+        assignment=_assignment(member.assigned, call),
+        target_assignment=_assignment(group.target(member.member_id), call),
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
+    )
+
+
+def _assignment(assigned: Mapping[uuid.UUID, Iterable[int]], call: Call) -> Assignment:
+    return Assignment(
+        topic_partitions=tuple(
+            TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=tuple(sorted(partitions)))
+            for topic_id, partitions in assigned.items()
+            if (topic := call.services.topics.get_by_id(topic_id)) is not None
+        )
+    )
