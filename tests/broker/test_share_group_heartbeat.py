@@ -6,6 +6,7 @@ import uuid
 
 import pytest
 
+from headrace.broker.shares import coordinator
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from headrace.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
@@ -13,7 +14,7 @@ from headrace.testing.wire import Wire
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.group_requests import join_request, stable_member
 from tests.broker.requests import batch, create_topic, new_name, produce
-from tests.broker.share_requests import WAIT_MS, ShareMember, assigned, heartbeat, set_group_configs
+from tests.broker.share_requests import ACCEPT, WAIT_MS, ShareMember, assigned, heartbeat, set_group_configs
 
 
 @pytest.fixture
@@ -92,16 +93,33 @@ def test_strangers_and_wrong_epochs_are_refused(wire: Wire, group: str, topic: s
     assert heartbeat(wire, group, "c", 0).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_member_that_leaves_gives_its_records_back(wire: Wire, group: str) -> None:
+def test_member_that_leaves_may_say_its_last_words_and_gives_the_rest_back(wire: Wire, group: str) -> None:
+    """Clients leave the group over one connection, and acknowledge what they hold over another."""
+    name = new_name()
+    topic_id = create_topic(wire, name)
+    set_group_configs(wire, group, share_auto_offset_reset="earliest")
+    produce(wire, name, batch(b"1", b"2"))
+    heartbeat(wire, group, "a", 0, name)
+    member = ShareMember(wire, group, topic_id, member="a")
+    assert member.offsets() == [0, 1]
+    answer = heartbeat(wire, group, "a", -1)
+    assert (answer.error_code, answer.member_epoch) == (0, -1)
+    assert member.acknowledge((0, 0, ACCEPT), share_session_epoch=-1) is ErrorCode.NONE
+    assert ShareMember(wire, group, topic_id, member="b").offsets() == [1]
+
+
+def test_member_that_leaves_without_a_word_is_not_waited_for(
+    wire: Wire, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator, "LAST_WORDS_S", 0.05)
     name = new_name()
     topic_id = create_topic(wire, name)
     set_group_configs(wire, group, share_auto_offset_reset="earliest")
     produce(wire, name, batch(b"1", b"2"))
     heartbeat(wire, group, "a", 0, name)
     assert ShareMember(wire, group, topic_id, member="a").offsets() == [0, 1]
-    answer = heartbeat(wire, group, "a", -1)
-    assert (answer.error_code, answer.member_epoch) == (0, -1)
-    assert ShareMember(wire, group, topic_id, member="b").offsets() == [0, 1]
+    heartbeat(wire, group, "a", -1)
+    assert ShareMember(wire, group, topic_id, member="b").offsets(max_wait_ms=WAIT_MS) == [0, 1]
 
 
 def test_silent_member_is_removed_and_its_records_come_again(wire: Wire, group: str) -> None:

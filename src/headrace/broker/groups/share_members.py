@@ -90,24 +90,25 @@ class ShareMembers:
         return {name: len(topic.partitions) for name in wanted if (topic := topics.get(name)) is not None}
 
     def _leave(self, group_id: str, member_id: str) -> ShareHeartbeatAnswer:
-        if not self._remove(MemberKey(group_id, member_id), is_orderly=True):
+        if not self._remove(MemberKey(group_id, member_id)):
             return ShareHeartbeatAnswer(
                 error=ErrorCode.UNKNOWN_MEMBER_ID, message="This member is not in the group."
             )
+        self._services.shares.member_leaves(group_id, member_id)
         return ShareHeartbeatAnswer(member_epoch=LEAVE_EPOCH)
 
     def _session_expired(self, key: MemberKey) -> None:
-        if self._remove(key, is_orderly=False):
+        if self._remove(key):
+            self._services.shares.member_left(key.group_id, key.member_id, is_orderly=False)
             logger.info(
                 "member of share group %s removed: no heartbeat",
                 key.group_id,
                 extra={"member": key.member_id},
             )
 
-    def _remove(self, key: MemberKey, *, is_orderly: bool) -> bool:
+    def _remove(self, key: MemberKey) -> bool:
         group = self._groups.get(key.group_id)
         if group is None or not group.leave(key.member_id):
             return False
         self._timers.cancel(key)
-        self._services.shares.member_left(key.group_id, key.member_id, is_orderly=is_orderly)
         return True

@@ -17,7 +17,7 @@ from headrace.broker.groups.timers import Timers
 from headrace.broker.shares import storage
 from headrace.broker.shares.dead_letters import DeadLetters
 from headrace.broker.shares.delivery import Reading
-from headrace.broker.shares.sessions import SessionKey, ShareSessions
+from headrace.broker.shares.sessions import SessionKey, ShareSession, ShareSessions
 from headrace.broker.shares.share_partition import SharePartition
 from headrace.broker.shares.states import RecordState
 from headrace.broker.shares.storage import ShareKey, StateWriter, StoredWindow
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from headrace.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
+
+LAST_WORDS_S = 5.0
+"""How long after leaving its group a member may still acknowledge; clients need milliseconds."""
 
 
 class ShareRefused(HeadraceError):
@@ -256,7 +259,9 @@ class ShareCoordinator:
     def member_left(self, group_id: str, member_id: str, *, is_orderly: bool) -> list[asyncio.Future[None]]:
         """What a member holds is for others now."""
         self.sessions.close(SessionKey(group_id, member_id))
-        kept = []
+        kept: list[asyncio.Future[None]] = []
+        if self.is_closed:
+            return kept  # a stop closes all connections; the next start gives everything back anyway
         for share in self.of_group(group_id):
             rules = self.config(share).rules
             before = share.window.records_in(RecordState.ACQUIRED)
@@ -268,6 +273,21 @@ class ShareCoordinator:
                 self._came_back(share, now_ms, rules)
                 kept.append(self._keep(share))
         return kept
+
+    def member_leaves(self, group_id: str, member_id: str) -> None:
+        """A member said good-bye to its group. Its last acknowledgements may still be on their way, over another
+        connection, and end its session; only if they don't come is it taken to be gone."""
+        session = self.sessions.get(SessionKey(group_id, member_id))
+        if session is None:
+            self.member_left(group_id, member_id, is_orderly=True)
+        else:
+            self._services.loop.call_later(LAST_WORDS_S, self._end_session, session)
+
+    def _end_session(self, session: ShareSession) -> None:
+        group = self._services.share_members.get(session.key.group_id)
+        is_back = group is not None and session.key.member_id in group.members
+        if not session.is_closed and not is_back:
+            self.member_left(*session.key, is_orderly=True)
 
     def client_gone(self, client: Client) -> None:
         """A connection broke: whoever spoke through it may never come back."""
@@ -310,7 +330,7 @@ class ShareCoordinator:
 
     def _due(self, key: ShareKey) -> None:
         share = self._shares.get(key)
-        if share is None:
+        if share is None or self.is_closed:
             return
         share.next_event_ms = None
         now_ms, rules, window = self.now_ms(), self.config(share).rules, share.window

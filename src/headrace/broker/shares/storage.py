@@ -64,6 +64,11 @@ class StoredWindow:
     """-1 before there is one."""
     snapshot_offset: int = -1
     updates: int = 0
+    """Since the snapshot."""
+
+    @property
+    def needs_snapshot(self) -> bool:
+        return self.snapshot_epoch < 0 or self.updates >= UPDATES_PER_SNAPSHOT
 
 
 class StateWriter:
@@ -102,7 +107,7 @@ class StateWriter:
             self._task = None
 
     async def _write(self, waiting: Iterable[StoredWindow]) -> None:
-        changed = [stored for stored in waiting if stored.window.is_changed or stored.snapshot_epoch < 0]
+        changed = [stored for stored in waiting if stored.window.is_changed or stored.needs_snapshot]
         if changed:
             now_ms = self._services.clock.now_ms()
             await self.append([_entry(stored, now_ms) for stored in changed], changed)
@@ -166,7 +171,7 @@ def _finish(
 
 def _entry(stored: StoredWindow, now_ms: int) -> KeyValue:
     window, key = stored.window, stored.key
-    if stored.snapshot_epoch < 0 or stored.updates >= UPDATES_PER_SNAPSHOT:
+    if stored.needs_snapshot:
         stored.snapshot_epoch += 1
         stored.updates = 0
         spans = window.snapshot()

@@ -1,0 +1,192 @@
+"""States of share groups on disk: they are the same after a restart, and the topic stays short."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from pathlib import Path
+
+import pytest
+
+from headrace.broker.data_folder import DataFolder
+from headrace.broker.embedded import Broker
+from headrace.broker.services import Services
+from headrace.broker.settings import BrokerSettings
+from headrace.broker.shares import storage
+from headrace.broker.shares.storage import ShareKey, StateWriter, StoredWindow, read_windows
+from headrace.broker.shares.window import Acknowledgement, AcknowledgeType, LogBatch, Rules, Window
+from headrace.log.filesystem import DiskFileSystem
+from headrace.protocol.error_codes import ErrorCode
+from headrace.testing.manual_clock import ManualClock
+from tests.broker.conftest import Connect
+from tests.broker.requests import batch, create_topic, delete_topic, produce
+from tests.broker.share_requests import (
+    ACCEPT,
+    RELEASE,
+    WAIT_MS,
+    ShareMember,
+    group_offset,
+    set_group_configs,
+)
+
+KEY = ShareKey("g", uuid.UUID(int=7), 3)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> BrokerSettings:
+    return BrokerSettings(data_dir=tmp_path, durability="os")
+
+
+async def services_of(settings: BrokerSettings) -> Services:
+    files = DiskFileSystem()
+    folder = DataFolder(settings.data_dir, files)
+    services = Services(
+        settings, folder=folder, files=files, clock=ManualClock(), loop=asyncio.get_running_loop()
+    )
+    services.topics.load()
+    return services
+
+
+def work(window: Window, first: int) -> None:
+    """Ten records: seven accepted, two released, one still held."""
+    rules = Rules(locks_max=1_000_000)
+    window.acquire([LogBatch(first, first + 9)], member_id="m", now_ms=0, rules=rules, records_max=500)
+    for begin, end, kind in (
+        (0, 3, AcknowledgeType.ACCEPT),
+        (5, 6, AcknowledgeType.RELEASE),
+        (7, 9, AcknowledgeType.ACCEPT),
+    ):
+        window.acknowledge(
+            [Acknowledgement(first + begin, first + end, kind)], member_id="m", now_ms=0, rules=rules
+        )
+
+
+def contents(window: Window) -> tuple[int, list[tuple[int, int, int, int]]]:
+    restored = Window.restored(window.start_offset, window.snapshot())
+    return restored.start_offset, [span[:4] for span in restored.spans()]
+
+
+def test_window_is_the_same_from_a_snapshot_and_its_updates(settings: BrokerSettings) -> None:
+    async def write_and_read() -> None:
+        services = await services_of(settings)
+        writer = StateWriter(services)
+        stored = StoredWindow(KEY, Window(0))
+        for number in range(2 * storage.UPDATES_PER_SNAPSHOT + 20):
+            work(stored.window, stored.window.end_offset)
+            await writer.written(stored)
+            if number % 97 == 0:
+                [partition] = services.topics.internal(storage.STATE_TOPIC).partitions
+                found = read_windows(partition.log, batch_bytes_max=1 << 20)[KEY]
+                assert contents(found.window)[0] == stored.window.start_offset
+        found = read_windows(partition.log, batch_bytes_max=1 << 20)[KEY]
+        assert contents(found.window) == contents(stored.window)
+        assert found.snapshot_epoch == stored.snapshot_epoch == 2
+        assert found.snapshot_offset == stored.snapshot_offset
+
+    asyncio.run(write_and_read())
+
+
+def test_many_changes_share_one_write(settings: BrokerSettings) -> None:
+    async def write() -> None:
+        services = await services_of(settings)
+        writer = StateWriter(services)
+        windows = [StoredWindow(ShareKey("g", uuid.UUID(int=7), index), Window(0)) for index in range(50)]
+        waiting = []
+        for stored in windows:
+            for _ in range(10):
+                work(stored.window, stored.window.end_offset)
+                waiting.append(writer.written(stored))
+        await asyncio.gather(*waiting)
+        assert writer.writes == 1
+        [partition] = services.topics.internal(storage.STATE_TOPIC).partitions
+        assert len(read_windows(partition.log, batch_bytes_max=1 << 20)) == 50
+
+    asyncio.run(write())
+
+
+def test_forgotten_window_is_not_read_again(settings: BrokerSettings) -> None:
+    async def write() -> None:
+        services = await services_of(settings)
+        writer = StateWriter(services)
+        await writer.written(StoredWindow(KEY, Window(0)))
+        await writer.append([storage.tombstone(KEY)])
+        [partition] = services.topics.internal(storage.STATE_TOPIC).partitions
+        assert read_windows(partition.log, batch_bytes_max=1 << 20) == {}
+
+    asyncio.run(write())
+
+
+def test_topic_is_cut_off_and_nothing_that_counts_is_lost(
+    settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One busy window, and one that was written long ago and never again."""
+    monkeypatch.setattr(storage, "PRUNED_RECORDS_MIN", 1000)
+
+    async def write() -> None:
+        services = await services_of(settings)
+        writer = StateWriter(services)
+        idle, busy = StoredWindow(ShareKey("idle", KEY.topic_id, 0), Window(5)), StoredWindow(KEY, Window(0))
+        await writer.written(idle)
+        [partition] = services.topics.internal(storage.STATE_TOPIC).partitions
+        for _ in range(2):
+            for _ in range(1200):
+                work(busy.window, busy.window.end_offset)
+                await writer.written(busy)
+            partition.log.flush()
+            writer.prune([idle, busy])
+            await writer.idle()
+        partition.log.flush()
+        writer.prune([idle, busy])
+        assert partition.log.start_offset > 0
+        assert partition.log.end_offset - partition.log.start_offset < 1500
+        found = read_windows(partition.log, batch_bytes_max=1 << 20)
+        assert contents(found[idle.key].window) == (5, [])
+        assert contents(found[busy.key].window) == contents(busy.window)
+
+    asyncio.run(write())
+
+
+def test_restart_keeps_what_was_accepted_and_how_often_the_rest_was_delivered(
+    tmp_path: Path, connect: Connect
+) -> None:
+    with Broker(tmp_path) as broker:
+        wire = connect(broker)
+        topic_id = create_topic(wire, "t")
+        set_group_configs(wire, "g", share_auto_offset_reset="earliest")
+        produce(wire, "t", batch(*(b"x" for _ in range(10))))
+        member = ShareMember(wire, "g", topic_id)
+        member.offsets()
+        assert member.acknowledge((0, 1, ACCEPT), (2, 4, RELEASE), (6, 6, ACCEPT)) is ErrorCode.NONE
+    with Broker(tmp_path) as broker:
+        wire = connect(broker)
+        member = ShareMember(wire, "g", topic_id)
+        assert member.offsets(max_wait_ms=WAIT_MS) == [2, 3, 4, 5, 7, 8, 9]
+        assert member.held == [(2, 4, 2), (5, 5, 1), (7, 9, 1)]
+        assert member.acknowledge((2, 5, ACCEPT), (7, 9, ACCEPT)) is ErrorCode.NONE
+        offset = group_offset(wire, "g")
+        assert offset is not None
+        assert (offset.start_offset, offset.lag) == (10, 0)
+
+
+def test_group_begins_where_it_began_although_nothing_was_acknowledged(
+    tmp_path: Path, connect: Connect
+) -> None:
+    """It began at the end, which is elsewhere after the restart."""
+    with Broker(tmp_path) as broker:
+        wire = connect(broker)
+        topic_id = create_topic(wire, "t")
+        produce(wire, "t", batch(b"before"))
+        assert ShareMember(wire, "g", topic_id).offsets() == []
+        produce(wire, "t", batch(b"after"))
+    with Broker(tmp_path) as broker:
+        assert ShareMember(connect(broker), "g", topic_id).offsets(max_wait_ms=WAIT_MS) == [1]
+
+
+def test_state_of_a_deleted_topic_is_gone(tmp_path: Path, connect: Connect) -> None:
+    with Broker(tmp_path) as broker:
+        wire = connect(broker)
+        topic_id = create_topic(wire, "t")
+        ShareMember(wire, "g", topic_id).offsets()
+        assert group_offset(wire, "g") is not None
+        delete_topic(wire, "t")
+        assert group_offset(wire, "g") is None
