@@ -23,6 +23,8 @@ GET_OFFSET_SHELL = f"{_TOOLS}.GetOffsetShell"
 LOG_COMPACTION_TESTER = f"{_TOOLS}.LogCompactionTester"
 PRODUCER_PERFORMANCE = f"{_TOOLS}.ProducerPerformance"
 TOPIC_COMMAND = f"{_TOOLS}.TopicCommand"
+TRANSACTIONAL_MESSAGE_COPIER = f"{_TOOLS}.TransactionalMessageCopier"
+TRANSACTIONS_COMMAND = f"{_TOOLS}.TransactionsCommand"
 VERIFIABLE_CONSUMER = f"{_TOOLS}.VerifiableConsumer"
 VERIFIABLE_PRODUCER = f"{_TOOLS}.VerifiableProducer"
 
