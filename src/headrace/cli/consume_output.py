@@ -58,10 +58,10 @@ def as_json(message: Message) -> dict[str, Any]:
         "partition": message.partition(),
         "offset": message.offset(),
         "timestamp": _time(message),
-        **_text_or_base64("key", message.key()),
-        **_text_or_base64("value", message.value()),
+        **text_or_base64("key", message.key()),
+        **text_or_base64("value", message.value()),
         # A list, because a name may come twice.
-        "headers": [{"name": name, **_text_or_base64("value", value)} for name, value in _headers(message)],
+        "headers": [{"name": name, **text_or_base64("value", value)} for name, value in _headers(message)],
     }
 
 
@@ -70,7 +70,8 @@ def _headers(message: Message) -> list[tuple[str, bytes | None]]:
     return list(cast("list[tuple[str, bytes | None]]", message.headers() or []))
 
 
-def _text_or_base64(name: str, data: bytes | str | None) -> dict[str, str | None]:
+def text_or_base64(name: str, data: bytes | str | None) -> dict[str, str | None]:
+    """A field for JSON, which knows no bytes."""
     if data is None:
         return {name: None}
     try:

@@ -152,7 +152,8 @@ class DeadLetters:
         )
 
     def _keep(self, producer: Producer, raw: KafkaMessage, failed: list[KafkaError]) -> None:
-        self._produce(producer, self.topic, raw.key(), raw.value(), headers_of(raw), failed)
+        written_ms = raw.timestamp()[1]
+        self._produce(producer, self.topic, raw.key(), raw.value(), headers_of(raw), failed, written_ms)
 
     def _produce(
         self,
@@ -162,14 +163,24 @@ class DeadLetters:
         content: bytes | None,
         headers: Sequence[tuple[str, bytes | None]],
         failed: list[KafkaError],
+        timestamp_ms: int = 0,
     ) -> None:
+        """Now, unless another time is given."""
+
         def on_delivery(error: KafkaError | None, _message: KafkaMessage) -> None:
             if error is not None:
                 failed.append(error)
 
         while True:
             try:
-                producer.produce(topic, content, key, headers=[*headers], on_delivery=on_delivery)
+                producer.produce(
+                    topic,
+                    content,
+                    key,
+                    headers=[*headers],
+                    on_delivery=on_delivery,
+                    timestamp=timestamp_ms,
+                )
                 return
             except BufferError:
                 producer.poll(0.1)

@@ -99,7 +99,7 @@ class Queue:
             self._settings_wanted[DEAD_LETTER_COPY] = "true"
         self._changed = threading.Condition()
         self._members: list[Member] = []
-        self._polling: Member | None = None
+        self._polling: set[Member] = set()
         self._ready: deque[Message] = deque()
         self._matched: Sequence[str] = topics
         self._matched_at_s = float("-inf")
@@ -141,7 +141,7 @@ class Queue:
         """Wait until acknowledgements are with the broker, give back the rest, leave the group."""
         self.stop()
         with self._changed:
-            while self._polling is not None:
+            while self._polling:
                 self._changed.wait(POLL_S_MAX)
             self._is_open = False
             self._ready.clear()
@@ -172,7 +172,7 @@ class Queue:
                 if member is None:
                     self._changed.wait(left_s)
                 else:
-                    self._polling = member
+                    self._polling.add(member)
             if member is not None:
                 self._fill(member, left_s)
                 with self._changed:
@@ -209,13 +209,12 @@ class Queue:
             member.send()
 
     def _idle_member(self) -> Member | None:
-        """A member that can be polled now, if nobody polls already."""
-        if self._polling is not None:
-            return None
+        """A member that can be polled now: one more only if all have their hands full."""
         for member in self._members:
-            if member.held == 0:
+            if member.held == 0 and member not in self._polling:
                 return member
-        return self._add_member() if len(self._members) < self._members_max else None
+        may_add = not self._polling and len(self._members) < self._members_max
+        return self._add_member() if may_add else None
 
     def _add_member(self) -> Member:
         config = {
@@ -229,7 +228,7 @@ class Queue:
         return member
 
     def _fill(self, member: Member, timeout_s: float) -> None:
-        """Get messages; only the thread that has made `member` the polling one is here."""
+        """Get messages; only the thread that took `member` for polling is here with it."""
         polled = []
         try:
             topics = self._current_topics()
@@ -242,7 +241,7 @@ class Queue:
             with self._changed:
                 locked_until_s = time.monotonic() + self._lock_s
                 self._ready.extend(Message(self, member, raw, locked_until_s) for raw in polled)
-                self._polling = None
+                self._polling.discard(member)
                 self._changed.notify_all()
 
     def _current_topics(self) -> Sequence[str]:
@@ -305,7 +304,7 @@ class Queue:
         while True:
             with self._changed:
                 for member in self._members:
-                    if member is not self._polling and member.unconfirmed:
+                    if member not in self._polling and member.unconfirmed:
                         member.send_and_wait(timeout)
                 if not any(member.unconfirmed for member in self._members):
                     break
@@ -319,6 +318,11 @@ class Queue:
                 f"{count} acknowledgements were refused, their messages are delivered again",
                 hint="their locks had ended: raise share.record.lock.duration.ms of the group, or lower prefetch",
             )
+
+    @property
+    def lock_s(self) -> float:
+        """How long a message is locked for whoever took it."""
+        return self._lock_s
 
     @property
     def lost(self) -> int:

@@ -1,12 +1,13 @@
 """Share groups as an operator sees them: which there are, who is in them, and how much is left to do.
 
 confluent-kafka's admin client cannot ask for any of it yet. So this asks itself, with Headrace's own codec over a plain
-socket: three requests that only read. Messages never go this way.
+socket: a few requests that only read. Messages never go this way.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import socket
 import struct
 from collections.abc import Sequence
@@ -16,6 +17,11 @@ from typing import Any, Self
 from headrace.protocol.codec import codec
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.framing import write_request_head
+from headrace.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from headrace.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -33,6 +39,10 @@ from headrace.values import value
 
 ANSWER_BYTES_MAX = 100_000_000
 """A description of some thousand members is a megabyte; a size beyond this is no Kafka broker speaking."""
+
+GROUP_RESOURCE = 32
+NUMBERS = "headrace.share.numbers"
+"""What Headrace's broker alone knows of a group, as a read-only config that only those get who ask for it by name."""
 
 _SIZE = struct.Struct(">i")
 
@@ -58,6 +68,8 @@ class MemberState:
     host: str
     topics: Sequence[str]
     partitions: int
+    in_flight: int | None
+    """Messages that it has locked; None if the broker does not say."""
 
 
 @value
@@ -66,6 +78,10 @@ class GroupState:
     state: str
     members: Sequence[MemberState]
     partitions: Sequence[PartitionState]
+    in_flight: int | None
+    """Messages that are locked; None if the broker does not say, as Apache Kafka doesn't."""
+    redelivered: int | None
+    """Deliveries since the broker's start that were not a message's first; None if the broker does not say."""
 
 
 def list_share_groups(brokers: Sequence[tuple[str, int]], timeout_s: float) -> list[tuple[str, str]]:
@@ -100,18 +116,35 @@ def describe_share_group(broker: tuple[str, int], group: str, timeout_s: float) 
             DescribeShareGroupOffsetsRequest(groups=(wanted,)), DescribeShareGroupOffsetsResponse, version=1
         ).groups[0]
         _check(offsets.error_code, offsets.error_message, f"asking where group {group} stands")
+        numbers = _numbers(coordinator, group)
+    in_flight_by_member = numbers.get("in_flight_by_member")
     return GroupState(
         group=group,
         state=described.group_state.lower(),
-        members=[_member(each) for each in described.members],
+        members=[_member(each, in_flight_by_member) for each in described.members],
         partitions=sorted(
             (_partition(topic.topic_name, each) for topic in offsets.topics for each in topic.partitions),
             key=lambda each: (each.topic, each.partition),
         ),
+        in_flight=numbers.get("in_flight"),
+        redelivered=numbers.get("redelivered"),
     )
 
 
-def _member(member: Any) -> MemberState:
+def _numbers(broker: _Connection, group: str) -> dict[str, Any]:
+    """Empty from a broker that has none."""
+    resource = DescribeConfigsResource(
+        resource_type=GROUP_RESOURCE, resource_name=group, configuration_keys=(NUMBERS,)
+    )
+    answer = broker.ask(DescribeConfigsRequest(resources=(resource,)), DescribeConfigsResponse, version=4)
+    for config in answer.results[0].configs:
+        if config.name == NUMBERS:
+            numbers: dict[str, Any] = json.loads(config.value)
+            return numbers
+    return {}
+
+
+def _member(member: Any, in_flight_by_member: dict[str, int] | None) -> MemberState:
     assigned = member.assignment.topic_partitions
     return MemberState(
         member_id=member.member_id,
@@ -119,6 +152,7 @@ def _member(member: Any) -> MemberState:
         host=member.client_host.removeprefix("/"),
         topics=member.subscribed_topic_names,
         partitions=sum(len(each.partitions) for each in assigned),
+        in_flight=None if in_flight_by_member is None else in_flight_by_member.get(member.member_id, 0),
     )
 
 

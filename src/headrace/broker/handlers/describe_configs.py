@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.group_configs import GROUP_CONFIGS, GroupConfig
 from headrace.broker.settings import BrokerSettings
+from headrace.broker.shares.numbers import group_numbers
+from headrace.broker.shares.states import RecordState
 from headrace.broker.topic_configs import TOPIC_CONFIGS, ConfigType, TopicConfig
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -22,6 +26,8 @@ from headrace.protocol.messages.describe_configs import (
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 TOPIC_SOURCE, STATIC_BROKER_SOURCE, DEFAULT_SOURCE, GROUP_SOURCE = 1, 4, 5, 8
+
+SHARE_NUMBERS = "headrace.share.numbers"
 
 # Settings that mean what a setting of Kafka's means: tools look for them under its name.
 KAFKA_NAMES = {
@@ -64,6 +70,8 @@ def _describe(
     elif resource.resource_type == GROUP:
         overrides = call.services.group_configs.of(resource.resource_name)
         configs = _resource_configs(GROUP_CONFIGS.values(), overrides, GROUP_SOURCE, request)
+        if SHARE_NUMBERS in (resource.configuration_keys or ()):
+            configs.append(_share_numbers(resource.resource_name, call))
     elif resource.resource_type == BROKER:
         if resource.resource_name not in ("", str(call.services.settings.node_id)):
             return _failed(resource, ErrorCode.INVALID_REQUEST, "there is no such broker")
@@ -114,6 +122,21 @@ def _resource_configs(
             )
         )
     return results
+
+
+def _share_numbers(group_id: str, call: Call) -> DescribeConfigsResourceResult:
+    """What no Kafka API has a place for. It is no config, so only who asks for it by name gets it."""
+    shares = [*call.services.shares.of_group(group_id)]
+    numbers: dict[str, object] = {**group_numbers(shares, call.services.clock.now_ms())}
+    by_member = Counter[str]()
+    for share in shares:
+        for span in share.window.spans():
+            if span.state is RecordState.ACQUIRED:
+                by_member[span.member_id] += span.records
+    numbers["in_flight_by_member"] = by_member
+    return DescribeConfigsResourceResult(
+        name=SHARE_NUMBERS, value=json.dumps(numbers), read_only=True, config_source=GROUP_SOURCE
+    )
 
 
 def _broker_configs(
