@@ -85,7 +85,7 @@ def consume(
             "bootstrap.servers": bootstrap,
             "group.id": "none",
             "enable.auto.commit": False,
-            # By default the client rests for a second whenever its queue is full: the faster the broker, the more rests.
+            # By default the client rests for a second when its queue is full: the faster the broker, the more rests.
             "fetch.queue.backoff.ms": 1,
             **extra,
         }
