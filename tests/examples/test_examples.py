@@ -30,6 +30,11 @@ SHOWS: dict[str, list[str]] = {
     ],
     "test_with_pytest.py": ["test_order_is_published_under_its_id PASSED"],
     "follow_asyncio.py": ["kitchen: 20.5 °C", "kitchen: 21.8 °C"],
+    "transactions.py": [
+        "  it died amid a transaction",
+        "  committed up to order 19",
+        "20 of them count, for 20 orders",
+    ],
     "overload.py": ["buffer: 5000 written", "missed records", "push back: 5000 of 5000 stored"],
 }
 
