@@ -88,13 +88,16 @@ def read_runs(
     for run in runs:
         offset = max(run.first, found.next_offset, log.start_offset)
         while _wants(found, records_max, bytes_max) and offset < end_offset and _is_in(run, offset):
+            room_bytes = bytes_max - found.size_bytes
             data = log.read(
                 offset,
-                bytes_max=min(READ_BYTES, bytes_max),
+                bytes_max=min(READ_BYTES, room_bytes),
                 end_offset=end_offset,
                 at_least_one=True,
                 nowait=nowait,
             )
+            if found.records and len(data) > room_bytes:
+                return found  # a batch too large for what is left: only the first may exceed the limit
             taken_bytes = _take(found, data, run, records_max, hidden)
             if not taken_bytes:
                 break
