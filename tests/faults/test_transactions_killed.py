@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from headrace.log.filesystem import DiskFileSystem
 from headrace.log.segment import LOG_SUFFIX
 from headrace.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from headrace.testing.wire import Wire
+from headrace.testing.wire import Disconnected, Wire
 from tests.broker import group_requests
 from tests.broker.requests import batch, create_topic, produce
 from tests.broker.transaction_requests import (
@@ -157,7 +157,7 @@ def test_data_of_a_transaction_that_nobody_knows_of_is_aborted_by_the_start(kill
 # At random, under load
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Copier:
     """Writes numbered transactions, each to all partitions and with an offset, and notes what it was told."""
 
@@ -223,6 +223,36 @@ class Copier:
         return metadata
 
 
+class NewerCopier(Copier):
+    """The same in the way of KIP-890, as Java clients of Kafka 4 write."""
+
+    def run(self) -> None:
+        chance = random.Random(self.seed)
+        while not self.stopping.is_set():
+            try:
+                with Wire(self.bootstrap) as wire:
+                    producer = TransactionalProducer(wire, self.name, is_classic=False)
+                    assert producer.init().error_code == 0
+                    while not self.stopping.is_set():
+                        self._copy(producer, chance)
+            except (OSError, Disconnected):
+                time.sleep(0.02)  # the broker is away; what became of the last one is not known here
+
+    def _copy(self, producer: TransactionalProducer, chance: random.Random) -> None:
+        number = self.began
+        self.began += 1
+        for partition in range(PARTITIONS):
+            values = [f"{self.name} {number} {part}".encode() for part in range(2)]
+            producer.write(TOPIC, *values, partition=partition)
+        assert producer.commit_offsets(self.name, {(TOPIC, 0): number}) == [0]
+        if chance.random() < 0.3:
+            producer.abort()
+            self.aborted.add(number)
+        else:
+            producer.commit()
+            self.committed.add(number)
+
+
 def check(bootstrap: str, copiers: list[Copier]) -> None:
     with Wire(bootstrap) as wire:
         seen: dict[str, dict[int, int]] = {copier.name: {} for copier in copiers}
@@ -248,7 +278,10 @@ def test_transactions_are_all_or_nothing_when_the_broker_is_killed_at_random_und
     with killable:
         with Wire(killable.bootstrap) as wire:
             create_topic(wire, TOPIC, partitions=PARTITIONS)
-        copiers = [Copier(bootstrap=killable.bootstrap, name=f"c{n}", seed=n) for n in range(2)]
+        copiers = [
+            Copier(bootstrap=killable.bootstrap, name="old", seed=rounds),
+            NewerCopier(bootstrap=killable.bootstrap, name="new", seed=rounds + 1),
+        ]
         threads = [threading.Thread(target=copier.run) for copier in copiers]
         for thread in threads:
             thread.start()

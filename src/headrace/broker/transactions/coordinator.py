@@ -84,6 +84,7 @@ class TransactionCoordinator:
             return
         # The end of a transaction makes its offsets count, so they must be known.
         await self._services.groups.loaded()
+        await abort_unknown(self._services, self._transactions.values())
         if self._unavailable is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return  # stopped in the meantime
         self._unavailable = None
@@ -93,7 +94,6 @@ class TransactionCoordinator:
             elif transaction.state is TransactionState.ONGOING:
                 open_ms = self._clock.now_ms() - transaction.started_ms
                 self._timers.arm(transaction.transactional_id, max(0, transaction.timeout_ms - open_ms))
-        await abort_unknown(self._services, self._transactions.values())
         logger.info("transactions loaded", extra={"transactions": len(self._transactions)})
 
     def close(self) -> None:
@@ -252,7 +252,8 @@ class TransactionCoordinator:
                 await write_markers(self._services, prepared)
                 break
             except MarkersFailed as failure:
-                logger.error("transaction of %s can't be ended yet: %s", prepared.transactional_id, failure)
+                if not answer.done():
+                    logger.error("transaction of %s can't end yet: %s", prepared.transactional_id, failure)
                 _succeed(answer, done.producer)  # it is decided, and will be so after every start
                 await asyncio.sleep(MARKERS_RETRY_S)
         done = replace(done, updated_ms=self._clock.now_ms())

@@ -1,0 +1,67 @@
+"""What the coordinator does by itself: forgetting, its bounds, and a disk that fails while a transaction ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headrace.log.filesystem import DiskFileSystem
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.init_producer_id import InitProducerIdRequest
+from headrace.protocol.messages.list_transactions import ListTransactionsRequest
+from headrace.testing.failing_filesystem import FailingFileSystem
+from headrace.testing.wire import Wire
+from tests.broker.conftest import Connect, StartBroker
+from tests.broker.requests import create_topic
+from tests.broker.transaction_requests import (
+    TransactionalProducer,
+    committed_values,
+    eventually,
+    last_stable_offset,
+)
+from tests.faults.faulty_broker import broker_on
+
+
+def listed(wire: Wire) -> list[str]:
+    return [one.transactional_id for one in wire.ask(ListTransactionsRequest()).transaction_states]
+
+
+def test_an_id_that_is_not_used_for_long_is_forgotten_and_one_with_an_open_transaction_is_not(
+    start_broker: StartBroker, connect: Connect, tmp_path: Path
+) -> None:
+    folder = tmp_path / "data"
+    broker = start_broker(folder, transactional_id_expiration_ms=700, housekeeping_interval_ms=20)
+    wire = connect(broker)
+    create_topic(wire, "t")
+    busy = TransactionalProducer(wire, "busy")
+    busy.init()
+    busy.write("t", b"a")
+    TransactionalProducer(wire, "idle").init()
+    assert eventually(lambda: listed(wire), ["busy"])
+    broker.stop()
+    again = connect(start_broker(folder))
+    assert eventually(lambda: listed(again), ["busy"])
+
+
+def test_there_is_a_bound_on_ids(start_broker: StartBroker, connect: Connect) -> None:
+    wire = connect(start_broker(transactional_ids_max=2))
+    codes = [TransactionalProducer(wire, name).init().error_code for name in ("a", "b", "c", "a")]
+    assert codes == [0, 0, ErrorCode.POLICY_VIOLATION, 0]
+
+
+def test_a_transaction_that_is_decided_ends_on_the_next_sound_disk(tmp_path: Path) -> None:
+    files = FailingFileSystem()
+    with broker_on(files, tmp_path / "data") as server, Wire(server.bootstrap) as wire:
+        create_topic(wire, "t", partitions=2)
+        writer = TransactionalProducer(wire, "tx")
+        writer.init()
+        writer.write("t", b"a")
+        writer.write("t", b"b", partition=1)
+        files.fail("sync", path_pattern="*/t-1/*", times=None)
+        assert writer.end(committed=True).error_code == 0, "it is decided"
+        assert committed_values(wire, "t") == [b"a"]
+        assert last_stable_offset(wire, "t", partition=1) <= 1
+        busy = wire.ask(InitProducerIdRequest(transactional_id="tx"))
+        assert busy.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    with broker_on(DiskFileSystem(), tmp_path / "data") as server, Wire(server.bootstrap) as wire:
+        assert eventually(lambda: committed_values(wire, "t", partition=1), [b"b"])
+        assert committed_values(wire, "t") == [b"a"]
