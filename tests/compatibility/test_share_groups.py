@@ -158,6 +158,7 @@ def test_implicit_acknowledgement_accepts_with_the_next_poll(bootstrap: str, top
         seen: list[bytes] = []
         while len(seen) < 50:
             seen += [message.value() for message in poll(consumer)]
+        assert [*consumer.poll(0.5)] == []
     with share_consumer(bootstrap, group, topic) as consumer:
         write_values(bootstrap, topic, [b"new"])
         assert consume(consumer, 1) == [b"new"]
@@ -180,7 +181,8 @@ def test_java_share_consumer_reads_what_was_written_and_the_group_is_described(
     described = run(
         tools_4_3, SHARE_GROUP_COMMAND, "--bootstrap-server", bootstrap, "--describe", "--group", group
     )
-    assert described.split()[-5:] == [group, topic, "0", "200", "0"]
+    told_group, told_topic, partition, _, lag = described.split()[-5:]
+    assert (told_group, told_topic, partition, lag) == (group, topic, "0", "0")
 
 
 def test_commands_list_reset_and_delete_share_groups(
@@ -243,4 +245,5 @@ def test_kafkas_tool_reads_the_states(
     dumped = run(tools_4_3, DUMP_LOG_SEGMENTS, "--files", files, "--share-group-state-decoder")
     lines = [line for line in dumped.splitlines() if f'"groupId":"{group}"' in line]
     assert lines
-    assert '"startOffset":3' in lines[-1]
+    # Apache Kafka moves the start later, and says meanwhile how many behind it are done.
+    assert '"startOffset":3' in lines[-1] or '"deliveryCompleteCount":3' in lines[-1]
