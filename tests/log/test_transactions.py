@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +16,7 @@ from headrace.log.partition_log import PartitionLog
 from headrace.records.batch import iterate_headers, read_header
 from headrace.records.control import EndTransactionMarker, MarkerType, encode_marker_batch
 from headrace.records.record import Record, decode_records, encode_batch
+from headrace.testing.failing_filesystem import FailingFileSystem, PowerLost
 from headrace.testing.manual_clock import ManualClock
 from tests.log.batches import NOW_MS, NotSyncing, batch, open_log
 
@@ -260,6 +262,46 @@ def test_markers_go_when_nothing_of_their_transaction_is_left_and_readers_had_th
     assert 1 <= markers() <= 2
     assert b"v4" in committed(log)
     assert not [value for value in committed(log) if value in (b"v1", b"v3", b"v5")]
+
+
+def test_after_a_power_cut_anywhere_the_lists_say_what_the_log_says(tmp_path: Path) -> None:
+    config = LogConfig(segment_bytes_max=500)
+
+    def use(folder: Path, files: FailingFileSystem) -> None:
+        log = open_log(folder, config, files=files)
+        producers = Producers(log)
+        for number in range(12):
+            producers.write(number % 3, b"%d" % number, epoch=0)
+            if number % 4 == 1:
+                producers.abort(number % 3)
+            if number % 4 == 2:
+                log.flush()
+            if number % 5 == 3:
+                log.checkpoint(NOW_MS)
+        log.close()
+
+    step = 0
+    cuts = 0
+    while True:
+        folder = tmp_path / str(step)
+        files = FailingFileSystem()
+        files.lose_power_at(step)
+        try:
+            use(folder, files)
+            break
+        except PowerLost:
+            cuts += 1
+        files.drop_unsynced()
+        if folder.exists():
+            shutil.copytree(folder, tmp_path / "again")
+            for made in [*(tmp_path / "again").glob("*.txnindex"), *(tmp_path / "again").glob("*.snapshot")]:
+                made.unlink()
+            found, expected = open_log(folder, config), open_log(tmp_path / "again", config)
+            assert found.last_stable_offset == expected.last_stable_offset
+            assert found.aborted_transactions(0, 99) == expected.aborted_transactions(0, 99)
+            shutil.rmtree(tmp_path / "again")
+        step += 1
+    assert cuts > 40
 
 
 STEPS = st.lists(

@@ -93,7 +93,7 @@ class CleanedSegment:
 
     def finish(self) -> None:
         self.segment.write_indexes(is_final=True)
-        self.segment.write_aborted_index(durable=True)
+        self.segment.write_aborted_index()
         for path in self.segment.paths:
             if path.removesuffix(CLEANED_SUFFIX).endswith(ABORTED_INDEX_SUFFIX):
                 continue

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from headrace.log.filesystem import FileSystem, OpenFile
-from headrace.log.segment import ABORTED_INDEX_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from headrace.log.segment import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,6 @@ class Flush:
             if entry.is_closed and not entry.segment.is_retired:
                 self._sync_index(entry.segment.stem + OFFSET_INDEX_SUFFIX)
                 self._sync_index(entry.segment.stem + TIME_INDEX_SUFFIX)
-                self._sync_index(entry.segment.stem + ABORTED_INDEX_SUFFIX)
         if self.syncs_directory:
             self.files.sync_directory(self.directory)
         if self.syncs_parent:
@@ -53,7 +52,7 @@ class Flush:
         try:
             fd = self.files.open(path)
         except FileNotFoundError:
-            # Retention was faster, or nothing was aborted.
+            # Retention was faster.
             return
         try:
             self.files.sync(fd)

@@ -358,7 +358,7 @@ class PartitionLog(ReadableLog):
         old = self._active
         try:
             old.write_indexes(is_final=True)
-            old.write_aborted_index(durable=False)
+            old.write_aborted_index()
             new = self._create_segment(self.end_offset)
         except OSError as error:
             raise self._storage_failed(
@@ -609,8 +609,7 @@ class PartitionLog(ReadableLog):
 
     def _write_snapshot(self) -> None:
         # Behind a snapshot the aborted transactions are found again in the log, before it only here.
-        for segment in (*self._unsynced, self._active):
-            segment.write_aborted_index(durable=True)
+        self._active.write_aborted_index()
         snapshots.write_snapshot(self._files, self.directory, self.end_offset, self.producers)
         self._snapshot_offset = self.end_offset
 

@@ -266,12 +266,12 @@ class Segment:
     def use_aborted_index(self, index: AbortedIndex) -> None:
         self._aborted_index = index
 
-    def write_aborted_index(self, *, durable: bool) -> None:
-        """Bring the file up to date; there is none while nothing was aborted."""
+    def write_aborted_index(self) -> None:
+        """Bring the file up to date, on disk; there is none while nothing was aborted."""
         index = self._aborted_index
         if index is not None and not index.is_written:
             path = self.stem + ABORTED_INDEX_SUFFIX + self._suffix
-            self._files.write_whole(path, index.encode(), durable=durable)
+            self._files.write_whole(path, index.encode())
             index.is_written = True
 
     def last_entries(self) -> LastEntries | None:

@@ -111,4 +111,4 @@ def replay(segments: Sequence[Segment], producers: ProducerStates, from_offset: 
                 # A batch that compaction has emptied belongs to a transaction that ended long ago.
                 if header.is_transactional and header.record_count:
                     producers.begin_transaction(header.producer_id, header.base_offset)
-        segment.write_aborted_index(durable=False)
+        segment.write_aborted_index()
