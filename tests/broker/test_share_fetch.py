@@ -179,6 +179,66 @@ def test_fetch_waits_for_room_among_the_locks(
     assert member.held == [(5, 6, 1)]
 
 
+def test_stalled_consumer_that_has_all_locks_is_not_waited_for_longer_than_they_last(
+    member: ShareMember, name: str, connect: Connect, wire: Wire
+) -> None:
+    set_group_configs(
+        wire, member.group, share_partition_max_record_locks=5, share_record_lock_duration_ms=150
+    )
+    for value in TEN:
+        produce(wire, name, batch(value))
+    stalled = ShareMember(second(wire, connect), member.group, member.topic_id)
+    assert stalled.offsets() == [*range(5)]
+    done: list[int] = []
+    while len(done) < 10:
+        taken = member.offsets(max_wait_ms=WAIT_MS)
+        assert member.acknowledge(*((offset, offset, ACCEPT) for offset in taken)) is ErrorCode.NONE
+        done += taken
+    assert sorted(done) == [*range(10)]
+
+
+def test_every_waiting_member_gets_its_record(
+    name: str, topic_id: uuid.UUID, group: str, connect: Connect, wire: Wire
+) -> None:
+    """They stand in a line, each wants one record: what wakes the first is passed on to the others."""
+    members = [ShareMember(second(wire, connect), group, topic_id) for _ in range(8)]
+    for member in members:
+        member.offsets()
+        member.wire.send(member.fetch_request(max_wait_ms=WAIT_MS, max_records=1), version=2)
+    produce(wire, name, batch(*TEN[:8]))
+    for member in members:
+        member.take(member.wire.receive())
+    assert sorted(first for member in members for first, _, _ in member.held) == [*range(8)]
+
+
+def test_released_records_wake_as_many_as_there_are_records(
+    name: str, topic_id: uuid.UUID, group: str, connect: Connect, wire: Wire
+) -> None:
+    produce(wire, name, batch(*TEN))
+    holder = ShareMember(wire, group, topic_id)
+    assert holder.offsets() == [*range(10)]
+    members = [ShareMember(second(wire, connect), group, topic_id) for _ in range(3)]
+    for member in members:
+        member.offsets()
+        member.wire.send(member.fetch_request(max_wait_ms=WAIT_MS, max_records=1), version=2)
+    assert holder.acknowledge((2, 4, RELEASE)) is ErrorCode.NONE
+    for member in members:
+        member.take(member.wire.receive())
+    assert sorted(first for member in members for first, _, _ in member.held) == [2, 3, 4]
+
+
+def test_fetch_waits_until_there_are_as_many_bytes_as_it_wants(
+    member: ShareMember, name: str, connect: Connect, wire: Wire
+) -> None:
+    member.offsets()
+    wire.send(member.fetch_request(max_wait_ms=WAIT_MS, min_bytes=1000), version=2)
+    other = second(wire, connect)
+    for _ in range(3):
+        produce(other, name, batch(b"x" * 400))
+    member.take(wire.receive())
+    assert member.held == [(0, 2, 1)]
+
+
 def test_expired_lock_gives_the_record_to_another(member: ShareMember, name: str, wire: Wire) -> None:
     set_group_configs(wire, member.group, share_record_lock_duration_ms=100)
     produce(wire, name, batch(*TEN))

@@ -9,10 +9,18 @@ from typing import Protocol
 from headrace.broker.client import Client
 
 
+class Waiters(Protocol):
+    """A place where those look for a waiting fetch who may wake it."""
+
+    def add(self, waiter: FetchWaiter, /) -> None: ...
+    def discard(self, waiter: FetchWaiter, /) -> None: ...
+
+
 class Watched(Protocol):
     """What wakes those who wait for it: a partition that grows, or what a share group is to get of one."""
 
-    waiters: set[FetchWaiter]
+    @property
+    def waiters(self) -> Waiters: ...
 
 
 class FetchWaiter:
@@ -29,7 +37,11 @@ class FetchWaiter:
         woken: asyncio.Future[None],
     ) -> None:
         # Where those look for it who may wake it.
-        self._places = [everyone, client.waiters, *(partition.waiters for partition in partitions)]
+        self._places: list[Waiters] = [
+            everyone,
+            client.waiters,
+            *(partition.waiters for partition in partitions),
+        ]
         self._missing_bytes = missing_bytes
         self._timer: asyncio.TimerHandle | None = None
         self.woken = woken

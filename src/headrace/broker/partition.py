@@ -8,6 +8,7 @@ from headrace.log.partition_log import PartitionLog
 
 if TYPE_CHECKING:
     from headrace.broker.fetch_waiters import FetchWaiter
+    from headrace.broker.shares.share_partition import GrowthOf
 
 
 class Partition:
@@ -19,7 +20,7 @@ class Partition:
         self.log = log
         # With durability "os" a record may be read as soon as it is in the page cache.
         self.reads_unsynced = reads_unsynced
-        self.waiters: set[FetchWaiter] = set()
+        self.waiters: set[FetchWaiter | GrowthOf] = set()
         self.is_gone = False
 
     @property

@@ -112,7 +112,7 @@ class ShareCoordinator:
         self._timers.close()
         self._dead_letters.close()
         for share in self._shares.values():
-            share.wake()
+            share.waiters.wake_all()
 
     async def ready(self) -> None:
         """Until states are read; raises ShareRefused if there is no serving them."""
@@ -199,6 +199,7 @@ class ShareCoordinator:
 
     def _add(self, share: SharePartition) -> SharePartition:
         self._shares[share.key] = share
+        share.watch()
         self._by_group.setdefault(share.key.group_id, {})[share.key] = share
         self._services.share_members.known(share.key.group_id)
         return share
@@ -297,7 +298,7 @@ class ShareCoordinator:
     def _came_back(self, share: SharePartition, now_ms: int, rules: Rules) -> None:
         if rules.backoff_ms:
             self._look_again(share, now_ms + rules.delay_ms(1))
-        share.wake()
+        share.waiters.wake_first()
 
     def _buried(self, share: SharePartition, first: int, last: int) -> None:
         rules = self.config(share).rules
@@ -305,7 +306,7 @@ class ShareCoordinator:
         share.window.buried(first, last)
         self._keep(share)
         if was_full:
-            share.wake()
+            share.waiters.wake_first()
 
     def _keep(self, share: SharePartition) -> asyncio.Future[None]:
         """Write down what changed; the dead letters follow when that is on disk."""
@@ -343,7 +344,7 @@ class ShareCoordinator:
             self._look_again(share, next_ms)
         if window.is_changed:
             self._keep(share)
-        share.wake()
+        share.waiters.wake_first()
 
     # Offsets and groups as a whole
 
@@ -357,7 +358,7 @@ class ShareCoordinator:
             start = min(max(offset, partition.log.start_offset), partition.high_watermark)
             stored = StoredWindow(key, Window(start))
             if old is not None:
-                old.is_gone = True
+                old.go()
                 stored.state_epoch = old.stored.state_epoch + 1
                 stored.snapshot_epoch = old.stored.snapshot_epoch
                 stored.updates = storage.UPDATES_PER_SNAPSHOT
@@ -389,9 +390,8 @@ class ShareCoordinator:
         for key in keys:
             share = self._shares.pop(key, None)
             if share is not None:
-                share.is_gone = True
                 self._timers.cancel(key)
-                share.wake()
+                share.go()
             of_group = self._by_group.get(key.group_id, {})
             of_group.pop(key, None)
             if not of_group:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headrace.broker.shares.window import LogBatch, Run
-from headrace.log.filesystem import Buffer
 from headrace.log.readable_log import ReadableLog
+from headrace.protocol.types import Buffer
 from headrace.records.batch import BatchHeader, iterate_headers
 
 READ_BYTES = 262_144

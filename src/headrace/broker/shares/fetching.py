@@ -14,7 +14,7 @@ from headrace.broker.shares.share_partition import SharePartition
 from headrace.broker.shares.window import Acquired, Run
 from headrace.errors import HeadraceError
 from headrace.log.errors import WouldBlock
-from headrace.log.filesystem import Buffer
+from headrace.protocol.types import Buffer
 from headrace.values import value
 
 if TYPE_CHECKING:
@@ -63,6 +63,21 @@ class ShareFetches:
         self, session: ShareSession, shares: Sequence[SharePartition], wanted: Wanted
     ) -> dict[SharePartition, Delivered]:
         """Records for a member, as soon as there are enough or its time is up."""
+        try:
+            return await self._fetch(session, shares, wanted)
+        finally:
+            self._pass_on(shares)
+
+    def _pass_on(self, shares: Sequence[SharePartition]) -> None:
+        """One waiting fetch is woken at a time: the next one, if there is something left for it."""
+        coordinator = self._services.shares
+        for share in shares:
+            if len(share.waiters) and share.has_more(coordinator.now_ms(), coordinator.config(share)):
+                share.waiters.wake_first()
+
+    async def _fetch(
+        self, session: ShareSession, shares: Sequence[SharePartition], wanted: Wanted
+    ) -> dict[SharePartition, Delivered]:
         coordinator, clock = self._services.shares, self._services.clock
         for share in shares:
             if not share.is_stored:
@@ -79,8 +94,10 @@ class ShareFetches:
                 delivered = self._acquire(session, plans, wanted)
                 if delivered or not waits:
                     return delivered
+            # One that wants many bytes may be woken and take nothing, so it can't stand in a line with others.
+            places = shares if wanted.bytes_min <= 1 else [share.partition for share in shares]
             waiter = self._services.fetch_waiters.register(
-                [*shares, *(share.partition for share in shares)],
+                places,
                 client=session.client,
                 missing_bytes=1,
                 timeout_s=left_s,

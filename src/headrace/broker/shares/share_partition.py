@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from headrace.broker.group_configs import ShareConfig
 from headrace.broker.partition import Partition
 from headrace.broker.shares.storage import ShareKey, StoredWindow
 from headrace.broker.shares.window import Window
@@ -28,6 +29,50 @@ class ShareCounters:
     dead_letter_failures: int = 0
 
 
+class Line:
+    """Fetches that wait for records of a share group, in their order: what is for one of them wakes only one.
+
+    It stands among those who wait for the partition to grow, as if it were one of them.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[FetchWaiter, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, waiter: FetchWaiter, /) -> None:
+        self._waiting[waiter] = None
+
+    def discard(self, waiter: FetchWaiter, /) -> None:
+        self._waiting.pop(waiter, None)
+
+    def wake_first(self) -> None:
+        """Whoever is woken passes it on if there is more than it takes."""
+        for waiter in self._waiting:
+            waiter.wake()
+            return
+
+    def wake_all(self) -> None:
+        for waiter in tuple(self._waiting):
+            waiter.wake()
+
+
+class GrowthOf:
+    """Hears that a partition has grown, or is gone, for a line."""
+
+    __slots__ = ("_line",)
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    def add(self, added_bytes: int) -> None:
+        self._line.wake_first()
+
+    def wake(self) -> None:
+        self._line.wake_all()
+
+
 @dataclass(slots=True, eq=False)
 class SharePartition:
     partition: Partition
@@ -36,7 +81,8 @@ class SharePartition:
     """Whether a crash would find it where it began: before that nothing is delivered."""
     next_event_ms: int | None = None
     is_gone: bool = False
-    waiters: set[FetchWaiter] = field(default_factory=set)
+    waiters: Line = field(default_factory=Line)
+    _growth: GrowthOf | None = None
     counters: ShareCounters = field(default_factory=ShareCounters)
 
     @property
@@ -71,6 +117,22 @@ class SharePartition:
             return header.max_timestamp_ms
         return None
 
-    def wake(self) -> None:
-        for waiter in tuple(self.waiters):
-            waiter.wake()
+    def watch(self) -> None:
+        """Hear from now on when there is more to read."""
+        self._growth = GrowthOf(self.waiters)
+        self.partition.waiters.add(self._growth)
+
+    def go(self) -> None:
+        """Nothing is to be had here any more."""
+        self.is_gone = True
+        if self._growth is not None:
+            self.partition.waiters.discard(self._growth)
+        self.waiters.wake_all()
+
+    def has_more(self, now_ms: int, config: ShareConfig) -> bool:
+        """Whether a fetch would be given something now."""
+        window = self.window
+        if self.is_gone or not window.room(config.rules):
+            return False
+        end_offset = self.end_offset(config.is_read_committed)
+        return any(run.first < end_offset for run in window.runs(now_ms, records_max=1, runs_max=1))
