@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka import AcknowledgeType, ShareConsumer
+from confluent_kafka import AcknowledgeType, Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from headrace.testing.java import JavaTools
@@ -163,6 +163,32 @@ def test_implicit_acknowledgement_accepts_with_the_next_poll(bootstrap: str, top
         write_values(bootstrap, topic, [b"new"])
         assert consume(consumer, 1) == [b"new"]
     assert sorted(seen, key=int) == [str(number).encode() for number in range(50)]
+
+
+def test_committed_readers_get_nothing_of_open_and_aborted_transactions(
+    bootstrap: str, admin: AdminClient, topic: str, group: str
+) -> None:
+    set_configs(admin, group, share_isolation_level="read_committed")
+    become_visible(admin, group, "share.isolation.level", "read_committed")
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"tx-{topic}"})
+    producer.init_transactions(PATIENCE_S)
+    for number, is_committed in enumerate((False, True, False, True)):
+        producer.begin_transaction()
+        for letter in b"ab":
+            producer.produce(topic, bytes([letter, ord("0") + number]))
+        producer.flush(PATIENCE_S)
+        if is_committed:
+            producer.commit_transaction(PATIENCE_S)
+        else:
+            producer.abort_transaction(PATIENCE_S)
+    producer.begin_transaction()
+    producer.produce(topic, b"open")
+    producer.flush(PATIENCE_S)
+    with share_consumer(bootstrap, group, topic) as consumer:
+        assert sorted(consume(consumer, 4)) == [b"a1", b"a3", b"b1", b"b3"]
+        assert [*consumer.poll(0.3)] == []
+        producer.commit_transaction(PATIENCE_S)
+        assert consume(consumer, 1) == [b"open"]
 
 
 def test_java_share_consumer_reads_what_was_written_and_the_group_is_described(
