@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import struct
 from collections import deque
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, cast
 
 from headrace.broker.client import Client
 from headrace.broker.dispatch import HANDLERS, Call, Handler
+from headrace.broker.frame_buffer import FrameBuffer, FrameTooLarge
 from headrace.broker.handlers.api_versions import unsupported_version
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.codec import Codec
 from headrace.protocol.framing import (
-    SIZE_BYTES,
     RequestHeader,
     read_request_head,
     response_prefix,
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from headrace.broker.services import Services
 
 logger = logging.getLogger(__name__)
-
-_SIZE = struct.Struct(">i")
 
 # Below this the parts of an answer are joined before they are written: a copy is cheaper than a longer iovec.
 JOINED_ANSWER_BYTES_MAX = 65_536
@@ -75,15 +72,14 @@ def _encode(answer: _Answer, response: Any) -> int:
     return len(prefix) + body_bytes
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     def __init__(self, services: Services) -> None:
         self._services = services
         self._settings = services.settings
         self._traffic = services.traffic
         self._answers: deque[_Answer] = deque()
-        self._unread: list[bytes] = []
+        self._buffer = FrameBuffer(services.settings.request_bytes_max)
         self._unread_bytes = 0
-        self._wanted_bytes = SIZE_BYTES
         self._reading = True
         self._takes_frames = False
         self._sends_soon = False
@@ -116,15 +112,16 @@ class Connection(asyncio.Protocol):
         self._account(-self._inflight_bytes)
         self._set_unread_bytes(0)
         self._answers.clear()
-        self._unread.clear()
+        self._buffer.clear()
         self.client.gone()
 
-    def data_received(self, data: bytes) -> None:
-        self._unread.append(data)
-        self._set_unread_bytes(self._unread_bytes + len(data))
-        if self._unread_bytes >= self._wanted_bytes:
-            self._take_frames()
-        elif self._traffic.has_too_much_unfinished:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer.free()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._buffer.received(nbytes)
+        self._take_frames()
+        if self._unread_bytes and self._reading and self._traffic.has_too_much_unfinished:
             # Not reading on would leave all of these requests unfinished for ever.
             self._refuse("too many unfinished requests", "inflight_bytes_max bounds them; send again later")
 
@@ -142,36 +139,28 @@ class Connection(asyncio.Protocol):
     # Taking requests in
 
     def _take_frames(self) -> None:
-        """Cut whole frames out of what was read, for as long as there is room for their requests."""
-        data = self._unread[0] if len(self._unread) == 1 else b"".join(self._unread)
-        position, size = 0, len(data)
-        wanted = SIZE_BYTES
+        """Take whole requests out of what was read, for as long as there is room for them."""
         self._takes_frames = True
-        while size - position >= SIZE_BYTES and not self._closing:
-            (frame_bytes,) = _SIZE.unpack_from(data, position)
-            if not 0 <= frame_bytes <= self._settings.request_bytes_max:
-                self._refuse(f"a request of {frame_bytes} bytes", "request_bytes_max bounds a request")
-                break
-            end = position + SIZE_BYTES + frame_bytes
-            if end > size:
-                wanted = SIZE_BYTES + frame_bytes
-                break
-            if not self._has_room():
-                # Answers that are ready make room; without looking, whole frames would lie here until more bytes come.
-                self._send()
-                if not self._has_room():
+        try:
+            while self._can_take():
+                frame = self._buffer.next_frame()
+                if frame is None:
                     break
-            self._take(data[position + SIZE_BYTES : end])
-            position = end
-        rest = data[position:] if position else data
-        self._unread = [rest] if rest else []
-        self._set_unread_bytes(len(rest))
-        self._wanted_bytes = wanted
+                self._take(frame)
+        except FrameTooLarge as error:
+            self._refuse(str(error), "request_bytes_max bounds a request")
         self._takes_frames = False
+        self._set_unread_bytes(len(self._buffer))
         self._send()
         self._regulate()
 
-    def _take(self, frame: bytes) -> None:
+    def _can_take(self) -> bool:
+        if not self._has_room():
+            # Answers that are ready make room; without looking, whole frames would lie here until more bytes come.
+            self._send()
+        return self._has_room() and not self._closing
+
+    def _take(self, frame: memoryview) -> None:
         self.last_request_s = self._services.clock.monotonic_s()
         try:
             header, position = read_request_head(frame)
@@ -241,7 +230,6 @@ class Connection(asyncio.Protocol):
             extra={"client": f"{self.client.host}:{self.client.port}", "hint": hint},
         )
         self._closing = True
-        self._unread.clear()
         self._send()
         self._transport.close()
 
@@ -342,8 +330,7 @@ class Connection(asyncio.Protocol):
             return
         self._reading = True
         self._traffic.release(self)
-        if self._unread_bytes >= self._wanted_bytes:
-            self._take_frames()
+        self._take_frames()
         if self._reading and not self._transport.is_closing():
             self._transport.resume_reading()
 

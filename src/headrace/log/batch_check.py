@@ -6,8 +6,6 @@ settings make it necessary.
 
 from __future__ import annotations
 
-import google_crc32c
-
 from headrace.log.config import LogConfig
 from headrace.log.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp, RecordsWithoutKey
 from headrace.records.batch import (
@@ -19,9 +17,11 @@ from headrace.records.batch import (
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD_BYTES,
     MAGIC,
+    Buffer,
     Codec,
     CorruptBatch,
     TruncatedBatch,
+    crc32c,
 )
 from headrace.records.record import recompress, records_without_key, with_log_append_time
 
@@ -29,10 +29,9 @@ NO_TIMESTAMP = -1
 HeaderFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 
 _unpack_header = HEADER.unpack_from
-_crc32c = google_crc32c.value
 
 
-def check_batch(batch: bytes, config: LogConfig, now_ms: int, *, from_client: bool) -> HeaderFields:
+def check_batch(batch: Buffer, config: LogConfig, now_ms: int, *, from_client: bool) -> HeaderFields:
     """The header's fields in order; raises what the producer should hear."""
     size = len(batch)
     if size > config.batch_bytes_max:
@@ -50,7 +49,7 @@ def check_batch(batch: bytes, config: LogConfig, now_ms: int, *, from_client: bo
         )
     if length + LOG_OVERHEAD_BYTES != size:
         raise CorruptBatch(f"the batch claims {length + LOG_OVERHEAD_BYTES} bytes and has {size}")
-    if _crc32c(batch[ATTRIBUTES_POSITION:]) != crc:
+    if crc32c(batch, ATTRIBUTES_POSITION) != crc:
         raise CorruptBatch(
             "the checksum of the batch does not match", hint="it was damaged on its way; send it again"
         )
@@ -63,7 +62,7 @@ def check_batch(batch: bytes, config: LogConfig, now_ms: int, *, from_client: bo
     return header
 
 
-def _check_client_batch(batch: bytes, header: HeaderFields, config: LogConfig, now_ms: int) -> None:
+def _check_client_batch(batch: Buffer, header: HeaderFields, config: LogConfig, now_ms: int) -> None:
     attributes, base_timestamp_ms, max_timestamp_ms = header[5], header[7], header[8]
     if attributes & CONTROL_BIT:
         raise InvalidRecord("clients may not write control batches", hint="only the broker ends transactions")
@@ -93,7 +92,7 @@ def is_stored_as_it_came(config: LogConfig) -> bool:
     return config.compression == "producer" and config.timestamp_type == "CreateTime"
 
 
-def as_stored(batch: bytes, attributes: int, config: LogConfig, now_ms: int) -> bytes:
+def as_stored(batch: Buffer, attributes: int, config: LogConfig, now_ms: int) -> Buffer:
     """The batch in the codec and with the timestamps that the topic asks for."""
     codec = config.compression
     if isinstance(codec, Codec) and (attributes & CODEC_BITS) != codec:

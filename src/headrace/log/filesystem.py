@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from headrace.log.errors import WouldBlock
-
-Buffer = bytes | bytearray | memoryview
+from headrace.records.batch import Buffer as Buffer
 
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 

@@ -37,7 +37,7 @@ from headrace.log.recovery import EventSink, Recovery, check_from, load_tail
 from headrace.log.retention import ExpiredSegment, RetentionSegment, plan_retention
 from headrace.log.segment import ABORTED_INDEX_SUFFIX, LOG_SUFFIX, RELATIVE_OFFSET_MAX, Segment, segment_path
 from headrace.log.transactions import end_transaction, marker_in
-from headrace.records.batch import CONTROL_BIT, LOG_OVERHEAD_BYTES, TRANSACTIONAL_BIT
+from headrace.records.batch import CONTROL_BIT, LOG_OVERHEAD_BYTES, TRANSACTIONAL_BIT, Buffer
 from headrace.records.control import EndTransactionMarker
 
 __all__ = ["Appended", "ClosedLog", "Flush", "PartitionLog", "TimestampOffset", "WouldBlock"]
@@ -213,8 +213,11 @@ class PartitionLog(ReadableLog):
 
     # --- appending ---
 
-    def append(self, batch: bytes, *, now_ms: int, from_client: bool = True) -> Appended:
-        """Append one batch as it came off the wire; raises what its producer should hear."""
+    def append(self, batch: Buffer, *, now_ms: int, from_client: bool = True) -> Appended:
+        """Append one batch as it came off the wire; raises what its producer should hear.
+
+        The buffer may be used for something else afterwards: nothing keeps a view of it.
+        """
         if self.read_only_reason is not None:
             raise self._refusal()
         config = self.config

@@ -6,7 +6,7 @@ from headrace.log.aborted_index import AbortedIndex, AbortedTransaction
 from headrace.log.errors import CorruptSegment
 from headrace.log.producer_state import ProducerStates
 from headrace.log.segment import Segment
-from headrace.records.batch import BatchHeader
+from headrace.records.batch import BatchHeader, Buffer
 from headrace.records.control import EndTransactionMarker, MarkerType, decode_marker
 from headrace.records.record import decode_records
 
@@ -14,7 +14,7 @@ from headrace.records.record import decode_records
 _MARKER_BYTES_MAX = 65_536
 
 
-def marker_in(batch: bytes) -> EndTransactionMarker | None:
+def marker_in(batch: Buffer) -> EndTransactionMarker | None:
     """The marker of a control batch; None for one of another kind, or that compaction has emptied."""
     record = next(iter(decode_records(batch, bytes_max=_MARKER_BYTES_MAX)), None)
     return None if record is None else decode_marker(record)

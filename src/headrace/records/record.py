@@ -18,6 +18,7 @@ from headrace.records.batch import (
     NO_SEQUENCE,
     TRANSACTIONAL_BIT,
     BatchHeader,
+    Buffer,
     TimestampType,
     pack_batch,
     read_header,
@@ -62,7 +63,7 @@ class RecordSpan(NamedTuple):
     offset_start: int
 
 
-def records_section(batch: bytes, *, bytes_max: int) -> bytes:
+def records_section(batch: Buffer, *, bytes_max: int) -> bytes:
     """The records of one batch, decompressed."""
     header = read_header(batch)
     if len(batch) < header.size_bytes or header.size_bytes < HEADER_BYTES:
@@ -120,7 +121,7 @@ def _read_span(section: bytes, start: int) -> RecordSpan:
     )
 
 
-def decode_records(batch: bytes, *, bytes_max: int) -> list[Record]:
+def decode_records(batch: Buffer, *, bytes_max: int) -> list[Record]:
     """The records of one batch; their decompressed size is bounded by `bytes_max`."""
     header = read_header(batch)
     section = records_section(batch, bytes_max=bytes_max)
@@ -244,7 +245,7 @@ def _append_sized(out: bytearray, data: bytes | None) -> None:
     out += data
 
 
-def recompress(batch: bytes, codec: Codec, level: int | None = None, *, bytes_max: int) -> bytes:
+def recompress(batch: Buffer, codec: Codec, level: int | None = None, *, bytes_max: int) -> bytes:
     """The same batch with its records in another compression; the records themselves are not looked at."""
     header = read_header(batch)
     section = records_section(batch, bytes_max=bytes_max)
@@ -252,14 +253,14 @@ def recompress(batch: bytes, codec: Codec, level: int | None = None, *, bytes_ma
     return pack_batch(header._replace(attributes=attributes), compress(codec, section, level))
 
 
-def with_log_append_time(batch: bytes, now_ms: int) -> bytes:
+def with_log_append_time(batch: Buffer, now_ms: int) -> bytes:
     """The same batch stamped with the broker's time, which then counts for every record in it."""
     header = read_header(batch)
     stamped = header._replace(attributes=header.attributes | LOG_APPEND_TIME_BIT, max_timestamp_ms=now_ms)
     return pack_batch(stamped, bytes(batch[HEADER_BYTES : header.size_bytes]))
 
 
-def records_without_key(batch: bytes, *, bytes_max: int) -> tuple[int, ...]:
+def records_without_key(batch: Buffer, *, bytes_max: int) -> tuple[int, ...]:
     """Where in the batch records stand that have no key, which a compacted topic cannot keep."""
     section = records_section(batch, bytes_max=bytes_max)
     spans = walk_records(section, read_header(batch).record_count)

@@ -84,9 +84,9 @@ def _append(
 ) -> PartitionProduceResponse:
     services = call.services
     try:
-        if not data.records:
+        batch = data.records
+        if not batch:
             raise InvalidRecord("a produce request without a batch", hint="send at least one record")
-        batch = bytes(data.records)
         if transactional_id is not None or is_transactional(batch):
             enter_transaction(transactional_id, batch, partition, call, unsynced)
         appended = partition.log.append(batch, now_ms=services.clock.now_ms())

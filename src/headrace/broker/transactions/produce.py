@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.broker.transactions.coordinator import TransactionRefused
 from headrace.broker.transactions.state import ClientVersion, Producer, TopicPartition
 from headrace.protocol.error_codes import ErrorCode
-from headrace.records.batch import ATTRIBUTES_POSITION, TRANSACTIONAL_BIT, read_header
+from headrace.records.batch import ATTRIBUTES_POSITION, TRANSACTIONAL_BIT, Buffer, read_header
 
 if TYPE_CHECKING:
     from headrace.broker.dispatch import Call
@@ -31,13 +31,13 @@ _COMES_AGAIN = frozenset(
 )
 
 
-def is_transactional(batch: bytes) -> bool:
+def is_transactional(batch: Buffer) -> bool:
     # The attributes are two bytes, the bit is in the second.
     return len(batch) > ATTRIBUTES_POSITION + 1 and bool(batch[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_BIT)
 
 
 def enter_transaction(
-    transactional_id: str | None, batch: bytes, partition: Partition, call: Call, unsynced: list[Partition]
+    transactional_id: str | None, batch: Buffer, partition: Partition, call: Call, unsynced: list[Partition]
 ) -> None:
     """Raise TransactionRefused unless the batch is part of an open transaction, or begins one.
 
