@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.log.config import LogConfig
+from headrace.log.dump import DumpedAborted, dump
 from headrace.log.errors import InvalidProducerEpoch, InvalidTransactionState
 from headrace.log.filesystem import FileSystem
 from headrace.log.partition_log import PartitionLog
@@ -145,6 +146,18 @@ def test_transactions_are_as_before_after_a_start(tmp_path: Path, ending: str) -
     assert again.aborted_transactions(0, again.end_offset) == before
     assert len(before) == 2
     assert committed(again) == [b"committed"]
+
+
+def test_the_list_of_aborted_transactions_can_be_looked_at(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    producers = Producers(log)
+    first = producers.write(1, b"aborted")
+    marker = producers.abort(1)
+    log.checkpoint(NOW_MS)
+    (entry,) = dump(tmp_path / f"{0:020d}.txnindex")
+    assert entry == DumpedAborted(
+        producer_id=1, first_offset=first, last_offset=marker, last_stable_offset=marker + 1
+    )
 
 
 def test_a_damaged_list_of_aborted_transactions_is_made_again(tmp_path: Path) -> None:

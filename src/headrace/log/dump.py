@@ -16,6 +16,7 @@ from struct import Struct
 import google_crc32c
 
 from headrace.errors import HeadraceError
+from headrace.log.aborted_index import AbortedIndex
 from headrace.records.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -95,6 +96,16 @@ class DumpedProducer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DumpedAborted:
+    """One entry of a `.txnindex` file: an aborted transaction, whose marker stands at `last_offset`."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DumpedCheckpointLine:
     """One line of a checkpoint: `topic partition offset`, or `epoch offset` for leader epochs."""
 
@@ -115,6 +126,7 @@ Dumped = (
     | DumpedIndexEntry
     | DumpedTimeIndexEntry
     | DumpedProducer
+    | DumpedAborted
     | DumpedCheckpointLine
     | DumpedProblem
 )
@@ -135,11 +147,12 @@ def dump(
         ".index": dump_index,
         ".timeindex": dump_time_index,
         ".snapshot": dump_snapshot,
+        ".txnindex": dump_aborted,
     }
     if kind not in dumps:
         raise CannotDump(
             f"{path.name} is none of a partition's files",
-            hint="it ought to end in .log, .index, .timeindex or .snapshot, or be a checkpoint",
+            hint="it ought to end in .log, .index, .timeindex, .txnindex or .snapshot, or be a checkpoint",
         )
     _base_offset(path)
     return dumps[kind](path)
@@ -147,9 +160,8 @@ def dump(
 
 def _kind(path: Path) -> str:
     # Files on their way in or out have a second ending: 0000.log.deleted, 0000.index.cleaned.
-    return next(
-        (suffix for suffix in path.suffixes if suffix in {".log", ".index", ".timeindex", ".snapshot"}), ""
-    )
+    kinds = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
+    return next((suffix for suffix in path.suffixes if suffix in kinds), "")
 
 
 def _base_offset(path: Path) -> int:
@@ -290,6 +302,17 @@ def _dump_producer(content: bytes, position: int) -> DumpedProducer:
         "transaction_first_offset",
     )
     return DumpedProducer(**dict(zip(names, _SNAPSHOT_ENTRY.unpack_from(content, position), strict=True)))
+
+
+def dump_aborted(path: Path) -> Iterator[DumpedAborted | DumpedProblem]:
+    """Every aborted transaction that a segment's list has."""
+    content = path.read_bytes()
+    index = AbortedIndex.decode(content)
+    if index is None:
+        yield DumpedProblem(position=0, message="it is no list of aborted transactions")
+        return
+    for entry in index.entries:
+        yield DumpedAborted(**entry._asdict())
 
 
 def dump_checkpoint(path: Path) -> Iterator[DumpedCheckpointLine | DumpedProblem]:
