@@ -186,7 +186,7 @@ def test_checkpoints_show_their_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["notes.txt", "00000000000000000000.txnindex", "abc.index", "partition.metadata"]
+    "name", ["notes.txt", "00000000000000000000.other", "abc.index", "partition.metadata"]
 )
 def test_file_that_is_none_of_ours_is_refused_at_once_with_a_hint(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"abc")
