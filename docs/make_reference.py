@@ -12,7 +12,7 @@ import dataclasses
 import sys
 import typing
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,9 @@ import typer
 from headrace import Broker
 from headrace.broker import handlers
 from headrace.broker.dispatch import HANDLERS
+from headrace.broker.group_configs import GROUP_CONFIGS, GroupConfig
 from headrace.broker.settings import BrokerSettings
-from headrace.broker.topic_configs import INT64_MAX, TOPIC_CONFIGS
+from headrace.broker.topic_configs import INT64_MAX, TOPIC_CONFIGS, TopicConfig
 from headrace.cli.main import app
 from headrace.cli.settings import ClientSettings
 from headrace.settings import SETTINGS_FILE
@@ -63,6 +64,13 @@ Set with `headrace topic create NAME --config name=value` or `headrace topic alt
 names are Apache Kafka's.
 
 {topics}
+
+## Groups
+
+Set with `kafka-configs --entity-type groups --entity-name NAME`, or with any Kafka admin client; a group may have them
+before it has members. `share.*`, `errors.*` and `headrace.share.*` are for [queues](../explanation/queues.md).
+
+{groups}
 """
 
 PROTOCOL_PAGE = """# Protocol
@@ -103,7 +111,8 @@ def settings_page() -> str:
         file=SETTINGS_FILE,
         broker="\n".join(_settings_table(BrokerSettings)),
         client="\n".join(_settings_table(ClientSettings)),
-        topics="\n".join(_topic_configs_table()),
+        topics="\n".join(_configs_table(TOPIC_CONFIGS.values())),
+        groups="\n".join(_configs_table(GROUP_CONFIGS.values())),
     )
 
 
@@ -133,10 +142,10 @@ def _default(value: Any) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-def _topic_configs_table() -> Iterator[str]:
+def _configs_table(configs: Iterable[TopicConfig | GroupConfig]) -> Iterator[str]:
     yield "| name | type | default | meaning |"
     yield "|---|---|---|---|"
-    for config in TOPIC_CONFIGS.values():
+    for config in configs:
         default = "no bound" if config.default == str(INT64_MAX) else f"`{config.default}`"
         shown = "empty" if config.default == "" else default
         yield f"| `{config.name}` | {config.type.name.lower()} | {shown} | {_cell(config.doc)} |"
