@@ -13,6 +13,7 @@ from headrace.broker.flusher import Flusher
 from headrace.broker.group_configs import GroupConfigs
 from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.groups.share_members import ShareMembers
+from headrace.broker.log_throttle import LogThrottle
 from headrace.broker.partition import Partition
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.settings import BrokerSettings
@@ -63,6 +64,7 @@ class Services:
         self.loop = loop
         self.cluster_id = folder.cluster_id
         self.traffic = Traffic(settings)
+        self.log_throttle = LogThrottle()
         self.counters = Counters()
         self.topics = Topics(settings, files, clock)
         self.producer_ids = ProducerIds(files, str(settings.data_dir))

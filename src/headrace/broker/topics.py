@@ -300,7 +300,10 @@ class Topics:
                 partition.log.close()
             except (OSError, HeadraceError) as error:
                 failed += 1
-                logger.error("log not closed cleanly", exc_info=error, extra={"partition": str(partition)})
+                logger.warning(
+                    "log not closed cleanly: the next start checks it",
+                    extra={"partition": str(partition), "reason": str(error)},
+                )
                 continue
             self._recovery_offsets[key] = partition.log.durable_offset
             self._start_offsets[key] = partition.log.start_offset

@@ -81,6 +81,7 @@ class Reading:
                 enable_auto_commit=group is not None,
                 enable_auto_offset_store=False,
                 enable_partition_eof=True,
+                check_crcs=True,  # a bit that flipped on disk is told, not shown
             )
         )
 

@@ -332,4 +332,12 @@ def _note_failure(one: Wanted, error: HeadraceError | OSError, call: Call) -> No
             },
         )
     elif not isinstance(error, OffsetOutOfRange):
-        logger.error("read failed", extra={"partition": str(one.partition), "reason": str(error)})
+        services = call.services
+        repeated = services.log_throttle.suppressed(
+            services.clock.monotonic_s(), str(one.partition), str(error)
+        )
+        if repeated is not None:
+            logger.error(
+                "read failed",
+                extra={"partition": str(one.partition), "reason": str(error), "repeated": repeated},
+            )

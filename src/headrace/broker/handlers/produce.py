@@ -110,10 +110,18 @@ def _append(
 def _failure(index: int, partition: Partition, error: HeadraceError, call: Call) -> PartitionProduceResponse:
     if isinstance(error, StorageFailed):
         call.services.counters.storage_failures += 1
-    logger.warning(
-        "produce refused",
-        extra={"partition": str(partition), "client_id": call.client_id, "reason": str(error)},
-    )
+    services = call.services
+    repeated = services.log_throttle.suppressed(services.clock.monotonic_s(), str(partition), type(error))
+    if repeated is not None:
+        logger.warning(
+            "produce refused",
+            extra={
+                "partition": str(partition),
+                "client_id": call.client_id,
+                "reason": str(error),
+                "repeated": repeated,
+            },
+        )
     return PartitionProduceResponse(
         index=index,
         error_code=error.code if isinstance(error, TransactionRefused) else error_code(error),
