@@ -25,6 +25,18 @@ STOP_TIMEOUT_S = 10
 # The compaction test waits for the cleaner, which otherwise looks around every 15 s only.
 CLEANER_INTERVAL_MS = 200
 
+# Members of the tests' groups report often; Kafka allows that to no group unless it is told to.
+CONSUMER_GROUP_TIMES = ("heartbeat.interval", "session.timeout")
+MINIMUM_MS = 100
+
+KAFKA_PROPERTIES = {
+    "log.cleaner.backoff.ms": str(CLEANER_INTERVAL_MS),
+    # Members of share groups hear of changes with their next heartbeat, and tests wait for locks to end.
+    "group.share.min.heartbeat.interval.ms": "200",
+    "group.share.heartbeat.interval.ms": "200",
+    "group.share.min.record.lock.duration.ms": "1000",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerUnderTest:
@@ -36,9 +48,11 @@ class BrokerUnderTest:
 @contextlib.contextmanager
 def running_broker(kind: str, folder: Path) -> Iterator[BrokerUnderTest]:
     if kind == "kafka":
-        with ApacheKafka(
-            properties={"log.cleaner.backoff.ms": str(CLEANER_INTERVAL_MS)}, folder=folder
-        ) as kafka:
+        properties = {
+            "log.cleaner.backoff.ms": str(CLEANER_INTERVAL_MS),
+            **{f"group.consumer.min.{name}.ms": str(MINIMUM_MS) for name in CONSUMER_GROUP_TIMES},
+        }
+        with ApacheKafka(properties=properties, folder=folder) as kafka:
             yield BrokerUnderTest(kind=kind, bootstrap=kafka.bootstrap, data_dir=kafka.data_dir)
     else:
         with _running_headrace(folder) as broker:

@@ -1,12 +1,16 @@
 """One member of a share group: confluent-kafka's ShareConsumer, and what it holds.
 
-The client hands out the next messages only when all of the last ones are settled. Its caller makes sure that only one
-thread at a time is inside.
+The client hands out the next messages only when all of the last ones are settled. It joins acknowledgements that are
+sent close together into one request, in the order of sending, and brokers refuse a request whose offsets do not
+ascend. So one that would come behind a higher offset waits here until the broker has answered.
+
+Whoever calls makes sure that only one thread at a time is inside.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +23,31 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("headrace.queue")
 
+SERVE_S = 0.001
+"""How often answers are looked for while something waits for them: about as long as a broker takes."""
+
+_Partition = tuple[str | None, int | None]
+
+
+class _Sent:
+    """Acknowledgements of a partition that are on their way."""
+
+    __slots__ = ("count", "offset_max")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.offset_max = -1
+
 
 class Member:
     def __init__(self, config: dict[str, Any]) -> None:
         self._consumer = ShareConsumer(config)
         self._consumer.set_acknowledgement_commit_callback(self._on_committed)
         self._topics: list[str] = []
+        self._sent: dict[_Partition, _Sent] = {}
+        self._waiting: dict[_Partition, list[tuple[KafkaMessage, AcknowledgeType]]] = {}
         self.held = 0
         """Messages that are not settled; as long as there are some, no others can be polled."""
-        self.unconfirmed = 0
-        """Acknowledgements that the broker has not answered yet."""
         self.lost = 0
         """Acknowledgements that the broker refused, or that never reached it."""
 
@@ -38,8 +57,15 @@ class Member:
             self._consumer.subscribe(self._topics)
 
     def poll(self, timeout_s: float) -> list[KafkaMessage]:
-        """The next messages; also sends what was acknowledged before."""
+        """The next messages."""
         assert self.held == 0
+        deadline_s = time.monotonic() + timeout_s
+        while self._waiting:
+            self.serve()
+            if self._waiting:
+                if time.monotonic() > deadline_s:
+                    return []
+                time.sleep(SERVE_S)
         try:
             polled = list(self._consumer.poll(timeout_s))
         except KafkaException as error:
@@ -54,31 +80,77 @@ class Member:
         self.held = len(messages)
         return messages
 
+    # Acknowledging
+
     def acknowledge(self, message: KafkaMessage, how: AcknowledgeType) -> None:
-        self._consumer.acknowledge(message, how)
+        """Tell the broker, without waiting; `serve` must be called while `has_waiting`."""
         self.held -= 1
-        self.unconfirmed += 1
+        partition = (message.topic(), message.partition())
+        sent, offset = self._sent.get(partition), message.offset()
+        assert offset is not None
+        if partition in self._waiting or (sent is not None and sent.offset_max > offset):
+            self._waiting.setdefault(partition, []).append((message, how))
+        else:
+            self._send(partition, message, how)
+            self._consumer.commit_async()
 
-    def send(self) -> None:
-        """Tell the broker what was acknowledged, without waiting. Calls that come close together become one request."""
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def unconfirmed(self) -> int:
+        """Acknowledgements that the broker has not answered yet."""
+        on_their_way = sum(each.count for each in self._sent.values())
+        return on_their_way + sum(len(each) for each in self._waiting.values())
+
+    def serve(self) -> None:
+        """Take the broker's answers, and send what has waited for them."""
         self._consumer.commit_async()
+        ready = [partition for partition in self._waiting if partition not in self._sent]
+        for partition in ready:
+            for message, how in sorted(self._waiting.pop(partition), key=lambda each: each[0].offset() or 0):
+                self._send(partition, message, how)
+        if ready:
+            self._consumer.commit_async()
 
-    def send_and_wait(self, timeout_s: float) -> None:
-        # It waits for what it sends itself, not for what is on its way already; it serves the answers of that.
-        self._consumer.commit_sync(timeout_s)
+    def settle_all(self, timeout_s: float) -> bool:
+        """Wait until the broker has answered every acknowledgement; whether it has."""
+        deadline_s = time.monotonic() + timeout_s
+        while self.unconfirmed:
+            self.serve()
+            if time.monotonic() > deadline_s:
+                return False
+            time.sleep(SERVE_S)
+        return True
 
-    def close(self) -> None:
+    def close(self, timeout_s: float) -> None:
         """Send what is acknowledged; what is not goes back to the others at once."""
+        self.settle_all(timeout_s)
         try:
             self._consumer.close()
         except KafkaException as error:
             logger.warning("a consumer did not leave its group in order: %s", error.args[0].str())
         self.lost += self.unconfirmed
-        self.unconfirmed = 0
+        self._sent.clear()
+        self._waiting.clear()
+
+    def _send(self, partition: _Partition, message: KafkaMessage, how: AcknowledgeType) -> None:
+        self._consumer.acknowledge(message, how)
+        sent = self._sent.setdefault(partition, _Sent())
+        sent.count += 1
+        sent.offset_max = max(sent.offset_max, message.offset() or 0)
 
     def _on_committed(self, offsets: dict[Any, set[int]], error: KafkaException | None) -> None:
-        count = sum(len(each) for each in offsets.values())
-        self.unconfirmed -= count
+        count = 0
+        for topic_partition, answered in offsets.items():
+            partition = (topic_partition.topic, topic_partition.partition)
+            sent = self._sent.get(partition)
+            count += len(answered)
+            if sent is not None:
+                sent.count -= len(answered)
+                if sent.count <= 0:
+                    del self._sent[partition]
         if error is not None:
             self.lost += count
             logger.warning(

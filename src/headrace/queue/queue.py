@@ -26,7 +26,7 @@ from headrace.queue.group_settings import (
     ensure_settings,
 )
 from headrace.queue.letters import default_topic
-from headrace.queue.member import Member
+from headrace.queue.member import SERVE_S, Member
 from headrace.queue.message import Message
 from headrace.queue.rejections import Rejections
 
@@ -98,6 +98,7 @@ class Queue:
             self._settings_wanted[DEAD_LETTER_TOPIC] = self._dead_letter_topic
             self._settings_wanted[DEAD_LETTER_COPY] = "true"
         self._changed = threading.Condition()
+        self._has_waiting = threading.Event()
         self._members: list[Member] = []
         self._polling: set[Member] = set()
         self._ready: deque[Message] = deque()
@@ -132,6 +133,7 @@ class Queue:
         )
         self._is_open = True
         self._add_member()
+        threading.Thread(target=self._serve_waiting, name=f"queue-{self.group}", daemon=True).start()
 
     def stop(self) -> None:
         """Let `for` loops and waiting `get`s end, in whichever thread they are. May be called from a signal handler."""
@@ -146,7 +148,8 @@ class Queue:
             self._is_open = False
             self._ready.clear()
             for member in self._members:
-                member.close()
+                member.close(self._timeout_s)
+        self._has_waiting.set()
 
     # Taking messages
 
@@ -201,12 +204,12 @@ class Queue:
         )
         for member in {each.member for each in expired}:
             # One refused acknowledgement fails the whole request: the good ones go before, alone.
-            member.send_and_wait(self._timeout_s)
+            member.settle_all(self._timeout_s)
         for message in expired:
             message.is_settled = True
             message.member.acknowledge(message.raw, AcknowledgeType.RELEASE)
         for member in {each.member for each in expired}:
-            member.send()
+            member.settle_all(self._timeout_s)
 
     def _idle_member(self) -> Member | None:
         """A member that can be polled now: one more only if all have their hands full."""
@@ -283,14 +286,32 @@ class Queue:
             is_late = message.locked_until_s <= time.monotonic()
             if is_late:
                 # It is likely refused, and would take the others of its request with it.
-                member.send_and_wait(self._timeout_s)
+                member.settle_all(self._timeout_s)
             message.is_settled = True
             member.acknowledge(message.raw, how)
-            member.send()
             if is_late:
-                member.send_and_wait(self._timeout_s)
+                member.settle_all(self._timeout_s)
+            elif member.has_waiting:
+                self._has_waiting.set()
             if member.held == 0:
                 self._changed.notify_all()
+
+    def _serve(self) -> None:
+        """Take the broker's answers. A member that is polled does so by itself."""
+        for member in self._members:
+            if member not in self._polling and member.unconfirmed:
+                member.serve()
+
+    def _serve_waiting(self) -> None:
+        """In a thread: acknowledgements that wait for others go out even if all workers are busy."""
+        while self._is_open:
+            self._has_waiting.wait()
+            with self._changed:
+                if self._is_open:
+                    self._serve()
+                if not any(member.has_waiting for member in self._members):
+                    self._has_waiting.clear()
+            time.sleep(SERVE_S)
 
     def _require_held(self, message: Message) -> None:
         if message.is_settled:
@@ -303,14 +324,12 @@ class Queue:
         deadline_s = time.monotonic() + timeout
         while True:
             with self._changed:
-                for member in self._members:
-                    if member not in self._polling and member.unconfirmed:
-                        member.send_and_wait(timeout)
+                self._serve()
                 if not any(member.unconfirmed for member in self._members):
                     break
             if time.monotonic() > deadline_s:
                 raise AcknowledgementLost(f"no answer within {timeout} s", hint="is the broker running?")
-            time.sleep(0.001)
+            time.sleep(SERVE_S)
         lost = sum(member.lost for member in self._members)
         if lost > self._lost_told:
             count, self._lost_told = lost - self._lost_told, lost
