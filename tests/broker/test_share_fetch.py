@@ -328,7 +328,7 @@ def test_unknown_topics_and_partitions_are_said_to_be(wire: Wire, topic_id: uuid
 
 def test_deleted_topic_ends_waiting(member: ShareMember, name: str, connect: Connect, wire: Wire) -> None:
     member.offsets()
-    wire.send(member.fetch_request(max_wait_ms=300), version=2)
+    wire.send(member.fetch_request(max_wait_ms=WAIT_MS), version=2)
     delete_topic(second(wire, connect), name)
     assert wire.receive().error_code == 0
     assert member.fetch().error_code == ErrorCode.UNKNOWN_TOPIC_ID

@@ -89,7 +89,10 @@ class ShareFetches:
             if session.is_closed or coordinator.is_closed:
                 return {}
             left_s = deadline_s - clock.monotonic_s()
-            waits = left_s > 0 and shares and not self._services.fetch_waiters.is_full
+            is_any_gone = any(
+                share.is_gone for share in shares
+            )  # the client is to hear that with its next fetch
+            waits = left_s > 0 and shares and not is_any_gone and not self._services.fetch_waiters.is_full
             if not waits or self._is_enough(plans, wanted):
                 delivered = self._acquire(session, plans, wanted)
                 if delivered or not waits:
