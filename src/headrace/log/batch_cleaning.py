@@ -7,7 +7,6 @@ meets it, and is written into the batch: attribute bit 6, with the delete horizo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from headrace.log.compacted_transactions import Fate
 from headrace.log.offset_map import OffsetMap, decode_spans
@@ -23,9 +22,10 @@ from headrace.records.compression import compress
 from headrace.records.errors import InvalidBatch
 from headrace.records.record import RecordSpan
 from headrace.records.varint import append_varint
+from headrace.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CleanedBatch:
     """The outcome for one batch."""
 
@@ -38,7 +38,7 @@ class CleanedBatch:
     """Why the batch was kept without being looked into."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CleaningRules:
     """What holds for every batch of a pass."""
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from headrace.log.filesystem import FileSystem
+from headrace.values import value
 
 RECOVERY_POINT_NAME = "recovery-point-offset-checkpoint"
 LOG_START_NAME = "log-start-offset-checkpoint"
@@ -26,7 +26,7 @@ class InvalidCheckpoint(Exception):
     """The file is there but not what its writer wrote; the message says where."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class EpochStart:
     """Records from start_offset on were written under this leader epoch, until the next one begins."""
 

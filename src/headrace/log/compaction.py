@@ -25,6 +25,7 @@ from headrace.log.config import LogConfig
 from headrace.log.offset_map import OffsetMap, build_offset_map
 from headrace.records.batch import NO_PRODUCER_ID, BatchHeader, read_header
 from headrace.records.errors import InvalidBatch, InvalidBatchKind
+from headrace.values import value
 
 # An index entry holds offsets relative to the segment's base, and positions, in 32 signed bits.
 RELATIVE_MAX = 2**31 - 1
@@ -42,7 +43,7 @@ class CompactionFailed(HeadraceError):
     """The pass could not be finished; the log is as it was."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CompactionSegment:
     """What the plan needs to know of a segment, closed or active."""
 
@@ -63,7 +64,7 @@ class CompactionReason(Enum):
     MAX_LAG = "a dirty record has waited for max.compaction.lag.ms"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CompactionPlan:
     """A pass over `segments`, from the start of the log to the first that must wait."""
 
@@ -194,7 +195,7 @@ ReadBatches = Callable[[CompactionSegment], Iterator[bytes]]
 OpenCleaned = Callable[[int], CleanedSegmentWriter]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class UndecodableBatch:
     """A batch that stayed as it is because it could not be looked into."""
 
@@ -204,7 +205,7 @@ class UndecodableBatch:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Replacement:
     """`writer`'s finished segment takes the place of `sources`, with the first one's base offset."""
 
@@ -231,7 +232,7 @@ class CompactionTally:
     """The first UNDECODABLE_REPORTED_MAX of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Compacted:
     """A finished pass: swap `replacements` in, then write `first_dirty_offset` to the cleaner checkpoint."""
 

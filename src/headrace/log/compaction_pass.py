@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.log import compaction
@@ -14,9 +13,10 @@ from headrace.log.index import NO_TIMESTAMP, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTE
 from headrace.log.leftovers import CLEANED_SUFFIX
 from headrace.log.segment import ABORTED_INDEX_SUFFIX, Segment, segment_path
 from headrace.records.batch import HEADER_BYTES, BatchHeader
+from headrace.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Compaction:
     """One pass. `run` may take its time in any thread; it changes no segment of the log."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from headrace.records.compression import Codec
+from headrace.values import value
 
 NO_LIMIT = -1
 HOUR_MS = 3_600_000
@@ -13,7 +14,7 @@ DAY_MS = 24 * HOUR_MS
 INT64_MAX = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LogConfig:
     segment_bytes_max: int = 1 << 30
     """Size at which a segment is closed (`segment.bytes`). Index positions are 32 bits, so 2 GiB - 1 at most."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 
@@ -27,6 +26,7 @@ from headrace.records.batch import (
 )
 from headrace.records.errors import InvalidBatch
 from headrace.records.record import Record, decode_records
+from headrace.values import value
 
 # Enough for any batch that a default topic accepts, however well it was compressed.
 DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
@@ -52,7 +52,7 @@ class CannotDump(HeadraceError):
     """The file is missing, or is none of a partition's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class DumpedBatch:
     """One batch of a `.log` file."""
 
@@ -64,7 +64,7 @@ class DumpedBatch:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class DumpedIndexEntry:
     """One entry of an `.index` file: the batch with this last offset begins at `log_position`."""
 
@@ -72,7 +72,7 @@ class DumpedIndexEntry:
     log_position: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class DumpedTimeIndexEntry:
     """One entry of a `.timeindex` file: no record up to `offset` is newer than `timestamp_ms`."""
 
@@ -80,7 +80,7 @@ class DumpedTimeIndexEntry:
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class DumpedProducer:
     """One producer of a `.snapshot` file, as of its last batch."""
 
@@ -95,7 +95,7 @@ class DumpedProducer:
     """-1 outside of a transaction."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class DumpedAborted:
     """One entry of a `.txnindex` file: an aborted transaction, whose marker stands at `last_offset`."""
 
@@ -105,7 +105,7 @@ class DumpedAborted:
     last_stable_offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class DumpedCheckpointLine:
     """One line of a checkpoint: `topic partition offset`, or `epoch offset` for leader epochs."""
 
@@ -113,7 +113,7 @@ class DumpedCheckpointLine:
     fields: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class DumpedProblem:
     """From here on, or at this place, the file is not what it should be."""
 

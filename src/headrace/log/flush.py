@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from headrace.log.filesystem import FileSystem, OpenFile
 from headrace.log.segment import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from headrace.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class UnsyncedSegment:
     """A segment with bytes that are only in the page cache, up to size_bytes."""
 
@@ -19,7 +19,7 @@ class UnsyncedSegment:
     is_closed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Flush:
     """What had not reached the disk at one moment. `sync` touches nothing that the log thread changes."""
 

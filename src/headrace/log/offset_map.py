@@ -6,18 +6,18 @@ Bounded in memory: a full map covers a prefix of the dirty part, and the next pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from hashlib import blake2b
 
 from headrace.records.batch import BatchHeader, checksum_matches, read_header
 from headrace.records.errors import CorruptBatch, InvalidBatch
 from headrace.records.record import RecordSpan, records_section, walk_records
+from headrace.values import value
 
 # Keys are remembered by a digest of this size, however long they are: at 128 bits two never meet by chance.
 _DIGEST_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class OffsetMap:
     """The last offset of every key among the records from the first dirty offset to `latest_offset`."""
 

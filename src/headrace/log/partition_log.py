@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 
@@ -39,6 +38,7 @@ from headrace.log.segment import ABORTED_INDEX_SUFFIX, LOG_SUFFIX, RELATIVE_OFFS
 from headrace.log.transactions import end_transaction, marker_in
 from headrace.records.batch import CONTROL_BIT, LOG_OVERHEAD_BYTES, TRANSACTIONAL_BIT, Buffer
 from headrace.records.control import EndTransactionMarker
+from headrace.values import value
 
 __all__ = ["Appended", "ClosedLog", "Flush", "PartitionLog", "TimestampOffset", "WouldBlock"]
 
@@ -61,7 +61,7 @@ class Appended(NamedTuple):
     """The batch was in the log already; the offsets are those of the first time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ClosedLog:
     """What the checkpoint files should say of a log that was closed cleanly."""
 

@@ -15,9 +15,10 @@ from headrace.log.filesystem import Buffer
 from headrace.log.segment import HOP_BYTES, Segment, hop
 from headrace.records.batch import BatchHeader, read_header
 from headrace.records.record import decode_records
+from headrace.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class TimestampOffset:
     """A record found by time."""
 

@@ -8,7 +8,6 @@ new ones as `.damaged`.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from headrace.log import checkpoints
 from headrace.log.config import LogConfig
@@ -33,6 +32,7 @@ from headrace.records.batch import (
     checksum_matches,
     read_header,
 )
+from headrace.values import value
 
 DAMAGED_SUFFIX = ".damaged"
 COPY_BYTES = 1024 * 1024
@@ -42,7 +42,7 @@ class CannotRepair(LogError):
     """The folder is not one that can be mended here."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Part:
     """Bytes of the damaged file that are kept. A prefix, if given, replaces the first of them."""
 
@@ -51,7 +51,7 @@ class Part:
     prefix: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Piece:
     """A new segment, made of parts that follow each other without a loss between them."""
 
@@ -59,7 +59,7 @@ class Piece:
     parts: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SegmentRepair:
     """What is wrong with a segment and what it will be replaced with."""
 
@@ -78,7 +78,7 @@ class SegmentRepair:
         return sum(damage.end_position - damage.position for damage in self.lost)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RepairPlan:
     """Everything that `repair` would do to a partition; empty when it is sound."""
 

@@ -6,10 +6,10 @@ Nothing is removed here; `partition_log` carries the plan out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from headrace.log.config import LogConfig
+from headrace.values import value
 
 
 class RetentionReason(Enum):
@@ -20,7 +20,7 @@ class RetentionReason(Enum):
     START_OFFSET = "all its records lie below the start of the log"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RetentionSegment:
     """What the plan needs to know of a segment."""
 
@@ -30,7 +30,7 @@ class RetentionSegment:
     """The newest record's; where records carry none, the time at which the file was last written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ExpiredSegment:
     """A segment to remove, and why."""
 
@@ -39,7 +39,7 @@ class ExpiredSegment:
     explanation: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RetentionPlan:
     """The segments to remove: always the oldest ones, without a gap."""
 

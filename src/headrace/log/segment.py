@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from struct import Struct
 
 from headrace.log.aborted_index import AbortedIndex
@@ -32,6 +31,7 @@ from headrace.records.batch import (
     BatchHeader,
     checksum_matches,
 )
+from headrace.values import value
 
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
@@ -52,7 +52,7 @@ HOP_BYTES = _hop.size
 _unpack_hop = _hop.unpack_from
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Damage:
     """Bytes of a segment that hold no valid batch although valid ones follow, or that must not be thrown away."""
 
@@ -69,7 +69,7 @@ class Damage:
         return CorruptSegment(path=self.path, position=self.position, reason=self.reason)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LastEntries:
     """What the two indexes of a segment say last."""
 
