@@ -26,7 +26,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.broker.bench import measured_load
+from benchmarks.bench import measured_load
 from benchmarks.broker.brokers import Durability, RunningBroker, running_headrace
 from benchmarks.broker.load import confluent, create_topic, java_consume, java_produce, raw
 from benchmarks.broker.subjects.consume import write_full_batches
@@ -160,10 +160,10 @@ def main(
             run = prepared(load, broker.bootstrap, records, record_bytes)
             console.print(f"{load}: {records} records of {record_bytes} B, durability={durability} ...")
             if by_calls:
-                sample = measured_load(broker, records, run)
+                sample = measured_load(broker.pid, records, run)
             else:
                 with sampled(broker, output):
-                    sample = measured_load(broker, records, run)
+                    sample = measured_load(broker.pid, records, run)
         (print_calls if by_calls else print_samples)(console, output, top)
     console.print(f"the client saw {sample.value:,.0f} records/s")
     console.print(f"the broker used {sample.broker_cpu_s_per_million:.2f} s of CPU for a million records")

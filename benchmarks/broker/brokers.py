@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from benchmarks.broker.measurements import Side
 from benchmarks.broker.wire import knows_a_broker, metadata_request, read_answer
+from benchmarks.measurements import Side
 from headrace.errors import HeadraceError
 from headrace.testing.apache_kafka import ApacheKafka
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.broker.__main__ import DOCS_PAGE, SUBJECTS
-from benchmarks.broker.measurements import Goal, Measurements, Row, Sample, Side, Unit
-from benchmarks.broker.report import update_docs
+from benchmarks.broker.__main__ import SUBJECTS
+from benchmarks.measurements import Goal, Measurements, Row, Sample, Side, Unit
+from benchmarks.report import update_docs
+from benchmarks.runner import DOCS_PAGE
 from headrace.testing.requirements import require_java
 
 REPOSITORY = Path(__file__).parents[2]

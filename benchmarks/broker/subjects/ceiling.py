@@ -15,9 +15,9 @@ from pathlib import Path
 from benchmarks.broker.bench import Bench, Subject
 from benchmarks.broker.brokers import Durability, running_broker
 from benchmarks.broker.load import create_topic, raw
-from benchmarks.broker.measurements import Row, Sample, Side, Unit
-from benchmarks.broker.processes import cpu_s
 from benchmarks.broker.wire import TOPIC, make_batch, produce_request
+from benchmarks.measurements import Row, Sample, Side, Unit
+from benchmarks.processes import cpu_s
 
 RECORD_BYTES = 100
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from benchmarks.broker.bench import Bench, Subject, measured_load
+from benchmarks.bench import measured_load
+from benchmarks.broker.bench import Bench, Subject
 from benchmarks.broker.brokers import running_broker
 from benchmarks.broker.load import check_end_offset, confluent, create_topic, java_consume
-from benchmarks.broker.measurements import Goal, Row, Sample, Side, Unit
+from benchmarks.measurements import Goal, Row, Sample, Side, Unit
 
 CLIENTS = {"java": "Java ConsumerPerformance", "confluent": "confluent-kafka"}
 RECORD_BYTES = (100, 1000)
@@ -48,7 +49,7 @@ class Consume(Subject):
                     read = java_consume if "java" in row.key else confluent_consume
                     yield (
                         row.key,
-                        measured_load(broker, records, partial(read, broker.bootstrap, topic, records)),
+                        measured_load(broker.pid, records, partial(read, broker.bootstrap, topic, records)),
                     )
 
 

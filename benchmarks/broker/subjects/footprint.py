@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from benchmarks.broker.bench import Bench, Subject
 from benchmarks.broker.brokers import running_broker
 from benchmarks.broker.load import confluent, create_topic, java_produce
-from benchmarks.broker.measurements import Goal, Row, Sample, Side, Unit
-from benchmarks.broker.processes import resident_mb
+from benchmarks.measurements import Goal, Row, Sample, Side, Unit
+from benchmarks.processes import resident_mb
 
 SETTLE_S = 3
 """A broker that has just started or just worked is still tidying up."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from benchmarks.broker.bench import Bench, Subject
 from benchmarks.broker.brokers import Durability, running_broker
 from benchmarks.broker.load import confluent, create_topic, java_latency
-from benchmarks.broker.measurements import Goal, Row, Sample, Side, Unit
+from benchmarks.measurements import Goal, Row, Sample, Side, Unit
 
 RECORD_BYTES = 100
 FIGURES = {

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from benchmarks.broker.bench import Bench, Sizes, Subject, measured_load
+from benchmarks.bench import measured_load
+from benchmarks.broker.bench import Bench, Sizes, Subject
 from benchmarks.broker.brokers import Durability, RunningBroker, running_broker
 from benchmarks.broker.load import check_end_offset, confluent, create_topic, java_produce
-from benchmarks.broker.measurements import Goal, Row, Sample, Side, Unit
+from benchmarks.measurements import Goal, Row, Sample, Side, Unit
 
 CLIENTS = {"java": "Java ProducerPerformance", "confluent": "confluent-kafka"}
 RECORD_BYTES = (100, 1000)
@@ -49,7 +50,9 @@ class Produce(Subject):
         topic = f"{client}-{record_bytes}"
         create_topic(broker.bootstrap, topic)
         send = java_produce if client == "java" else confluent_produce
-        sample = measured_load(broker, records, partial(send, broker.bootstrap, topic, records, record_bytes))
+        sample = measured_load(
+            broker.pid, records, partial(send, broker.bootstrap, topic, records, record_bytes)
+        )
         check_end_offset(broker.bootstrap, topic, records)
         return sample
 

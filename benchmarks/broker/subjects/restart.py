@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.broker.bench import Bench, Subject
 from benchmarks.broker.brokers import BrokerFailed, running_broker
 from benchmarks.broker.load import check_end_offset, confluent, create_topic
-from benchmarks.broker.measurements import Goal, Row, Sample, Side, Unit
+from benchmarks.measurements import Goal, Row, Sample, Side, Unit
 
 TOPIC = "kept"
 RECORD_BYTES = 100_000  # large records, because the writing is not what is measured

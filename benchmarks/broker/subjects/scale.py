@@ -8,12 +8,13 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
-from benchmarks.broker.bench import Bench, Subject, measured_load
+from benchmarks.bench import measured_load
+from benchmarks.broker.bench import Bench, Subject
 from benchmarks.broker.brokers import RunningBroker, running_broker
 from benchmarks.broker.load import check_end_offset, create_topic, java_produce
-from benchmarks.broker.measurements import Goal, Row, Sample, Side, Unit
-from benchmarks.broker.processes import cpu_s, resident_mb
 from benchmarks.broker.wire import api_versions_request, read_answer
+from benchmarks.measurements import Goal, Row, Sample, Side, Unit
+from benchmarks.processes import cpu_s, resident_mb
 
 RECORD_BYTES = 100
 SETTLE_S = 5
@@ -77,7 +78,7 @@ def _produce(broker: RunningBroker, topic: str, records: int, *, partitions: int
     if partitions is None:
         create_topic(broker.bootstrap, topic)
     sample = measured_load(
-        broker, records, partial(java_produce, broker.bootstrap, topic, records, RECORD_BYTES)
+        broker.pid, records, partial(java_produce, broker.bootstrap, topic, records, RECORD_BYTES)
     )
     check_end_offset(broker.bootstrap, topic, records, partitions=partitions or 1)
     return sample

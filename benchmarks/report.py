@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.broker.bench import Subject
-from benchmarks.broker.measurements import Measurements, Row, Side, Summary
+from benchmarks.bench import Subject
+from benchmarks.measurements import Measurements, Row, Side, Summary
 from headrace.errors import HeadraceError
 
 COLUMNS = ("what", "Headrace", "Apache Kafka", "ratio", "goal", "result", "CPU s/M (Headrace, Kafka)")
@@ -77,11 +77,11 @@ def _cpu(*summaries: Summary | None) -> str:
     return text
 
 
-def rows_measured(subject: Subject, measurements: Measurements) -> list[Row]:
+def rows_measured(subject: Subject[Any], measurements: Measurements) -> list[Row]:
     return [row for row in subject.rows if any(measurements.samples(row.key, side) for side in Side)]
 
 
-def print_tables(console: Console, subjects: Sequence[Subject], measurements: Measurements) -> None:
+def print_tables(console: Console, subjects: Sequence[Subject[Any]], measurements: Measurements) -> None:
     for subject in subjects:
         table = Table(*COLUMNS, title=subject.title, title_justify="left", expand=False)
         for row in rows_measured(subject, measurements):
@@ -94,7 +94,7 @@ def print_tables(console: Console, subjects: Sequence[Subject], measurements: Me
 
 
 def write_json(
-    path: Path, subjects: Sequence[Subject], measurements: Measurements, facts: dict[str, Any]
+    path: Path, subjects: Sequence[Subject[Any]], measurements: Measurements, facts: dict[str, Any]
 ) -> None:
     content = {
         **facts,
@@ -109,7 +109,7 @@ def write_json(
     path.write_text(json.dumps(content, indent=2) + "\n")
 
 
-def _row_json(subject: Subject, row: Row, measurements: Measurements) -> dict[str, Any]:
+def _row_json(subject: Subject[Any], row: Row, measurements: Measurements) -> dict[str, Any]:
     sides = {}
     for side in Side:
         summary = measurements.summary(row.key, side)
@@ -130,7 +130,7 @@ def _row_json(subject: Subject, row: Row, measurements: Measurements) -> dict[st
 
 def update_docs(
     page: Path,
-    subjects: Sequence[Subject],
+    subjects: Sequence[Subject[Any]],
     measurements: Measurements,
     machine: dict[str, str],
     measured: str,
@@ -143,7 +143,7 @@ def update_docs(
     page.write_text(_between_markers(text, "machine", listed))
 
 
-def _markdown(subject: Subject, measurements: Measurements) -> str:
+def _markdown(subject: Subject[Any], measurements: Measurements) -> str:
     lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
     lines += [
         "| " + " | ".join(cells(row, measurements)) + " |" for row in rows_measured(subject, measurements)
