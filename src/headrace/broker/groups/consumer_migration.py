@@ -8,7 +8,9 @@ Down: the last member of the newer protocol goes. Those that are left are a clas
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 from headrace.broker.groups.consumer_classic import assignment_of
 from headrace.broker.groups.consumer_embedded import read_assignment, read_subscription
@@ -25,6 +27,9 @@ from headrace.broker.groups.state import CONSUMER_PROTOCOL_TYPE, Group, GroupSta
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.primitives import MalformedMessage
 
+STANDARD_PROTOCOLS: Final = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+"""Ways of assigning that remember nothing that the broker could lose. (Kafka refuses data of these, too.)"""
+
 
 def upgrade(step: ConsumerStep, classic: Group) -> None:
     """Fill the step's group, which is new, with the members of a classic one."""
@@ -32,6 +37,12 @@ def upgrade(step: ConsumerStep, classic: Group) -> None:
         raise ConsumerRefused(
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"Group {classic.group_id} is a classic group of other members than consumers.",
+        )
+    if classic.protocol_name not in STANDARD_PROTOCOLS and _has_own_data(classic):
+        raise ConsumerRefused(
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            f"Group {classic.group_id} is a classic group that assigns in a way of its own "
+            f"({classic.protocol_name}); move it to one of {', '.join(sorted(STANDARD_PROTOCOLS))} first.",
         )
     try:
         members = [_member(classic, member, step.catalog) for member in classic.members.values()]
@@ -49,6 +60,13 @@ def upgrade(step: ConsumerStep, classic: Group) -> None:
             {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()},
         )
         step.arm_session(member)
+
+
+def _has_own_data(classic: Group) -> bool:
+    """Whether members tell their leader more than everybody understands."""
+    with suppress(MalformedMessage):
+        return any(read_subscription(member.protocols).user_data for member in classic.members.values())
+    return False
 
 
 def _member(classic: Group, member: Member, catalog: Catalog) -> ConsumerMember:
