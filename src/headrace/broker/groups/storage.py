@@ -102,6 +102,8 @@ def group_tombstone(group_id: str) -> KeyValue:
 
 async def append(services: Services, entries: Sequence[KeyValue], *, waits_for_disk: bool = True) -> None:
     """Write these in their order, and return when they are as durable as the broker's settings ask."""
+    if not entries:
+        return  # nor is the topic made for nothing
     [partition] = services.topics.internal(OFFSETS_TOPIC).partitions
     now_ms = services.clock.now_ms()
     for chunk in chunks(entries):
