@@ -24,6 +24,10 @@ from headrace.values import value
 REDRIVE_BATCH = 500
 """Letters that are put back before progress is committed: a crash may put back as many twice, and no more."""
 
+# As the client has it.
+ANY_PARTITION = -1
+NOW = 0
+
 IDLE_S_MAX = 20.0
 """A topic whose end was seen a moment ago has all of it within milliseconds; this is for a broker that hangs."""
 
@@ -72,6 +76,7 @@ class DeadLetters:
         self._config = {"bootstrap.servers": bootstrap, "log_level": 3, **(config or {})}
         self._timeout_s = timeout_s
         self._admin = AdminClient(dict(self._config))
+        self._partition_counts: dict[str, int] = {}
         self.topic = topic or self._configured_topic() or default_topic(group)
 
     def _configured_topic(self) -> str:
@@ -146,14 +151,28 @@ class DeadLetters:
         return Redriven(put_back=put_back, left=left)
 
     def _send_back(self, producer: Producer, letter: DeadLetter, failed: list[KafkaError]) -> None:
+        """To the partition that it came from: whoever chose it may have done so by the key, in his own way."""
         assert letter.original is not None
+        topic = letter.original.topic
+        if topic not in self._partition_counts:
+            there = self._admin.list_topics(timeout=self._timeout_s).topics
+            self._partition_counts[topic] = len(there[topic].partitions) if topic in there else 0
+        is_there = 0 <= letter.original.partition < self._partition_counts[topic]
         self._produce(
-            producer, letter.original.topic, letter.key, letter.value, redriven_headers(letter), failed
+            producer,
+            topic,
+            letter.key,
+            letter.value,
+            redriven_headers(letter),
+            failed,
+            partition=letter.original.partition if is_there else ANY_PARTITION,
         )
 
     def _keep(self, producer: Producer, raw: KafkaMessage, failed: list[KafkaError]) -> None:
         written_ms = raw.timestamp()[1]
-        self._produce(producer, self.topic, raw.key(), raw.value(), headers_of(raw), failed, written_ms)
+        self._produce(
+            producer, self.topic, raw.key(), raw.value(), headers_of(raw), failed, timestamp_ms=written_ms
+        )
 
     def _produce(
         self,
@@ -163,10 +182,10 @@ class DeadLetters:
         content: bytes | None,
         headers: Sequence[tuple[str, bytes | None]],
         failed: list[KafkaError],
-        timestamp_ms: int = 0,
+        *,
+        partition: int = ANY_PARTITION,
+        timestamp_ms: int = NOW,
     ) -> None:
-        """Now, unless another time is given."""
-
         def on_delivery(error: KafkaError | None, _message: KafkaMessage) -> None:
             if error is not None:
                 failed.append(error)
@@ -179,6 +198,7 @@ class DeadLetters:
                     key,
                     headers=[*headers],
                     on_delivery=on_delivery,
+                    partition=partition,
                     timestamp=timestamp_ms,
                 )
                 return
