@@ -1,0 +1,182 @@
+"""Groups of the newer protocol in a real broker, with a clock that the test sets and a disk that fails when told."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+
+from headrace.broker.groups.consumer import ConsumerAnswer, ConsumerHeartbeat
+from headrace.broker.groups.consumer_state import ConsumerGroup, ConsumerGroupState
+from headrace.broker.groups.consumer_step import ConsumerRefused
+from headrace.broker.groups.storage import OFFSETS_TOPIC
+from headrace.protocol.error_codes import ErrorCode
+from headrace.testing.failing_filesystem import FailingFileSystem
+from headrace.testing.manual_clock import ManualClock
+from tests.broker.groups.test_coordinator import DAY_MS, JumpingClock, Running, running
+
+SESSION_MS = 45_000
+REBALANCE_MS = 60_000
+
+
+def beat(
+    broker: Running, member_id: str, epoch: int, *, group_id: str = "g", topic: str = "a"
+) -> ConsumerAnswer:
+    """A heartbeat of a member that has given up all that it was told to."""
+    heartbeat = ConsumerHeartbeat(
+        member_id=member_id,
+        member_epoch=epoch,
+        rebalance_timeout_ms=REBALANCE_MS,
+        topics=(topic,) if epoch == 0 else None,
+        reported={} if epoch >= 0 else None,
+    )
+    return broker.groups.consumer_heartbeat(group_id, heartbeat).answer
+
+
+def refused(broker: Running, member_id: str, epoch: int, *, group_id: str = "g") -> ErrorCode:
+    with pytest.raises(ConsumerRefused) as refusal:
+        beat(broker, member_id, epoch, group_id=group_id)
+    return refusal.value.code
+
+
+def group_of(broker: Running) -> ConsumerGroup:
+    group = broker.groups.consumer_group("g")
+    assert group is not None
+    return group
+
+
+def test_a_silent_member_is_out_when_its_session_has_passed_whatever_the_wall_clock_says(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        clock = JumpingClock()
+        async with running(tmp_path, clock=clock) as broker:
+            broker.server.services.topics.create("a", 2, {})
+            beat(broker, "silent", 0)
+            beat(broker, "loud", 0)
+            for clock.jump_ms in (400 * DAY_MS, -400 * DAY_MS):
+                await broker.pass_ms(SESSION_MS // 2 - 1)
+                epoch = group_of(broker).members["loud"].epoch
+                beat(broker, "loud", epoch)
+                assert {*group_of(broker).members} == {"silent", "loud"}
+            await broker.pass_ms(2)
+            assert {*group_of(broker).members} == {"loud"}
+            beat(broker, "loud", group_of(broker).members["loud"].epoch)
+            assert [len(parts) for parts in group_of(broker).members["loud"].assigned.values()] == [2]
+
+    asyncio.run(scenario())
+
+
+def test_offsets_and_the_group_itself_expire_when_nobody_consumes(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        clock = ManualClock()
+        async with running(tmp_path, clock=clock, offsets_retention_ms=DAY_MS) as broker:
+            broker.server.services.topics.create("a", 1, {})
+            await broker.commit(3)
+            member = beat(broker, "m", 0)
+            for _ in range(3):
+                await broker.pass_ms(SESSION_MS - 1)
+                beat(broker, "m", member.member_epoch)
+            clock.advance_ms(2 * DAY_MS)
+            beat(broker, "m", member.member_epoch)
+            broker.groups.expire(clock.now_ms())
+            await broker.settle()
+            assert broker.committed() == 3, "a topic that is consumed keeps its offsets"
+            beat(broker, "m", -1)
+            broker.groups.expire(clock.now_ms())
+            await broker.settle()
+            assert (broker.committed(), broker.groups.consumer_group("g")) == (None, None)
+        async with running(tmp_path, clock=clock) as broker:
+            assert broker.groups.consumer_group("g") is None, "and it does not come back"
+
+    asyncio.run(scenario())
+
+
+def test_a_full_disk_changes_nothing_and_members_go_on_when_there_is_room(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        files = FailingFileSystem()
+        async with running(tmp_path, files=files) as broker:
+            broker.server.services.topics.create("a", 2, {})
+            first = beat(broker, "m", 0)
+            before = (group_of(broker).epochs, dict(group_of(broker).members))
+            files.fail("write", f"*{OFFSETS_TOPIC}-0/*", error_number=errno.ENOSPC, times=None)
+            assert refused(broker, "n", 0) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert refused(broker, "o", 0, group_id="h") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert (group_of(broker).epochs, group_of(broker).members) == before
+            assert broker.groups.consumer_group("h") is None
+            assert beat(broker, "m", first.member_epoch).assignment is None, "nothing to store, so it goes on"
+            await broker.pass_ms(SESSION_MS)
+            assert "m" in group_of(broker).members, "what can't be stored does not happen"
+            files.heal()
+            second = beat(broker, "n", 0)
+            assert second.member_epoch == first.member_epoch + 1
+
+    asyncio.run(scenario())
+
+
+def test_a_group_is_the_same_after_a_restart(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        clock = ManualClock()
+        async with running(tmp_path, clock=clock) as broker:
+            broker.server.services.topics.create("a", 3, {})
+            beat(broker, "m", 0)
+            beat(broker, "n", 0)
+            before = group_of(broker)
+        async with running(tmp_path, clock=clock) as broker:
+            after = group_of(broker)
+            assert (after.epochs, after.members, after.targets) == (
+                before.epochs,
+                before.members,
+                before.targets,
+            )
+            beat(broker, "n", after.members["n"].epoch)
+            assert after.epochs == before.epochs, "to start again is no reason to assign anew"
+            await broker.pass_ms(SESSION_MS + 1)
+            assert not group_of(broker).members, "sessions run again"
+
+    asyncio.run(scenario())
+
+
+def test_while_the_log_is_read_members_are_told_to_wait(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as broker:
+            broker.server.services.topics.create("a", 1, {})
+            beat(broker, "m", 0)
+        async with running(tmp_path) as broker:
+            broker.groups.load()
+            broker.groups._unavailable = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            assert refused(broker, "m", 1) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            await broker.groups.loaded()
+            assert beat(broker, "m", 1).member_epoch == 1
+
+    asyncio.run(scenario())
+
+
+def test_ten_thousand_members_join_settle_and_leave(tmp_path: Path) -> None:
+    count, partitions = 10_000, 1_000
+
+    async def scenario() -> None:
+        clock = ManualClock()
+        async with running(tmp_path, clock=clock) as broker:
+            broker.server.services.topics.create("a", partitions, {})
+            members = {f"m{number}": 0 for number in range(count)}
+
+            def everybody_reports() -> None:
+                for member_id, epoch in members.items():
+                    clock.advance_ms(1)
+                    members[member_id] = beat(broker, member_id, epoch).member_epoch
+
+            rounds = 0
+            while rounds == 0 or group_of(broker).state is not ConsumerGroupState.STABLE:
+                everybody_reports()
+                rounds += 1
+                assert rounds < 10, "they never settle"
+            owned = [place for member in group_of(broker).members.values() for place in member.places()]
+            assert len(owned) == len({*owned}) == partitions
+            for member_id in members:
+                beat(broker, member_id, -1)
+            assert group_of(broker).state is ConsumerGroupState.EMPTY
+
+    asyncio.run(scenario())
