@@ -204,7 +204,9 @@ def test_a_member_that_gives_nothing_up_is_out_after_its_rebalance_time_out(
     assert other.partitions == [0, 1, 2, 3]
 
 
-def set_times(wire: Wire, group: str, *, session_ms: int, heartbeat_ms: int) -> None:
+def set_times(
+    wire: Wire, group: str, *, session_ms: int, heartbeat_ms: int, error: ErrorCode = ErrorCode.NONE
+) -> None:
     resource = AlterConfigsResource(
         resource_type=32,
         resource_name=group,
@@ -216,13 +218,14 @@ def set_times(wire: Wire, group: str, *, session_ms: int, heartbeat_ms: int) -> 
         ),
     )
     [changed] = wire.ask(IncrementalAlterConfigsRequest(resources=(resource,))).responses
-    assert changed.error_code == 0, changed
+    assert changed.error_code == error, changed
 
 
 def test_the_group_s_config_says_how_often_to_report(wire: Wire, group: str, four: str) -> None:
     assert member(wire, group, "m", four).beat().heartbeat_interval_ms == 5_000
     set_times(wire, group, session_ms=10_000, heartbeat_ms=700)
     assert ask(wire, group, "m", 1).heartbeat_interval_ms == 700
+    set_times(wire, group, session_ms=1_000, heartbeat_ms=1_000, error=ErrorCode.INVALID_CONFIG)
 
 
 def test_topics_that_come_grow_and_go_are_assigned_anew(wire: Wire, group: str) -> None:

@@ -227,12 +227,16 @@ def definition(name: str) -> GroupConfig:
 def check_configs(configs: Mapping[str, str]) -> None:
     for name, text in configs.items():
         definition(name).parse(text)
-    session_ms, heartbeat_ms = _value(configs, SESSION_TIMEOUT), _value(configs, HEARTBEAT_INTERVAL)
-    if heartbeat_ms >= session_ms:
-        raise InvalidConfig(
-            f"{HEARTBEAT_INTERVAL}={heartbeat_ms} is not below {SESSION_TIMEOUT}={session_ms}",
-            hint="members would be removed between two heartbeats",
-        )
+    for session, heartbeat in (
+        (SESSION_TIMEOUT, HEARTBEAT_INTERVAL),
+        (CONSUMER_SESSION_TIMEOUT, CONSUMER_HEARTBEAT_INTERVAL),
+    ):
+        session_ms, heartbeat_ms = _value(configs, session), _value(configs, heartbeat)
+        if heartbeat_ms >= session_ms:
+            raise InvalidConfig(
+                f"{heartbeat}={heartbeat_ms} is not below {session}={session_ms}",
+                hint="members would be removed between two heartbeats",
+            )
 
 
 def _value(configs: Mapping[str, str], name: str) -> Any:

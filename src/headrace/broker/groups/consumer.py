@@ -139,7 +139,7 @@ def settle(
     settled = reconciled(step.group, member, target, reported)
     step.put(settled)
     step.arm_session(settled)
-    if settled.classic is None and settled.state is not member.state:
+    if settled.classic is None and settled != member:
         if settled.state is MemberState.UNREVOKED_PARTITIONS:
             step.timers.append(Arm(ConsumerTimer.REBALANCE, settled.member_id, settled.rebalance_timeout_ms))
         else:
@@ -386,6 +386,8 @@ def timer_due(step: ConsumerStep, kind: ConsumerTimer, member_id: str) -> bool:
         return False
     if kind is ConsumerTimer.REBALANCE and member.state is not MemberState.UNREVOKED_PARTITIONS:
         return False
+    if kind in (ConsumerTimer.JOIN, ConsumerTimer.SYNC) and member.classic is None:
+        return False  # it has changed its protocol since
     fence(step, member)
     return True
 

@@ -148,41 +148,39 @@ class ConsumerMembers:
         act: Callable[[ConsumerStep], ConsumerAnswer],
         before: Sequence[storage.KeyValue] = (),
     ) -> Done:
-        answer = self._run(step, act, before)
-        return Done(answer, self._durable if step.waits_for_disk and step.changes else None)
+        return Done(*self._run(step, act, before))
 
     # Members of the classic protocol
 
     def classic_join(self, group: ConsumerGroup, join: Join) -> asyncio.Future[JoinAnswer]:
         """Answered at once, unless its new id has to be on disk first."""
         future: asyncio.Future[JoinAnswer] = self._services.loop.create_future()
-        step = self._step(group)
         try:
-            answer = self._run(step, lambda step: consumer_classic.join(step, join))
+            answer, durable = self._run(self._step(group), lambda step: consumer_classic.join(step, join))
         except ConsumerRefused as refused:
             future.set_result(JoinAnswer(error=refused.code, member_id=join.member_id))
             return future
-        if step.waits_for_disk and step.changes and self._durable is not None:
-            self._durable.add_done_callback(lambda flushed: _answer_join(future, answer, flushed))
-        else:
+        if durable is None:
             future.set_result(answer)
+        else:
+            durable.add_done_callback(lambda flushed: _answer_join(future, answer, flushed))
         return future
 
     def classic_sync(self, group: ConsumerGroup, sync: Sync) -> SyncAnswer:
         try:
-            return self._run(self._step(group), lambda step: consumer_classic.sync(step, sync))
+            return self._run(self._step(group), lambda step: consumer_classic.sync(step, sync))[0]
         except ConsumerRefused as refused:
             return SyncAnswer(error=refused.code)
 
     def classic_heartbeat(self, group: ConsumerGroup, heartbeat: Heartbeat) -> HeartbeatAnswer:
         try:
-            return self._run(self._step(group), lambda step: consumer_classic.heartbeat(step, heartbeat))
+            return self._run(self._step(group), lambda step: consumer_classic.heartbeat(step, heartbeat))[0]
         except ConsumerRefused as refused:
             return HeartbeatAnswer(error=refused.code)
 
     def classic_leave(self, group: ConsumerGroup, leave: Leave) -> LeaveAnswer:
         try:
-            return self._run(self._step(group), lambda step: consumer_classic.leave(step, leave))
+            return self._run(self._step(group), lambda step: consumer_classic.leave(step, leave))[0]
         except ConsumerRefused as refused:
             return LeaveAnswer(error=refused.code)
 
@@ -236,10 +234,11 @@ class ConsumerMembers:
         step: ConsumerStep,
         act: Callable[[ConsumerStep], AnswerT],
         before: Sequence[storage.KeyValue] = (),
-    ) -> AnswerT:
+    ) -> tuple[AnswerT, asyncio.Future[None] | None]:
+        """The answer, and what it has to wait for."""
         group = step.group
         state = (group.epochs.group, len(group.members))
-        self._durable: asyncio.Future[None] | None = None
+        durable: asyncio.Future[None] | None = None
         classic: Group | None = None
         try:
             answer = act(step)
@@ -248,7 +247,7 @@ class ConsumerMembers:
                 classic = downgraded(group, self._catalog, step.now_ms)
                 entries += [*_entries(tombstones(group)), storage.group_record(classic)]
             if entries:
-                self._durable = storage.append_at_once(self._services, entries)
+                durable = storage.append_at_once(self._services, entries)
         except ConsumerRefused:
             step.undo()
             raise
@@ -262,7 +261,7 @@ class ConsumerMembers:
         if classic is not None:
             self.forget(group)
             self._become_classic(classic)
-        return answer
+        return answer, durable if step.waits_for_disk else None
 
     def _run_timers(self, step: ConsumerStep) -> None:
         for timer in step.timers:
@@ -278,7 +277,7 @@ class ConsumerMembers:
             return
         step = self._step(group)
         try:
-            is_out = self._run(step, lambda step: timer_due(step, key.kind, key.member_id))
+            is_out, _ = self._run(step, lambda step: timer_due(step, key.kind, key.member_id))
         except ConsumerRefused:
             self.timers.arm(key, step.session_timeout_ms)  # it can't be removed now, so it is later
             return
