@@ -35,6 +35,12 @@ SHOWS: dict[str, list[str]] = {
         "  committed up to order 19",
         "20 of them count, for 20 orders",
     ],
+    "queue_worker.py": ["told of 30 stored messages", "accepted: 27", "released: 9", "rejected: 3"],
+    "dead_letters.py": [
+        "  orders-0@1: could not convert string to float: '9,90'",
+        "put back: 1, left: 1",
+        "  order 2: charged 9.90",
+    ],
     "overload.py": ["buffer: 5000 written", "missed records", "push back: 5000 of 5000 stored"],
 }
 

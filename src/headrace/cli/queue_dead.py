@@ -71,10 +71,15 @@ def list_letters(
     format: Format = OutputFormat.TEXT,
 ) -> None:
     """List the letters that nobody has put back yet."""
+    from headrace.queue.dead_letters import NoDeadLetters
+
     letters = _letters(context)
     wanted = _wanted(match)
     found = (letter for letter in letters.read() if wanted(letter))
-    listed = list(found if everything else islice(found, LIST_MAX + 1))
+    try:
+        listed = list(found if everything else islice(found, LIST_MAX + 1))
+    except NoDeadLetters:
+        listed = []  # the topic comes with the first one
     shown = listed if everything else listed[:LIST_MAX]
     if format is OutputFormat.JSON:
         print_json([_as_json(letter) for letter in shown])

@@ -73,7 +73,7 @@ class DeadLetters:
         timeout_s: float = 30.0,
     ) -> None:
         self.group = group
-        self._config = {"bootstrap.servers": bootstrap, "log_level": 3, **(config or {})}
+        self._config = {"bootstrap.servers": bootstrap, "log_level": 0, **(config or {})}
         self._timeout_s = timeout_s
         self._admin = AdminClient(dict(self._config))
         self._partition_counts: dict[str, int] = {}

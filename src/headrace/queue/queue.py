@@ -91,7 +91,9 @@ class Queue:
         self._prefetch = prefetch
         self._members_max = members
         self._timeout_s = timeout_s
-        self._client_config = {"bootstrap.servers": bootstrap, "log_level": 3, **(config or {})}
+        # Errors come back from calls; only members have something to say when nobody calls: that the broker is away.
+        self._member_log_level = (config or {}).get("log_level", 3)
+        self._client_config = {"bootstrap.servers": bootstrap, "log_level": 0, **(config or {})}
         self._dead_letter_topic = default_topic(group) if dead_letters is None else dead_letters
         self._settings_wanted = {OFFSET_RESET: begin}
         if self._dead_letter_topic:
@@ -222,6 +224,7 @@ class Queue:
     def _add_member(self) -> Member:
         config = {
             **self._client_config,
+            "log_level": self._member_log_level,
             "group.id": self.group,
             "share.acknowledgement.mode": "explicit",
             "max.poll.records": self._prefetch,
