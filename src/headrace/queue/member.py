@@ -46,6 +46,8 @@ class Member:
         self._topics: list[str] = []
         self._sent: dict[_Partition, _Sent] = {}
         self._waiting: dict[_Partition, list[tuple[KafkaMessage, AcknowledgeType]]] = {}
+        self._is_uncommitted = False
+        self._committed_at_s = float("-inf")
         self.held = 0
         """Messages that are not settled; as long as there are some, no others can be polled."""
         self.lost = 0
@@ -66,6 +68,7 @@ class Member:
                 if time.monotonic() > deadline_s:
                     return []
                 time.sleep(SERVE_S)
+        self._is_uncommitted = False  # polling sends it
         try:
             polled = list(self._consumer.poll(timeout_s))
         except KafkaException as error:
@@ -92,11 +95,17 @@ class Member:
             self._waiting.setdefault(partition, []).append((message, how))
         else:
             self._send(partition, message, how)
-            self._consumer.commit_async()
+            now_s = time.monotonic()
+            if now_s > self._committed_at_s + SERVE_S:
+                self._consumer.commit_async()
+                self._committed_at_s = now_s
+            else:
+                self._is_uncommitted = True
 
     @property
     def has_waiting(self) -> bool:
-        return bool(self._waiting)
+        """Whether something is not on its way yet. Each sending has a price, so they are a millisecond apart."""
+        return self._is_uncommitted or bool(self._waiting)
 
     @property
     def unconfirmed(self) -> int:
@@ -105,8 +114,10 @@ class Member:
         return on_their_way + sum(len(each) for each in self._waiting.values())
 
     def serve(self) -> None:
-        """Take the broker's answers, and send what has waited for them."""
+        """Take the broker's answers, and send what has waited."""
         self._consumer.commit_async()
+        self._is_uncommitted = False
+        self._committed_at_s = time.monotonic()
         ready = [partition for partition in self._waiting if partition not in self._sent]
         for partition in ready:
             for message, how in sorted(self._waiting.pop(partition), key=lambda each: each[0].offset() or 0):

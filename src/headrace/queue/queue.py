@@ -294,7 +294,7 @@ class Queue:
             member.acknowledge(message.raw, how)
             if is_late:
                 member.settle_all(self._timeout_s)
-            elif member.has_waiting:
+            elif member.has_waiting and not self._has_waiting.is_set():
                 self._has_waiting.set()
             if member.held == 0:
                 self._changed.notify_all()
