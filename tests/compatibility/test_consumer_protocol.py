@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewPartitions
 
@@ -281,6 +281,33 @@ def test_a_group_moves_to_the_newer_protocol_and_back_member_by_member(
     write_numbers(bootstrap, topic, range(80, 120), 4)
     poll_until(back, lambda: {*range(80, 120)} <= {*numbers_of(*back)}, "nothing is missing")
     assert min(numbers_of(*back)) >= 80
+
+
+def test_offsets_are_committed_in_a_transaction_by_a_member_and_by_no_stranger(
+    bootstrap: str, create_topic: CreateTopic, group: str, join: Join
+) -> None:
+    topic, copy = create_topic(partitions=1), create_topic(suffix="-copy")
+    write_numbers(bootstrap, topic, range(10), 1)
+    one = join()
+    poll_until([one], lambda: len(one.messages) >= 10, "all is read")
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": group})
+    producer.init_transactions(PATIENCE_S)
+    positions = one.consumer.position(one.consumer.assignment())
+
+    producer.begin_transaction()
+    producer.produce(copy, b"copied")
+    producer.send_offsets_to_transaction(positions, one.consumer.consumer_group_metadata(), PATIENCE_S)
+    producer.commit_transaction(PATIENCE_S)
+    [committed] = one.consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE_S)
+    assert committed.offset == 10
+
+    metadata = one.consumer.consumer_group_metadata()
+    one.consumer.close()
+    producer.begin_transaction()
+    with pytest.raises(KafkaException) as refused:
+        producer.send_offsets_to_transaction(positions, metadata, PATIENCE_S)
+    assert refused.value.args[0].txn_requires_abort()
+    producer.abort_transaction(PATIENCE_S)
 
 
 def test_a_live_group_is_described_and_cannot_be_deleted(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from headrace.broker.groups import consumer, consumer_classic
 from headrace.broker.groups.assignors import Place
@@ -82,8 +82,10 @@ class SomeTopics:
 class Coordinator:
     """The rules, and a log of what they had stored."""
 
-    def __init__(self, topics: SomeTopics) -> None:
+    def __init__(self, topics: SomeTopics, **limits: Any) -> None:
+        """`limits` are those of `ConsumerStep`, where a test wants others."""
         self.topics = topics
+        self._limits = limits
         self.group = ConsumerGroup("g")
         self.now_ms = 1_000_000
         self.is_disk_full = False
@@ -96,6 +98,7 @@ class Coordinator:
             now_ms=self.now_ms,
             session_timeout_ms=45_000,
             members_max=1_000_000,
+            **self._limits,
         )
         try:
             answer = act(step)

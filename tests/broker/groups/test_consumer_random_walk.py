@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from typing import ClassVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -18,10 +19,12 @@ CLIENTS_MAX = 6
 
 
 class ConsumerWalk(RuleBasedStateMachine):
+    limits: ClassVar[dict[str, int]] = {}
+
     def __init__(self) -> None:
         super().__init__()
         self.topics = SomeTopics(a=4, b=3)
-        self.coordinator = Coordinator(self.topics)
+        self.coordinator = Coordinator(self.topics, **self.limits)
         self.clients: list[Client] = []
         self.classics: list[ClassicClient] = []
         self.ids = itertools.count()
@@ -145,6 +148,10 @@ class ConsumerWalk(RuleBasedStateMachine):
         if self.topics.find(name) is not None:
             self.topics.remove(name)
 
+    @rule(by_ms=st.integers(-20, 20))
+    def the_clock_is_another(self, by_ms: int) -> None:
+        self.coordinator.now_ms += by_ms
+
     @rule(is_full=st.booleans())
     def disk_fills_or_is_freed(self, is_full: bool) -> None:
         self.coordinator.is_disk_full = is_full
@@ -191,6 +198,7 @@ class ConsumerWalk(RuleBasedStateMachine):
         """When nothing more happens, everybody soon has an equal part, and every partition a reader."""
         self.coordinator.is_disk_full = False
         for _ in range(6 * CLIENTS_MAX):
+            self.coordinator.now_ms += 1_000
             for client in self.clients:
                 if client.epoch:
                     client.let_go()
@@ -207,5 +215,15 @@ class ConsumerWalk(RuleBasedStateMachine):
         assert {place for client in self.all_clients for place in client.owned} == wanted
 
 
+class ConsumerWalkOfBigGroups(ConsumerWalk):
+    """The same with a group that can't be assigned at every change."""
+
+    limits: ClassVar[dict[str, int]] = {"assigned_at_once_max": 0, "assigned_per_ms_max": 1}
+
+
+WALK = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
 TestConsumerWalk = ConsumerWalk.TestCase
-TestConsumerWalk.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestConsumerWalk.settings = WALK
+TestConsumerWalkOfBigGroups = ConsumerWalkOfBigGroups.TestCase
+TestConsumerWalkOfBigGroups.settings = WALK

@@ -30,12 +30,6 @@ from headrace.broker.groups.consumer_step import Arm, Cancel, ConsumerRefused, C
 from headrace.protocol.error_codes import ErrorCode
 from headrace.values import value
 
-ASSIGNED_AT_ONCE_MAX = 1_000
-"""Members and partitions of a group that is assigned anew at every change; that takes about a millisecond."""
-ASSIGNED_PER_MS_MAX = 20
-"""A bigger group waits in between, so that assigning takes a few hundredths of the time: with 10,000 members, half a
-second."""
-
 
 @value
 class ConsumerHeartbeat:
@@ -320,7 +314,7 @@ def assign_if_due(step: ConsumerStep) -> None:
     size = len(group.members) + sum(counts.values())
     # A clock that was set back is no reason to wait.
     since_ms = step.now_ms - epochs.assigned_at_ms
-    if size > ASSIGNED_AT_ONCE_MAX and 0 <= since_ms < size // ASSIGNED_PER_MS_MAX:
+    if size > step.assigned_at_once_max and 0 <= since_ms < size // step.assigned_per_ms_max:
         return
     assign = ASSIGNORS[group.most_wanted_assignor(UNIFORM)]
     for member_id, target in assign(_candidates(step), counts).items():

@@ -59,7 +59,7 @@ def read_subscription(protocols: tuple[MemberProtocol, ...]) -> EmbeddedSubscrip
     metadata = protocols[0].metadata
     # A newer version begins like the newest that is known.
     version = min(version_of(metadata), SUBSCRIPTION_VERSION_NEWEST)
-    return struct_codec(EmbeddedSubscription, version, False).decode(metadata, _VERSION.size)
+    return struct_codec(EmbeddedSubscription, version, False).decode(metadata, _VERSION.size, allow_rest=True)
 
 
 def write_subscription(subscription: EmbeddedSubscription, version: int) -> bytes:
@@ -70,7 +70,7 @@ def read_assignment(data: bytes) -> EmbeddedAssignment:
     if not data:
         return EmbeddedAssignment()
     version = min(version_of(data), ASSIGNMENT_VERSION_NEWEST)
-    return struct_codec(EmbeddedAssignment, version, False).decode(data, _VERSION.size)
+    return struct_codec(EmbeddedAssignment, version, False).decode(data, _VERSION.size, allow_rest=True)
 
 
 def write_assignment(assignment: EmbeddedAssignment, version: int) -> bytes:

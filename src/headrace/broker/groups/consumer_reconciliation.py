@@ -26,13 +26,15 @@ def reconciled(
     group: ConsumerGroup, member: ConsumerMember, target: Assignment, reported: Reported | None
 ) -> ConsumerMember:
     """The member one step on, or as it is if it can't go on yet. `reported` is None if it did not say."""
-    if member.is_reconciled_to(group.epochs.target):
+    # Before the next assignment is made, a member may have lost its interest in what the last one gave it.
+    is_overdue = group.epochs.group != group.epochs.target and not _is_within(member.assigned, target)
+    if member.is_reconciled_to(group.epochs.target) and not is_overdue:
         return member
     epoch = member.epoch
     if member.state is MemberState.UNREVOKED_PARTITIONS:
         if _holds(reported, member.revoking):
             return member
-        epoch += 1
+        epoch = min(epoch + 1, group.epochs.target)
     kept: dict[uuid.UUID, dict[int, int]] = {}
     revoking: dict[uuid.UUID, dict[int, int]] = {}
     for topic_id, partitions in member.assigned.items():
@@ -57,6 +59,12 @@ def reconciled(
         state=MemberState.UNRELEASED_PARTITIONS if is_waiting else MemberState.STABLE,
         assigned=kept,
         revoking={},
+    )
+
+
+def _is_within(owned: Owned, target: Assignment) -> bool:
+    return all(
+        partitions.keys() <= target.get(topic_id, frozenset()) for topic_id, partitions in owned.items()
     )
 
 

@@ -25,6 +25,12 @@ from headrace.broker.groups.consumer_state import (
 from headrace.errors import HeadraceError
 from headrace.protocol.error_codes import ErrorCode
 
+ASSIGNED_AT_ONCE_MAX = 1_000
+"""Members and partitions of a group that is assigned anew at every change; that takes about a millisecond."""
+ASSIGNED_PER_MS_MAX = 20
+"""A bigger group waits in between, so that assigning takes a few hundredths of the time: with 10,000 members, half a
+second."""
+
 
 class ConsumerRefused(HeadraceError):
     """A request that the rules don't grant; the client is told the code and the text."""
@@ -65,6 +71,8 @@ class ConsumerStep:
     session_timeout_ms: int
     """Of members that speak the newer protocol: the broker says, not the member."""
     members_max: int
+    assigned_at_once_max: int = ASSIGNED_AT_ONCE_MAX
+    assigned_per_ms_max: int = ASSIGNED_PER_MS_MAX
     changes: list[Change] = field(default_factory=list)
     timers: list[Arm | Cancel] = field(default_factory=list)
     waits_for_disk: bool = False

@@ -18,7 +18,7 @@ from headrace.broker.groups.classic import check_commit
 from headrace.broker.groups.classic_members import ClassicMembers
 from headrace.broker.groups.consumer import ConsumerHeartbeat, check_epoch_of
 from headrace.broker.groups.consumer_members import ConsumerMembers, Done
-from headrace.broker.groups.consumer_state import ConsumerGroup, ConsumerGroupState
+from headrace.broker.groups.consumer_state import JOIN_EPOCH, ConsumerGroup, ConsumerGroupState
 from headrace.broker.groups.consumer_step import ConsumerRefused
 from headrace.broker.groups.events import (
     Heartbeat,
@@ -192,7 +192,8 @@ class GroupCoordinator:
         if self._services.share_members.get(group_id) is not None:
             raise ConsumerRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is a share group.")
         classic = self._groups.get(group_id)
-        if not self.is_taken(group_id) and self._check_room() is not ErrorCode.NONE:
+        is_new = heartbeat.member_epoch == JOIN_EPOCH and not self.is_taken(group_id)
+        if is_new and self._check_room() is not ErrorCode.NONE:
             raise ConsumerRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, "There are too many groups.")
         done = self._consumers.heartbeat(group_id, heartbeat, classic)
         if classic is not None and self._consumers.get(group_id) is not None:
