@@ -31,6 +31,7 @@ MINIMUM_MS = 100
 
 KAFKA_PROPERTIES = {
     "log.cleaner.backoff.ms": str(CLEANER_INTERVAL_MS),
+    **{f"group.consumer.min.{name}.ms": str(MINIMUM_MS) for name in CONSUMER_GROUP_TIMES},
     # Members of share groups hear of changes with their next heartbeat, and tests wait for locks to end.
     "group.share.min.heartbeat.interval.ms": "200",
     "group.share.heartbeat.interval.ms": "200",
@@ -48,11 +49,7 @@ class BrokerUnderTest:
 @contextlib.contextmanager
 def running_broker(kind: str, folder: Path) -> Iterator[BrokerUnderTest]:
     if kind == "kafka":
-        properties = {
-            "log.cleaner.backoff.ms": str(CLEANER_INTERVAL_MS),
-            **{f"group.consumer.min.{name}.ms": str(MINIMUM_MS) for name in CONSUMER_GROUP_TIMES},
-        }
-        with ApacheKafka(properties=properties, folder=folder) as kafka:
+        with ApacheKafka(properties=KAFKA_PROPERTIES, folder=folder) as kafka:
             yield BrokerUnderTest(kind=kind, bootstrap=kafka.bootstrap, data_dir=kafka.data_dir)
     else:
         with _running_headrace(folder) as broker:

@@ -134,12 +134,12 @@ def test_message_whose_lock_ended_goes_to_another_worker_and_late_acceptance_is_
         (held,) = take(slow, 1)
         (again,) = take(quick, 1)
         assert (again.value, again.delivery_count) == (b"slow", 2)
-        again.accept()
-        quick.flush()
         held.accept()
         with pytest.raises(AcknowledgementLost):
             slow.flush()
         assert slow.lost == 1
+        again.accept()
+        quick.flush()
 
 
 def test_late_acknowledgement_does_not_take_others_with_it(
@@ -249,6 +249,6 @@ def test_where_a_group_begins_is_left_as_somebody_has_set_it(
     set_group(group, share_auto_offset_reset="latest")
     send(topic, "before")
     with open_queue(topic, group=group) as queue:
-        assert queue.get(timeout=2) is None
-        send(topic, "after")
-        assert values(take(queue, 1)) == ["after"]
+        while (message := queue.get(timeout=1)) is None:
+            send(topic, "after")  # what is sent until the group has begun is not for it
+        assert message.value == b"after"

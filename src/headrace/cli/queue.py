@@ -189,7 +189,8 @@ def _brokers(cluster: Cluster) -> list[tuple[str, int]]:
 
 
 def _not_done(group: GroupState) -> int | None:
-    counts = [each.not_done for each in group.partitions]
+    """None if the broker does not say; where the group has not begun there is nothing to say."""
+    counts = [each.not_done for each in group.partitions if each.start_offset >= 0]
     return None if None in counts else sum(each for each in counts if each is not None)
 
 
