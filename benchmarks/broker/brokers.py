@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -94,7 +95,9 @@ def running_headrace(
     command += ["--listen", bootstrap, "--durability", durability]
     with log_file.open("a") as log:
         started_s = time.monotonic()
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_installed_environment()
+        )
     try:
         start_s = _wait_for_answer(process, bootstrap, started_s, log_file)
         yield RunningBroker(side=Side.HEADRACE, bootstrap=bootstrap, pid=process.pid, start_s=start_s)
@@ -107,6 +110,11 @@ def running_headrace(
         _stop(process)
     if process.returncode != 0:
         raise _ended(process, log_file)
+
+
+def _installed_environment() -> dict[str, str]:
+    """Python as users have it: what was compiled once is kept, as Java's classes are."""
+    return {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _ended(process: subprocess.Popen[bytes], log_file: Path) -> BrokerFailed:
