@@ -16,14 +16,17 @@ COMMANDS_WITH_BOOTSTRAP = [
     ["topic", "list"],
     ["topic", "describe", "t"],
     ["group", "list"],
+    ["queue", "list"],
+    ["work", "t", "--group", "g", "--", "true"],
     ["produce", "t"],
     ["consume", "t"],
     ["broker", "--check"],
 ]
 LEAVES = [
-    *([each] for each in COMMANDS if each not in ("topic", "group", "log")),
+    *([each] for each in COMMANDS if each not in ("topic", "group", "queue", "log")),
     *(["topic", each] for each in ("create", "list", "describe", "alter", "delete")),
     *(["group", each] for each in ("list", "describe", "reset", "delete")),
+    *(["queue", each] for each in ("list", "describe", "alter", "delete", "dead")),
     *(["log", each] for each in ("dump", "repair")),
 ]
 
