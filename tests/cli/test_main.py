@@ -17,7 +17,6 @@ COMMANDS_WITH_BOOTSTRAP = [
     ["topic", "describe", "t"],
     ["group", "list"],
     ["queue", "list"],
-    ["work", "t", "--group", "g", "--", "true"],
     ["produce", "t"],
     ["consume", "t"],
     ["broker", "--check"],
