@@ -112,7 +112,8 @@ class Queue:
     # Opening and closing
 
     def __enter__(self) -> Self:
-        self.open()
+        if not self._is_open:
+            self.open()
         return self
 
     def __exit__(
@@ -338,7 +339,8 @@ class Queue:
             count, self._lost_told = lost - self._lost_told, lost
             raise AcknowledgementLost(
                 f"{count} acknowledgements were refused, their messages are delivered again",
-                hint="their locks had ended: raise share.record.lock.duration.ms of the group, or lower prefetch",
+                hint="the broker was restarted, or their locks had ended: then raise share.record.lock.duration.ms of the "
+                "group, or lower prefetch",
             )
 
     @property
