@@ -17,8 +17,8 @@ def test_queue_goes_on_after_a_restart_without_what_it_has_accepted(tmp_path: Pa
     with Broker(str(tmp_path / "data"), port=0) as broker:
         bootstrap = broker.bootstrap
         producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
-        for message in MESSAGES:
-            producer.produce("emails", message)
+        for text in MESSAGES:
+            producer.produce("emails", text)
         assert producer.flush(TIMEOUT_S) == 0
         queue = Queue("emails", group="senders", bootstrap=bootstrap, prefetch=5, config={"log_level": 0})
         queue.open()

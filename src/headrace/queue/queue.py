@@ -339,8 +339,8 @@ class Queue:
             count, self._lost_told = lost - self._lost_told, lost
             raise AcknowledgementLost(
                 f"{count} acknowledgements were refused, their messages are delivered again",
-                hint="the broker was restarted, or their locks had ended: then raise share.record.lock.duration.ms of the "
-                "group, or lower prefetch",
+                hint="the broker was restarted, or their locks had ended: then lower prefetch, or raise the "
+                "group's share.record.lock.duration.ms",
             )
 
     @property
