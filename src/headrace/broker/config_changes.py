@@ -8,7 +8,6 @@ from headrace.broker import group_configs
 from headrace.broker.dispatch import Call
 from headrace.broker.error_codes import error_code
 from headrace.broker.handlers.describe_configs import GROUP, TOPIC
-from headrace.broker.topic_configs import check_configs
 from headrace.errors import HeadraceError
 from headrace.protocol.error_codes import ErrorCode
 
@@ -34,7 +33,7 @@ def alter_resource(
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic"
     try:
         configs = change(topic.configs)
-        check_configs(configs)
+        call.services.topics.check_alteration(topic, configs)
         if not validate_only:
             call.services.topics.alter_configs(topic, configs)
     except (HeadraceError, OSError) as error:

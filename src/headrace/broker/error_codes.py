@@ -5,6 +5,8 @@ from __future__ import annotations
 from headrace.broker.topic_configs import InvalidConfig
 from headrace.broker.topics import InvalidPartitionCount, InvalidTopicName, TooManyPartitions, TopicExists
 from headrace.log import errors as log
+from headrace.log.archive_reading import CorruptArchive
+from headrace.log.archive_store import ArchiveUnreachable
 from headrace.protocol.error_codes import ErrorCode
 from headrace.records import errors as records
 
@@ -21,6 +23,8 @@ _CODES: dict[type[Exception], ErrorCode] = {
     log.InvalidTransactionState: ErrorCode.INVALID_TXN_STATE,
     log.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     log.CorruptSegment: ErrorCode.CORRUPT_MESSAGE,
+    CorruptArchive: ErrorCode.CORRUPT_MESSAGE,
+    ArchiveUnreachable: ErrorCode.KAFKA_STORAGE_ERROR,
     log.StorageFailed: ErrorCode.KAFKA_STORAGE_ERROR,
     log.LogReadOnly: ErrorCode.KAFKA_STORAGE_ERROR,
     InvalidTopicName: ErrorCode.INVALID_TOPIC_EXCEPTION,

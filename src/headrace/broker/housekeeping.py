@@ -30,6 +30,7 @@ class Housekeeping:
             (self.close_idle_connections, self._settings.idle_connection_ms_max // 4),
             (self.close_stuck_connections, self._settings.stuck_connection_ms_max // 4),
             (self.compact, self._settings.compaction_interval_ms),
+            (self._services.archiver.tend, self._settings.archive_interval_ms),
         ]
         self._tasks = [asyncio.create_task(self._repeat(chore, interval)) for chore, interval in chores]
 

@@ -27,6 +27,7 @@ class BrokerCollector(Collector):
         yield from self._counters()
         yield from self._partitions()
         yield from self._share_groups()
+        yield from self._archive()
 
     def _traffic(self) -> Iterator[Metric]:
         traffic = self._services.traffic
@@ -98,6 +99,44 @@ class BrokerCollector(Collector):
                 family.add_metric([group_id], numbers[name])
         yield from families.values()
         yield _gauge("headrace_share_sessions", "Share sessions.", len(shares.sessions))
+
+    def _archive(self) -> Iterator[Metric]:
+        archiver = self._services.archiver
+        health, cache = archiver.health, archiver.shared.cache
+        segments, size_bytes = archiver.waiting()
+        logs = [partition.log for partition in list(self._services.topics.partitions())]
+        archived = [entry for log in logs for entry in log.archived]
+        yield _gauge("headrace_archive_reachable", "0 while uses of the archive fail.", health.is_reachable)
+        yield _gauge("headrace_archive_waiting_segments", "Closed segments not archived yet.", segments)
+        yield _gauge("headrace_archive_waiting_bytes", "Bytes of segments not archived yet.", size_bytes)
+        yield _gauge("headrace_archive_segments", "Segments in the archive.", len(archived))
+        yield _gauge(
+            "headrace_archive_bytes",
+            "Bytes of segments in the archive.",
+            sum(entry.size_bytes for entry in archived),
+        )
+        yield _gauge(
+            "headrace_archive_last_success_timestamp_seconds",
+            "When the archive last did what was asked.",
+            health.last_success_ms / 1000,
+        )
+        yield _counter("headrace_archive_failures", "Uses of the archive that failed.", health.failures)
+        yield _counter(
+            "headrace_archive_corrupt_reads", "Reads that met damage in the archive.", health.corrupt_reads
+        )
+        yield _counter("headrace_archive_copied_segments", "Segments archived.", archiver.copied_segments)
+        yield _counter("headrace_archive_copied_bytes", "Bytes archived.", archiver.copied_bytes)
+        yield _counter(
+            "headrace_archive_deleted_segments", "Segments deleted there.", archiver.deleted_segments
+        )
+        yield _counter(
+            "headrace_archive_local_copies_removed",
+            "Local copies of archived segments removed.",
+            archiver.local_copies_removed,
+        )
+        yield _gauge("headrace_archive_cache_bytes", "Bytes kept for readers.", cache.size_bytes)
+        yield _counter("headrace_archive_cache_hits", "Pieces read from the cache.", cache.hits)
+        yield _counter("headrace_archive_cache_misses", "Pieces read from the archive.", cache.misses)
 
 
 def _gauge(name: str, doc: str, value: float) -> Metric:

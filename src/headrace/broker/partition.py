@@ -33,6 +33,11 @@ class Partition:
         """Readers of committed data see what lies below: nothing there can still change."""
         return min(self.log.last_stable_offset, self.high_watermark)
 
+    @property
+    def has_archive(self) -> bool:
+        """Whether there may be something of it in the archive."""
+        return self.log.config.is_archived or (self.log.archive is not None and self.log.archive.has_list)
+
     def grown(self, added_bytes: int) -> None:
         """More can be read: tell the fetches that wait for it."""
         for waiter in tuple(self.waiters):

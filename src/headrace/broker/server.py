@@ -140,6 +140,7 @@ class Server:
         self.services.topics.close()
         # A compaction under way sees that its log was closed, and gives up.
         self.services.disk_threads.shutdown(wait=True, cancel_futures=True)
+        await loop.run_in_executor(None, self.services.archiver.close)
         if self._stop_metrics is not None:
             self._stop_metrics()
         self._folder.release()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
+from headrace.broker.archive_deletions import ArchiveDeletions
+from headrace.broker.archive_health import ArchiveHealth
+from headrace.broker.archiver import Archiver, make_archive
 from headrace.broker.client import Client
 from headrace.broker.data_folder import DataFolder
 from headrace.broker.fetch_sessions import FetchSessions
@@ -66,7 +69,20 @@ class Services:
         self.traffic = Traffic(settings)
         self.log_throttle = LogThrottle()
         self.counters = Counters()
-        self.topics = Topics(settings, files, clock)
+        health = ArchiveHealth(clock)
+        archive = make_archive(settings, health)
+        deletions = ArchiveDeletions(files, str(settings.data_dir))
+        self.topics = Topics(settings, files, clock, archive=archive, archive_deletions=deletions)
+        self.archiver = Archiver(
+            settings,
+            shared=archive,
+            health=health,
+            deletions=deletions,
+            topics=self.topics,
+            files=files,
+            clock=clock,
+            loop=loop,
+        )
         self.producer_ids = ProducerIds(files, str(settings.data_dir))
         self.flusher = Flusher(loop, settings.flush_threads)
         self.fetch_waiters = FetchWaiters(loop, settings.waiting_fetches_max)
@@ -84,6 +100,10 @@ class Services:
             return Endpoint(node_id=self.settings.node_id, host=client.local_host, port=client.local_port)
         host, _, port = self.settings.advertised.rpartition(":")
         return Endpoint(node_id=self.settings.node_id, host=host, port=int(port))
+
+    def threads_for(self, reads_archive: bool) -> ThreadPoolExecutor:
+        """Where a read that may wait is made: what hangs in the archive does not hold up the local disk."""
+        return self.archiver.read_threads if reads_archive else self.disk_threads
 
     async def append(self, partition: Partition, batch: bytes, *, waits_for_disk: bool = True) -> Appended:
         """Append a batch of the broker's own, and return when it is as durable as the settings ask.

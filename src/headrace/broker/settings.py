@@ -147,6 +147,42 @@ class BrokerSettings:
         doc="Members of share groups that fetch; one more is refused. Kafka allows 2,000; each costs some KB.",
     )
 
+    archive_address: str | None = setting(
+        None,
+        doc="Where closed segments of topics with remote.storage.enable=true are archived: a folder, which must exist, "
+        "or any address that fsspec knows, such as s3://bucket/path (pip install 'headrace[archive]').",
+    )
+    archive_interval_ms: int = setting(
+        30_000,
+        minimum=10,
+        doc="How often segments to archive, and archived ones to delete, are looked for; Kafka's "
+        "remote.log.manager.task.interval.ms.",
+    )
+    archive_retry_ms_max: int = setting(
+        300_000,
+        minimum=10,
+        doc="Longest pause after the archive has failed; pauses begin at archive_interval_ms and double.",
+    )
+    archive_chunk_bytes: int = setting(
+        4_194_304,
+        minimum=1024,
+        doc="Pieces in which archived segments are checked and read: each costs a request to the archive.",
+    )
+    archive_cache_bytes_max: int = setting(
+        1_073_741_824,
+        minimum=0,
+        doc="Bytes of archived segments kept on local disk for readers, in archive-cache of the data folder; what was "
+        "unused for longest goes first.",
+    )
+    archive_read_threads: int = setting(
+        4,
+        minimum=1,
+        doc="Threads that read from the archive: a slow one must not hold up reads of local disks.",
+    )
+    archive_upload_threads: int = setting(
+        2, minimum=1, doc="Partitions whose segments are archived at the same time."
+    )
+
     flush_threads: int = setting(4, minimum=1, doc="Threads that fsync; partitions share them.")
     checkpoint_interval_ms: int = setting(
         60_000,

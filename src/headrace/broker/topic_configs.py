@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Any
 
 from headrace.errors import HeadraceError
-from headrace.log.config import LogConfig
+from headrace.log.config import SAME_AS_RETENTION, LogConfig
 from headrace.records.compression import Codec
 from headrace.values import value
 
@@ -218,6 +218,20 @@ TOPIC_CONFIGS: dict[str, TopicConfig] = {
             "How far in the past a timestamp may lie.",
             "timestamp_before_max_ms",
         ),
+        _long(
+            "local.retention.bytes",
+            -2,
+            -2,
+            "Local size above which archived segments lose their local copy; -2: as retention.bytes.",
+            "local_retention_bytes",
+        ),
+        _long(
+            "local.retention.ms",
+            -2,
+            -2,
+            "Age at which archived segments lose their local copy; -2: as retention.ms.",
+            "local_retention_ms",
+        ),
         _choice(
             "message.timestamp.type",
             "CreateTime",
@@ -243,6 +257,19 @@ TOPIC_CONFIGS: dict[str, TopicConfig] = {
         _int("min.insync.replicas", 1, 1, _ONE_NODE),
         _choice(
             "preallocate", "false", _BOOLEANS, "Accepted without effect: segments grow as they are written."
+        ),
+        _choice(
+            "remote.log.delete.on.disable",
+            "false",
+            _BOOLEANS,
+            "Must be true for remote.storage.enable to become false: the archived segments are deleted then.",
+        ),
+        _choice(
+            "remote.storage.enable",
+            "false",
+            _BOOLEANS,
+            "Closed segments are archived; the broker's archive_address says where.",
+            "is_archived",
         ),
         _long(
             "retention.bytes",
@@ -271,6 +298,35 @@ def check_configs(overrides: Mapping[str, str]) -> None:
     """Raise `InvalidConfig` for the first one that is unknown or has an impossible value."""
     for name, text in overrides.items():
         definition(name).parse(text)
+
+
+def check_archive_configs(overrides: Mapping[str, str], *, was_archived: bool, can_archive: bool) -> None:
+    """Raise `InvalidConfig` where a topic can't be archived as these configs say, or can't stop being."""
+    config = log_config(overrides)
+    if not config.is_archived:
+        if was_archived and overrides.get("remote.log.delete.on.disable") != "true":
+            raise InvalidConfig(
+                "remote.storage.enable can't become false while records are in the archive",
+                hint="set remote.log.delete.on.disable=true with it: what is in the archive only is deleted then",
+            )
+        return
+    if not can_archive:
+        raise InvalidConfig(
+            "remote.storage.enable=true is not possible here",
+            hint="start the broker with archive_address; internal topics are never archived",
+        )
+    if config.is_compacted:
+        raise InvalidConfig(
+            "remote.storage.enable=true is not possible on a compacted topic",
+            hint="take compact out of cleanup.policy, or leave the topic local",
+        )
+    for unit in ("ms", "bytes"):
+        local, whole = getattr(config, f"local_retention_{unit}"), getattr(config, f"retention_{unit}")
+        if local != SAME_AS_RETENTION and whole >= 0 and not 0 <= local <= whole:
+            raise InvalidConfig(
+                f"local.retention.{unit}={local} exceeds retention.{unit}={whole}",
+                hint="what is gone for good can't stay locally; -2 keeps both the same",
+            )
 
 
 def definition(name: str) -> TopicConfig:

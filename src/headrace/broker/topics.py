@@ -15,12 +15,14 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from headrace.broker.archive_deletions import ArchiveDeletions
 from headrace.broker.partition import Partition
 from headrace.broker.settings import BrokerSettings
-from headrace.broker.topic_configs import check_configs, log_config
+from headrace.broker.topic_configs import check_archive_configs, check_configs, log_config
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
 from headrace.log import checkpoints
+from headrace.log.archive_reading import Archive, PartitionArchive
 from headrace.log.config import LogConfig
 from headrace.log.filesystem import FileSystem
 from headrace.log.partition_log import PartitionLog
@@ -106,8 +108,18 @@ def check_name(name: str) -> None:
 
 
 class Topics:
-    def __init__(self, settings: BrokerSettings, files: FileSystem, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        files: FileSystem,
+        clock: Clock,
+        *,
+        archive: Archive,
+        archive_deletions: ArchiveDeletions,
+    ) -> None:
         self._settings = settings
+        self._archive = archive
+        self._archive_deletions = archive_deletions
         self._files = files
         self._clock = clock
         self._data_dir = str(settings.data_dir)
@@ -176,7 +188,7 @@ class Topics:
                 f"a topic can't have {partitions} partitions", hint="give it at least one"
             )
         self._check_room(partitions)
-        check_configs(configs)
+        self._check_configs(name, configs, was_archived=False)
 
     def add_partitions(self, topic: Topic, count: int, *, validate_only: bool = False) -> None:
         if count <= len(topic.partitions):
@@ -194,14 +206,26 @@ class Topics:
 
     def alter_configs(self, topic: Topic, configs: Mapping[str, str]) -> None:
         """Replace the topic's configs by these."""
-        check_configs(configs)
+        self.check_alteration(topic, configs)
         topic.configs = dict(configs)
         self._save(topic, len(topic.partitions))
         for partition in topic.partitions:
             partition.log.reconfigure(self._log_config(topic))
 
+    def check_alteration(self, topic: Topic, configs: Mapping[str, str]) -> None:
+        """Raise what `alter_configs` would raise, and change nothing."""
+        was_archived = any(partition.log.config.is_archived for partition in topic.partitions)
+        self._check_configs(topic.name, configs, was_archived=was_archived)
+
+    def _check_configs(self, name: str, configs: Mapping[str, str], *, was_archived: bool) -> None:
+        check_configs(configs)
+        can_archive = self._archive.is_configured and name not in INTERNAL_TOPICS
+        check_archive_configs(configs, was_archived=was_archived, can_archive=can_archive or was_archived)
+
     def delete(self, topic: Topic) -> None:
         self._save(topic, len(topic.partitions), deleting=True)
+        if any(partition.has_archive for partition in topic.partitions):
+            self._archive_deletions.note(topic.id, topic.name)
         del self._by_name[topic.name]
         del self._by_id[topic.id]
         self.version += 1
@@ -274,6 +298,9 @@ class Topics:
             was_clean=self._was_clean,
             recovery_offset=self._recovery_offsets.get(key, 0),
             start_offset=self._start_offsets.get(key),
+            partition_archive=PartitionArchive(
+                self._archive, topic=topic.name, topic_id=topic.id, partition=index
+            ),
         )
         return Partition(topic.name, index, log, reads_unsynced=self._settings.durability == "os")
 

@@ -9,6 +9,7 @@ from headrace.records.compression import Codec
 from headrace.values import value
 
 NO_LIMIT = -1
+SAME_AS_RETENTION = -2
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 INT64_MAX = 2**63 - 1
@@ -33,6 +34,15 @@ class LogConfig:
 
     retention_bytes: int = NO_LIMIT
     """Size of the partition above which its oldest segments are removed (`retention.bytes`); -1 for none."""
+
+    is_archived: bool = False
+    """Closed segments are copied to the archive (`remote.storage.enable`)."""
+
+    local_retention_ms: int = SAME_AS_RETENTION
+    """Age at which the local copy of an archived segment goes (`local.retention.ms`); -2: as `retention_ms` says."""
+
+    local_retention_bytes: int = SAME_AS_RETENTION
+    """Local size above which the oldest archived segments lose their local copy (`local.retention.bytes`)."""
 
     cleanup_policy: frozenset[str] = field(default_factory=lambda: frozenset({"delete"}))
     """`delete`, `compact`, both, or neither: everything is kept (`cleanup.policy`)."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from struct import Struct
 from typing import NamedTuple
 
 from headrace.clock import Clock
-from headrace.log import checkpoints, compaction, leftovers, snapshots
-from headrace.log.aborted_index import AbortedIndex
+from headrace.log import archive, checkpoints, compaction, leftovers, snapshots
+from headrace.log.aborted_index import AbortedIndex, AbortedTransaction
+from headrace.log.archive import ArchivedSegment
+from headrace.log.archive_copy import SegmentCopy
+from headrace.log.archive_reading import PartitionArchive
 from headrace.log.batch_check import as_stored, check_batch, is_stored_as_it_came
 from headrace.log.compaction_pass import Compaction, cleaned_segment_of, compaction_segment
 from headrace.log.config import LogConfig
@@ -114,15 +117,18 @@ class PartitionLog(ReadableLog):
         was_clean: bool,
         recovery_offset: int,
         start_offset: int | None,
+        partition_archive: PartitionArchive | None = None,
         on_event: EventSink = log_event,
     ) -> PartitionLog:
         """Open the log in a directory, which is made when missing; see `recovery` for what is read and checked."""
         log = cls(os.fspath(directory), config, files=files, clock=clock, on_event=on_event)
         files.make_directory(log.directory)
         sizes = leftovers.tidy(files, log.directory, on_event)
+        log._find_archived(partition_archive, sizes, start_offset or 0)
         segments = log._find_segments(sizes)
         if not segments:
-            log._begin_empty(start_offset or 0)
+            log._begin_empty(max(start_offset or 0, archive.end_of(log.archived)))
+            log.start_offset = max(start_offset or 0, log._first_kept_offset())
             return log
         log._epochs.load(on_event)
         # Without its epochs the log has to look at its last batches for the newest one.
@@ -131,7 +137,7 @@ class PartitionLog(ReadableLog):
         if not is_clean:
             segments = check_from(recovery, segments, recovery_offset)
         log._take(segments)
-        log.start_offset = min(max(start_offset or 0, segments[0].base_offset), log.end_offset)
+        log.start_offset = min(max(start_offset or 0, log._first_kept_offset()), log.end_offset)
         log._snapshot_offset = snapshots.restore(
             files, log.directory, sizes, segments, log.producers, now_ms=clock.now_ms(), on_event=on_event
         )
@@ -210,6 +216,9 @@ class PartitionLog(ReadableLog):
         self.config = config
         self.producers.producer_ids_max = config.producer_ids_max
         self._is_stored_as_it_came = is_stored_as_it_came(config)
+        if self.archived and not config.is_archived:
+            self.start_offset = self.local_start_offset
+            self._forget_expired()
 
     # --- appending ---
 
@@ -289,14 +298,23 @@ class PartitionLog(ReadableLog):
     def aborted_transactions(self, from_offset: int, below_offset: int) -> list[tuple[int, int]]:
         """(producer id, first offset) of the aborted transactions with records between the two offsets."""
         found: list[tuple[int, int]] = []
-        view = self._view
-        for segment in view.segments[floor_segment(view.base_offsets, from_offset) :]:
-            for entry in segment.aborted_index().entries:
+        for entries in self._aborted_from(from_offset):
+            for entry in entries:
                 if entry.last_offset >= from_offset and entry.first_offset < below_offset:
                     found.append((entry.producer_id, entry.first_offset))
                 if entry.last_stable_offset >= below_offset:
                     return found
         return found
+
+    def _aborted_from(self, offset: int) -> Iterator[Sequence[AbortedTransaction]]:
+        """The lists of the segments from the one that holds offset on; none of this waits for the archive."""
+        view = self._view
+        if offset < view.base_offsets[0] and self.archive is not None:
+            for archived in self.archived_only:
+                if archived.next_offset > offset:
+                    yield self.archive.aborted(self._files, self.directory, archived)
+        for segment in view.segments[floor_segment(view.base_offsets, offset) :]:
+            yield segment.aborted_index().entries
 
     def _refusal(self) -> LogReadOnly:
         hint = (
@@ -371,6 +389,8 @@ class PartitionLog(ReadableLog):
             self._unsynced.append(old)
         self._replace_segments((*self._view.segments, new))
         self._note_open(old)
+        if self.config.is_archived:
+            self._write_snapshot_if_possible()  # of just here: it goes to the archive with the segment
         return new
 
     def _create_segment(self, base_offset: int) -> Segment:
@@ -452,14 +472,19 @@ class PartitionLog(ReadableLog):
             self.start_offset = offset
             keep = floor_segment(self._view.base_offsets, offset)
             self._retire(self._view.segments[:keep], self._clock.now_ms())
+            self._forget_expired()
         return self.start_offset
 
     def apply_retention(self, now_ms: int) -> list[ExpiredSegment]:
-        """Remove what has outlived its time or the partition's size, and files whose delay is over."""
+        """Remove what has outlived its time or the partition's size, and files whose delay is over.
+
+        What is in the archive only counts as well.
+        """
         self.remove_retired(now_ms)
         segments = self._view.segments
+        archived_only = [entry.for_retention() for entry in self.archived_only]
         plan = plan_retention(
-            [self._retention_segment(segment) for segment in segments],
+            [*archived_only, *(self._retention_segment(segment) for segment in segments)],
             start_offset=self.start_offset,
             now_ms=now_ms,
             config=self.config,
@@ -470,8 +495,11 @@ class PartitionLog(ReadableLog):
             if self.read_only_reason is not None:
                 return []
             self._roll()
-        self._retire(segments[: len(plan.expired)], now_ms)
-        self.start_offset = max(self.start_offset, self._view.segments[0].base_offset)
+        kept_archived = archived_only[len(plan.expired) :]
+        self._retire(segments[: max(0, len(plan.expired) - len(archived_only))], now_ms)
+        first_kept = kept_archived[0].base_offset if kept_archived else self._view.segments[0].base_offset
+        self.start_offset = max(self.start_offset, first_kept)
+        self._forget_expired()
         return list(plan.expired)
 
     def _retention_segment(self, segment: Segment) -> RetentionSegment:
@@ -505,6 +533,100 @@ class PartitionLog(ReadableLog):
         for segment in due:
             segment.remove()
         return len(due)
+
+    # --- the archive ---
+
+    def _find_archived(
+        self, partition_archive: PartitionArchive | None, sizes: Mapping[str, int], start_offset: int
+    ) -> None:
+        self.archive = partition_archive
+        if partition_archive is None or archive.LIST_NAME not in sizes:
+            return
+        partition_archive.load_list(self._files, self.directory)
+        if self.config.is_archived:
+            self.archived = tuple(
+                entry for entry in partition_archive.listed if entry.next_offset > start_offset
+            )
+
+    def _first_kept_offset(self) -> int:
+        """Where the log begins as far as its segments, here and in the archive, can tell."""
+        local_offset = self._view.base_offsets[0]
+        return min(local_offset, self.archived[0].base_offset) if self.archived else local_offset
+
+    def segments_to_archive(self) -> list[Segment]:
+        """Closed, durable segments without open transactions that the archive does not have yet."""
+        if not self.config.is_archived:
+            return []
+        return archive.plan_uploads(
+            self._view.segments,
+            self.archived,
+            start_offset=self.start_offset,
+            below_offset=min(self.durable_offset, self.last_stable_offset),
+        )
+
+    def copy_to_archive(
+        self, segment: Segment, *, chunk_bytes: int, now_ms: int, should_stop: Callable[[], bool]
+    ) -> SegmentCopy:
+        """How to copy one of `segments_to_archive`; run it in a thread and hand its result to `add_archived`."""
+        assert self.archive is not None
+        return SegmentCopy(
+            files=self._files,
+            directory=self.directory,
+            stem=segment.stem,
+            snapshot_path=snapshots.snapshot_path(self.directory, segment.next_offset),
+            object_stem=archive.object_stem(self.archive.prefix, segment.base_offset),
+            topic=self.archive.topic,
+            topic_id=self.archive.topic_id,
+            partition=self.archive.partition,
+            base_offset=segment.base_offset,
+            next_offset=segment.next_offset,
+            size_bytes=segment.size_bytes,
+            max_timestamp_ms=segment.largest_timestamp_ms(),
+            aborted_transactions=len(segment.aborted_index()),
+            leader_epochs=tuple(
+                (epoch.epoch, epoch.start_offset)
+                for epoch in self._epochs.starts
+                if epoch.start_offset < segment.next_offset
+            ),
+            chunk_bytes=chunk_bytes,
+            now_ms=now_ms,
+            should_stop=should_stop,
+        )
+
+    def add_archived(self, entries: Sequence[ArchivedSegment]) -> None:
+        """The archive has these, and the list on disk says so."""
+        if self.config.is_archived:
+            self.archived = (*self.archived, *entries)
+            self._forget_expired()
+
+    def adopt_archived(self, entries: tuple[ArchivedSegment, ...]) -> None:
+        """Take over what the archive says it has, where the list of it was lost: the log begins there again."""
+        assert not self.archived
+        self.archived = entries
+        self.start_offset = min(self.start_offset, entries[0].base_offset)
+
+    def remove_local_copies(self, now_ms: int) -> int:
+        """Let go of local segments that are archived and past `local.retention.*`; how many."""
+        if not self.archived or self.read_only_reason is not None:
+            return 0
+        segments = self._view.segments
+        count = archive.plan_local_removal(
+            [self._retention_segment(segment) for segment in segments],
+            archived_end=archive.end_of(self.archived),
+            now_ms=now_ms,
+            config=self.config,
+        )
+        self._retire(segments[:count], now_ms)
+        return count
+
+    def _forget_expired(self) -> None:
+        """What lies below the start no longer counts; its objects go when the list on disk says so, too."""
+        if self.archived:
+            self.archived = tuple(
+                entry
+                for entry in self.archived
+                if entry.next_offset > self.start_offset and self.config.is_archived
+            )
 
     # --- compacting ---
 
@@ -558,6 +680,8 @@ class PartitionLog(ReadableLog):
 
     def _sources_of(self, replacement: compaction.Replacement) -> tuple[Segment, ...] | None:
         """The segments that a replacement was made from, if all of them are still in the log."""
+        if self.config.is_archived:
+            return None  # the topic is no longer compacted, and the archive may have these already
         bases = {source.base_offset for source in replacement.sources}
         sources = tuple(segment for segment in self._view.segments[:-1] if segment.base_offset in bases)
         return sources if len(sources) == len(bases) else None
@@ -593,13 +717,16 @@ class PartitionLog(ReadableLog):
         if self._snapshot_offset == self.end_offset:
             self._release_idle()
         else:
-            try:
-                self._active.write_indexes()
-                self._write_snapshot()
-            except OSError as error:
-                # Both only save a restart from reading more; the log itself is as durable as before.
-                self._on_event("checkpoint_failed", {"path": self.directory, "reason": str(error)})
+            self._write_snapshot_if_possible()
         return self._recovery_offset()
+
+    def _write_snapshot_if_possible(self) -> None:
+        try:
+            self._active.write_indexes()
+            self._write_snapshot()
+        except OSError as error:
+            # Both only save a restart from reading more; the log itself is as durable as before.
+            self._on_event("checkpoint_failed", {"path": self.directory, "reason": str(error)})
 
     def _release_idle(self) -> None:
         """Nothing was appended since the last checkpoint, so that all is on disk: give the descriptor back."""
@@ -613,7 +740,11 @@ class PartitionLog(ReadableLog):
     def _write_snapshot(self) -> None:
         # Behind a snapshot the aborted transactions are found again in the log, before it only here.
         self._active.write_aborted_index()
-        snapshots.write_snapshot(self._files, self.directory, self.end_offset, self.producers)
+        # Those of segments that the archive does not have yet go there with them.
+        kept = self._view.base_offsets if self.config.is_archived else ()
+        snapshots.write_snapshot(
+            self._files, self.directory, self.end_offset, self.producers, kept_offsets=kept
+        )
         self._snapshot_offset = self.end_offset
 
     def close(self) -> ClosedLog:

@@ -10,8 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from headrace.log import reading
+from headrace.log.archive import ArchivedSegment
+from headrace.log.archive_reading import CorruptArchive, PartitionArchive
 from headrace.log.config import LogConfig
-from headrace.log.errors import OffsetOutOfRange
+from headrace.log.errors import OffsetOutOfRange, WouldBlock
 from headrace.log.filesystem import Buffer
 from headrace.log.reading import TimestampOffset, floor_segment
 from headrace.log.segment import Damage, Segment
@@ -38,6 +40,9 @@ class ReadableLog:
         self.durable_offset = 0
         """Everything below is on stable storage."""
         self.damages: tuple[Damage, ...] = ()
+        self.archive: PartitionArchive | None = None
+        self.archived: tuple[ArchivedSegment, ...] = ()
+        """Segments that are in the archive and count, oldest first; the newest of them may be here as well."""
         self._view = View((), [])
         self._durable_mark: tuple[int, Segment | None, int] = (0, None, 0)
         self._read_positions: dict[int, tuple[Segment, int]] = {}
@@ -46,6 +51,24 @@ class ReadableLog:
     @property
     def size_bytes(self) -> int:
         return sum(segment.size_bytes for segment in self._view.segments)
+
+    @property
+    def local_start_offset(self) -> int:
+        """First offset that is read from this disk; below it, and from `start_offset` on, the archive is asked."""
+        return max(self.start_offset, self._view.base_offsets[0])
+
+    @property
+    def local_base_offsets(self) -> list[int]:
+        """First offsets of the segments on this disk."""
+        return self._view.base_offsets
+
+    @property
+    def archived_only(self) -> tuple[ArchivedSegment, ...]:
+        """Segments that are in the archive and no longer here."""
+        if not self.archived:
+            return ()
+        local_offset = self._view.base_offsets[0]
+        return tuple(entry for entry in self.archived if entry.base_offset < local_offset)
 
     @property
     def segments(self) -> int:
@@ -106,6 +129,12 @@ class ReadableLog:
         self, offset: int, bytes_max: int, end_offset: int, at_least_one: bool, nowait: bool
     ) -> Buffer:
         view = self._view
+        if offset < view.base_offsets[0] and self.archive is not None:
+            if nowait:
+                raise WouldBlock
+            found = self._read_archived(view, offset, bytes_max, end_offset, at_least_one)
+            if found is not None:
+                return found
         for segment in view.segments[floor_segment(view.base_offsets, offset) :]:
             if segment.base_offset >= end_offset:
                 break
@@ -115,6 +144,30 @@ class ReadableLog:
             if found is not None:
                 return found
         return b""
+
+    def _read_archived(
+        self, view: View, offset: int, bytes_max: int, end_offset: int, at_least_one: bool
+    ) -> Buffer | None:
+        """From the archive; None when what follows offset is on this disk."""
+        assert self.archive is not None
+        found: Buffer | None = None
+        try:
+            for segment in self.archive.segments_from(
+                self.archived, offset, below_offset=view.base_offsets[0]
+            ):
+                if segment.base_offset >= end_offset:
+                    return b""
+                found = self._read_in(segment, offset, None, bytes_max, end_offset, at_least_one, False)
+                if found is not None:
+                    break
+        except CorruptArchive as error:
+            # Retention moves the start first: what it took away meanwhile is no damage.
+            if offset >= self.start_offset:
+                self.archive.shared.report(error)
+                raise
+        if offset < self.start_offset:
+            raise OffsetOutOfRange(offset=offset, start_offset=self.start_offset, end_offset=self.end_offset)
+        return found
 
     def _read_in(
         self,
@@ -171,28 +224,65 @@ class ReadableLog:
             if oldest.synced_bytes >= oldest.size_bytes and oldest is not self._active:
                 oldest.release()
 
-    def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int) -> TimestampOffset | None:
-        """The first record below end_offset that is not older than timestamp_ms."""
+    def offset_for_timestamp(
+        self, timestamp_ms: int, *, end_offset: int, searches_archive: bool = True
+    ) -> TimestampOffset | None:
+        """The first record below end_offset that is not older than timestamp_ms.
+
+        Without `searches_archive`, for who can't wait, it may be up to an archived segment before that.
+        """
+        for entry in self.archived_only:
+            if entry.base_offset >= end_offset:
+                return None
+            if entry.next_offset <= self.start_offset or entry.max_timestamp_ms < timestamp_ms:
+                continue
+            if not searches_archive:
+                offset = max(entry.base_offset, self.start_offset)
+                return TimestampOffset(offset=offset, timestamp_ms=NO_TIMESTAMP, leader_epoch=-1)
+            found = self._first_archived(entry, timestamp_ms, end_offset)
+            if found is not None:
+                return found
         for segment in self._view.segments:
             if segment.base_offset >= end_offset:
                 break
             if segment.next_offset <= self.start_offset or segment.largest_timestamp_ms() < timestamp_ms:
                 continue
-            found = reading.first_at_or_after(
-                segment,
-                timestamp_ms,
-                start_offset=self.start_offset,
-                end_offset=end_offset,
-                decompressed_bytes_max=self.config.decompressed_bytes_max,
-            )
+            found = self._first_at_or_after(segment, timestamp_ms, end_offset)
             if found is not None:
                 return found
         return None
 
+    def _first_archived(
+        self, entry: ArchivedSegment, timestamp_ms: int, end_offset: int
+    ) -> TimestampOffset | None:
+        assert self.archive is not None
+        try:
+            return self._first_at_or_after(self.archive.segment(entry), timestamp_ms, end_offset)
+        except CorruptArchive as error:
+            if entry.next_offset <= self.start_offset:
+                return None  # retention took it away meanwhile
+            self.archive.shared.report(error)
+            raise
+
+    def _first_at_or_after(
+        self, segment: Segment, timestamp_ms: int, end_offset: int
+    ) -> TimestampOffset | None:
+        return reading.first_at_or_after(
+            segment,
+            timestamp_ms,
+            start_offset=self.start_offset,
+            end_offset=end_offset,
+            decompressed_bytes_max=self.config.decompressed_bytes_max,
+        )
+
     def max_timestamp(self) -> TimestampOffset | None:
         """The first record with the largest timestamp of all."""
         newest = max(
-            (segment.largest_timestamp_ms() for segment in self._view.segments), default=NO_TIMESTAMP
+            (
+                *(segment.largest_timestamp_ms() for segment in self._view.segments),
+                *(entry.max_timestamp_ms for entry in self.archived_only),
+            ),
+            default=NO_TIMESTAMP,
         )
         if newest < 0:
             return None

@@ -7,7 +7,7 @@ one is passed over for the one before.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from headrace.log.errors import CorruptSegment
 from headrace.log.filesystem import FileSystem
@@ -32,12 +32,20 @@ def snapshot_path(directory: str, offset: int) -> str:
     return os.path.join(directory, f"{offset:020d}{SNAPSHOT_SUFFIX}")
 
 
-def write_snapshot(files: FileSystem, directory: str, offset: int, producers: ProducerStates) -> None:
+def write_snapshot(
+    files: FileSystem,
+    directory: str,
+    offset: int,
+    producers: ProducerStates,
+    *,
+    kept_offsets: Container[int] = (),
+) -> None:
     """Write the state as of offset, and drop the snapshots that are no longer needed."""
     files.write_whole(snapshot_path(directory, offset), producers.encode(), durable=False)
     names = [name for name, _ in files.list_directory(directory)]
     for old in snapshot_offsets(names)[SNAPSHOTS_KEPT:]:
-        files.remove(snapshot_path(directory, old))
+        if old not in kept_offsets:
+            files.remove(snapshot_path(directory, old))
 
 
 def restore(

@@ -108,6 +108,10 @@ class FailingFileSystem:
     def bytes_read(self, path_pattern: str = "*") -> int:
         return sum(count for path, _, count in self.reads if fnmatch(path, path_pattern))
 
+    def happens(self, operation: str, path: str) -> None:
+        """Something outside of this file system is about to change: it can fail or be cut off like the rest."""
+        self._before(operation, path)
+
     # --- what the log does ---
 
     def _before(self, operation: str, path: str) -> None:

@@ -21,6 +21,7 @@ from headrace.broker.fetch_sessions import (
 from headrace.broker.fetch_waiters import FetchWaiter
 from headrace.broker.partition import Partition
 from headrace.errors import HeadraceError
+from headrace.log.archive_store import ArchiveUnreachable
 from headrace.log.errors import OffsetOutOfRange, WouldBlock
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -129,8 +130,12 @@ async def _fetch_from_disk(
 
 async def _read_in_thread(wanted: Sequence[Wanted], bytes_max: int, call: Call) -> list[Found]:
     services = call.services
+    reads_archive = any(
+        one.partition is not None and one.followed.wanted.fetch_offset < one.partition.log.local_start_offset
+        for one in wanted
+    )
     return await services.loop.run_in_executor(
-        services.disk_threads, partial(_read, wanted, bytes_max, nowait=False)
+        services.threads_for(reads_archive), partial(_read, wanted, bytes_max, nowait=False)
     )
 
 
@@ -331,7 +336,7 @@ def _note_failure(one: Wanted, error: HeadraceError | OSError, call: Call) -> No
                 "log_start_offset": error.start_offset,
             },
         )
-    elif not isinstance(error, OffsetOutOfRange):
+    elif not isinstance(error, (OffsetOutOfRange, ArchiveUnreachable)):  # the archive's health says its own
         services = call.services
         repeated = services.log_throttle.suppressed(
             services.clock.monotonic_s(), str(one.partition), str(error)

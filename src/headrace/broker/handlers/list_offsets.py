@@ -9,6 +9,7 @@ from headrace.broker.error_codes import error_code
 from headrace.broker.handlers.fetch import READ_COMMITTED, check_epoch
 from headrace.broker.partition import Partition
 from headrace.errors import HeadraceError
+from headrace.log.archive import end_of
 from headrace.log.partition_log import TimestampOffset
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -70,16 +71,24 @@ async def _find(
 ) -> TimestampOffset | None:
     log = partition.log
     end_offset = partition.last_stable_offset if committed_only else partition.high_watermark
-    place = {LATEST: end_offset, EARLIEST: log.start_offset, EARLIEST_LOCAL: log.start_offset}.get(
-        timestamp_ms
-    )
-    if place is not None:
-        return TimestampOffset(offset=place, timestamp_ms=-1, leader_epoch=log.leader_epoch)
-    if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+    if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD) and not log.config.is_archived:
         return None
+    archived_end = end_of(log.archived)
+    place = {
+        LATEST: end_offset,
+        EARLIEST: log.start_offset,
+        EARLIEST_LOCAL: log.local_start_offset,
+        LATEST_TIERED: archived_end - 1 if archived_end >= 0 else -1,
+        EARLIEST_PENDING_UPLOAD: max(archived_end, log.start_offset),
+    }.get(timestamp_ms)
+    if place is not None:
+        epoch = log.leader_epoch if place >= 0 else -1
+        return TimestampOffset(offset=place, timestamp_ms=-1, leader_epoch=epoch)
     search = (
         log.max_timestamp
         if timestamp_ms == MAX_TIMESTAMP
         else partial(log.offset_for_timestamp, timestamp_ms, end_offset=end_offset)
     )
-    return await call.services.loop.run_in_executor(call.services.disk_threads, search)
+    services = call.services
+    reads_archive = log.start_offset < log.local_start_offset
+    return await services.loop.run_in_executor(services.threads_for(reads_archive), search)

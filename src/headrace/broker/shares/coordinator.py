@@ -192,7 +192,9 @@ class ShareCoordinator:
             return log.start_offset
         if reset.strategy == "by_duration":
             since_ms = self._services.clock.now_ms() - reset.age_ms
-            found = log.offset_for_timestamp(since_ms, end_offset=partition.high_watermark)
+            found = log.offset_for_timestamp(
+                since_ms, end_offset=partition.high_watermark, searches_archive=False
+            )
             if found is not None:
                 return max(found.offset, log.start_offset)
         return partition.high_watermark

@@ -141,7 +141,8 @@ class ShareFetches:
         except WouldBlock:
             # What is not in memory is read in a thread, so that nobody else waits for the disk.
             await self._services.loop.run_in_executor(
-                self._services.disk_threads, partial(_read_all, plans, wanted, nowait=False)
+                self._services.threads_for(_reads_archive(plans)),
+                partial(_read_all, plans, wanted, nowait=False),
             )
 
     def _acquire(
@@ -167,6 +168,10 @@ class ShareFetches:
                 records = plan.reading.up_to(acquired[-1].last)
                 delivered[plan.share] = Delivered(records, acquired)
         return delivered
+
+
+def _reads_archive(plans: Sequence[_Plan]) -> bool:
+    return any(plan.runs[0].first < plan.share.partition.log.local_start_offset for plan in plans)
 
 
 def _read_all(plans: Sequence[_Plan], wanted: Wanted, *, nowait: bool) -> None:

@@ -112,6 +112,9 @@ class SharePartition:
         log = self.partition.log
         if max(start, log.start_offset) >= end:
             return None
+        if start < log.local_start_offset and log.archived:
+            # Nobody waits for the archive here: the newest record of the segment stands for the first.
+            return next((one.max_timestamp_ms for one in log.archived if one.next_offset > start), None)
         data = log.read(max(start, log.start_offset), bytes_max=1, end_offset=end, at_least_one=True)
         for _, header in iterate_headers(data):
             return header.max_timestamp_ms

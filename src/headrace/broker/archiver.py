@@ -1,0 +1,312 @@
+"""The chore that keeps the archive: copies closed segments there, lets go of local copies, deletes what has expired.
+
+The order of its steps is what makes it safe to be interrupted anywhere. A segment is copied, read back and compared;
+its manifest is written; the partition's list says that it is archived; only then may the local copy go. An expired one
+leaves the list first, then its manifest goes, then the rest. What an interruption leaves in the archive but not in
+the list is found at the next start, and copied over or deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+from headrace.broker.archive_deletions import ArchiveDeletions
+from headrace.broker.archive_health import ArchiveHealth, WatchedStore
+from headrace.broker.partition import Partition
+from headrace.broker.settings import BrokerSettings
+from headrace.broker.topics import Topics
+from headrace.clock import Clock
+from headrace.log import archive
+from headrace.log.archive import ArchivedSegment, InvalidArchiveList
+from headrace.log.archive_cache import ArchiveCache
+from headrace.log.archive_copy import CopyDiffers, Interrupted
+from headrace.log.archive_reading import Archive, PartitionArchive, aborted_path
+from headrace.log.archive_store import ArchiveStore, ArchiveUnreachable
+from headrace.log.errors import LogError
+from headrace.log.filesystem import FileSystem
+from headrace.log.segment import ABORTED_INDEX_SUFFIX
+from headrace.records.batch import crc32c
+
+logger = logging.getLogger(__name__)
+
+CACHE_FOLDER = "archive-cache"
+# Further doublings of the pause would overflow long after they have reached its bound.
+DOUBLINGS_MAX = 20
+Result = TypeVar("Result")
+
+
+def make_archive(settings: BrokerSettings, health: ArchiveHealth) -> Archive:
+    """The archive that the settings speak of. Its cache begins empty."""
+    cache = ArchiveCache(
+        os.path.join(settings.data_dir, CACHE_FOLDER), bytes_max=settings.archive_cache_bytes_max
+    )
+    cache.clear()
+    store = None
+    if settings.archive_address is not None:
+        from headrace.log.archive_fsspec import open_store  # most brokers have no archive
+
+        store = WatchedStore(open_store(settings.archive_address), health)
+    return Archive(store, cache, report=health.corrupt)
+
+
+class Archiver:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        shared: Archive,
+        health: ArchiveHealth,
+        deletions: ArchiveDeletions,
+        topics: Topics,
+        files: FileSystem,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._settings = settings
+        self._deletions = deletions
+        self._topics = topics
+        self._files = files
+        self._clock = clock
+        self._loop = loop
+        self._reconciled: WeakSet[PartitionArchive] = WeakSet()
+        self._failed_last: Partition | None = None
+        self._failed_passes = 0
+        self._retry_at_s = 0.0
+        self._is_closing = False
+        self.shared = shared
+        self.health = health
+        self.copied_segments = 0
+        self.copied_bytes = 0
+        self.deleted_segments = 0
+        self.local_copies_removed = 0
+        self.read_threads = ThreadPoolExecutor(settings.archive_read_threads, thread_name_prefix="archive")
+        self._threads = ThreadPoolExecutor(settings.archive_upload_threads, thread_name_prefix="archiver")
+
+    def close(self) -> None:
+        """Copies under way stop at their next piece, and are made again after the next start."""
+        self._is_closing = True
+        self.read_threads.shutdown(wait=True, cancel_futures=True)
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def waiting(self) -> tuple[int, int]:
+        """(segments, bytes) that are to be copied and are not yet."""
+        waiting = [
+            segment
+            for partition in list(self._topics.partitions())
+            if partition.log.config.is_archived
+            for segment in partition.log.segments_to_archive()
+        ]
+        return len(waiting), sum(segment.size_bytes for segment in waiting)
+
+    # One pass
+
+    async def tend(self) -> None:
+        """Do what is due; after a failure not before a pause that doubles with each."""
+        if not self.shared.is_configured or self._clock.monotonic_s() < self._retry_at_s:
+            return
+        try:
+            await self._delete_topics()
+            await self._tend_partitions()
+        except (ArchiveUnreachable, CopyDiffers) as error:
+            if isinstance(error, CopyDiffers):
+                logger.error("a copy in the archive is not sound", extra={"reason": str(error)})
+                self.health.failures += 1
+            pause_ms = self._settings.archive_interval_ms << min(self._failed_passes, DOUBLINGS_MAX)
+            self._retry_at_s = (
+                self._clock.monotonic_s() + min(pause_ms, self._settings.archive_retry_ms_max) / 1000
+            )
+            self._failed_passes += 1
+        except Interrupted:
+            return
+        else:
+            self._failed_passes = 0
+
+    async def _tend_partitions(self) -> None:
+        """Several partitions at a time. The first failure ends the pass, and the next begins behind it."""
+        waiting = deque(
+            partition
+            for partition in self._topics.partitions()
+            if partition.log.archive is not None
+            and (partition.log.config.is_archived or partition.log.archive.listed)
+        )
+        if self._failed_last is not None and self._failed_last in waiting:
+            waiting.rotate(-waiting.index(self._failed_last) - 1)
+        failures: list[BaseException] = []
+
+        async def work() -> None:
+            while waiting and not failures:
+                partition = waiting.popleft()
+                try:
+                    await self._tend_partition(partition)
+                except (LogError, OSError, Interrupted) as error:
+                    self._failed_last = partition
+                    if not partition.is_gone:
+                        failures.append(error)
+
+        await asyncio.gather(*(work() for _ in range(self._settings.archive_upload_threads)))
+        if failures:
+            raise failures[0]
+
+    async def _tend_partition(self, partition: Partition) -> None:
+        log = partition.log
+        assert log.archive is not None
+        if log.archive not in self._reconciled:
+            await self._reconcile(partition, log.archive)
+        await self._copy_segments(partition, log.archive)
+        removed = log.remove_local_copies(self._clock.now_ms())
+        if removed:
+            self.local_copies_removed += removed
+            logger.info(
+                "local copies of archived segments removed",
+                extra={
+                    "partition": str(partition),
+                    "segments": removed,
+                    "local_start_offset": log.local_start_offset,
+                },
+            )
+        await self._delete_expired(partition, log.archive)
+
+    async def _copy_segments(self, partition: Partition, own: PartitionArchive) -> None:
+        log = partition.log
+        for segment in log.segments_to_archive():
+            copy = log.copy_to_archive(
+                segment,
+                chunk_bytes=self._settings.archive_chunk_bytes,
+                now_ms=self._clock.now_ms(),
+                should_stop=lambda: self._is_closing,
+            )
+            try:
+                entry = await self._in_thread(copy.run, self.shared.store)
+            except (LogError, OSError):
+                if segment.is_retired:
+                    return  # retention was faster; what was copied is found as rubbish
+                raise
+            if partition.is_gone or not log.config.is_archived:
+                self._reconciled.discard(own)
+                return
+            await self._write_list(partition, own, (*log.archived, entry))
+            log.add_archived([entry])
+            self.copied_segments += 1
+            self.copied_bytes += entry.size_bytes
+
+    async def _delete_expired(self, partition: Partition, own: PartitionArchive) -> None:
+        kept = partition.log.archived
+        expired = [entry for entry in own.listed if entry not in kept]
+        if not expired:
+            return
+        # From here on until all is deleted only a look into the archive tells what is left there.
+        self._reconciled.discard(own)
+        await self._write_list(partition, own, kept)
+        for entry in expired:
+            names = archive.object_names(own.prefix, entry.base_offset)
+            await self._in_thread(self.shared.store.delete, names)
+            self._remove_local(aborted_path(partition.log.directory, entry.base_offset))
+            self.deleted_segments += 1
+        self._reconciled.add(own)
+
+    async def _write_list(
+        self, partition: Partition, own: PartitionArchive, entries: tuple[ArchivedSegment, ...]
+    ) -> None:
+        await self._in_thread(own.write_list, self._files, partition.log.directory, entries)
+
+    def _remove_local(self, path: str) -> None:
+        try:
+            self._files.remove(path)
+        except FileNotFoundError:
+            return
+
+    async def _delete_topics(self) -> None:
+        for topic_id in self._deletions.pending():
+            await self._in_thread(_delete_all, self.shared.store, f"{topic_id}/")
+            self._deletions.done(topic_id)
+            logger.info("the archive of a deleted topic was deleted", extra={"topic_id": topic_id})
+
+    # After a start
+
+    async def _reconcile(self, partition: Partition, own: PartitionArchive) -> None:
+        """Compare the archive with the list: rubbish goes; a list that was lost is made again."""
+        log = partition.log
+        found = await self._in_thread(self.shared.store.list, own.prefix)
+        names = [name for name, _ in found]
+        if not own.has_list and log.config.is_archived:
+            await self._make_list(partition, own, names)
+        kept = {entry.base_offset for entry in own.listed} | set(log.local_base_offsets)
+        rubbish = sorted(
+            (name for name in names if archive.base_offset_of(name) not in {None, *kept}),
+            key=lambda name: not name.endswith(archive.MANIFEST_SUFFIX),
+        )
+        if rubbish:
+            await self._in_thread(self.shared.store.delete, rubbish)
+            logger.info(
+                "rubbish in the archive deleted", extra={"partition": str(partition), "names": rubbish}
+            )
+        self._reconciled.add(own)
+
+    async def _make_list(self, partition: Partition, own: PartitionArchive, names: list[str]) -> None:
+        """The first list of a partition: mostly an empty one, unless the archive knows better."""
+        manifests = [name for name in names if name.endswith(archive.MANIFEST_SUFFIX)]
+        entries: tuple[ArchivedSegment, ...] = ()
+        if manifests:
+            read = _Adoption(self.shared.store, self._files, partition.log.directory)
+            entries = await self._in_thread(read.entries, manifests, partition.log.local_base_offsets)
+        await self._write_list(partition, own, entries)
+        if entries:
+            partition.log.adopt_archived(entries)
+            logger.warning(
+                "the list of archived segments was missing and made again from the archive",
+                extra={"partition": str(partition), "segments": len(entries)},
+            )
+
+    async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        return await self._loop.run_in_executor(self._threads, work, *arguments)
+
+
+def _delete_all(store: ArchiveStore, prefix: str) -> None:
+    """Manifests first: what is left of an interrupted deletion must not look like a segment."""
+    names = [name for name, _ in store.list(prefix)]
+    store.delete(sorted(names, key=lambda name: not name.endswith(archive.MANIFEST_SUFFIX)))
+
+
+class _Adoption:
+    """Finds out from manifests which archived segments continue a partition to the left."""
+
+    def __init__(self, store: ArchiveStore, files: FileSystem, directory: str) -> None:
+        self._store = store
+        self._files = files
+        self._directory = directory
+
+    def entries(self, manifests: list[str], local_base_offsets: list[int]) -> tuple[ArchivedSegment, ...]:
+        """The newest unbroken run of segments that reaches the local ones."""
+        found: list[ArchivedSegment] = []
+        for name in sorted(manifests):
+            content = self._store.read(name)
+            try:
+                entry = archive.entry_of(archive.decode_manifest(content), crc32c(content))
+            except InvalidArchiveList as error:
+                logger.error("a manifest can't be read", extra={"object": name, "reason": str(error)})
+                continue
+            if found and found[-1].next_offset != entry.base_offset:
+                found.clear()
+            found.append(entry)
+        if not found or found[-1].next_offset not in local_base_offsets:
+            return ()
+        for entry in found:
+            if entry.aborted_transactions:
+                self._bring_aborted(manifests, entry)
+        return tuple(found)
+
+    def _bring_aborted(self, manifests: list[str], entry: ArchivedSegment) -> None:
+        stem = next(
+            name.removesuffix(archive.MANIFEST_SUFFIX)
+            for name in manifests
+            if archive.base_offset_of(name) == entry.base_offset
+        )
+        content = self._store.read(stem + ABORTED_INDEX_SUFFIX)
+        self._files.write_whole(aborted_path(self._directory, entry.base_offset), content)

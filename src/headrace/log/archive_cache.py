@@ -1,0 +1,118 @@
+"""Pieces of archived segments on local disk: bounded, the ones unused for longest go first, thrown away at every start.
+
+Nothing in it is needed: a piece that is missing, or that there is no room for, is read from the archive again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class _Piece:
+    path: str
+    size_bytes: int
+
+
+class ArchiveCache:
+    """May be used from any thread."""
+
+    def __init__(self, directory: str, *, bytes_max: int) -> None:
+        self._directory = directory
+        self._bytes_max = bytes_max
+        self._lock = threading.Lock()
+        self._pieces: OrderedDict[str, _Piece] = OrderedDict()
+        self._loading: dict[str, threading.Event] = {}
+        self._numbers = itertools.count()
+        self._is_ready = False
+        self.size_bytes = 0
+        self.hits = 0
+        self.misses = 0
+
+    def clear(self) -> None:
+        """Forget everything, and what an earlier process left: whether that is whole nobody knows."""
+        with self._lock:
+            self._pieces.clear()
+            self.size_bytes = 0
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._is_ready = False
+
+    def read(self, key: str, position: int, count: int, load: Callable[[], bytes]) -> bytes:
+        """Bytes of a piece, which is loaded when it is not here; readers of the same piece wait for one load."""
+        while True:
+            with self._lock:
+                fd = self._open(key)
+                loading = self._loading.get(key)
+                if fd is None and loading is None:
+                    self._loading[key] = threading.Event()
+            if fd is not None:
+                try:
+                    return os.pread(fd, count, position)
+                finally:
+                    os.close(fd)
+            if loading is not None:
+                loading.wait()
+                continue
+            return self._load(key, load)[position : position + count]
+
+    def _open(self, key: str) -> int | None:
+        piece = self._pieces.get(key)
+        if piece is None:
+            return None
+        try:
+            fd = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._drop(key)
+            return None
+        self._pieces.move_to_end(key)
+        self.hits += 1
+        return fd
+
+    def _load(self, key: str, load: Callable[[], bytes]) -> bytes:
+        try:
+            content = load()
+            self._keep(key, content)
+            return content
+        finally:
+            with self._lock:
+                self.misses += 1
+                self._loading.pop(key).set()
+
+    def _keep(self, key: str, content: bytes) -> None:
+        if len(content) > self._bytes_max:
+            return
+        with self._lock:
+            while self._pieces and self.size_bytes + len(content) > self._bytes_max:
+                self._drop(next(iter(self._pieces)))
+            # Reserved before it is written, so that several writers together keep to the bound.
+            self.size_bytes += len(content)
+            path = os.path.join(self._directory, f"{next(self._numbers)}.piece")
+            if not self._is_ready:
+                with suppress(OSError):
+                    os.makedirs(self._directory, exist_ok=True)
+                    self._is_ready = True
+        try:
+            with open(path, "wb") as file:
+                file.write(content)
+        except OSError:
+            # A full disk makes reading slower, and no more than that.
+            with suppress(OSError):
+                os.unlink(path)
+            with self._lock:
+                self.size_bytes -= len(content)
+            return
+        with self._lock:
+            self._pieces[key] = _Piece(path, len(content))
+
+    def _drop(self, key: str) -> None:
+        piece = self._pieces.pop(key)
+        self.size_bytes -= piece.size_bytes
+        with suppress(OSError):
+            os.unlink(piece.path)  # who is reading has it open
