@@ -139,6 +139,28 @@ def test_a_group_is_the_same_after_a_restart(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_a_group_that_became_classic_while_the_disk_was_full_is_classic_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        files = FailingFileSystem()
+        async with running(tmp_path, files=files) as broker:
+            broker.server.services.topics.create("a", 1, {})
+            beat(broker, "m", 0)
+            beat(broker, "m", -1)
+            files.fail("write", f"*{OFFSETS_TOPIC}-0/*", error_number=errno.ENOSPC, times=None)
+            joining = asyncio.ensure_future(broker.join())
+            await broker.pass_ms(0)
+            joined = await joining
+            files.heal()
+            assert await broker.sync(joined) is ErrorCode.NONE
+        async with running(tmp_path) as broker:
+            assert broker.groups.consumer_group("g") is None
+            assert broker.heartbeat(joined) is ErrorCode.NONE
+
+    asyncio.run(scenario())
+
+
 def test_while_the_log_is_read_members_are_told_to_wait(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as broker:

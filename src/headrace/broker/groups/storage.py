@@ -199,8 +199,10 @@ def read_contents(log: PartitionLog, *, batch_bytes_max: int) -> Contents:
                     "record of %s skipped: %s", OFFSETS_TOPIC, error, extra={"log_offset": record.offset}
                 )
     contents.consumer_groups = contents.read.groups()
-    for group_id in contents.consumer_groups:
-        contents.groups.pop(group_id, None)
+    for group_id in contents.consumer_groups.keys() & contents.groups.keys():
+        # One that changed its protocol when the disk was full: it is of the one that it has members of.
+        is_newer = bool(contents.consumer_groups[group_id].members)
+        del (contents.groups if is_newer else contents.consumer_groups)[group_id]
     # Whoever commits without ever joining is a group all the same.
     for group_id in contents.offsets.group_ids() - contents.consumer_groups.keys():
         contents.groups.setdefault(group_id, Group(group_id=group_id))
