@@ -11,11 +11,25 @@ from enum import StrEnum
 class Side(StrEnum):
     HEADRACE = "headrace"
     KAFKA = "kafka"
+    RABBITMQ_CLASSIC = "rabbitmq-classic"
+    RABBITMQ_QUORUM = "rabbitmq-quorum"
     BARE = "bare"  # a bare socket and a bare file: what the machine itself can do
+
+
+SIDE_NAMES = {
+    Side.HEADRACE: "Headrace",
+    Side.KAFKA: "Apache Kafka",
+    Side.RABBITMQ_CLASSIC: "RabbitMQ, classic queue",
+    Side.RABBITMQ_QUORUM: "RabbitMQ, quorum queue",
+    Side.BARE: "bare",
+}
+PEERS = (Side.KAFKA, Side.RABBITMQ_CLASSIC, Side.RABBITMQ_QUORUM)
 
 
 class Unit(StrEnum):
     RECORDS_PER_S = "records/s"
+    MESSAGES_PER_S = "messages/s"
+    TRANSACTIONS_PER_S = "transactions/s"
     MEGABYTES_PER_S = "MB/s"
     MILLISECONDS = "ms"
     SECONDS = "s"
@@ -24,12 +38,12 @@ class Unit(StrEnum):
 
     @property
     def more_is_better(self) -> bool:
-        return self in (Unit.RECORDS_PER_S, Unit.MEGABYTES_PER_S)
+        return self.value.endswith("/s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """A bound on one figure of Headrace's: as it is, or divided by Kafka's, or by another row of Headrace's.
+    """A bound on one figure of Headrace's: as it is, or divided by Kafka's, by the best peer's, or by another row's.
 
     `aim` is further than the bound: worth a word when it is reached, no failure when it is not.
     """
@@ -38,12 +52,15 @@ class Goal:
     at_most: float | None = None
     aim: float | None = None
     against_kafka: bool = False
+    against_best: bool = False
     against_row: str | None = None
 
     def text(self) -> str:
         bound = f"≥ {self.at_least:g}" if self.at_least is not None else f"≤ {self.at_most:g}"
         if self.against_kafka:
             bound += " × Kafka"
+        elif self.against_best:
+            bound += " × the best"
         elif self.against_row:
             bound += f" × {self.against_row}"
         return bound + (f", aim {self.aim:g}" if self.aim is not None else "")
@@ -129,6 +146,13 @@ class Measurements:
             return None
         return _divide(ours.median, theirs.median)
 
+    def best_peer(self, row: Row) -> Side | None:
+        """The peer with the best median, of those that were measured."""
+        medians = {peer: summary.median for peer in PEERS if (summary := self.summary(row.key, peer))}
+        if not medians:
+            return None
+        return (max if row.unit.more_is_better else min)(medians, key=lambda peer: medians[peer])
+
     def results(self, row: Row) -> list[GoalResult]:
         """How the row stands to each of its goals; a goal whose other side was not measured is left out."""
         results = []
@@ -141,6 +165,9 @@ class Measurements:
     def _figure(self, row: Row, goal: Goal) -> float | None:
         if goal.against_kafka:
             return self.ratio(row.key)
+        if goal.against_best:
+            best = self.best_peer(row)
+            return None if best is None else self.ratio(row.key, best)
         ours = self.summary(row.key, Side.HEADRACE)
         if ours is None:
             return None

@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.bench import Subject
-from benchmarks.measurements import Measurements, Row, Side, Summary
+from benchmarks.measurements import SIDE_NAMES, Measurements, Row, Side, Summary
 from headrace.errors import HeadraceError
 
-COLUMNS = ("what", "Headrace", "Apache Kafka", "ratio", "goal", "result", "CPU s/M (Headrace, Kafka)")
+RESULT_COLUMN = "result"
 _STYLES = {"not reached": "bold red", "aim reached": "bold green", "reached": "green"}
 
 
@@ -24,10 +24,21 @@ class DocsLackMarkers(HeadraceError):
     """The page has no place for a table."""
 
 
-def cells(row: Row, measurements: Measurements) -> tuple[str, ...]:
-    """A row of the table as text. A bare peer, where there is one, stands in the place of the goal."""
-    ours, theirs = measurements.summary(row.key, Side.HEADRACE), measurements.summary(row.key, Side.KAFKA)
-    ratio = measurements.ratio(row.key)
+def columns(subject: Subject[Any]) -> tuple[str, ...]:
+    """Headrace and its peers side by side; a bare peer has no column, it stands in the place of the goal."""
+    names = [SIDE_NAMES[side] for side in _compared(subject)]
+    return ("what", *names, "ratio", "goal", RESULT_COLUMN, f"CPU s/M ({', '.join(names)})")
+
+
+def _compared(subject: Subject[Any]) -> list[Side]:
+    return [side for side in Side if side in subject.sides and side is not Side.BARE]
+
+
+def cells(subject: Subject[Any], row: Row, measurements: Measurements) -> tuple[str, ...]:
+    """A row of the table as text. The ratio is the one to the best peer."""
+    compared = [measurements.summary(row.key, side) for side in _compared(subject)]
+    best = measurements.best_peer(row)
+    ratio = None if best is None else measurements.ratio(row.key, best)
     results = measurements.results(row)
     goal = "; ".join(result.text for result in results) or "; ".join(goal.text() for goal in row.goals)
     verdict = "; ".join(_verdict(result.verdict, result.figure) for result in results)
@@ -38,12 +49,11 @@ def cells(row: Row, measurements: Measurements) -> tuple[str, ...]:
         verdict = "" if share is None else f"{share:.0%} of bare"
     return (
         f"{row.what} ({row.unit})",
-        _figures(ours),
-        _figures(theirs),
+        *(_figures(summary) for summary in compared),
         "" if ratio is None else f"{ratio:.2f} ×",
         goal,
         verdict,
-        _cpu(ours, theirs, bare),
+        _cpu(compared, bare),
     )
 
 
@@ -66,12 +76,11 @@ def _number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _cpu(*summaries: Summary | None) -> str:
-    known = [each.broker_cpu_s_per_million if each else None for each in summaries[:2]]
+def _cpu(summaries: Sequence[Summary | None], bare: Summary | None) -> str:
+    known = [each.broker_cpu_s_per_million if each else None for each in summaries]
     text = ", ".join("–" if value is None else f"{value:.2f}" for value in known)
     if all(value is None for value in known):
         text = ""
-    bare = summaries[2]
     if bare is not None and bare.broker_cpu_s_per_million is not None:
         text += f" (bare {bare.broker_cpu_s_per_million:.2f})"
     return text
@@ -83,11 +92,14 @@ def rows_measured(subject: Subject[Any], measurements: Measurements) -> list[Row
 
 def print_tables(console: Console, subjects: Sequence[Subject[Any]], measurements: Measurements) -> None:
     for subject in subjects:
-        table = Table(*COLUMNS, title=subject.title, title_justify="left", expand=False)
+        table = Table(*columns(subject), title=subject.title, title_justify="left", expand=False)
+        result_index = columns(subject).index(RESULT_COLUMN)
         for row in rows_measured(subject, measurements):
-            texts = cells(row, measurements)
-            style = next((style for word, style in _STYLES.items() if word in texts[5]), "")
-            table.add_row(*texts[:5], Text(texts[5], style=style), texts[6])
+            texts: list[str | Text] = list(cells(subject, row, measurements))
+            verdict = str(texts[result_index])
+            style = next((style for word, style in _STYLES.items() if word in verdict), "")
+            texts[result_index] = Text(verdict, style=style)
+            table.add_row(*texts)
         console.print(table)
     for failure in measurements.failures:
         console.print(Text(failure, style="bold red"))
@@ -122,6 +134,7 @@ def _row_json(subject: Subject[Any], row: Row, measurements: Measurements) -> di
         "what": row.what,
         "unit": row.unit.value,
         "sides": sides,
+        "best_peer": measurements.best_peer(row),
         "ratio_to_kafka": measurements.ratio(row.key),
         "ratio_to_bare": measurements.ratio(row.key, Side.BARE),
         "goals": [asdict(result) for result in measurements.results(row)],
@@ -144,9 +157,11 @@ def update_docs(
 
 
 def _markdown(subject: Subject[Any], measurements: Measurements) -> str:
-    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+    heads = columns(subject)
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     lines += [
-        "| " + " | ".join(cells(row, measurements)) + " |" for row in rows_measured(subject, measurements)
+        "| " + " | ".join(cells(subject, row, measurements)) + " |"
+        for row in rows_measured(subject, measurements)
     ]
     return "\n".join(lines)
 

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -52,12 +52,17 @@ class RunningBroker:
 
 @contextlib.contextmanager
 def running_broker(
-    side: Side, folder: Path, durability: Durability = Durability.OS
+    side: Side,
+    folder: Path,
+    durability: Durability = Durability.OS,
+    *,
+    kafka_properties: Mapping[str, str] | None = None,
 ) -> Iterator[RunningBroker]:
     """The broker of `side` on `folder`, alone, stopped cleanly at the end. The folder is left as it is."""
     folder.mkdir(parents=True, exist_ok=True)
     if side is Side.KAFKA:
-        kafka = _TimedKafka(properties=KAFKA_PROPERTIES[durability], folder=folder)
+        properties = {**KAFKA_PROPERTIES[durability], **(kafka_properties or {})}
+        kafka = _TimedKafka(properties=properties, folder=folder)
         with kafka:
             yield RunningBroker(side=side, bootstrap=kafka.bootstrap, pid=kafka.pid, start_s=kafka.start_s)
     else:

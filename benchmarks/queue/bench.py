@@ -1,0 +1,102 @@
+"""How much the queues' benchmark does for one sample, and what its subjects share."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmarks import bench
+from benchmarks.broker.brokers import Durability, RunningBroker, running_broker
+from benchmarks.broker.load import create_topic
+from benchmarks.measurements import Side
+from benchmarks.queue.share_client import Load
+from benchmarks.queue.share_load import make_group, share_load
+
+MESSAGE_BYTES = 100
+KAFKA_PROPERTIES = {
+    # How soon a new member learns what it may read. No figure has joining in it, but every one would wait for it.
+    "group.share.heartbeat.interval.ms": "1000",
+    "group.share.min.heartbeat.interval.ms": "1000",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    messages: int
+    warmup: int
+    rabbit_s: int  # PerfTest's later half counts: Java needs the first to compile
+    paced_s: int
+    transactions: int
+    backlog: int
+    locked: int
+
+
+FULL = Sizes(
+    messages=500_000,
+    warmup=100_000,
+    rabbit_s=8,
+    paced_s=4,
+    transactions=1_000,
+    backlog=5_000_000,
+    locked=100_000,
+)
+QUICK = Sizes(
+    messages=30_000,
+    warmup=5_000,
+    rabbit_s=3,
+    paced_s=2,
+    transactions=50,
+    backlog=200_000,
+    locked=20_000,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench(bench.Bench):
+    sizes: Sizes
+
+    @contextlib.contextmanager
+    def share_broker(self, side: Side, durability: Durability) -> Iterator[RunningBroker]:
+        """Headrace or Kafka on a folder of its own, warm: its compiler has seen what it will run."""
+        with (
+            self.folder() as folder,
+            running_broker(side, folder, durability, kafka_properties=KAFKA_PROPERTIES) as broker,
+        ):
+            self.say(f"warming up, {durability}")
+            self.run_share_load(broker, "warm-up", messages=self.sizes.warmup)
+            yield broker
+
+    def run_share_load(
+        self,
+        broker: RunningBroker,
+        name: str,
+        *,
+        messages: int,
+        consumers: int = 1,
+        rate: int = 0,
+        linger_ms: int = 5,
+        is_new: bool = True,
+    ) -> dict[str, float]:
+        """A queue of its own: topic and group `name` of one partition, made now unless it `is_new` no more."""
+        if is_new:
+            create_topic(broker.bootstrap, name)
+            make_group(broker.bootstrap, name)
+        return share_load(
+            Load(
+                bootstrap=broker.bootstrap,
+                topic=name,
+                group=name,
+                messages=messages,
+                consumers=consumers,
+                message_bytes=MESSAGE_BYTES,
+                rate=rate,
+                linger_ms=linger_ms,
+            )
+        )
+
+    def share_rate(self, broker: RunningBroker, name: str, *, messages: int, consumers: int) -> float:
+        return self.run_share_load(broker, name, messages=messages, consumers=consumers)["messages_per_s"]
+
+
+Subject = bench.Subject[Bench]

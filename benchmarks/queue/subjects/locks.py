@@ -1,0 +1,66 @@
+"""What 100,000 locked records cost the broker in memory: in the batches they came in, and each by itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from benchmarks.broker.brokers import Durability, running_broker
+from benchmarks.measurements import Goal, Row, Sample, Side, Unit
+from benchmarks.processes import resident_mb
+from benchmarks.queue.bench import KAFKA_PROPERTIES, MESSAGE_BYTES, Bench, Subject
+from benchmarks.queue.locked_records import LOCKS_A_PARTITION, Holder
+
+WHOLE, SCATTERED = "locks-in-batches", "locks-single"
+SETTLE_S = 1
+PER_RECORDS = 100_000
+LOCKS_PROPERTIES = {
+    **KAFKA_PROPERTIES,
+    "group.share.max.partition.max.record.locks": str(LOCKS_A_PARTITION),
+    "group.share.max.record.lock.duration.ms": "60000",
+}
+MEGABYTES_MAX = 100
+"""A kilobyte for each: the 2,000 that a partition may lock by default are then 2 MB."""
+
+
+class Locks(Subject):
+    name = "queue-locks"
+    title = "Memory per 100,000 locked records"
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        goals = (Goal(at_most=MEGABYTES_MAX),)
+        return (
+            Row(key=WHOLE, what="locked in batches of 100", unit=Unit.MEGABYTES, goals=goals),
+            Row(
+                key=SCATTERED,
+                what="every second record accepted, the others locked",
+                unit=Unit.MEGABYTES,
+                goals=goals,
+            ),
+        )
+
+    def measure(self, side: Side, bench: Bench) -> Iterator[tuple[str, Sample]]:
+        with (
+            bench.folder() as folder,
+            running_broker(side, folder, Durability.OS, kafka_properties=LOCKS_PROPERTIES) as broker,
+        ):
+            bench.say("warming up")
+            warm = Holder(broker.bootstrap, "warm-up", 1, MESSAGE_BYTES)
+            warm.accept_every_second(warm.lock_all())
+            for key, locked_share in ((WHOLE, 1.0), (SCATTERED, 0.5)):
+                partitions = max(1, int(bench.sizes.locked / LOCKS_A_PARTITION / locked_share))
+                bench.say(f"{key}: writing")
+                holder = Holder(broker.bootstrap, key, partitions, MESSAGE_BYTES)
+                time.sleep(SETTLE_S)
+                before_mb = resident_mb(broker.pid)
+                bench.say(f"{key}: locking")
+                held = holder.lock_all()
+                if key == SCATTERED:
+                    holder.accept_every_second(held)
+                time.sleep(SETTLE_S)
+                grown_mb = resident_mb(broker.pid) - before_mb
+                locked = partitions * LOCKS_A_PARTITION * locked_share
+                yield key, Sample(value=max(0.0, grown_mb) / locked * PER_RECORDS)
+                holder.close()
+            warm.close()
