@@ -130,12 +130,7 @@ class Archiver:
 
     async def _tend_partitions(self) -> None:
         """Several partitions at a time. The first failure ends the pass, and the next begins behind it."""
-        waiting = deque(
-            partition
-            for partition in self._topics.partitions()
-            if partition.log.archive is not None
-            and (partition.log.config.is_archived or partition.log.archive.listed)
-        )
+        waiting = deque(partition for partition in self._topics.partitions() if partition.has_archive)
         if self._failed_last is not None and self._failed_last in waiting:
             waiting.rotate(-waiting.index(self._failed_last) - 1)
         failures: list[BaseException] = []
@@ -172,6 +167,9 @@ class Archiver:
                 },
             )
         await self._delete_expired(partition, log.archive)
+        if not log.config.is_archived and log.archive in self._reconciled:
+            # Switched off, and nothing is left there.
+            log.archive.remove_list(self._files, log.directory)
 
     async def _copy_segments(self, partition: Partition, own: PartitionArchive) -> None:
         log = partition.log
@@ -237,7 +235,9 @@ class Archiver:
         names = [name for name, _ in found]
         if not own.has_list and log.config.is_archived:
             await self._make_list(partition, own, names)
-        kept = {entry.base_offset for entry in own.listed} | set(log.local_base_offsets)
+        kept = {entry.base_offset for entry in own.listed}
+        if log.config.is_archived:
+            kept.update(log.local_base_offsets)  # begun, perhaps, and about to be copied again
         rubbish = sorted(
             (name for name in names if archive.base_offset_of(name) not in {None, *kept}),
             key=lambda name: not name.endswith(archive.MANIFEST_SUFFIX),

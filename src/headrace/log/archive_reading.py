@@ -105,6 +105,12 @@ class PartitionArchive:
         self.listed = entries
         self.has_list = True
 
+    def remove_list(self, files: FileSystem, directory: str) -> None:
+        """Nothing of the partition is in the archive, and nothing is meant to be."""
+        assert not self.listed
+        files.remove(os.path.join(directory, archive.LIST_NAME))
+        self.has_list = False
+
     # --- reading ---
 
     def segments_from(
