@@ -18,6 +18,7 @@ SHOWS: dict[str, list[str]] = {
         "  4: bob saw /help",
         "group audit reads the same, undisturbed",
     ],
+    "archive.py": ["on disk 0.", "a consumer reads 20000 records from offset 0 on"],
     "replay.py": [
         "from offset 3:       ['order 3', 'order 4']",
         "the last 3 minutes:  ['order 2', 'order 3', 'order 4']",

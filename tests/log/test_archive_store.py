@@ -16,7 +16,9 @@ from headrace.log.archive_fsspec import FsspecStore, open_store
 from headrace.log.archive_store import ArchiveStore, ArchiveUnreachable, FolderStore, ObjectMissing
 
 
-@pytest.fixture(params=["folder", "fsspec file", "fsspec memory"])
+@pytest.fixture(
+    params=["folder", "fsspec file", "fsspec memory", pytest.param("fsspec s3", marks=pytest.mark.slow)]
+)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ArchiveStore]:
     root = tmp_path / "archive"
     root.mkdir()
@@ -24,8 +26,26 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ArchiveSto
         yield open_store(str(root))
     elif request.param == "fsspec file":
         yield FsspecStore(f"file://{root}")
+    elif request.param == "fsspec s3":
+        yield FsspecStore(f"s3://archive/{uuid.uuid4()}", **request.getfixturevalue("s3_options"))
     else:
         yield open_store(f"memory://{uuid.uuid4()}/deep")
+
+
+@pytest.fixture(scope="module")
+def s3_options() -> Iterator[dict[str, Any]]:
+    """An S3 of moto's in this process, with a bucket called archive; skipped where moto or s3fs is not installed."""
+    server_module = pytest.importorskip("moto.server", reason="pip install 'moto[server]'")
+    s3fs = pytest.importorskip("s3fs", reason="pip install s3fs")
+    server = server_module.ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    options = {"endpoint_url": f"http://{host}:{port}", "key": "any", "secret": "any"}
+    try:
+        s3fs.S3FileSystem(**options).mkdir("archive")
+        yield options
+    finally:
+        server.stop()
 
 
 @pytest.fixture
