@@ -39,6 +39,8 @@ from headrace.testing.wire import Wire
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.observing import eventually, metrics
 from tests.broker.requests import NOW_MS, batch, create_topic, delete_topic, fetch, produce, read_all
+from tests.broker.share_requests import WAIT_MS, ShareMember, heartbeat, set_group_configs
+from tests.broker.transaction_requests import TransactionalProducer, committed_values
 
 TOPIC = "history"
 RECORDS = 80
@@ -230,6 +232,32 @@ def test_local_copies_stay_for_their_time(wire: Wire, broker: Broker) -> None:
     eventually(lambda: metrics(broker)["headrace_archive_waiting_segments"] == 0, "all of it is")
     assert place(wire, EARLIEST_LOCAL) == 0
     assert metrics(broker)["headrace_archive_local_copies_removed_total"] == 0
+
+
+def test_readers_of_committed_data_skip_what_was_aborted_in_the_archive(wire: Wire) -> None:
+    create_topic(wire, TOPIC, **ARCHIVED)
+    producer = TransactionalProducer(wire, "archiving")
+    assert producer.init().error_code == 0
+    kept = []
+    for number in range(20):
+        producer.write(TOPIC, b"%d" % number)
+        if number % 3:
+            producer.abort()
+        else:
+            producer.commit()
+            kept.append(b"%d" % number)
+    wait_until_archived(wire)
+    assert committed_values(wire, TOPIC) == kept
+
+
+def test_queue_delivers_from_the_archive(wire: Wire) -> None:
+    topic_id = create_topic(wire, TOPIC, **ARCHIVED)
+    fill(wire)
+    wait_until_archived(wire)
+    assert set_group_configs(wire, "workers", share_auto_offset_reset="earliest") is ErrorCode.NONE
+    heartbeat(wire, "workers", "member", 0, TOPIC)
+    member = ShareMember(wire, "workers", topic_id, member="member")
+    assert member.offsets_and_values(max_wait_ms=WAIT_MS) == dict(enumerate(ALL))
 
 
 # --- what goes ---

@@ -10,9 +10,9 @@ import pytest
 from headrace.log import archive
 from headrace.log.archive_copy import CopyDiffers
 from headrace.log.archive_fsspec import open_store
-from headrace.log.archive_reading import CorruptArchive
+from headrace.log.archive_reading import CorruptArchive, DamagedArchiveList
 from headrace.log.archive_store import ArchiveUnreachable
-from headrace.log.errors import CorruptSegment, OffsetOutOfRange, WouldBlock
+from headrace.log.errors import OffsetOutOfRange, WouldBlock
 from headrace.records.control import EndTransactionMarker, MarkerType, encode_marker_batch
 from headrace.records.record import Record, encode_batch
 from headrace.testing.failing_archive import FailingArchive
@@ -265,7 +265,7 @@ def test_damaged_list_stops_the_start_and_not_the_archive(tmp_path: Path) -> Non
     lab.archived_to_the_end()
     path = lab.directory / archive.LIST_NAME
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(CorruptSegment, match=archive.LIST_NAME):
+    with pytest.raises(DamagedArchiveList, match=archive.LIST_NAME):
         lab.open(CONFIG)
     assert lab.objects()
 

@@ -196,9 +196,10 @@ class Archiver:
 
     async def _delete_expired(self, partition: Partition, own: PartitionArchive) -> None:
         kept = partition.log.archived
-        expired = [entry for entry in own.listed if entry not in kept]
-        if not expired:
+        if own.listed == kept:
             return
+        kept_offsets = {entry.base_offset for entry in kept}
+        expired = [entry for entry in own.listed if entry.base_offset not in kept_offsets]
         # From here on until all is deleted only a look into the archive tells what is left there.
         self._reconciled.discard(own)
         await self._write_list(partition, own, kept)

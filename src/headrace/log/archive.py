@@ -8,6 +8,7 @@ segments that are archived: a segment counts once it is there, and its objects a
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
@@ -159,6 +160,17 @@ def decode_list(content: bytes) -> tuple[ArchivedSegment, ...]:
 
 
 # --- plans ---
+
+
+def entries_from(archived: tuple[ArchivedSegment, ...], offset: int) -> tuple[ArchivedSegment, ...]:
+    """The segment that holds offset, and those behind it."""
+    first = bisect_right(archived, offset, key=lambda entry: entry.next_offset)
+    return archived[first:]
+
+
+def entries_before(archived: tuple[ArchivedSegment, ...], base_offset: int) -> tuple[ArchivedSegment, ...]:
+    """The segments that begin before an offset."""
+    return archived[: bisect_left(archived, base_offset, key=lambda entry: entry.base_offset)]
 
 
 def end_of(archived: Sequence[ArchivedSegment]) -> int:

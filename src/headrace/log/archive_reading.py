@@ -6,7 +6,6 @@ Only threads that may wait come here. A piece is verified when it arrives from t
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn, TypeVar
 
@@ -35,6 +34,10 @@ class CorruptArchive(LogError):
             hint="restore this object from a copy; or give its records up with DeleteRecords",
         )
         self.name = name
+
+
+class DamagedArchiveList(LogError):
+    """A partition's list of its archived segments can't be read; guessing could cost what is in the archive."""
 
 
 class Archive:
@@ -97,7 +100,10 @@ class PartitionArchive:
         try:
             self.listed = archive.decode_list(files.read_whole(path))
         except InvalidArchiveList as error:
-            raise CorruptSegment(path=path, position=0, reason=str(error)) from error
+            raise DamagedArchiveList(
+                f"{path} is damaged: {error}",
+                hint="move this file away: the broker makes it again from the manifests in the archive",
+            ) from error
         self.has_list = True
 
     def write_list(self, files: FileSystem, directory: str, entries: tuple[ArchivedSegment, ...]) -> None:
@@ -114,15 +120,13 @@ class PartitionArchive:
     # --- reading ---
 
     def segments_from(
-        self, archived: Sequence[ArchivedSegment], offset: int, *, below_offset: int
+        self, archived: tuple[ArchivedSegment, ...], offset: int, *, below_offset: int
     ) -> Iterator[Segment]:
         """The segments that hold offset and what follows it, up to the first that is there locally."""
-        first = max(0, bisect_right(archived, offset, key=lambda entry: entry.base_offset) - 1)
-        for entry in archived[first:]:
+        for entry in archive.entries_from(archived, offset):
             if entry.base_offset >= below_offset:
                 return
-            if entry.next_offset > offset:
-                yield self.segment(entry)
+            yield self.segment(entry)
 
     def segment(self, entry: ArchivedSegment) -> Segment:
         found = self._ready.get(entry.base_offset)

@@ -310,9 +310,8 @@ class PartitionLog(ReadableLog):
         """The lists of the segments from the one that holds offset on; none of this waits for the archive."""
         view = self._view
         if offset < view.base_offsets[0] and self.archive is not None:
-            for archived in self.archived_only:
-                if archived.next_offset > offset:
-                    yield self.archive.aborted(self._files, self.directory, archived)
+            for archived in archive.entries_from(self.archived_only, offset):
+                yield self.archive.aborted(self._files, self.directory, archived)
         for segment in view.segments[floor_segment(view.base_offsets, offset) :]:
             yield segment.aborted_index().entries
 

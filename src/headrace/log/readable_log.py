@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from headrace.log import reading
-from headrace.log.archive import ArchivedSegment
+from headrace.log.archive import ArchivedSegment, entries_before
 from headrace.log.archive_reading import CorruptArchive, PartitionArchive
 from headrace.log.config import LogConfig
 from headrace.log.errors import OffsetOutOfRange, WouldBlock
@@ -65,10 +65,7 @@ class ReadableLog:
     @property
     def archived_only(self) -> tuple[ArchivedSegment, ...]:
         """Segments that are in the archive and no longer here."""
-        if not self.archived:
-            return ()
-        local_offset = self._view.base_offsets[0]
-        return tuple(entry for entry in self.archived if entry.base_offset < local_offset)
+        return entries_before(self.archived, self._view.base_offsets[0]) if self.archived else ()
 
     @property
     def segments(self) -> int:
