@@ -8,7 +8,7 @@ READY   := $(VENV)/.ready
 ARGS    ?=
 FUZZ_EXAMPLES ?= 100000
 
-.PHONY: help setup run test lint types contracts unit test-slow bench-broker fuzz docs-reference format clean
+.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue fuzz docs-reference format clean
 
 help:
 	@echo "make setup           set up .venv with everything that the targets below need"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-slow       the slow tests: crashes under load, other clients' suites"
 	@echo "make fuzz            FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) generated inputs to every decoder"
 	@echo "make bench-broker    measure the broker beside Apache Kafka"
+	@echo "make bench-queue     measure queues and transactions beside RabbitMQ and Apache Kafka"
 	@echo "make docs-reference  write the settings and command reference pages from the code"
 	@echo "make format          put the code into its format"
 	@echo "make clean           remove .venv and all caches (never ./data)"
@@ -60,6 +61,9 @@ fuzz: setup
 
 bench-broker: setup
 	$(BIN)/python -m benchmarks.broker $(ARGS)
+
+bench-queue: setup
+	$(BIN)/python -m benchmarks.queue $(ARGS)
 
 docs-reference: setup
 	$(BIN)/python docs/make_reference.py $(ARGS)

@@ -24,6 +24,7 @@ def machine_facts() -> dict[str, str]:
         "Python": platform.python_version(),
         "Java": _java_version(),
         "Apache Kafka": KAFKA_VERSION,
+        "RabbitMQ": _rabbitmq_version(),
         "confluent-kafka": f"{confluent_kafka.version()} (librdkafka {confluent_kafka.libversion()[0]})",
         "Headrace": _commit(),
     }
@@ -46,6 +47,11 @@ def _java_version() -> str:
     said = subprocess.run([java_command(), "-version"], capture_output=True, text=True, check=False).stderr
     found = re.search(r'version "([^"]+)"', said)
     return found[1] if found else "unknown"
+
+
+def _rabbitmq_version() -> str:
+    folders = sorted(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*"))
+    return folders[-1].name.partition("-")[2] if folders else "not installed"
 
 
 def _commit() -> str:

@@ -11,7 +11,7 @@ from benchmarks.broker.brokers import Durability, RunningBroker, running_broker
 from benchmarks.broker.load import create_topic
 from benchmarks.measurements import Side
 from benchmarks.queue.share_client import Load
-from benchmarks.queue.share_load import make_group, share_load
+from benchmarks.queue.share_load import check_all_settled_once, make_group, share_load
 
 MESSAGE_BYTES = 100
 KAFKA_PROPERTIES = {
@@ -33,11 +33,11 @@ class Sizes:
 
 
 FULL = Sizes(
-    messages=500_000,
+    messages=1_000_000,
     warmup=100_000,
     rabbit_s=8,
     paced_s=4,
-    transactions=1_000,
+    transactions=500,
     backlog=5_000_000,
     locked=100_000,
 )
@@ -82,18 +82,20 @@ class Bench(bench.Bench):
         if is_new:
             create_topic(broker.bootstrap, name)
             make_group(broker.bootstrap, name)
-        return share_load(
-            Load(
-                bootstrap=broker.bootstrap,
-                topic=name,
-                group=name,
-                messages=messages,
-                consumers=consumers,
-                message_bytes=MESSAGE_BYTES,
-                rate=rate,
-                linger_ms=linger_ms,
-            )
+        load = Load(
+            bootstrap=broker.bootstrap,
+            topic=name,
+            group=name,
+            messages=messages,
+            consumers=consumers,
+            message_bytes=MESSAGE_BYTES,
+            rate=rate,
+            linger_ms=linger_ms,
         )
+        figures = share_load(load)
+        if is_new:
+            check_all_settled_once(load, figures)
+        return figures
 
     def share_rate(self, broker: RunningBroker, name: str, *, messages: int, consumers: int) -> float:
         return self.run_share_load(broker, name, messages=messages, consumers=consumers)["messages_per_s"]

@@ -17,8 +17,15 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from benchmarks.broker.load import ADMIN_TIMEOUT_S, CLIENT_TIMEOUT_S, LOG_ERRORS_ONLY, ClientFailed
+from benchmarks.broker.load import (
+    ADMIN_TIMEOUT_S,
+    CLIENT_TIMEOUT_S,
+    LOG_ERRORS_ONLY,
+    ClientFailed,
+    check_end_offset,
+)
 from benchmarks.queue.share_client import Load
+from headrace.queue.share_groups import describe_share_group
 from headrace.testing.java import last_lines
 
 CONFIG_PROBE_INTERVAL_S = 0.05
@@ -50,8 +57,23 @@ def _are_set(admin: AdminClient, group: str, wanted: dict[str, str]) -> bool:
 
 
 def share_load(load: Load) -> dict[str, float]:
-    """What the client measured. A message that was delivered twice, or refused, makes the run worthless."""
     return _client("share_client", json.dumps(asdict(load)))
+
+
+def check_all_settled_once(load: Load, figures: dict[str, float]) -> None:
+    """A rate counts only if the broker itself says that all is done, and nothing was delivered twice."""
+    if figures["delivered_again"] or figures["refused"]:
+        raise ClientFailed(
+            f"{figures['delivered_again']:.0f} messages were delivered again, {figures['refused']:.0f} refused"
+        )
+    expected = load.messages + int(figures["primed"])
+    check_end_offset(load.bootstrap, load.topic, expected)
+    host, _, port = load.bootstrap.rpartition(":")
+    described = describe_share_group((host, int(port)), load.group, ADMIN_TIMEOUT_S)
+    # Where the group starts says less: Kafka moves it with the next acknowledgement.
+    not_done = [partition.not_done for partition in described.partitions]
+    if not_done != [0]:
+        raise ClientFailed(f"{expected} messages were acknowledged, and {load.group} has {not_done} to do")
 
 
 def transactions_per_s(
