@@ -37,7 +37,7 @@ FULL = Sizes(
     warmup=100_000,
     rabbit_s=8,
     paced_s=4,
-    transactions=500,
+    transactions=300,
     backlog=5_000_000,
     locked=100_000,
 )
