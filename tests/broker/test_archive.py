@@ -182,7 +182,7 @@ def test_start_of_the_log_is_that_of_the_archive(wire: Wire, local_start: int) -
 
 
 def test_places_of_a_topic_without_an_archive(wire: Wire) -> None:
-    create_topic(wire, "local")
+    create_topic(wire, "local", retention_ms="-1")
     produce(wire, "local", batch(b"x"))
     assert place(wire, EARLIEST_LOCAL, "local") == 0
     assert place(wire, LATEST_TIERED, "local") == -1
