@@ -21,7 +21,9 @@ from headrace.testing.wire import Wire
 Partitions = dict[uuid.UUID, tuple[int, ...]]
 
 
-def ask(wire: Wire, group: str, member_id: str, epoch: int, /, **changes: Any) -> ConsumerGroupHeartbeatResponse:
+def ask(
+    wire: Wire, group: str, member_id: str, epoch: int, /, **changes: Any
+) -> ConsumerGroupHeartbeatResponse:
     """One heartbeat that says what `changes` say; the first of a member says all that it must."""
     version = changes.pop("version", 1)
     fields: dict[str, Any] = {"group_id": group, "member_id": member_id, "member_epoch": epoch}

@@ -48,7 +48,7 @@ class ArchiveStore(Protocol):
 
 
 class FolderStore:
-    """A folder, synced as carefully as the log itself. It must exist: an empty mount point is no archive."""
+    """A folder, synced as carefully as the log itself. It must exist: a missing one is an outage."""
 
     def __init__(self, root: str) -> None:
         self.address = os.path.abspath(root)
