@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from headrace.log.errors import WouldBlock
 from headrace.log.filesystem import Buffer
 from headrace.log.segment import HOP_BYTES, Segment, hop
-from headrace.records.batch import BatchHeader, read_header
+from headrace.records.batch import BatchHeader
 from headrace.records.record import decode_records
 from headrace.values import value
 
@@ -192,11 +192,3 @@ def _first_in_batch(
                 offset=record.offset, timestamp_ms=record.timestamp_ms, leader_epoch=header.leader_epoch
             )
     return None
-
-
-def header_at(segment: Segment, offset: int) -> tuple[int, BatchHeader] | None:
-    """(position, header) of the batch that holds offset or is the first behind it."""
-    position = position_of(segment, offset)
-    if position >= segment.size_bytes:
-        return None
-    return position, read_header(segment.read(61, position))
