@@ -1,0 +1,1 @@
+"""Jobs on Spark: topics in, sinks out, each micro-batch once."""

@@ -1,0 +1,1 @@
+"""Where the rows of a job go. One file a sink."""

@@ -1,0 +1,100 @@
+"""What every sink is: a frozen description, and a writer that applies each micro-batch once in effect.
+
+A sink is made by the user, checks itself when it is made, and touches nothing. Its writer is opened on the driver when
+the job starts. `tests/contract/sink_contract.py` is this module in the form of tests.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from headrace.errors import HeadraceError
+from headrace.values import value
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from headrace.pipeline.fence import Fence
+
+
+class BadSink(HeadraceError):
+    """A sink that cannot be: a wrong option, a column that is not there, a target of another shape."""
+
+
+@value
+class RefusedRow:
+    """A row that the target will not take, whoever asks. It goes to the job's dead letters."""
+
+    row: Mapping[str, Any]
+    reason: str
+
+
+Refuse = Callable[[Sequence[RefusedRow]], None]
+"""Called by a writer before it commits the rest of the batch, so that a crash in between loses no row."""
+
+
+@value
+class NativeSink:
+    """A format of Spark's own that writes the stream itself, without a writer and without a fence."""
+
+    format: str
+    options: Mapping[str, str]
+
+
+class SinkWriter(abc.ABC):
+    """Applies batches to one target for one job. Lives on the driver, and is used by one thread at a time."""
+
+    @abc.abstractmethod
+    def applied(self) -> Fence | None:
+        """The fence that the target keeps for this job, whichever checkpoint it is of."""
+
+    @abc.abstractmethod
+    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, refuse: Refuse) -> int:
+        """Write the rows and the fence in one step, or nothing if the target's fence covers this one.
+
+        Returns how many rows were written. All columns come as the sink's `prepare` left them.
+        """
+
+    def write(self, batch: DataFrame, fence: Fence, refuse: Refuse) -> int:
+        """As `apply`, for the rows of a DataFrame. Overridden where tasks can write side by side."""
+        return self.apply(batch.toArrow().to_batches(), fence, refuse)
+
+    @abc.abstractmethod
+    def clear(self) -> None:
+        """Forget all rows and the fence: what a job does before it builds its state again by replay."""
+
+    @abc.abstractmethod
+    def close(self) -> None: ...
+
+
+class Sink(abc.ABC):
+    """A target, described."""
+
+    kind: ClassVar[str]
+    """One word for the graph and for `writeStream.format("headrace-<kind>")`."""
+
+    guarantee: ClassVar[str] = "effectively once"
+
+    @abc.abstractmethod
+    def target(self) -> str:
+        """What the graph of a job shows, such as `table clicks_by_url`. The same target gives the same text."""
+
+    @abc.abstractmethod
+    def open(self, job: str, schema: StructType) -> SinkWriter:
+        """Check the target against the schema that `prepare` gives, create what is missing, and open it."""
+
+    def prepare(self, rows: DataFrame) -> DataFrame:
+        """The rows in the shape that the writer wants. Bounded and streaming DataFrames alike."""
+        return rows
+
+    def output_mode(self, *, aggregated: bool, watermarked: bool) -> str:
+        """Spark's output mode, where the job does not say: `append`, `update` or `complete`."""
+        return "update" if aggregated and not watermarked else "append"
+
+    def native(self) -> NativeSink | None:
+        """Spark's own format, for the sinks that leave the writing to Spark."""
+        return None
