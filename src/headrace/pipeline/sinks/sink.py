@@ -25,6 +25,10 @@ class BadSink(HeadraceError):
     """A sink that cannot be: a wrong option, a column that is not there, a target of another shape."""
 
 
+class SinkUnavailable(HeadraceError):
+    """A target that can't be reached now: a lost connection, a server that is going down. Try the same batch again."""
+
+
 @value
 class RefusedRow:
     """A row that the target will not take, whoever asks. It goes to the job's dead letters."""

@@ -1,0 +1,158 @@
+"""What the rows of one batch come to: of every key either the row that it shall have, or that it shall be gone.
+
+Pure Arrow, for every sink that keeps rows by key. A column `op` says what a row is: `d` and `-` take the key away,
+everything else (`c`, `u`, `r`, `+`, nothing) gives it its row. Columns that begin with `_` came from the source's own
+bookkeeping and are not stored, unless the user asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.values import value
+
+OP = "op"
+RETRACTIONS = ("d", "-")
+METADATA_PREFIX = "_"
+OFFSET = "_offset"
+"""Where a record stood in its partition: the order of rows if the user names no other."""
+
+_RANK = "headrace_rank"
+
+
+@value
+class Changes:
+    """One row a key over both tables. Positions say where in the batch each row stood."""
+
+    upserts: pa.Table
+    """Without `op` and without the columns that are not stored."""
+
+    deletes: pa.Table
+    """The key columns only."""
+
+    upsert_positions: pa.Array
+    delete_positions: pa.Array
+
+
+def has_op(schema: pa.Schema) -> bool:
+    """Whether these rows say what they are. A column of that name that is no text is the user's own."""
+    return OP in schema.names and _is_text(schema.field(OP).type)
+
+
+def stored_columns(schema: pa.Schema, *, keep: Sequence[str] = ()) -> list[str]:
+    """The columns that go into a target: all but `op` and metadata, and of these the ones in `keep`."""
+    is_op = {OP} if has_op(schema) else set()
+    return [
+        name
+        for name in schema.names
+        if name in keep or not (name in is_op or name.startswith(METADATA_PREFIX))
+    ]
+
+
+def collapse(
+    rows: pa.Table, *, key: Sequence[str], order_by: str | None = None, keep: Sequence[str] = ()
+) -> Changes:
+    """Of several rows of a key the last one in `order_by` (`_offset` if there is one) stands for all of them.
+
+    Where nothing tells the order, an assertion beats a retraction, because an update comes as both; of several
+    assertions the last one stands.
+    """
+    is_gone = _retracted(rows)
+    positions = _last_positions(rows, key, _order(rows, order_by, is_gone))
+    if is_gone is None:
+        upsert_positions, delete_positions = positions, positions[:0]
+    else:
+        is_gone_at = is_gone[positions]
+        upsert_positions, delete_positions = positions[~is_gone_at], positions[is_gone_at]
+    columns = stored_columns(rows.schema, keep=[*key, *keep])
+    return Changes(
+        upserts=_take(rows.select(columns), upsert_positions),
+        deletes=_take(rows.select(list(key)), delete_positions),
+        upsert_positions=pa.array(upsert_positions),
+        delete_positions=pa.array(delete_positions),
+    )
+
+
+def accumulate(
+    rows: pa.Table,
+    *,
+    key: Sequence[str],
+    how: Mapping[str, str],
+    order_by: str | None = None,
+    keep: Sequence[str] = (),
+) -> Changes:
+    """One row a key: `how` names the columns that are summed up (`sum`) or of which the least (`min`) or the greatest
+    (`max`) value counts; all others are those of the last row. Nothing is taken away."""
+    assert not has_op(rows.schema), "a retraction can't be summed up"
+    order = _order(rows, order_by, None)
+    grouped = _grouped(rows, key, order, how)
+    positions = _positions(grouped, order)
+    upserts = rows.select(stored_columns(rows.schema, keep=[*key, *keep, *how])).take(pa.array(positions))
+    for name, function in how.items():
+        values = grouped[f"{name}_{function}"]
+        upserts = upserts.set_column(upserts.schema.get_field_index(name), name, values)
+    return Changes(
+        upserts=upserts,
+        deletes=rows.select(list(key)).slice(0, 0),
+        upsert_positions=pa.array(positions),
+        delete_positions=pa.array(positions[:0]),
+    )
+
+
+def _retracted(rows: pa.Table) -> np.ndarray | None:
+    """For each row whether it takes its key away; None if none does."""
+    if not has_op(rows.schema):
+        return None
+    op = rows[OP]
+    is_gone = pc.is_in(op, value_set=pa.array(RETRACTIONS, op.type))
+    return is_gone.to_numpy() if pc.any(is_gone).as_py() else None
+
+
+def _order(rows: pa.Table, order_by: str | None, is_gone: np.ndarray | None) -> np.ndarray | None:
+    """Positions from the first row to the last; None if they stand in order as they are."""
+    by = order_by or (OFFSET if OFFSET in rows.schema.names else None)
+    if by is None and is_gone is None:
+        return None
+    keys: dict[str, pa.ChunkedArray | pa.Array] = {}
+    if by is not None:
+        keys["by"] = rows[by]
+    if is_gone is not None:
+        keys["is_there"] = pa.array(~is_gone)
+    indices = pc.sort_indices(
+        pa.table(keys), sort_keys=[(name, "ascending") for name in keys], null_placement="at_start"
+    )
+    return np.asarray(indices)
+
+
+def _last_positions(rows: pa.Table, key: Sequence[str], order: np.ndarray | None) -> np.ndarray:
+    """The position of the last row of every key; in their own order if there is one row a key."""
+    grouped = _grouped(rows, key, order, {})
+    return np.arange(len(rows)) if len(grouped) == len(rows) else _positions(grouped, order)
+
+
+def _grouped(
+    rows: pa.Table, key: Sequence[str], order: np.ndarray | None, how: Mapping[str, str]
+) -> pa.Table:
+    rank = np.arange(len(rows))
+    if order is not None:
+        rank[order] = np.arange(len(rows))
+    ranked = rows.select([*key, *how]).append_column(_RANK, pa.array(rank))
+    return ranked.group_by(list(key), use_threads=False).aggregate([(_RANK, "max"), *how.items()])
+
+
+def _positions(grouped: pa.Table, order: np.ndarray | None) -> np.ndarray:
+    last_rank: np.ndarray = grouped[f"{_RANK}_max"].to_numpy()
+    return last_rank if order is None else order[last_rank]
+
+
+def _take(rows: pa.Table, positions: np.ndarray) -> pa.Table:
+    """All of them at their places need no copy."""
+    return rows if len(positions) == len(rows) else rows.take(pa.array(positions))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
