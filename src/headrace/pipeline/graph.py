@@ -1,0 +1,161 @@
+"""The graph of jobs, and of the topics and stores between them: what it is, and how it reads as text.
+
+Pure, without Spark: jobs come as what they read and write. Where they are placed in a picture is
+`graph_layout`'s business, and how the picture looks is `graph_svg`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+
+from headrace.errors import HeadraceError
+from headrace.values import value
+
+PATTERN_KIND = "topics"
+"""The first word of a source that is a pattern, such as `topics clicks\\..*`."""
+
+
+class BadGraph(HeadraceError):
+    """Jobs that cannot stand side by side."""
+
+
+@value
+class GraphJob:
+    """One job, by what it touches. A store is its kind and its name, as in `topic clicks` or `table clicks_by_url`."""
+
+    name: str
+    reads: tuple[str, ...]
+    writes: str
+    dead_letters: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
+    """Words for people: its mode, its guarantee."""
+
+
+class EdgeKind(StrEnum):
+    READS = "reads"
+    WRITES = "writes"
+    DEAD_LETTERS = "dead letters"
+    MATCHES = "matches"
+
+
+@value
+class Node:
+    kind: str
+    name: str
+    about: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+@value
+class Edge:
+    """From the node that data leaves to the node where it arrives, by their ids."""
+
+    source: str
+    target: str
+    kind: EdgeKind
+
+
+@value
+class Graph:
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+    def node(self, node_id: str) -> Node:
+        return next(each for each in self.nodes if each.id == node_id)
+
+    def leaving(self, node_id: str) -> list[Edge]:
+        return [each for each in self.edges if each.source == node_id]
+
+    def arriving(self, node_id: str) -> list[Edge]:
+        return [each for each in self.edges if each.target == node_id]
+
+
+def graph_of(jobs: Sequence[GraphJob]) -> Graph:
+    """Jobs that read what others write become chains; the order is that of the jobs."""
+    nodes: dict[str, Node] = {}
+    edges: dict[Edge, None] = {}
+
+    def store(text: str) -> str:
+        kind, _, name = text.partition(" ")
+        return nodes.setdefault(text, Node(kind=kind, name=name)).id
+
+    for job in jobs:
+        made = Node(kind="job", name=job.name, about=job.about)
+        for source in job.reads:
+            edges[Edge(source=store(source), target=made.id, kind=EdgeKind.READS)] = None
+        if made.id in nodes:
+            raise BadGraph(
+                f"two jobs are called {job.name}", hint="a job's name is its checkpoint: rename one"
+            )
+        nodes[made.id] = made
+        edges[Edge(source=made.id, target=store(job.writes), kind=EdgeKind.WRITES)] = None
+        for letters in job.dead_letters:
+            edges[Edge(source=made.id, target=store(letters), kind=EdgeKind.DEAD_LETTERS)] = None
+    edges |= dict.fromkeys(_matches(tuple(nodes.values())))
+    return Graph(nodes=tuple(nodes.values()), edges=tuple(edges))
+
+
+def _matches(nodes: Sequence[Node]) -> Iterator[Edge]:
+    """A job that reads a pattern reads the topics of other jobs that match it."""
+    for pattern in nodes:
+        if pattern.kind != PATTERN_KIND:
+            continue
+        for topic in nodes:
+            if topic.kind == "topic" and _is_match(pattern.name, topic.name):
+                yield Edge(source=topic.id, target=pattern.id, kind=EdgeKind.MATCHES)
+
+
+def _is_match(pattern: str, topic: str) -> bool:
+    try:
+        return re.fullmatch(pattern, topic) is not None
+    except re.error:
+        return False  # Java's language of patterns is larger than Python's: then the chain is not drawn
+
+
+_EDGE_WORDS = {EdgeKind.DEAD_LETTERS: "dead letters", EdgeKind.MATCHES: "one of"}
+
+
+def draw_text(graph: Graph) -> str:
+    """The graph as trees, one for each store that nobody here writes; what was drawn above is not drawn again."""
+    drawn: set[str] = set()
+    lines: list[str] = []
+    roots = [each.id for each in graph.nodes if not graph.arriving(each.id)]
+    # What is left after the roots goes in circles: any of its nodes will do to begin with.
+    for root in (*roots, *(each.id for each in graph.nodes)):
+        if root not in drawn:
+            lines.append(_label(graph.node(root)))
+            lines += _below(graph, root, drawn)
+    return "\n".join(lines)
+
+
+def _below(graph: Graph, node_id: str, drawn: set[str]) -> Iterator[str]:
+    drawn.add(node_id)
+    edges = graph.leaving(node_id)
+    for edge in edges:
+        is_last = edge is edges[-1]
+        target = graph.node(edge.target)
+        is_again = target.id in drawn
+        words = _EDGE_WORDS.get(edge.kind)
+        notes = [f"({words})"] if words else []
+        notes += ["(above)"] if is_again and graph.leaving(target.id) else _also_reads(graph, edge)
+        yield " ".join([f"{'└' if is_last else '├'}─▶", _label(target), *notes])
+        if not is_again:
+            for line in _below(graph, target.id, drawn):
+                yield f"{' ' if is_last else '│'}   {line}"
+
+
+def _also_reads(graph: Graph, edge: Edge) -> list[str]:
+    """A job with several sources hangs below the first; there it says which others it has."""
+    if edge.kind is not EdgeKind.READS:
+        return []
+    others = [each.source for each in graph.arriving(edge.target) if each.source != edge.source]
+    return [f"(also reads {', '.join(others)})"] if others else []
+
+
+def _label(node: Node) -> str:
+    return f"{node.id}: {', '.join(node.about)}" if node.about else node.id
