@@ -8,7 +8,7 @@ READY   := $(VENV)/.ready
 ARGS    ?=
 FUZZ_EXAMPLES ?= 100000
 
-.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue fuzz docs-reference format clean
+.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-pipeline fuzz docs-reference format clean
 
 help:
 	@echo "make setup           set up .venv with everything that the targets below need"
@@ -18,6 +18,7 @@ help:
 	@echo "make fuzz            FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) generated inputs to every decoder"
 	@echo "make bench-broker    measure the broker beside Apache Kafka"
 	@echo "make bench-queue     measure queues and transactions beside RabbitMQ and Apache Kafka"
+	@echo "make bench-pipeline  measure jobs and sinks beside plain PySpark"
 	@echo "make docs-reference  write the settings and command reference pages from the code"
 	@echo "make format          put the code into its format"
 	@echo "make clean           remove .venv and all caches (never ./data)"
@@ -64,6 +65,9 @@ bench-broker: setup
 
 bench-queue: setup
 	$(BIN)/python -m benchmarks.queue $(ARGS)
+
+bench-pipeline: setup
+	$(BIN)/python -m benchmarks.pipeline $(ARGS)
 
 docs-reference: setup
 	$(BIN)/python docs/make_reference.py $(ARGS)

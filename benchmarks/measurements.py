@@ -13,6 +13,7 @@ class Side(StrEnum):
     KAFKA = "kafka"
     RABBITMQ_CLASSIC = "rabbitmq-classic"
     RABBITMQ_QUORUM = "rabbitmq-quorum"
+    SPARK = "spark"  # the same work in PySpark, written by hand
     BARE = "bare"  # a bare socket and a bare file: what the machine itself can do
 
 
@@ -21,9 +22,10 @@ SIDE_NAMES = {
     Side.KAFKA: "Apache Kafka",
     Side.RABBITMQ_CLASSIC: "RabbitMQ, classic queue",
     Side.RABBITMQ_QUORUM: "RabbitMQ, quorum queue",
+    Side.SPARK: "PySpark by hand",
     Side.BARE: "bare",
 }
-PEERS = (Side.KAFKA, Side.RABBITMQ_CLASSIC, Side.RABBITMQ_QUORUM)
+PEERS = (Side.KAFKA, Side.RABBITMQ_CLASSIC, Side.RABBITMQ_QUORUM, Side.SPARK)
 
 
 class Unit(StrEnum):

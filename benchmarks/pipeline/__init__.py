@@ -1,0 +1,1 @@
+"""Jobs on Spark, measured beside the same work in plain PySpark."""

@@ -1,0 +1,52 @@
+"""The events that the pipeline's benchmark reads: clicks in JSON, some 100 bytes each."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from confluent_kafka import Producer
+
+EVENTS_TOPIC = "events"
+PARTITIONS = 2
+USERS = 10_000
+PAGES = 1_000
+FIRST_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+EVENTS_PER_SECOND = 1_000  # in event time
+BATCH = 10_000
+SCHEMA = "user STRING, url STRING, at TIMESTAMP, ms INT"
+
+
+def event(number: int, choose: random.Random) -> bytes:
+    """Every event is a second's thousandth after the one before; a tenth of all is for the shop."""
+    at_ms = FIRST_MS + number * 1_000 // EVENTS_PER_SECOND
+    seconds, ms = divmod(at_ms - FIRST_MS, 1_000)
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    day, hour = divmod(hours, 24)
+    host = "shop" if choose.random() < 0.1 else "news"
+    return (
+        f'{{"user":"u{choose.randrange(USERS)}","url":"https://{host}.example/{choose.randrange(PAGES)}",'
+        f'"at":"2026-01-{day + 1:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z","ms":{choose.randrange(2000)}}}'
+    ).encode()
+
+
+def produce_events(bootstrap: str, count: int) -> None:
+    """The same events in every run, in turn over the partitions, a batch at a time."""
+    choose = random.Random(17)
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 20,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 1_000_000,
+        }
+    )
+    for number, batch in enumerate(_batches(count, choose)):
+        producer.produce_batch(EVENTS_TOPIC, batch, partition=number % PARTITIONS)
+        producer.flush()
+
+
+def _batches(count: int, choose: random.Random) -> Iterator[list[dict[str, bytes]]]:
+    for first in range(0, count, BATCH):
+        yield [{"value": event(number, choose)} for number in range(first, min(first + BATCH, count))]
