@@ -1,0 +1,235 @@
+"""How rows become documents of an index: which column is which field, and what is kept beside tantivy's own files.
+
+Nothing here writes documents or searches; `index.py` and `index_reader.py` do.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import json
+import os
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+from pyarrow import types as arrow_types
+
+from headrace.pipeline.sinks.sink import BadSink
+from headrace.values import value
+
+LAYOUT_FILE = "headrace-layout.json"
+"""Beside tantivy's files, which don't say which columns hold lists, nor what a key is."""
+
+KEY_FIELD = "_headrace_key"
+JOB_FIELD = "_headrace_job"
+FENCE_FIELD = "_headrace_fence"
+MARK_FIELD = "_headrace_mark"
+FENCE_MARK = "fence"
+"""What tells the documents that hold fences from all others."""
+
+TERM_BYTES_MAX = 60_000
+"""tantivy drops longer terms without a word (its bound is 65,530), and a key must not get lost."""
+
+
+class FieldKind(StrEnum):
+    TEXT = "text"  # words, found one by one
+    WORD = "word"  # found as a whole
+    INTEGER = "integer"
+    FLOAT = "float"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    BYTES = "bytes"  # stored only
+    JSON = "json"
+
+
+@value
+class Column:
+    name: str
+    kind: FieldKind
+    is_many: bool = False
+    """A list, each of whose values is indexed."""
+
+
+@value
+class Layout:
+    """The columns of an index, and those that make a row's key."""
+
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        columns = [{"name": each.name, "kind": each.kind, "many": each.is_many} for each in self.columns]
+        return json.dumps({"key": self.key, "columns": columns}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Layout:
+        kept = json.loads(text)
+        columns = [
+            Column(name=each["name"], kind=FieldKind(each["kind"]), is_many=each["many"])
+            for each in kept["columns"]
+        ]
+        return cls(columns=tuple(columns), key=tuple(kept["key"]))
+
+    @property
+    def text_columns(self) -> list[str]:
+        """Where a query looks that names no column."""
+        return [each.name for each in self.columns if each.kind in (FieldKind.TEXT, FieldKind.WORD)]
+
+
+def layout_of(
+    schema: pyarrow.Schema, *, stored: Sequence[str], key: Sequence[str], exact: Sequence[str]
+) -> Layout:
+    for name in (*key, *exact):
+        if name not in stored:
+            raise BadSink(
+                f"there is no column {name!r} to index", hint=f"the columns are: {', '.join(stored)}"
+            )
+    columns = [_column(schema.field(name), is_word=name in key or name in exact) for name in stored]
+    return Layout(columns=tuple(columns), key=tuple(key))
+
+
+def _column(field: pyarrow.Field, *, is_word: bool) -> Column:
+    kind = field.type
+    is_many = arrow_types.is_list(kind) or arrow_types.is_large_list(kind)
+    found = _kind(kind.value_type if is_many else kind, is_word=is_word)
+    if found is None:
+        raise BadSink(
+            f"column {field.name!r} of type {field.type} can't be indexed", hint="select it away, or cast it"
+        )
+    return Column(name=field.name, kind=found, is_many=is_many)
+
+
+def _kind(kind: pyarrow.DataType, *, is_word: bool) -> FieldKind | None:
+    if arrow_types.is_string(kind) or arrow_types.is_large_string(kind):
+        return FieldKind.WORD if is_word else FieldKind.TEXT
+    if arrow_types.is_integer(kind):
+        return FieldKind.INTEGER
+    if arrow_types.is_floating(kind) or arrow_types.is_decimal(kind):
+        return FieldKind.FLOAT
+    if arrow_types.is_boolean(kind):
+        return FieldKind.BOOLEAN
+    if arrow_types.is_timestamp(kind) or arrow_types.is_date(kind):
+        return FieldKind.DATE
+    if arrow_types.is_binary(kind) or arrow_types.is_large_binary(kind):
+        return FieldKind.BYTES
+    if arrow_types.is_struct(kind) or arrow_types.is_map(kind):
+        return FieldKind.JSON
+    return None
+
+
+def tantivy_schema(layout: Layout) -> Any:
+    import tantivy
+
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field(KEY_FIELD, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field(JOB_FIELD, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field(MARK_FIELD, tokenizer_name="raw", index_option="basic")
+    builder.add_bytes_field(FENCE_FIELD, stored=True)
+    for column in layout.columns:
+        if not tantivy.SchemaBuilder.is_valid_field_name(column.name):
+            raise BadSink(
+                f"an index can't have a column {column.name!r}", hint="rename it: letters, digits, _ and -"
+            )
+        _add_field(builder, column)
+    return builder.build()
+
+
+def _add_field(builder: Any, column: Column) -> None:
+    match column.kind:
+        case FieldKind.TEXT:
+            builder.add_text_field(column.name, stored=True)
+        case FieldKind.WORD:
+            builder.add_text_field(column.name, stored=True, tokenizer_name="raw", index_option="basic")
+        case FieldKind.INTEGER:
+            builder.add_integer_field(column.name, stored=True, indexed=True, fast=True)
+        case FieldKind.FLOAT:
+            builder.add_float_field(column.name, stored=True, indexed=True, fast=True)
+        case FieldKind.BOOLEAN:
+            builder.add_boolean_field(column.name, stored=True, indexed=True, fast=True)
+        case FieldKind.DATE:
+            builder.add_date_field(column.name, stored=True, indexed=True, fast=True)
+        case FieldKind.BYTES:
+            builder.add_bytes_field(column.name, stored=True)
+        case FieldKind.JSON:
+            builder.add_json_field(column.name, stored=True)
+
+
+def key_text(row: Mapping[str, Any], key: Sequence[str]) -> str:
+    """The same text for the same key, and for no other."""
+    return json.dumps([_plain(row[name]) for name in key], ensure_ascii=False, separators=(",", ":"))
+
+
+def document_fields(row: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
+    """What tantivy is given for a row; a null is a field that isn't there."""
+    fields: dict[str, Any] = {}
+    for column in layout.columns:
+        content = row.get(column.name)
+        if content is None:
+            continue
+        if column.is_many:
+            fields[column.name] = [_field_value(each, column.kind) for each in content if each is not None]
+        else:
+            fields[column.name] = _field_value(content, column.kind)
+    return fields
+
+
+def row_of_document(fields: Mapping[str, list[Any]], layout: Layout) -> dict[str, Any]:
+    """A row again, from what tantivy has stored of it."""
+    row: dict[str, Any] = {}
+    for column in layout.columns:
+        contents = fields.get(column.name, [])
+        if column.kind is FieldKind.BYTES:
+            contents = [bytes(each) for each in contents]
+        row[column.name] = list(contents) if column.is_many else next(iter(contents), None)
+    return row
+
+
+def _field_value(content: Any, kind: FieldKind) -> Any:
+    if kind is FieldKind.FLOAT:
+        return float(content)
+    if kind is FieldKind.DATE and not isinstance(content, datetime.datetime):
+        return datetime.datetime(content.year, content.month, content.day, tzinfo=datetime.UTC)
+    if kind is FieldKind.JSON:
+        return _plain(dict(content))
+    return content
+
+
+def _plain(content: Any) -> Any:
+    """A nested value in the types that JSON has."""
+    if isinstance(content, Mapping):
+        return {str(name): _plain(each) for name, each in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_plain(each) for each in content]
+    if isinstance(content, (datetime.datetime, datetime.date)):
+        return content.isoformat()
+    if isinstance(content, bytes):
+        return base64.b64encode(content).decode()
+    if isinstance(content, decimal.Decimal):
+        return str(content)
+    return content
+
+
+def read_layout(folder: Path) -> Layout | None:
+    try:
+        return Layout.from_json((folder / LAYOUT_FILE).read_text())
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadSink(
+            f"{folder / LAYOUT_FILE} is damaged", hint="remove the index and build it again"
+        ) from error
+
+
+def write_layout(folder: Path, layout: Layout) -> None:
+    """In one step, and before the index itself: an index without its layout could not be read."""
+    folder.mkdir(parents=True, exist_ok=True)
+    new = folder / f"{LAYOUT_FILE}.new"
+    with new.open("w") as file:
+        file.write(layout.to_json())
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(folder / LAYOUT_FILE)

@@ -1,0 +1,268 @@
+"""Delta tables: a batch is one commit with its fence, compaction runs beside, DuckDB and Spark read the table."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import threading
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from headrace.pipeline.fence import Fence
+from headrace.pipeline.sinks.lake import FENCES, Lake
+from headrace.pipeline.sinks.lake_upkeep import small_files
+from headrace.pipeline.sinks.sink import BadSink, RefusedRow, SinkWriter
+
+ARROW = pyarrow.schema(
+    [
+        ("id", pyarrow.int64()),
+        ("city", pyarrow.string()),
+        ("price", pyarrow.float64()),
+        ("op", pyarrow.string()),
+        ("_offset", pyarrow.int64()),
+    ]
+)
+SCHEMA = from_arrow_schema(ARROW)
+
+
+def order(id: int | None, city: str, price: float = 1.0, *, op: str = "c", offset: int = 0) -> dict[str, Any]:
+    return {"id": id, "city": city, "price": price, "op": op, "_offset": offset}
+
+
+def batch(rows: Sequence[dict[str, Any]]) -> list[pyarrow.RecordBatch]:
+    return list(pyarrow.Table.from_pylist(list(rows), schema=ARROW).to_batches())
+
+
+def fence(number: int, checkpoint: str = "c-1", job: str = "loading") -> Fence:
+    return Fence(job=job, checkpoint=checkpoint, batch_id=number, ends=('{"orders":{"0":9}}',))
+
+
+def apply(writer: SinkWriter, number: int, *rows: dict[str, Any]) -> int:
+    return writer.apply(batch(rows), fence(number), _fail)
+
+
+def _fail(rows: Sequence[RefusedRow]) -> None:
+    raise AssertionError(rows)
+
+
+def rows_of(lake: Lake) -> set[tuple[Any, ...]]:
+    table = lake.table().to_pyarrow_table()
+    return {tuple(row.values()) for row in table.select(["id", "city", "price"]).to_pylist()}
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Lake:
+    return Lake("orders", key="id", partition_by="city", at=tmp_path / "orders")
+
+
+@pytest.fixture
+def writer(orders: Lake) -> Iterator[SinkWriter]:
+    opened = orders.open("loading", SCHEMA)
+    yield opened
+    opened.close()
+
+
+def test_rows_of_a_key_are_inserted_updated_and_deleted(orders: Lake, writer: SinkWriter) -> None:
+    apply(writer, 0, order(1, "Rome"), order(2, "Oslo"), order(3, "Rome"))
+    apply(writer, 1, order(1, "Rome", 2.0, op="u"), order(2, "", op="d"), order(4, "Lima", 4.0))
+    assert rows_of(orders) == {(1, "Rome", 2.0), (3, "Rome", 1.0), (4, "Lima", 4.0)}
+
+
+def test_row_that_moves_to_another_partition_is_there_once(orders: Lake, writer: SinkWriter) -> None:
+    apply(writer, 0, order(1, "Rome"))
+    apply(writer, 1, order(1, "Oslo", op="u"))
+    assert rows_of(orders) == {(1, "Oslo", 1.0)}
+
+
+def test_within_a_batch_the_last_offset_of_a_key_counts(orders: Lake, writer: SinkWriter) -> None:
+    apply(writer, 0, order(1, "Rome", 9.0, offset=5), order(1, "Oslo", 1.0, offset=2))
+    assert rows_of(orders) == {(1, "Rome", 9.0)}
+
+
+def test_batch_and_fence_are_one_commit_that_is_not_repeated(orders: Lake, writer: SinkWriter) -> None:
+    assert apply(writer, 0, order(1, "Rome")) == 1
+    version = orders.table().version()
+    assert apply(writer, 0, order(1, "Rome")) == 0
+    assert orders.table().version() == version
+    assert writer.applied() == fence(0)
+
+
+def test_appended_rows_come_once_even_if_the_batch_comes_again_in_a_new_process(tmp_path: Path) -> None:
+    lake = Lake("events", at=tmp_path)
+    first = lake.open("loading", SCHEMA)
+    apply(first, 7, order(1, "Rome"), order(1, "Rome"))
+    first.close()
+    second = lake.open("loading", SCHEMA)
+    assert second.applied() == fence(7)
+    assert apply(second, 7, order(1, "Rome"), order(1, "Rome")) == 0
+    assert apply(second, 8, order(1, "Rome")) == 1
+    assert lake.table().count() == 3
+
+
+def test_same_number_of_another_checkpoint_is_another_batch(tmp_path: Path) -> None:
+    lake = Lake("events", at=tmp_path)
+    writer = lake.open("loading", SCHEMA)
+    apply(writer, 3, order(1, "Rome"))
+    assert writer.apply(batch([order(2, "Oslo")]), fence(0, checkpoint="c-2"), _fail) == 1
+    assert writer.applied() == fence(0, checkpoint="c-2")
+    assert lake.table().count() == 2
+
+
+def test_empty_batch_moves_the_fence_only(orders: Lake, writer: SinkWriter) -> None:
+    apply(writer, 0, order(1, "Rome"))
+    assert apply(writer, 1) == 0
+    assert writer.applied() == fence(1)
+    assert rows_of(orders) == {(1, "Rome", 1.0)}
+
+
+def test_replace_makes_each_batch_the_whole_table(tmp_path: Path) -> None:
+    lake = Lake("top", mode="replace", at=tmp_path)
+    writer = lake.open("loading", SCHEMA)
+    apply(writer, 0, order(1, "Rome"), order(2, "Oslo"))
+    apply(writer, 1, order(3, "Lima"))
+    assert rows_of(lake) == {(3, "Lima", 1.0)}
+    apply(writer, 2)
+    assert rows_of(lake) == set()
+
+
+def test_row_without_its_key_is_refused_and_the_others_are_written(orders: Lake, writer: SinkWriter) -> None:
+    refused: list[RefusedRow] = []
+    assert writer.apply(batch([order(None, "Rome"), order(1, "Oslo")]), fence(0), refused.extend) == 1
+    assert [(each.row["city"], each.reason) for each in refused] == [("Rome", "its key (id) is null")]
+    assert rows_of(orders) == {(1, "Oslo", 1.0)}
+
+
+def test_new_columns_are_added_and_old_rows_have_none(orders: Lake, writer: SinkWriter) -> None:
+    apply(writer, 0, order(1, "Rome"))
+    rows = pyarrow.table({"id": [2], "city": ["Oslo"], "price": [2.0], "note": ["gift"]})
+    wider = orders.open("loading", from_arrow_schema(rows.schema))
+    wider.apply(rows.to_batches(), fence(1), _fail)
+    table = orders.table().to_pyarrow_table().sort_by("id")
+    assert table["note"].to_pylist() == [None, "gift"]
+
+
+def test_any_other_change_of_columns_is_an_error_that_names_it(orders: Lake, writer: SinkWriter) -> None:
+    other = ARROW.set(2, pyarrow.field("price", pyarrow.string()))
+    with pytest.raises(BadSink, match=r"price: .*double.* -> .*string"):
+        orders.open("loading", from_arrow_schema(other))
+    with pytest.raises(BadSink, match="price is gone"):
+        orders.open("loading", from_arrow_schema(ARROW.remove(2)))
+
+
+def test_two_jobs_of_one_table_keep_a_fence_each(tmp_path: Path) -> None:
+    lake = Lake("events", at=tmp_path)
+    one, two = lake.open("loading", SCHEMA), lake.open("other", SCHEMA)
+    for number in range(4):
+        apply(one, number, order(number, "Rome"))
+        two.apply(batch([order(number, "Oslo")]), fence(number + 10, job="other"), _fail)
+    assert one.applied() == fence(3)
+    assert two.applied() == fence(13, job="other")
+    assert lake.table().count() == 8
+
+
+def test_clear_forgets_rows_and_fence(orders: Lake, writer: SinkWriter) -> None:
+    apply(writer, 0, order(1, "Rome"))
+    writer.clear()
+    assert writer.applied() is None
+    assert rows_of(orders) == set()
+    assert apply(writer, 0, order(2, "Oslo")) == 1
+    assert writer.applied() == fence(0)
+
+
+def test_small_files_are_compacted_beside_the_batches_and_the_fence_stays(tmp_path: Path) -> None:
+    lake = Lake("events", at=tmp_path, compact_files=4, keep_hours=0)
+    writer = lake.open("loading", SCHEMA)
+    for number in range(8):
+        apply(writer, number, order(number, "Rome"))
+    writer.close()
+    table = lake.table()
+    assert small_files(table, lake.file_bytes) < 8
+    assert "OPTIMIZE" in {commit["operation"] for commit in table.history()}
+    assert table.count() == 8
+    assert all(FENCES in commit for commit in table.history(3))
+    assert lake.open("loading", SCHEMA).applied() == fence(7)
+
+
+def test_upserts_and_compaction_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    lake = Lake("orders", key="id", at=tmp_path, compact_files=0)
+    writer = lake.open("loading", SCHEMA)
+    is_over = threading.Event()
+
+    def compact() -> None:
+        from deltalake.exceptions import CommitFailedError
+
+        while not is_over.is_set():
+            with contextlib.suppress(CommitFailedError):
+                lake.table().optimize.compact()
+
+    beside = threading.Thread(target=compact)
+    beside.start()
+    try:
+        for number in range(15):
+            apply(writer, number, order(number % 5, "Rome", float(number)), order(100 + number, "Oslo"))
+    finally:
+        is_over.set()
+        beside.join()
+    kept = {row for row in rows_of(lake) if row[1] == "Rome"}
+    assert kept == {(number % 5, "Rome", float(number)) for number in range(10, 15)}
+    assert len(rows_of(lake)) == 20
+
+
+def test_duckdb_reads_the_table(orders: Lake, writer: SinkWriter) -> None:
+    apply(writer, 0, order(1, "Rome", 1.5), order(2, "Oslo", 2.5), order(3, "Rome", 3.0))
+    apply(writer, 1, order(2, "", op="d"))
+    with duckdb.connect() as database:
+        database.register("orders", orders.table().to_pyarrow_dataset())
+        found = database.execute("SELECT city, sum(price), count(*) FROM orders GROUP BY city").fetchall()
+    assert found == [("Rome", 4.5, 2)]
+
+
+def test_nested_and_timed_columns_come_back(tmp_path: Path) -> None:
+    schema = pyarrow.schema(
+        [
+            ("at", pyarrow.timestamp("us", "UTC")),
+            ("day", pyarrow.date32()),
+            ("amount", pyarrow.decimal128(12, 2)),
+            ("tags", pyarrow.list_(pyarrow.string())),
+            ("place", pyarrow.struct({"x": pyarrow.int32(), "y": pyarrow.int32()})),
+            ("raw", pyarrow.binary()),
+        ]
+    )
+    row = {
+        "at": datetime.datetime(2026, 11, 15, 8, 0, 0, 123456, tzinfo=datetime.UTC),
+        "day": datetime.date(2026, 11, 15),
+        "amount": Decimal("12.30"),
+        "tags": ["a", None],
+        "place": {"x": 1, "y": None},
+        "raw": b"\x00\x01",
+    }
+    lake = Lake("all", at=tmp_path)
+    writer = lake.open("loading", from_arrow_schema(schema))
+    writer.apply(pyarrow.Table.from_pylist([row], schema=schema).to_batches(), fence(0), _fail)
+    assert lake.table().to_pyarrow_table().to_pylist() == [row]
+
+
+def test_wrong_options_are_named(tmp_path: Path) -> None:
+    with pytest.raises(BadSink, match="choose append, upsert or replace"):
+        Lake("a", mode="merge")
+    with pytest.raises(BadSink, match="an upsert needs a key"):
+        Lake("a", mode="upsert")
+    with pytest.raises(BadSink, match="there is no column 'town'"):
+        Lake("a", partition_by="town", at=tmp_path).open("loading", SCHEMA)
+    with pytest.raises(BadSink, match="compact_files='many' is not a whole number"):
+        Lake.from_options({"name": "a", "compact_files": "many"})
+    assert Lake.from_options({"name": "a", "partitionBy": "x,y", "storage.AWS_REGION": "eu"}) == Lake(
+        "a", partition_by=["x", "y"], storage_options={"AWS_REGION": "eu"}
+    )
+
+
+def test_other_partitions_are_an_error_that_names_them(orders: Lake, writer: SinkWriter) -> None:
+    with pytest.raises(BadSink, match="is partitioned by city"):
+        Lake("orders", key="id", at=orders.address).open("loading", SCHEMA)
