@@ -10,7 +10,7 @@ from pathlib import Path
 
 import confluent_kafka
 
-from headrace.testing.java import java_command
+from headrace.java import java_command
 
 KAFKA_VERSION = "4.3.1"
 

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.errors import HeadraceError
+from headrace.java import last_lines
 from headrace.testing.apache_kafka import kafka_tools_4_3
-from headrace.testing.java import last_lines
 
 CLIENT_TIMEOUT_S = 900
 """The slowest load of a full run takes some 20 s; a client that hangs ends the subject, not the day."""

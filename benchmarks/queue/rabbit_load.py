@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from benchmarks.broker.load import CLIENT_TIMEOUT_S, ClientFailed
 from benchmarks.measurements import Side
-from headrace.testing.java import JarSet, JavaTools, fetch_jars, last_lines
+from headrace.java import JarSet, fetch_jars, last_lines
+from headrace.testing.java import JavaTools
 
 PERF_TEST = JarSet(
     name="rabbitmq-perf-test-2.22.1",

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.errors import HeadraceError
-from headrace.testing.java import last_lines
+from headrace.java import last_lines
 
 SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 """The script itself: the one on the search path insists on another user and on the system's folders."""

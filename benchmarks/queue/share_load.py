@@ -25,8 +25,8 @@ from benchmarks.broker.load import (
     check_end_offset,
 )
 from benchmarks.queue.share_client import Load
+from headrace.java import last_lines
 from headrace.queue.share_groups import describe_share_group
-from headrace.testing.java import last_lines
 
 CONFIG_PROBE_INTERVAL_S = 0.05
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.java import JarSet, JavaUnavailable, fetch_jars
 from headrace.testing.apache_kafka import KAFKA_4_3, ApacheKafka, KafkaDidNotStart
-from headrace.testing.java import JarSet, JavaTools, JavaUnavailable, fetch_jars
+from headrace.testing.java import JavaTools
 from headrace.testing.requirements import require_command, require_java
 from tests.compatibility.topic_contents import read_to_end, write_values
 

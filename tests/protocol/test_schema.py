@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from headrace.java import fetch_jars
 from headrace.protocol import stored
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.schema import Encoding, fields_at
 from headrace.protocol.stored_format import StoredFormat
 from headrace.protocol.types import MESSAGE_INFO, Wire, is_struct
 from headrace.testing.apache_kafka import KAFKA_4_3
-from headrace.testing.java import fetch_jars
 from headrace.testing.requirements import require_java
 from tests.protocol.kafka_definitions import DefinedField, Definition, read_definitions
 from tests.protocol.samples import MESSAGES, every_stored_format, versions_of

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 
+from headrace.java import fetch_jars
 from headrace.protocol.schema import fields_at
 from headrace.protocol.stored import CONSUMER_OFFSETS
 from headrace.protocol.stored_format import StoredTopic
@@ -19,7 +20,7 @@ from headrace.protocol.stored_transactions import TRANSACTION_STATE
 from headrace.records.control import EndTransactionMarker, MarkerType, encode_marker_batch
 from headrace.records.record import Record, encode_batch
 from headrace.testing.apache_kafka import KAFKA_4_3
-from headrace.testing.java import JavaTools, fetch_jars
+from headrace.testing.java import JavaTools
 from headrace.testing.requirements import require_java
 from tests.protocol.kafka_definitions import snake_case
 from tests.protocol.samples import full_sample, random_samples, stored_versions_of

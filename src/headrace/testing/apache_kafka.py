@@ -22,7 +22,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from headrace.errors import HeadraceError
-from headrace.testing.java import JarSet, JavaTools, fetch_jars, last_lines
+from headrace.java import JarSet, fetch_jars, last_lines
+from headrace.testing.java import JavaTools
 
 # slf4j-simple writes to stderr and is set up by system properties, so that no logging configuration file is
 # needed; Kafka 3.9 would bring another binding for slf4j, and two of them quarrel.

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import pytest
 
-from headrace.testing.java import JavaUnavailable, java_command
+from headrace.java import JavaUnavailable, java_command
 
 
 def require_command(command: str, *, install: str) -> str:
