@@ -1,0 +1,193 @@
+"""A job seen from outside: Spark's progress events become records of a topic, offsets of a group, and a status file.
+
+What Spark tells is turned into numbers here, and brought to the broker. A slow or absent broker costs a job nothing:
+reports are lost then, and counted, but never waited for by anything but the thread of `reporter`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headrace.pipeline.registry import JobStatus
+
+logger = logging.getLogger("headrace.pipeline")
+
+JOBS_TOPIC = "headrace.jobs"
+GROUP_PREFIX = "headrace-job-"
+
+BAD_ROWS_PREFIX = "headrace.bad:"
+"""How `read_topic` names the count of rows that it could not parse."""
+
+REPORTS_WAITING_MAX = 10_000
+"""Minutes of reports of many jobs, while a broker restarts; after that the oldest news is worth the least."""
+
+RETENTION_MS = 7 * 24 * 3_600_000
+"""Long enough to look back after a weekend."""
+
+CLOSE_TIMEOUT_S = 5.0
+REQUEST_TIMEOUT_S = 10.0
+
+
+def measure(status: JobStatus, progress: Mapping[str, Any], *, dead_letters: int, now_ms: int) -> JobStatus:
+    """The status after a batch, from Spark's own account of it."""
+    operators = progress.get("stateOperators") or []
+    rows_out = (progress.get("sink") or {}).get("numOutputRows", -1)
+    return dataclasses.replace(
+        status,
+        updated_ms=now_ms,
+        batch_id=progress["batchId"],
+        rows_in=status.rows_in + progress["numInputRows"],
+        rows_per_s=_number(progress.get("processedRowsPerSecond")),
+        rows_out=rows_out if rows_out is not None and rows_out >= 0 else status.rows_out,
+        lag=lag(progress),
+        watermark=(progress.get("eventTime") or {}).get("watermark"),
+        late_rows=status.late_rows + sum(each.get("numRowsDroppedByWatermark", 0) for each in operators),
+        state_rows=sum(each.get("numRowsTotal", 0) for each in operators),
+        state_bytes=sum(each.get("memoryUsedBytes", 0) for each in operators),
+        bad_rows=status.bad_rows + bad_rows(progress),
+        dead_letters=dead_letters,
+        batch_ms=(progress.get("durationMs") or {}).get("triggerExecution", 0),
+    )
+
+
+def bad_rows(progress: Mapping[str, Any]) -> int:
+    observed = progress.get("observedMetrics") or {}
+    return sum(
+        sum(count for count in metrics.values() if isinstance(count, int))
+        for name, metrics in observed.items()
+        if name.startswith(BAD_ROWS_PREFIX) and isinstance(metrics, Mapping)
+    )
+
+
+def lag(progress: Mapping[str, Any]) -> int | None:
+    """Records behind the ends of all partitions; None where a source is no topic."""
+    total = 0
+    for source in progress.get("sources") or []:
+        latest, end = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
+        if not latest:
+            return None
+        total += sum(max(0, offset - end.get(at, 0)) for at, offset in latest.items())
+    return total
+
+
+def processed(progress: Mapping[str, Any]) -> dict[tuple[str, int], int]:
+    """Topic and partition → the offset that the job reads next."""
+    found: dict[tuple[str, int], int] = {}
+    for source in progress.get("sources") or []:
+        found.update(_offsets(source.get("endOffset")))
+    return found
+
+
+def record_of(status: JobStatus, progress: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is published: the status, and how long the parts of the batch took."""
+    record = {each.name: getattr(status, each.name) for each in dataclasses.fields(status)}
+    record["event"] = "state" if progress is None else "batch"
+    if progress is not None:
+        record["rows_in_batch"] = progress["numInputRows"]
+        record["late_rows_in_batch"] = sum(
+            each.get("numRowsDroppedByWatermark", 0) for each in progress.get("stateOperators") or []
+        )
+        record["bad_rows_in_batch"] = bad_rows(progress)
+        record["durations_ms"] = progress.get("durationMs") or {}
+    return record
+
+
+def _offsets(offset: Any) -> dict[tuple[str, int], int]:
+    """Kafka's offsets in Spark's notation; anything else is empty."""
+    if isinstance(offset, str):
+        try:
+            offset = json.loads(offset)
+        except ValueError:
+            return {}
+    if not isinstance(offset, Mapping):
+        return {}
+    return {
+        (topic, int(partition)): position
+        for topic, partitions in offset.items()
+        if isinstance(partitions, Mapping)
+        for partition, position in partitions.items()
+    }
+
+
+def _number(found: Any) -> float:
+    """Spark writes "Infinity" and "NaN" for rates of batches that took no time."""
+    try:
+        number = float(found or 0)
+    except ValueError:
+        return 0.0
+    return number if number == number and abs(number) != float("inf") else 0.0
+
+
+class Outlet:
+    """The way to one broker: records of jobs, and committed offsets."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._config: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, "log_level": 0}
+        self._producer = Producer(
+            {
+                **self._config,
+                "queue.buffering.max.messages": REPORTS_WAITING_MAX,
+                "linger.ms": 50,
+                "message.timeout.ms": 60_000,
+            }
+        )
+        self._admin = AdminClient(self._config)
+        self._is_topic_there = False
+        self.lost = 0
+
+    def publish(self, record: Mapping[str, Any]) -> None:
+        try:
+            self._ensure_topic()
+            self._producer.produce(
+                JOBS_TOPIC, key=record["name"], value=json.dumps(record), on_delivery=self._delivered
+            )
+            self._producer.poll(0)
+        except (BufferError, KafkaException) as error:
+            self._count_lost(error)
+
+    def commit(self, job: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Tell lag tools how far the job is. Nobody may be a member of the group, and nobody is."""
+        partitions = [
+            TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()
+        ]
+        request = ConsumerGroupTopicPartitions(f"{GROUP_PREFIX}{job}", partitions)
+        try:
+            (answer,) = self._admin.alter_consumer_group_offsets(
+                [request], request_timeout=REQUEST_TIMEOUT_S
+            ).values()
+            answer.result(REQUEST_TIMEOUT_S)
+        except (KafkaException, TimeoutError) as error:
+            logger.warning("offsets of job %s were not committed: %s", job, error)
+
+    def close(self) -> None:
+        self._producer.flush(CLOSE_TIMEOUT_S)
+
+    def _ensure_topic(self) -> None:
+        if self._is_topic_there:
+            return
+        wanted = NewTopic(JOBS_TOPIC, num_partitions=1, config={"retention.ms": str(RETENTION_MS)})
+        (answer,) = self._admin.create_topics([wanted], request_timeout=REQUEST_TIMEOUT_S).values()
+        try:
+            answer.result(REQUEST_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
+                raise
+        except TimeoutError as error:
+            raise KafkaException(str(error)) from error
+        self._is_topic_there = True
+
+    def _delivered(self, error: Any, _message: Any) -> None:
+        if error is not None:
+            self._count_lost(error)
+
+    def _count_lost(self, error: Any) -> None:
+        self.lost += 1
+        if self.lost == 1:
+            logger.warning("a report on a job was lost, and so may be others: %s", error)

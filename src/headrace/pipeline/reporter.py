@@ -1,0 +1,185 @@
+"""Who hears Spark's progress events and reports them: one listener a session, one thread a process."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import queue
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from headrace.clock import Clock, SystemClock
+from headrace.pipeline import progress
+from headrace.pipeline.registry import JobFolder, JobState, JobStatus
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger("headrace.pipeline")
+
+FLUSH_INTERVAL_S = 0.5
+"""How old the status file and the committed offsets of a job under load may be."""
+
+OnProgress = Callable[[Mapping[str, Any]], None]
+
+
+class ProgressListener:
+    """Spark's listener interface, by py4j. It asks for one text an event; pyspark's own asks for every field."""
+
+    def __init__(self) -> None:
+        self._heard_by: dict[str, OnProgress] = {}
+
+    def watch(self, run_id: str, on_progress: OnProgress) -> None:
+        self._heard_by[run_id] = on_progress
+
+    def unwatch(self, run_id: str) -> None:
+        self._heard_by.pop(run_id, None)
+
+    def onQueryStarted(self, _event: Any) -> None: ...
+
+    def onQueryIdle(self, _event: Any) -> None: ...
+
+    def onQueryTerminated(self, _event: Any) -> None: ...
+
+    def onQueryProgress(self, event: Any) -> None:
+        text = json.loads(event.progress().json())
+        on_progress = self._heard_by.get(text["runId"])
+        if on_progress is not None:
+            on_progress(text)
+
+    class Java:
+        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
+
+
+_listeners: weakref.WeakKeyDictionary[SparkSession, ProgressListener] = weakref.WeakKeyDictionary()
+_listeners_lock = threading.Lock()
+
+
+def listener_of(spark: SparkSession) -> ProgressListener:
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    with _listeners_lock:
+        listener = _listeners.get(spark)
+        if listener is None:
+            gateway = spark.sparkContext._gateway
+            assert gateway is not None
+            ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+            listener = ProgressListener()
+            streaming = gateway.jvm.org.apache.spark.sql.streaming
+            spark._jsparkSession.streams().addListener(
+                streaming.PythonStreamingQueryListenerWrapper(listener)
+            )
+            _listeners[spark] = listener
+        return listener
+
+
+class ReportThread:
+    """Runs what is handed to it, in order, and a job's `flush` a little later than its last report."""
+
+    def __init__(self) -> None:
+        self._tasks: queue.Queue[Callable[[], None]] = queue.Queue(progress.REPORTS_WAITING_MAX)
+        self._unflushed: set[JobReport] = set()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, task: Callable[[], None]) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="headrace-reports", daemon=True)
+                self._thread.start()
+        try:
+            self._tasks.put_nowait(task)
+        except queue.Full:
+            logger.warning("too many reports on jobs are waiting; one was left out")
+
+    def flush_later(self, report: JobReport) -> None:
+        self._unflushed.add(report)
+
+    def drain(self, timeout_s: float) -> None:
+        """Until everything handed in so far is done."""
+        done = threading.Event()
+        self.submit(done.set)
+        done.wait(timeout_s)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._perform(self._tasks.get(timeout=FLUSH_INTERVAL_S))
+            except queue.Empty:
+                self._flush()
+
+    def _flush(self) -> None:
+        for report in list(self._unflushed):
+            self._unflushed.discard(report)
+            self._perform(report.flush)
+
+    def _perform(self, task: Callable[[], None]) -> None:
+        try:
+            task()
+        except Exception:
+            logger.exception("a report on a job failed")
+
+
+_thread = ReportThread()
+_outlets: dict[str, progress.Outlet] = {}
+
+
+class JobReport:
+    """The status of one job: kept here, written to its folder, published."""
+
+    def __init__(self, folder: JobFolder, status: JobStatus, *, clock: Clock | None = None) -> None:
+        self._folder = folder
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._offsets: dict[tuple[str, int], int] = {}
+        self.status = status
+
+    def change(self, state: JobState, **fields: Any) -> None:
+        """Another state: written at once, published soon."""
+        with self._lock:
+            changed = dataclasses.replace(self.status, state=state, updated_ms=self._clock.now_ms(), **fields)
+            self.status = changed
+            self._write()
+        _thread.submit(lambda: self._publish(changed, None))
+
+    def batch(self, told: Mapping[str, Any], *, dead_letters: int) -> None:
+        """Spark's account of a batch. Returns at once."""
+        with self._lock:
+            measured = progress.measure(
+                self.status, told, dead_letters=dead_letters, now_ms=self._clock.now_ms()
+            )
+            self.status = measured
+            self._offsets.update(progress.processed(told))
+        _thread.submit(lambda: self._publish(measured, told))
+        _thread.flush_later(self)
+
+    def flush(self) -> None:
+        """The status file and the group's offsets, as they are now."""
+        with self._lock:
+            self._write()
+            offsets, self._offsets = self._offsets, {}
+        if offsets:
+            self._outlet().commit(self.status.name, offsets)
+
+    def close(self) -> None:
+        _thread.submit(self.flush)
+        _thread.submit(lambda: self._outlet().close())
+        _thread.drain(progress.CLOSE_TIMEOUT_S)
+
+    def _write(self) -> None:
+        try:
+            self._folder.write(self.status)
+        except OSError as error:  # a full disk is the job's trouble, and it will tell
+            logger.warning("the status of job %s was not written: %s", self.status.name, error)
+
+    def _publish(self, status: JobStatus, told: Mapping[str, Any] | None) -> None:
+        self._outlet().publish(progress.record_of(status, told))
+
+    def _outlet(self) -> progress.Outlet:
+        bootstrap = self.status.bootstrap
+        if bootstrap not in _outlets:
+            _outlets[bootstrap] = progress.Outlet(bootstrap)
+        return _outlets[bootstrap]

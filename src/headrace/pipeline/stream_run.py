@@ -1,0 +1,182 @@
+"""A stream's work in this process, without anybody watching it: checkpoint, writer, query, in that order and back.
+
+`supervisor` decides when; here is how.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from headrace.pipeline import plan, recovery
+from headrace.pipeline.batch_step import BatchStep, JobStopping
+from headrace.pipeline.recovery import Decision, Found, Way
+from headrace.pipeline.registry import Forgotten
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from headrace.pipeline.job import Prepared
+    from headrace.pipeline.sinks.sink import SinkWriter
+
+COMMIT_S_MAX = 10.0
+"""Spark commits a written batch within milliseconds; a disk that takes longer has other troubles."""
+
+STOP_LOOK_S = 0.01
+
+
+class StreamRun:
+    """Begins the query of a job, any number of times one after the other."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self.query: StreamingQuery | None = None
+        self.is_begun = False
+        self._is_rebuild = prepared.launch.rebuild
+        self._writer: SinkWriter | None = None
+        self._step: BatchStep | None = None
+
+    def check(self) -> tuple[str, ...]:
+        """Raise if the checkpoint can't be gone on with; returns notes on what has changed otherwise."""
+        prepared = self._prepared
+        before = plan.saved_steps(prepared.folder.plan)
+        if before is None or prepared.launch.rebuild or prepared.checkpoint.identity() is None:
+            return ()
+        return plan.check_fits(prepared.job.name, before, prepared.plan.steps)
+
+    def begin(self) -> str:
+        """Start the query where checkpoint and target say; returns a note if that was not plain resuming."""
+        prepared = self._prepared
+        decision = Decision(way=Way.RESUME)
+        if prepared.native is None:
+            self._writer = prepared.job.sink.open(prepared.job.name, prepared.rows.schema)
+            decision = self._recover(self._writer)
+        elif self._is_rebuild:
+            prepared.checkpoint.remove()
+        # From here on a failure must not clear the target again: what is in it now is this run's own.
+        self._is_rebuild = False
+        prepared.plan.save(prepared.folder.plan)
+        self.query = self._start_query()
+        self.is_begun = True
+        return decision.note
+
+    def _recover(self, writer: SinkWriter) -> Decision:
+        prepared = self._prepared
+        forgotten = prepared.folder.forgotten()
+        found = Found.at(prepared.checkpoint, writer.applied())
+        decision = recovery.decide(
+            prepared.job.name,
+            found,
+            is_stateful=prepared.plan.is_stateful,
+            forgotten=forgotten,
+            is_rebuild=self._is_rebuild,
+        )
+        if decision.way is Way.REBUILD:
+            prepared.checkpoint.remove()
+            writer.clear()
+        elif decision.way is Way.RESTORE:
+            assert found.fence is not None
+            prepared.checkpoint.restore(found.fence)
+        elif decision.way is Way.BEGIN and forgotten.clear_target:
+            writer.clear()
+        if forgotten.clear_target:
+            prepared.folder.forget(Forgotten(checkpoints=forgotten.checkpoints))
+        return decision
+
+    def _start_query(self) -> StreamingQuery:
+        prepared = self._prepared
+        stream = (
+            prepared.rows.writeStream.queryName(prepared.job.name)
+            .outputMode(prepared.output_mode)
+            .option("checkpointLocation", str(prepared.checkpoint.folder))
+            .trigger(**prepared.trigger)
+        )
+        if prepared.native is not None:
+            return stream.format(prepared.native.format).options(**prepared.native.options).start()
+        assert self._writer is not None
+        self._step = BatchStep(
+            job=prepared.job.name,
+            spark=prepared.spark,
+            writer=self._writer,
+            checkpoint=prepared.checkpoint.reopened(),
+            letters=prepared.letters,
+            replayed_batch=self._replayed_batch(),
+        )
+        query = _with_step(stream, self._step).start()
+        self._step.know_query(query)
+        return query
+
+    def _replayed_batch(self) -> int | None:
+        """The batch that was begun and not committed when the job ended last."""
+        planned = self._prepared.checkpoint.planned_batch()
+        return planned if planned != self._prepared.checkpoint.committed_batch() else None
+
+    def identity(self) -> str | None:
+        return self._prepared.checkpoint.identity()
+
+    def await_end(self, timeout_s: float) -> bool:
+        """Whether the query has ended; raises what it failed with."""
+        assert self.query is not None
+        return bool(self.query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # it takes parts of seconds
+
+    def drain(self, timeout_s: float) -> None:
+        """Stop between two batches."""
+        assert self.query is not None
+        deadline_s = time.monotonic() + timeout_s
+        if self._step is not None:
+            self._step.close(timeout_s)
+            self._await_commit(self._step, deadline_s)
+        elif self._prepared.job.mode != "realtime":
+            while self.query.status["isTriggerActive"] and time.monotonic() < deadline_s:
+                time.sleep(STOP_LOOK_S)
+        self.query.stop()
+
+    def _await_commit(self, step: BatchStep, deadline_s: float) -> None:
+        committed = self._prepared.checkpoint.committed_batch
+        deadline_s = min(deadline_s, time.monotonic() + COMMIT_S_MAX)
+        while step.last_written is not None and step.last_written > (committed() or -1):
+            if time.monotonic() > deadline_s or step.failure is not None:
+                return
+            time.sleep(STOP_LOOK_S)
+
+    def cause_of(self, error: Exception) -> Exception:
+        """The error of ours or of the sink's that made the query fail, rather than Spark's account of it."""
+        failure = self._step.failure if self._step is not None else None
+        if isinstance(failure, Exception) and not isinstance(failure, JobStopping):
+            return failure
+        return error
+
+    def after_commit(self, told: Mapping[str, Any]) -> int:
+        """Called when Spark has committed a batch; how many dead letters there were so far."""
+        return self._prepared.letters.written
+
+    def abandon(self) -> None:
+        """After a failure: let go of everything that the next begin makes anew."""
+        if self.query is not None and self.query.isActive:
+            self.query.stop()
+        self.is_begun = False
+        self._step = None
+        self._close_writer()
+
+    def close(self) -> None:
+        self._close_writer()
+        self._prepared.letters.close()
+
+    def _close_writer(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+
+def _with_step(stream: DataStreamWriter, step: BatchStep) -> DataStreamWriter:
+    """As `stream.foreachBatch(…)`, which would make a session object of Python's for every batch."""
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    gateway = stream._spark.sparkContext._gateway
+    assert gateway is not None
+    sources = gateway.jvm.org.apache.spark.sql.execution.streaming.sources
+    sources.PythonForeachBatchHelper.callForeachBatch(stream._jwrite, step)
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    return stream
