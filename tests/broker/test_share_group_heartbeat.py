@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 
 import pytest
@@ -33,17 +34,37 @@ def test_member_that_joins_is_told_its_partitions_and_when_to_report(wire: Wire,
     assert (again.error_code, again.member_epoch, again.assignment) == (0, answer.member_epoch, None)
 
 
-def test_members_share_the_partitions_and_each_partition_has_one(wire: Wire, group: str) -> None:
+def test_each_partition_has_two_members_so_that_a_dead_one_is_not_waited_for(wire: Wire, group: str) -> None:
     name = new_name()
-    topic_id = create_topic(wire, name, partitions=5)
-    epochs = {member: heartbeat(wire, group, member, 0, name).member_epoch for member in "ab"}
+    topic_id = create_topic(wire, name, partitions=4)
+    epochs = {member: heartbeat(wire, group, member, 0, name).member_epoch for member in "abc"}
     found: dict[str, tuple[int, ...]] = {}
-    for member in "ab":
+    for member in "abc":
         answer = heartbeat(wire, group, member, 0, name)
         found[member] = assigned(answer)[topic_id]
         assert answer.member_epoch >= epochs[member]
-    assert sorted(found["a"] + found["b"]) == [*range(5)]
-    assert {len(found["a"]), len(found["b"])} == {2, 3}
+    assert sorted(itertools.chain(*found.values())) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert sorted(len(set(partitions)) for partitions in found.values()) == [2, 3, 3]
+
+
+def test_records_of_a_stalled_members_partitions_reach_another(wire: Wire, group: str) -> None:
+    """It holds what it was given, and says nothing: what comes after that is for the other one."""
+    name = new_name()
+    topic_id = create_topic(wire, name, partitions=2)
+    set_group_configs(wire, group, share_auto_offset_reset="earliest")
+    for member in ("stalled", "other"):
+        heartbeat(wire, group, member, 0, name)
+    given = {
+        member: assigned(heartbeat(wire, group, member, 0, name))[topic_id] for member in ("stalled", "other")
+    }
+    assert given["stalled"]
+    for partition in given["stalled"]:
+        produce(wire, name, batch(b"1"), partition=partition)
+        stalled = ShareMember(wire, group, topic_id, member="stalled", partition=partition)
+        assert stalled.offsets() == [0]
+        produce(wire, name, batch(b"2"), partition=partition)
+        assert partition in given["other"]
+        assert ShareMember(wire, group, topic_id, member="other", partition=partition).offsets() == [1]
 
 
 def test_more_members_than_partitions_have_some_in_common(wire: Wire, group: str) -> None:
@@ -52,7 +73,8 @@ def test_more_members_than_partitions_have_some_in_common(wire: Wire, group: str
     for member in "abcde":
         heartbeat(wire, group, member, 0, name)
     found = [assigned(heartbeat(wire, group, member, 0, name))[topic_id] for member in "abcde"]
-    assert sorted(found) == [(0,), (0,), (0,), (1,), (1,)]
+    assert sorted(itertools.chain(*found)) == [0, 0, 0, 1, 1, 1]
+    assert sorted(len(set(partitions)) for partitions in found) == [1, 1, 1, 1, 2]
 
 
 def test_topic_that_comes_later_or_grows_is_given_out(wire: Wire, group: str) -> None:

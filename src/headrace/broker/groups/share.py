@@ -17,6 +17,10 @@ from headrace.values import value
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 
+MEMBERS_PER_PARTITION_MIN = 2
+"""How many members a partition has at least, if there are so many: while one of them is slow, or dead and not yet
+missed, the other goes on. More would only make every fetch look at more partitions."""
+
 Assignment = Mapping[str, tuple[int, ...]]
 
 
@@ -77,11 +81,22 @@ class Subscribers:
             self._places[last] = place
 
     def partitions_of(self, member_id: str, partition_count: int) -> tuple[int, ...]:
-        """An even share: each partition has a member, and each member a partition."""
+        """An even share: every partition has as many members as any other, and loads differ by one at most.
+
+        The partitions are dealt out to the members' places as cards are, several times over. Where a round would
+        end with the last member, so that each got its old cards again, the next round begins one place further.
+        """
         place, members = self._places[member_id], len(self._members)
-        if members >= partition_count:
-            return (place % partition_count,)
-        return tuple(range(place, partition_count, members))
+        rounds = min(max(MEMBERS_PER_PARTITION_MIN, -(-members // partition_count)), members)
+        if partition_count % members:
+            dealt = [card % partition_count for card in range(place, rounds * partition_count, members)]
+        else:
+            dealt = [
+                card
+                for number in range(rounds)
+                for card in range((place - number) % members, partition_count, members)
+            ]
+        return tuple(sorted(dealt))
 
 
 class ShareGroup:
