@@ -10,6 +10,8 @@ from headrace.testing.wire import Wire
 from tests.broker.group_requests import commit, join, stable_member, subscription
 from tests.broker.requests import new_name
 
+NOT_TOLD = -(2**31)
+
 
 @pytest.mark.parametrize("version", range(7))
 def test_a_stable_group_shows_its_members(wire: Wire, version: int) -> None:
@@ -48,4 +50,9 @@ def test_operations_are_told_when_asked_for(wire: Wire) -> None:
     group = stable_member(wire, new_name()).group
     asked = DescribeGroupsRequest(groups=(group,), include_authorized_operations=True)
     assert wire.ask(asked).groups[0].authorized_operations == 0b1101_0100_1000
-    assert wire.ask(DescribeGroupsRequest(groups=(group,))).groups[0].authorized_operations == -(2**31)
+    assert wire.ask(DescribeGroupsRequest(groups=(group,))).groups[0].authorized_operations == NOT_TOLD
+
+
+def test_operations_of_a_group_that_is_not_there_are_not_told(wire: Wire) -> None:
+    asked = DescribeGroupsRequest(groups=("nobody",), include_authorized_operations=True)
+    assert wire.ask(asked).groups[0].authorized_operations == NOT_TOLD

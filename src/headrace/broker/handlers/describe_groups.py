@@ -45,7 +45,8 @@ def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
             group_state=GroupState.DEAD.value,
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE,
             error_message=_why_not(group_id, call) if is_error else None,
-            authorized_operations=operations,
+            # What may be done with a group is said of groups that there are.
+            authorized_operations=OPERATIONS_NOT_ASKED if is_error else operations,
         )
     is_stable = group.state is GroupState.STABLE
     return DescribedGroup(
