@@ -13,11 +13,11 @@ from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages import alter_configs
 from headrace.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from headrace.testing.wire import Wire
-from tests.broker.conftest import Connect
-from tests.broker.requests import new_name
-from tests.broker.share_requests import GROUP_RESOURCE, set_group_configs
+from tests.broker.conftest import Connect, StartBroker
+from tests.broker.requests import batch, create_topic, new_name, produce
+from tests.broker.share_requests import GROUP_RESOURCE, ShareMember, set_group_configs
 
-GROUP_SOURCE, DEFAULT_SOURCE = 8, 5
+GROUP_SOURCE, BROKER_SOURCE, DEFAULT_SOURCE = 8, 4, 5
 
 
 def configs_of(wire: Wire, group: str) -> dict[str, Any]:
@@ -94,3 +94,19 @@ def test_configs_survive_a_restart_whatever_the_group_is_called(tmp_path: Path, 
         set_group_configs(connect(broker), group, share_delivery_count_limit=9)
     with Broker(tmp_path) as broker:
         assert configs_of(connect(broker), group)["share.delivery.count.limit"].value == "9"
+
+
+def test_broker_may_lock_records_for_another_time_where_groups_say_nothing(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    wire = connect(start_broker(share_record_lock_duration_ms=1000))
+    found = configs_of(wire, "g")["share.record.lock.duration.ms"]
+    assert (found.value, found.config_source) == ("1000", BROKER_SOURCE)
+    topic_id = create_topic(wire, "t")
+    set_group_configs(wire, "g", share_auto_offset_reset="earliest")
+    produce(wire, "t", batch(b"x"))
+    answer = ShareMember(wire, "g", topic_id).fetch_all()
+    assert answer.acquisition_lock_timeout_ms == 1000
+    set_group_configs(wire, "g", share_record_lock_duration_ms=2000)
+    found = configs_of(wire, "g")["share.record.lock.duration.ms"]
+    assert (found.value, found.config_source) == ("2000", GROUP_SOURCE)

@@ -285,12 +285,14 @@ def share_config(configs: Mapping[str, str]) -> ShareConfig:
 
 
 class GroupConfigs:
-    def __init__(self, files: FileSystem, data_dir: str) -> None:
+    def __init__(self, files: FileSystem, data_dir: str, *, defaults: Mapping[str, str]) -> None:
         self._files = files
+        self.defaults = defaults
+        """What the broker's settings say for groups that say nothing else."""
         self._path = os.path.join(data_dir, "metadata", "group-configs.json")
         self._by_group: dict[str, dict[str, str]] = self._read()
         self._shares: dict[str, ShareConfig] = {}
-        self._default_share = share_config({})
+        self._default_share = share_config(defaults)
 
     def of(self, group_id: str) -> Mapping[str, str]:
         """What was set for a group; the rest is default."""
@@ -301,14 +303,15 @@ class GroupConfigs:
 
     def value(self, group_id: str, name: str) -> Any:
         """One config of a group, parsed."""
-        return _value(self.of(group_id), name)
+        return _value({**self.defaults, **self.of(group_id)}, name)
 
     def share(self, group_id: str) -> ShareConfig:
         if group_id not in self._by_group:
             return self._default_share
         found = self._shares.get(group_id)
         if found is None:
-            found = self._shares[group_id] = share_config(self._by_group[group_id])
+            own = self._by_group[group_id]
+            found = self._shares[group_id] = share_config({**self.defaults, **own})
         return found
 
     def replace(self, group_id: str, configs: Mapping[str, str]) -> None:

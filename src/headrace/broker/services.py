@@ -13,7 +13,7 @@ from headrace.broker.data_folder import DataFolder
 from headrace.broker.fetch_sessions import FetchSessions
 from headrace.broker.fetch_waiters import FetchWaiters
 from headrace.broker.flusher import Flusher
-from headrace.broker.group_configs import GroupConfigs
+from headrace.broker.group_configs import LOCK_DURATION, GroupConfigs
 from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.groups.share_members import ShareMembers
 from headrace.broker.log_throttle import LogThrottle
@@ -88,7 +88,11 @@ class Services:
         self.fetch_waiters = FetchWaiters(loop, settings.waiting_fetches_max)
         self.fetch_sessions = FetchSessions(settings.fetch_sessions_max)
         self.disk_threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
-        self.group_configs = GroupConfigs(files, str(settings.data_dir))
+        self.group_configs = GroupConfigs(
+            files,
+            str(settings.data_dir),
+            defaults={LOCK_DURATION: str(settings.share_record_lock_duration_ms)},
+        )
         self.groups = GroupCoordinator(self)
         self.share_members = ShareMembers(self)
         self.shares = ShareCoordinator(self)

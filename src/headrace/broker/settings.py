@@ -146,6 +146,12 @@ class BrokerSettings:
         minimum=1,
         doc="Members of share groups that fetch; one more is refused. Kafka allows 2,000; each costs some KB.",
     )
+    share_record_lock_duration_ms: int = setting(
+        30_000,
+        minimum=100,
+        doc="How long a record is locked in share groups that have no share.record.lock.duration.ms of their own; "
+        "Kafka's group.share.record.lock.duration.ms.",
+    )
 
     archive_address: str | None = setting(
         None,

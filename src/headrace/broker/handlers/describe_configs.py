@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.group_configs import GROUP_CONFIGS, GroupConfig
@@ -27,7 +28,10 @@ from headrace.protocol.messages.describe_configs import (
 TOPIC, BROKER, GROUP = 2, 4, 32
 TOPIC_SOURCE, STATIC_BROKER_SOURCE, DEFAULT_SOURCE, GROUP_SOURCE = 1, 4, 5, 8
 
+# What no Kafka API has a place for. They are no configs, so only who asks for them by name gets them.
 SHARE_NUMBERS = "headrace.share.numbers"
+
+NO_DEFAULTS: Mapping[str, str] = MappingProxyType({})
 
 # Settings that mean what a setting of Kafka's means: tools look for them under its name.
 KAFKA_NAMES = {
@@ -49,6 +53,7 @@ KAFKA_NAMES = {
     "offset_metadata_bytes_max": "offset.metadata.max.bytes",
     "producer_id_expiration_ms": "producer.id.expiration.ms",
     "request_bytes_max": "socket.request.max.bytes",
+    "share_record_lock_duration_ms": "group.share.record.lock.duration.ms",
 }
 
 
@@ -68,8 +73,11 @@ def _describe(
             return _failed(resource, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
         configs = _resource_configs(TOPIC_CONFIGS.values(), topic.configs, TOPIC_SOURCE, request)
     elif resource.resource_type == GROUP:
-        overrides = call.services.group_configs.of(resource.resource_name)
-        configs = _resource_configs(GROUP_CONFIGS.values(), overrides, GROUP_SOURCE, request)
+        group_configs = call.services.group_configs
+        overrides = group_configs.of(resource.resource_name)
+        configs = _resource_configs(
+            GROUP_CONFIGS.values(), overrides, GROUP_SOURCE, request, defaults=group_configs.defaults
+        )
         if SHARE_NUMBERS in (resource.configuration_keys or ()):
             configs.append(_share_numbers(resource.resource_name, call))
     elif resource.resource_type == BROKER:
@@ -102,11 +110,16 @@ def _resource_configs(
     overrides: Mapping[str, str],
     source: int,
     request: DescribeConfigsRequest,
+    *,
+    defaults: Mapping[str, str] = NO_DEFAULTS,
 ) -> list[DescribeConfigsResourceResult]:
+    """`defaults` are those of the broker's settings, where they may differ from the configs' own."""
     results = []
     for config in configs:
         is_set = config.name in overrides
-        default = DescribeConfigsSynonym(name=config.name, value=config.default, source=DEFAULT_SOURCE)
+        default_value = defaults.get(config.name, config.default)
+        default_source = DEFAULT_SOURCE if default_value == config.default else STATIC_BROKER_SOURCE
+        default = DescribeConfigsSynonym(name=config.name, value=default_value, source=default_source)
         synonyms: tuple[DescribeConfigsSynonym, ...] = (default,)
         if is_set:
             own = DescribeConfigsSynonym(name=config.name, value=overrides[config.name], source=source)
@@ -114,8 +127,8 @@ def _resource_configs(
         results.append(
             DescribeConfigsResourceResult(
                 name=config.name,
-                value=overrides.get(config.name, config.default),
-                config_source=source if is_set else DEFAULT_SOURCE,
+                value=overrides.get(config.name, default_value),
+                config_source=source if is_set else default_source,
                 synonyms=synonyms if request.include_synonyms else (),
                 config_type=config.type,
                 documentation=config.doc if request.include_documentation else None,
@@ -125,7 +138,6 @@ def _resource_configs(
 
 
 def _share_numbers(group_id: str, call: Call) -> DescribeConfigsResourceResult:
-    """What no Kafka API has a place for. It is no config, so only who asks for it by name gets it."""
     shares = [*call.services.shares.of_group(group_id)]
     numbers: dict[str, object] = {**group_numbers(shares, call.services.clock.now_ms())}
     by_member = Counter[str]()
