@@ -86,8 +86,7 @@ the same list with ApiVersions and picks the newest that both know.
 
 Produce is advertised from version 0 because librdkafka turns compression off otherwise.
 
-An API that is not in the table is not served: the consumer group protocol of KIP-848, share groups, SASL
-and ACLs among them.
+An API that is not in the table is not served: SASL and ACLs among them.
 """
 
 METRICS_PAGE = """# Metrics
@@ -95,7 +94,8 @@ METRICS_PAGE = """# Metrics
 {generated}
 
 Served in Prometheus's text format at `/metrics` when the broker has a `metrics_port`. `headrace_requests_total` has the
-label `api`; the names that begin with `headrace_log_` have `topic` and `partition`.
+label `api`; the names that begin with `headrace_log_` have `topic` and `partition`, those with `headrace_group_` have
+`group` and `protocol` (`classic` or `consumer`), and those with `headrace_share_` have `group`, but for the sessions.
 
 | name | type | meaning |
 |---|---|---|

@@ -13,8 +13,11 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from headrace.broker.groups.coordinator import GroupRefused
 from headrace.broker.services import Services
 from headrace.broker.shares.numbers import SHARE_COUNTERS, SHARE_GAUGES, group_numbers
+from headrace.broker.transactions.coordinator import TransactionRefused
+from headrace.broker.transactions.state import TransactionState
 from headrace.protocol.api_keys import ApiKey
 
 
@@ -26,6 +29,8 @@ class BrokerCollector(Collector):
         yield from self._traffic()
         yield from self._counters()
         yield from self._partitions()
+        yield from self._transactions()
+        yield from self._groups()
         yield from self._share_groups()
         yield from self._archive()
 
@@ -79,6 +84,75 @@ class BrokerCollector(Collector):
             size.add_metric(values, partition.log.size_bytes)
             read_only.add_metric(values, partition.log.read_only_reason is not None)
         yield from (start, end, size, read_only)
+
+    def _transactions(self) -> Iterator[Metric]:
+        transactions = self._services.transactions
+        try:
+            known = [*transactions.transactions()]
+        except TransactionRefused:
+            known = []  # not read yet
+        is_open = [one for one in known if not one.state.is_at_rest]
+        begun_ms = min(
+            (one.started_ms for one in is_open if one.state is TransactionState.ONGOING), default=None
+        )
+        age_ms = 0 if begun_ms is None else max(self._services.clock.now_ms() - begun_ms, 0)
+        counters = transactions.counters
+        yield _gauge("headrace_transactional_ids", "Transactional ids kept.", len(known))
+        yield _gauge("headrace_transactions_open", "Transactions begun and not ended.", len(is_open))
+        yield _gauge(
+            "headrace_transactions_oldest_open_seconds",
+            "Age of the oldest of them: it holds up who reads committed data only.",
+            age_ms / 1000,
+        )
+        yield _counter("headrace_transactions_committed", "Transactions committed.", counters.committed)
+        yield _counter("headrace_transactions_aborted", "Transactions aborted.", counters.aborted)
+        yield _counter(
+            "headrace_transactions_timed_out",
+            "Transactions aborted because their time was up.",
+            counters.timed_out,
+        )
+
+    def _groups(self) -> Iterator[Metric]:
+        """Groups that commit offsets, of both protocols; `_share_groups` has the others."""
+        labels = ["group", "protocol"]
+        members = GaugeMetricFamily("headrace_group_members", "Members of a group.", labels=labels)
+        epoch = GaugeMetricFamily(
+            "headrace_group_epoch",
+            "Generation or epoch of a group: it rises with every change.",
+            labels=labels,
+        )
+        lag = GaugeMetricFamily(
+            "headrace_group_lag",
+            "Records behind the offsets that a group has committed.",
+            labels=labels,
+        )
+        for group_id, protocol, member_count, number in self._groups_with_offsets():
+            values = [group_id, protocol]
+            members.add_metric(values, member_count)
+            epoch.add_metric(values, number)
+            lag.add_metric(values, self._lag(group_id))
+        yield from (members, epoch, lag)
+
+    def _groups_with_offsets(self) -> list[tuple[str, str, int, int]]:
+        groups = self._services.groups
+        try:
+            classic, newer = [*groups.groups()], [*groups.consumer_groups()]
+        except GroupRefused:
+            return []  # not read yet
+        return [
+            *((one.group_id, "classic", len(one.members), one.generation) for one in classic),
+            *((one.group_id, "consumer", len(one.members), one.epochs.group) for one in newer),
+        ]
+
+    def _lag(self, group_id: str) -> int:
+        try:
+            offsets = [*self._services.groups.committed(group_id).items()]
+        except GroupRefused:
+            return 0  # the broker is stopping
+        partitions = [
+            (self._services.topics.partition(*name), committed.offset) for name, committed in offsets
+        ]
+        return sum(max(one.high_watermark - offset, 0) for one, offset in partitions if one is not None)
 
     def _share_groups(self) -> Iterator[Metric]:
         """Queues: what each group holds, waits for, has had again and has given up."""

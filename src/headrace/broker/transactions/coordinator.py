@@ -49,9 +49,20 @@ class TransactionRefused(HeadraceError):
         self.code = code
 
 
+class TransactionCounters:
+    """How transactions ended since the start, for metrics."""
+
+    def __init__(self) -> None:
+        self.committed = 0
+        self.aborted = 0
+        self.timed_out = 0
+        """Of the aborted ones, those that their producer had let lie."""
+
+
 class TransactionCoordinator:
     def __init__(self, services: Services) -> None:
         self._services = services
+        self.counters = TransactionCounters()
         self._settings = services.settings
         self._loop = services.loop
         self._clock = services.clock
@@ -216,6 +227,7 @@ class TransactionCoordinator:
         if transaction is None or transaction.state is not TransactionState.ONGOING:
             return
         logger.warning("transaction of %s timed out and is aborted", transactional_id)
+        self.counters.timed_out += 1
         self._fence(transaction)
 
     def _fence(self, transaction: Transaction) -> None:
@@ -257,6 +269,10 @@ class TransactionCoordinator:
                 _succeed(answer, done.producer)  # it is decided, and will be so after every start
                 await asyncio.sleep(MARKERS_RETRY_S)
         done = replace(done, updated_ms=self._clock.now_ms())
+        if done.state.is_commit:
+            self.counters.committed += 1
+        else:
+            self.counters.aborted += 1
         try:
             # Not waited for: the next start would find the markers, and whatever is stored next waits for it.
             self._put(done)

@@ -1,0 +1,51 @@
+"""What /metrics says of transactions and groups; other subjects are looked at where they are tested."""
+
+from __future__ import annotations
+
+from headrace.testing.wire import Wire
+from tests.broker.conftest import Connect, StartBroker
+from tests.broker.consumer_group_requests import member
+from tests.broker.group_requests import commit, stable_member
+from tests.broker.observing import eventually, metrics
+from tests.broker.requests import batch, create_topic, produce
+from tests.broker.transaction_requests import TransactionalProducer
+
+
+def begun(wire: Wire, name: str, *, timeout_ms: int = 60_000) -> TransactionalProducer:
+    producer = TransactionalProducer(wire, name, timeout_ms=timeout_ms)
+    assert producer.init().error_code == 0
+    assert producer.add("t") == [0]
+    return producer
+
+
+def test_transactions_are_counted_by_how_they_end(start_broker: StartBroker, connect: Connect) -> None:
+    broker = start_broker(metrics_port=0)
+    wire = connect(broker)
+    create_topic(wire, "t")
+    begun(wire, "commits").commit()
+    begun(wire, "aborts").abort()
+    begun(wire, "forgets", timeout_ms=1)
+    begun(wire, "works")
+    eventually(lambda: metrics(broker)["headrace_transactions_aborted_total"] == 2, "the time-out")
+    found = metrics(broker)
+    assert found["headrace_transactions_committed_total"] == 1
+    assert found["headrace_transactions_timed_out_total"] == 1
+    assert found["headrace_transactions_open"] == 1
+    assert found["headrace_transactions_oldest_open_seconds"] >= 0
+    assert found["headrace_transactional_ids"] == 4
+
+
+def test_groups_of_both_protocols_tell_members_and_lag(start_broker: StartBroker, connect: Connect) -> None:
+    broker = start_broker(metrics_port=0)
+    wire = connect(broker)
+    create_topic(wire, "t")
+    produce(wire, "t", batch(b"1", b"2", b"3"))
+    classic = stable_member(wire, "c", "t")
+    member(wire, "n", "m", "t")
+    commit(wire, "tool", "t", 1)
+    found = metrics(broker)
+    assert found['headrace_group_members{group="c",protocol="classic"}'] == 1
+    assert found['headrace_group_epoch{group="c",protocol="classic"}'] == classic.generation
+    assert found['headrace_group_members{group="n",protocol="consumer"}'] == 1
+    assert found['headrace_group_lag{group="n",protocol="consumer"}'] == 0
+    assert found['headrace_group_lag{group="tool",protocol="classic"}'] == 2
