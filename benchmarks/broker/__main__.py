@@ -1,11 +1,8 @@
-"""The command line: choose subjects, run them in interleaved rounds, show and keep what came out."""
+"""Measure Headrace's broker beside Apache Kafka."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from benchmarks.broker.bench import FULL, QUICK, Bench, Subject
 from benchmarks.broker.subjects.ceiling import Ceiling
@@ -15,7 +12,8 @@ from benchmarks.broker.subjects.latency import Latency
 from benchmarks.broker.subjects.produce import ProduceFsync, ProduceOs
 from benchmarks.broker.subjects.restart import Restart
 from benchmarks.broker.subjects.scale import Scale
-from benchmarks.runner import RESULTS, ROUNDS, Run, Say, chosen_sides, chosen_subjects, run_benchmark
+from benchmarks.command import run_command
+from benchmarks.runner import Say
 
 SUBJECTS: tuple[type[Subject], ...] = (
     ProduceOs,
@@ -27,42 +25,17 @@ SUBJECTS: tuple[type[Subject], ...] = (
     Restart,
     Ceiling,
 )
-NAMES = ", ".join(subject.name for subject in SUBJECTS)
 
 
-def main(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="One small round: shows that all works, measures nothing.")
-    ] = False,
-    only: Annotated[str | None, typer.Option(help=f"Subjects, with commas between: {NAMES}.")] = None,
-    rows: Annotated[str, typer.Option(help="Only rows that match, as in '*-java-100'.")] = "*",
-    sides: Annotated[str | None, typer.Option(help="headrace, kafka, bare; all by default.")] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help=f"Rounds; {ROUNDS} by default.")] = None,
-    json_path: Annotated[
-        Path, typer.Option("--json", help="Where the figures go.", show_default=False)
-    ] = RESULTS / "broker.json",
-    workplace: Annotated[
-        Path, typer.Option(help="Folder on the disk to measure; emptied afterwards.", show_default=False)
-    ] = RESULTS,
-    update_docs_page: Annotated[
-        bool, typer.Option("--update-docs", help="Write the tables into docs/benchmarks.md.")
-    ] = False,
-) -> None:
-    """Measure Headrace's broker beside Apache Kafka."""
-    run = Run(
-        quick=quick,
-        rounds=rounds,
-        json_path=json_path,
-        workplace=workplace,
-        update_docs_page=update_docs_page,
-    )
-
-    def make_bench(folder: Path, say: Say) -> Bench:
-        return Bench(sizes=QUICK if quick else FULL, workplace=folder, rows_wanted=rows, say=say)
-
-    measurements = run_benchmark(run, chosen_subjects(only, SUBJECTS), chosen_sides(sides), make_bench)
-    raise typer.Exit(1 if measurements.failures else 0)
+def make_bench(is_quick: bool, workplace: Path, rows_wanted: str, say: Say) -> Bench:
+    return Bench(sizes=QUICK if is_quick else FULL, workplace=workplace, rows_wanted=rows_wanted, say=say)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(
+        about="Measure Headrace's broker beside Apache Kafka.",
+        name="broker",
+        subjects=SUBJECTS,
+        rows_example="*-java-100",
+        make_bench=make_bench,
+    )

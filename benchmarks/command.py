@@ -1,0 +1,77 @@
+"""The command line that all benchmarks have: choose subjects, run them in interleaved rounds, keep what came out.
+
+The help texts name a benchmark's own subjects and sides, so annotations are values here and not texts.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.bench import Subject
+from benchmarks.measurements import Side
+from benchmarks.runner import (
+    RESULTS,
+    ROUNDS,
+    BenchKind,
+    Run,
+    Say,
+    chosen_sides,
+    chosen_subjects,
+    run_benchmark,
+)
+
+MakeBench = Callable[[bool, Path, str, Say], BenchKind]
+"""From: whether it is a quick run, the folder to work in, the rows that are wanted, and how to say what is done."""
+
+
+def run_command(
+    *,
+    about: str,
+    name: str,
+    subjects: Sequence[type[Subject[BenchKind]]],
+    rows_example: str,
+    make_bench: MakeBench[BenchKind],
+) -> None:
+    """Do what the command line says, and end with 1 if a part of it failed. `name` is that of the file of figures."""
+    subject_names = ", ".join(subject.name for subject in subjects)
+    side_names = ", ".join(side for side in Side if any(side in subject.sides for subject in subjects))
+
+    def main(
+        quick: Annotated[
+            bool, typer.Option("--quick", help="One small round: shows that all works, measures nothing.")
+        ] = False,
+        only: Annotated[
+            str | None, typer.Option(help=f"Subjects, with commas between: {subject_names}.")
+        ] = None,
+        rows: Annotated[str, typer.Option(help=f"Only rows that match, as in '{rows_example}'.")] = "*",
+        sides: Annotated[str | None, typer.Option(help=f"{side_names}; all by default.")] = None,
+        rounds: Annotated[int | None, typer.Option(min=1, help=f"Rounds; {ROUNDS} by default.")] = None,
+        json_path: Annotated[
+            Path, typer.Option("--json", help="Where the figures go.", show_default=False)
+        ] = RESULTS / f"{name}.json",
+        workplace: Annotated[
+            Path, typer.Option(help="Folder on the disk to measure; emptied afterwards.", show_default=False)
+        ] = RESULTS,
+        update_docs_page: Annotated[
+            bool, typer.Option("--update-docs", help="Write the tables into docs/benchmarks.md.")
+        ] = False,
+    ) -> None:
+        run = Run(
+            quick=quick,
+            rounds=rounds,
+            json_path=json_path,
+            workplace=workplace,
+            update_docs_page=update_docs_page,
+        )
+        measurements = run_benchmark(
+            run,
+            chosen_subjects(only, subjects),
+            chosen_sides(sides),
+            lambda folder, say: make_bench(quick, folder, rows, say),
+        )
+        raise typer.Exit(1 if measurements.failures else 0)
+
+    main.__doc__ = about
+    typer.run(main)
