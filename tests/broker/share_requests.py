@@ -139,7 +139,7 @@ class ShareMember:
 
     def acknowledge_all(self, *batches: tuple[int, int, int | tuple[int, ...]], **changes: Any) -> Any:
         sent = tuple(
-            share_acknowledge.AcknowledgementBatch(
+            share_fetch.AcknowledgementBatch(
                 first_offset=first,
                 last_offset=last,
                 acknowledge_types=kind if isinstance(kind, tuple) else (kind,),

@@ -8,13 +8,12 @@ from headrace.broker.handlers.describe_groups import OPERATIONS_ALL, OPERATIONS_
 from headrace.broker.shares.coordinator import ShareRefused
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.consumer_group_describe import Assignment, TopicPartitions
 from headrace.protocol.messages.share_group_describe import (
-    Assignment,
     DescribedGroup,
     Member,
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
-    TopicPartitions,
 )
 
 ASSIGNOR = "simple"

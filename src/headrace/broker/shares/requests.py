@@ -23,6 +23,7 @@ from headrace.broker.shares.storage import ShareKey
 from headrace.broker.shares.window import Acknowledgement, AcknowledgeType, InvalidRecordState
 from headrace.errors import HeadraceError
 from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.share_fetch import AcknowledgementBatch
 from headrace.values import value
 
 if TYPE_CHECKING:
@@ -38,15 +39,6 @@ class SessionRequest(Protocol):
     def member_id(self) -> str | None: ...
     @property
     def share_session_epoch(self) -> int: ...
-
-
-class WireBatch(Protocol):
-    @property
-    def first_offset(self) -> int: ...
-    @property
-    def last_offset(self) -> int: ...
-    @property
-    def acknowledge_types(self) -> tuple[int, ...]: ...
 
 
 @value
@@ -84,7 +76,7 @@ def is_final(request: SessionRequest) -> bool:
     return request.share_session_epoch == FINAL_EPOCH
 
 
-def acknowledgements(batches: Sequence[WireBatch], version: int) -> list[Acknowledgement]:
+def acknowledgements(batches: Sequence[AcknowledgementBatch], version: int) -> list[Acknowledgement]:
     """One for each run of offsets with the same type; raises ShareRefused where they make no sense."""
     found: list[Acknowledgement] = []
     next_offset = 0
@@ -126,7 +118,7 @@ class Acknowledging:
         self._outcomes: dict[PartitionKey, Outcome] = {}
         self._writing: dict[PartitionKey, asyncio.Future[None]] = {}
 
-    def add(self, topic_id: UUID, partition: int, batches: Sequence[WireBatch]) -> None:
+    def add(self, topic_id: UUID, partition: int, batches: Sequence[AcknowledgementBatch]) -> None:
         key = PartitionKey(topic_id, partition)
         self._outcomes[key] = Outcome()
         try:
@@ -136,7 +128,7 @@ class Acknowledging:
         except InvalidRecordState as error:
             self._outcomes[key] = Outcome(code=ErrorCode.INVALID_RECORD_STATE, message=str(error))
 
-    def _apply(self, key: PartitionKey, batches: Sequence[WireBatch]) -> None:
+    def _apply(self, key: PartitionKey, batches: Sequence[AcknowledgementBatch]) -> None:
         shares, group_id = self._call.services.shares, self._session.key.group_id
         share = shares.get(ShareKey(group_id, key.topic_id, key.partition))
         if share is None:

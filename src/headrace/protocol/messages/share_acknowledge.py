@@ -11,28 +11,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import (
-    Bool,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    NullableString,
-    String,
-    Uuid,
-    message,
-    since,
-)
+from headrace.protocol.messages.share_fetch import AcknowledgementBatch, LeaderIdAndEpoch, NodeEndpoint
+from headrace.protocol.types import Bool, Int16, Int32, NullableString, Uuid, message, since
 from headrace.values import value
-
-
-@value
-class AcknowledgementBatch:
-    """Both offsets are part of it."""
-
-    first_offset: Int64
-    last_offset: Int64
-    acknowledge_types: tuple[Int8, ...]
 
 
 @value
@@ -57,12 +38,6 @@ class ShareAcknowledgeRequest:
 
 
 @value
-class LeaderIdAndEpoch:
-    leader_id: Int32 = 0
-    leader_epoch: Int32 = 0
-
-
-@value
 class PartitionData:
     partition_index: Int32
     error_code: Int16 = 0
@@ -74,14 +49,6 @@ class PartitionData:
 class ShareAcknowledgeTopicResponse:
     topic_id: Uuid
     partitions: tuple[PartitionData, ...]
-
-
-@value
-class NodeEndpoint:
-    node_id: Int32
-    host: String
-    port: Int32
-    rack: NullableString = None
 
 
 @message(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 2), flexible_since=0)

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Bool, Int16, Int32, NullableString, String, Uuid, message
+from headrace.protocol.messages.consumer_group_describe import Assignment
+from headrace.protocol.types import Bool, Int16, Int32, NullableString, String, message
 from headrace.values import value
 
 
@@ -14,18 +15,6 @@ from headrace.values import value
 class ShareGroupDescribeRequest:
     group_ids: tuple[String, ...]
     include_authorized_operations: Bool = False
-
-
-@value
-class TopicPartitions:
-    topic_id: Uuid
-    topic_name: String
-    partitions: tuple[Int32, ...]
-
-
-@value
-class Assignment:
-    topic_partitions: tuple[TopicPartitions, ...] = ()
 
 
 @value
