@@ -359,20 +359,6 @@ class PartitionLog(ReadableLog):
             return now_ms - segment.created_ms > config.segment_ms
         return max_timestamp_ms - first_timestamp_ms > config.segment_ms
 
-    def roll_if_due(self, now_ms: int) -> bool:
-        """Close the active segment if its age asks for it; whether it did."""
-        segment = self._active
-        if not segment.size_bytes or self.read_only_reason is not None:
-            return False
-        first_timestamp_ms = segment.first_batch_timestamp_ms()
-        since = (
-            segment.created_ms if first_timestamp_ms is None or first_timestamp_ms < 0 else first_timestamp_ms
-        )
-        if now_ms - since <= self.config.segment_ms:
-            return False
-        self._roll()
-        return True
-
     def _roll(self) -> Segment:
         """Close the active segment and begin the next; on failure nothing has changed."""
         old = self._active
