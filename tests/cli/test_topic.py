@@ -21,12 +21,18 @@ def test_created_topic_is_listed_and_described(headrace: Headrace, name: str) ->
 def test_describe_shows_where_each_partition_begins_and_ends(headrace: Headrace, topic: str) -> None:
     headrace("produce", topic, "--partition", "1", stdin="a\nb\nc\n")
 
-    described = json.loads(headrace("topic", "describe", topic, "--format", "json").out)
+    empty, written = json.loads(headrace("topic", "describe", topic, "--format", "json").out)["partitions"]
 
-    assert described["partitions"] == [
-        {"partition": 0, "start_offset": 0, "end_offset": 0, "records": 0},
-        {"partition": 1, "start_offset": 0, "end_offset": 3, "records": 3},
-    ]
+    assert written.pop("size_bytes") > 0
+    assert empty == {
+        "partition": 0,
+        "start_offset": 0,
+        "end_offset": 0,
+        "records": 0,
+        "size_bytes": 0,
+        "read_only": None,
+    }
+    assert written == {"partition": 1, "start_offset": 0, "end_offset": 3, "records": 3, "read_only": None}
 
 
 def test_describe_as_text_has_offsets_and_settings(headrace: Headrace, topic: str) -> None:

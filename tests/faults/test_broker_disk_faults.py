@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -242,3 +244,29 @@ def test_broker_that_stopped_with_a_failed_partition_recovers_it_at_the_next_sta
         found = [record.value for record in read_all(wire, "t")]
         assert found in ([b"before"], [b"before", b"lost?"]), "what was not acknowledged may be there or not"
         assert produce(wire, "t", batch(b"after")).base_offset == len(found)
+
+
+def test_command_says_that_a_partition_is_read_only_instead_of_waiting(tmp_path: Path) -> None:
+    files = GatedFileSystem()
+    with broker_on(files, tmp_path / "data", durability="fsync") as server, Wire(server.bootstrap) as wire:
+        create_topic(wire, "t")
+        files.failing = 1
+        assert produce(wire, "t", batch(b"x")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        command = [sys.executable, "-m", "headrace"]
+        refused = subprocess.run(
+            [*command, "produce", "t", "--bootstrap", server.bootstrap],
+            input="y\n",
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert refused.returncode == 1
+        assert "not delivered: partition 0 of t is read-only: fsync failed" in refused.stderr
+        assert "timed out" not in refused.stderr
+        described = subprocess.run(
+            [*command, "topic", "describe", "t", "--bootstrap", server.bootstrap],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert "partition 0 is read-only: fsync failed" in described.stdout

@@ -84,6 +84,15 @@ class Cluster:
         except KafkaException as error:
             raise failure(error.args[0], f"asking {self.settings.bootstrap} for its topics") from error
 
+    def brokers(self) -> list[tuple[str, int]]:
+        """Where they say that they are; the first address that was given, if nobody says anything."""
+        try:
+            listed = self.admin.list_topics(timeout=self.timeout_s).brokers.values()
+        except KafkaException as error:
+            raise failure(error.args[0], f"asking {self.settings.bootstrap} for its brokers") from error
+        found = [(str(broker.host), broker.port) for broker in listed]
+        return found or [parse_address(self.settings.bootstrap.split(",")[0])]
+
     def partitions(self, topic: str) -> list[Partition]:
         """The partitions of a topic that exists."""
         topics = self.topics()

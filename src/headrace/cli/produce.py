@@ -29,11 +29,15 @@ from headrace.errors import HeadraceError
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
 
+    from headrace.cli.cluster import Cluster
+
 # After this a record that could not be delivered is given up and reported; the client's own five minutes are
 # too long for somebody who waits at a prompt.
 DELIVERY_TIMEOUT_MS = 30_000
 # A topic that is created by being written to is there within a second; one that is not will not come.
 TOPIC_APPEARS_MS_MAX = 5_000
+# Without any delivery for so long, the broker is asked whether it takes records at all.
+STALLED_S = 2.0
 # Failures beyond this are only counted: the first ones say what is wrong.
 FAILURES_SHOWN_MAX = 5
 
@@ -145,7 +149,13 @@ def produce(
             linger_ms=5,
         )
     )
-    sender = Sender(producer, topic, headers=headers, partition=-1 if partition is None else partition)
+    sender = Sender(
+        producer,
+        topic,
+        headers=headers,
+        partition=-1 if partition is None else partition,
+        why_not=lambda: _why_not(cluster, topic),
+    )
     with _open(file) as stream, _progress(file) as advance:
         if format is InputFormat.BINARY:
             records = read_chunks(stream, chunk_bytes)
@@ -189,6 +199,24 @@ def _send_all(
         )
 
 
+def _why_not(cluster: Cluster, topic: str) -> str | None:
+    """What keeps the broker from taking records, if it says so. Clients retry after that as after any trouble that
+    passes, and in the end can only tell that time was up."""
+    from headrace.cli.on_disk import read_only_reasons
+
+    try:
+        reasons = read_only_reasons(cluster.brokers()[0], topic, cluster.timeout_s)
+    except HeadraceError:
+        return None
+    if not reasons:
+        return None
+    partition, reason = min(reasons.items())
+    return (
+        f"partition {partition} of {topic} is read-only: {reason}; "
+        "look after its disk, then start the broker anew"
+    )
+
+
 def _report(sender: Sender, bad_lines: int, elapsed_s: float) -> None:
     parts = [f"{sender.delivered_count} records to {sender.topic} in {elapsed_s:.2f} s"]
     parts.append(f"{sender.delivered_count / max(elapsed_s, 1e-9):,.0f} records/s")
@@ -203,7 +231,13 @@ class Sender:
     """Hands records to the client and counts what became of them."""
 
     def __init__(
-        self, producer: Producer, topic: str, *, headers: list[tuple[str, bytes]], partition: int
+        self,
+        producer: Producer,
+        topic: str,
+        *,
+        headers: list[tuple[str, bytes]],
+        partition: int,
+        why_not: Callable[[], str | None],
     ) -> None:
         self.topic = topic
         self.delivered_count = 0
@@ -211,6 +245,7 @@ class Sender:
         self._producer = producer
         self._headers = headers
         self._partition = partition
+        self._why_not = why_not
 
     def send(self, record: InputRecord) -> None:
         while True:
@@ -234,7 +269,16 @@ class Sender:
         self._producer.poll(seconds)
 
     def finish(self) -> None:
-        left = self._producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 5)
+        deadline_s = time.monotonic() + DELIVERY_TIMEOUT_MS / 1000 + 5
+        delivered_count = -1
+        while left := self._producer.flush(STALLED_S):
+            is_stalled, delivered_count = delivered_count == self.delivered_count, self.delivered_count
+            if is_stalled and self._why_not() is not None:
+                self._producer.purge()
+                left = self._producer.flush(STALLED_S)
+                break
+            if time.monotonic() > deadline_s:
+                break
         self.failed_count += left
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
@@ -243,7 +287,13 @@ class Sender:
             return
         self.failed_count += 1
         if self.failed_count <= FAILURES_SHOWN_MAX:
-            note(f"not delivered: {error.str()}")
+            note(f"not delivered: {self._reason(error)}")
+
+    def _reason(self, error: KafkaError) -> str:
+        from confluent_kafka import KafkaError
+
+        given_up = (KafkaError._MSG_TIMED_OUT, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+        return (self._why_not() if error.code() in given_up else None) or error.str()
 
 
 def _sleep_until(sender: Sender, moment_s: float) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.addresses import parse_address, parse_pairs
+from headrace.cli.addresses import parse_pairs
 from headrace.cli.output import Format, OutputFormat, note, print_json, print_table
 from headrace.cli.queue_dead import app as dead_app
 from headrace.cli.settings import Bootstrap, client_settings
@@ -37,10 +37,10 @@ def list_queues(format: Format = OutputFormat.TEXT, bootstrap: Bootstrap = None)
     from headrace.queue.share_groups import describe_share_group, list_share_groups
 
     cluster = _connect(bootstrap)
-    brokers = _brokers(cluster)
+    brokers = cluster.brokers()
     rows = []
     for name, _ in list_share_groups(brokers, cluster.timeout_s):
-        group = describe_share_group(_brokers(cluster)[0], name, cluster.timeout_s)
+        group = describe_share_group(brokers[0], name, cluster.timeout_s)
         topics = sorted({each.topic for each in group.partitions})
         rows.append((name, group.state, len(group.members), _not_done(group), ", ".join(topics)))
     columns = ("group", "state", "members", "not_done", "topics")
@@ -65,7 +65,7 @@ def describe(name: Name, format: Format = OutputFormat.TEXT, bootstrap: Bootstra
     from headrace.queue.share_groups import describe_share_group
 
     cluster = _connect(bootstrap)
-    group = describe_share_group(_brokers(cluster)[0], name, cluster.timeout_s)
+    group = describe_share_group(cluster.brokers()[0], name, cluster.timeout_s)
     letters = DeadLetters(name, bootstrap=cluster.settings.bootstrap, timeout_s=cluster.timeout_s)
     oldest_s = _oldest_age_s(cluster, group)
     in_flight = group.in_flight
@@ -180,12 +180,6 @@ def _connect(bootstrap: str | None) -> Cluster:
     from headrace.cli.cluster import Cluster
 
     return Cluster(client_settings(bootstrap))
-
-
-def _brokers(cluster: Cluster) -> list[tuple[str, int]]:
-    listed = cluster.admin.list_topics(timeout=cluster.timeout_s).brokers.values()
-    found = [(str(each.host), each.port) for each in listed]
-    return found or [parse_address(cluster.settings.bootstrap.split(",")[0])]
 
 
 def _not_done(group: GroupState) -> int | None:

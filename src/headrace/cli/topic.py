@@ -119,7 +119,7 @@ def describe(
     format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Show a topic's partitions, offsets, and the settings that differ from their defaults.
+    """Show a topic's partitions, offsets, sizes, and the settings that differ from their defaults.
 
     \b
     headrace topic describe clicks
@@ -133,13 +133,21 @@ def describe(
         for entry in _configs(cluster, name).values()
         if all_configs or not entry.is_default
     }
-    rows = [(each.number, start[each], end[each], end[each] - start[each]) for each in partitions]
+    sizes, read_only = _on_disk(cluster, name, len(partitions))
+    rows = [
+        (each.number, start[each], end[each], end[each] - start[each], sizes.get(each.number))
+        for each in partitions
+    ]
     if format is OutputFormat.JSON:
-        columns = ("partition", "start_offset", "end_offset", "records")
-        listed = [dict(zip(columns, row, strict=True)) for row in rows]
+        columns = ("partition", "start_offset", "end_offset", "records", "size_bytes")
+        listed = [
+            {**dict(zip(columns, row, strict=True)), "read_only": read_only.get(row[0])} for row in rows
+        ]
         print_json({"topic": name, "partitions": listed, "configs": configs})
         return
-    print_table(("partition", "start", "end", "records"), rows, title=f"topic {name}")
+    print_table(("partition", "start", "end", "records", "bytes"), rows, title=f"topic {name}")
+    for partition, reason in sorted(read_only.items()):
+        typer.echo(f"partition {partition} is read-only: {reason}")
     typer.echo()
     if configs:
         print_table(("setting", "value"), sorted(configs.items()))
@@ -210,6 +218,20 @@ def _connect(bootstrap: str | None) -> Cluster:
     from headrace.cli.cluster import Cluster
 
     return Cluster(client_settings(bootstrap))
+
+
+def _on_disk(cluster: Cluster, name: str, partitions: int) -> tuple[dict[int, int], dict[int, str]]:
+    """Sizes, and why a partition takes no records, as far as the brokers tell."""
+    from headrace.cli.on_disk import read_only_reasons, sizes_bytes
+
+    brokers = cluster.brokers()
+    try:
+        return (
+            sizes_bytes(brokers, name, partitions, cluster.timeout_s),
+            read_only_reasons(brokers[0], name, cluster.timeout_s),
+        )
+    except HeadraceError:
+        return {}, {}
 
 
 def _internal_topics(cluster: Cluster, names: list[str]) -> set[str]:

@@ -1,22 +1,15 @@
 """Share groups as an operator sees them: which there are, who is in them, and how much is left to do.
 
-confluent-kafka's admin client cannot ask for any of it yet. So this asks itself, with Headrace's own codec over a plain
-socket: a few requests that only read. Messages never go this way.
+confluent-kafka's admin client cannot ask for any of it yet. So this asks itself: a few requests that only read.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
-import socket
-import struct
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from headrace.protocol.codec import codec
 from headrace.protocol.error_codes import ErrorCode
-from headrace.protocol.framing import write_request_head
 from headrace.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -33,18 +26,13 @@ from headrace.protocol.messages.share_group_describe import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
-from headrace.protocol.types import MESSAGE_INFO
+from headrace.queue.connection import Connection
 from headrace.queue.errors import QueueError
 from headrace.values import value
-
-ANSWER_BYTES_MAX = 100_000_000
-"""A description of some thousand members is a megabyte; a size beyond this is no Kafka broker speaking."""
 
 GROUP_RESOURCE = 32
 NUMBERS = "headrace.share.numbers"
 """What Headrace's broker alone knows of a group, as a read-only config that only those get who ask for it by name."""
-
-_SIZE = struct.Struct(">i")
 
 
 class NoSuchGroup(QueueError):
@@ -88,7 +76,7 @@ def list_share_groups(brokers: Sequence[tuple[str, int]], timeout_s: float) -> l
     """Names and states; every broker of a cluster knows only those that it looks after."""
     found: dict[str, str] = {}
     for host, port in brokers:
-        with _Connection(host, port, timeout_s) as broker:
+        with Connection(host, port, timeout_s) as broker:
             answer = broker.ask(ListGroupsRequest(types_filter=("share",)), ListGroupsResponse, version=5)
             _check(answer.error_code, None, "listing groups")
             # A broker that is older than the filter ignores it.
@@ -97,12 +85,12 @@ def list_share_groups(brokers: Sequence[tuple[str, int]], timeout_s: float) -> l
 
 
 def describe_share_group(broker: tuple[str, int], group: str, timeout_s: float) -> GroupState:
-    with _Connection(*broker, timeout_s) as bootstrap:
+    with Connection(*broker, timeout_s) as bootstrap:
         found = bootstrap.ask(
             FindCoordinatorRequest(coordinator_keys=(group,)), FindCoordinatorResponse, version=4
         ).coordinators[0]
         _check(found.error_code, found.error_message, f"looking for the coordinator of group {group}")
-    with _Connection(found.host, found.port, timeout_s) as coordinator:
+    with Connection(found.host, found.port, timeout_s) as coordinator:
         described = coordinator.ask(
             ShareGroupDescribeRequest(group_ids=(group,)), ShareGroupDescribeResponse, version=1
         ).groups[0]
@@ -131,7 +119,7 @@ def describe_share_group(broker: tuple[str, int], group: str, timeout_s: float) 
     )
 
 
-def _numbers(broker: _Connection, group: str) -> dict[str, Any]:
+def _numbers(broker: Connection, group: str) -> dict[str, Any]:
     """Empty from a broker that has none."""
     resource = DescribeConfigsResource(
         resource_type=GROUP_RESOURCE, resource_name=group, configuration_keys=(NUMBERS,)
@@ -172,60 +160,3 @@ def _check(code: int, message: str | None, doing: str) -> None:
         except ValueError:
             name = f"error {code}"
         raise QueueError(f"{doing}: {message or name}")
-
-
-class _Connection:
-    def __init__(self, host: str, port: int, timeout_s: float) -> None:
-        self._address = f"{host}:{port}"
-        self._correlation_ids = itertools.count(1)
-        try:
-            self._socket = socket.create_connection((host, port), timeout=timeout_s)
-        except OSError as error:
-            raise QueueError(
-                f"no broker answers at {self._address}: {error.strerror or error}",
-                hint="is it running, and is this its address?",
-            ) from error
-
-    def ask(self, request: Any, response: type[Any], *, version: int) -> Any:
-        try:
-            return self._ask(request, response, version)
-        except (OSError, EOFError) as error:
-            raise QueueError(
-                f"{self._address} broke off: {error}",
-                hint="queues need Headrace's broker, or Apache Kafka 4.2 or later; TLS and SASL are not possible here",
-            ) from error
-
-    def _ask(self, request: Any, response: type[Any], version: int) -> Any:
-        correlation_id = next(self._correlation_ids)
-        request_codec, response_codec = codec(type(request), version), codec(response, version)
-        api_key = MESSAGE_INFO[type(request)].api_key
-        head = write_request_head(
-            api_key, version, correlation_id, "headrace-queue", flexible=request_codec.flexible
-        )
-        frame = head + request_codec.encode(request)
-        self._socket.sendall(_SIZE.pack(len(frame)) + frame)
-        (size,) = _SIZE.unpack(self._receive(_SIZE.size))
-        if not 0 < size <= ANSWER_BYTES_MAX:
-            raise EOFError(f"an answer of {size} bytes")
-        answer = self._receive(size)
-        if _SIZE.unpack_from(answer) != (correlation_id,):
-            raise EOFError("an answer to another question")
-        position = _SIZE.size + (1 if response_codec.flexible else 0)
-        return response_codec.decode(answer, position)
-
-    def _receive(self, count: int) -> bytes:
-        received = bytearray()
-        while len(received) < count:
-            part = self._socket.recv(count - len(received))
-            if not part:
-                raise EOFError("the connection was closed")
-            received += part
-        return bytes(received)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._socket.close()

@@ -14,6 +14,7 @@ from headrace.broker.settings import BrokerSettings
 from headrace.broker.shares.numbers import group_numbers
 from headrace.broker.shares.states import RecordState
 from headrace.broker.topic_configs import TOPIC_CONFIGS, ConfigType, TopicConfig
+from headrace.broker.topics import Topic
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.describe_configs import (
@@ -30,6 +31,7 @@ TOPIC_SOURCE, STATIC_BROKER_SOURCE, DEFAULT_SOURCE, GROUP_SOURCE = 1, 4, 5, 8
 
 # What no Kafka API has a place for. They are no configs, so only who asks for them by name gets them.
 SHARE_NUMBERS = "headrace.share.numbers"
+READ_ONLY_PARTITIONS = "headrace.read.only.partitions"
 
 NO_DEFAULTS: Mapping[str, str] = MappingProxyType({})
 
@@ -72,6 +74,8 @@ def _describe(
         if topic is None:
             return _failed(resource, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
         configs = _resource_configs(TOPIC_CONFIGS.values(), topic.configs, TOPIC_SOURCE, request)
+        if READ_ONLY_PARTITIONS in (resource.configuration_keys or ()):
+            configs.append(_read_only_partitions(topic))
     elif resource.resource_type == GROUP:
         group_configs = call.services.group_configs
         overrides = group_configs.of(resource.resource_name)
@@ -148,6 +152,18 @@ def _share_numbers(group_id: str, call: Call) -> DescribeConfigsResourceResult:
     numbers["in_flight_by_member"] = by_member
     return DescribeConfigsResourceResult(
         name=SHARE_NUMBERS, value=json.dumps(numbers), read_only=True, config_source=GROUP_SOURCE
+    )
+
+
+def _read_only_partitions(topic: Topic) -> DescribeConfigsResourceResult:
+    """Which partitions take no records until the broker has been started anew, and why."""
+    reasons = {
+        partition.index: partition.log.read_only_reason
+        for partition in topic.partitions
+        if partition.log.read_only_reason is not None
+    }
+    return DescribeConfigsResourceResult(
+        name=READ_ONLY_PARTITIONS, value=json.dumps(reasons), read_only=True, config_source=TOPIC_SOURCE
     )
 
 

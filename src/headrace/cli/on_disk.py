@@ -1,0 +1,56 @@
+"""What the disks of a cluster have of a topic: how much, and what keeps a partition from taking more.
+
+confluent-kafka's admin client can't ask for that. Sizes come from Apache Kafka as well; that a partition is read-only
+only Headrace's broker says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from headrace.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from headrace.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from headrace.queue.connection import Connection
+
+TOPIC_RESOURCE = 2
+READ_ONLY_PARTITIONS = "headrace.read.only.partitions"
+
+Address = tuple[str, int]
+
+
+def sizes_bytes(brokers: Iterable[Address], topic: str, partitions: int, timeout_s: float) -> dict[int, int]:
+    """By partition, of the largest replica; a partition that nobody tells of is not there."""
+    wanted = DescribableLogDirTopic(topic=topic, partitions=tuple(range(partitions)))
+    found: dict[int, int] = {}
+    for host, port in brokers:
+        with Connection(host, port, timeout_s) as broker:
+            answer = broker.ask(DescribeLogDirsRequest(topics=(wanted,)), DescribeLogDirsResponse, version=1)
+        for folder in answer.results:
+            for one in folder.topics:
+                for part in one.partitions:
+                    found[part.partition_index] = max(part.partition_size, found.get(part.partition_index, 0))
+    return found
+
+
+def read_only_reasons(broker: Address, topic: str, timeout_s: float) -> dict[int, str]:
+    """By partition, why it takes no records; empty from a broker that does not say."""
+    resource = DescribeConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=(READ_ONLY_PARTITIONS,)
+    )
+    with Connection(*broker, timeout_s) as connection:
+        answer = connection.ask(
+            DescribeConfigsRequest(resources=(resource,)), DescribeConfigsResponse, version=1
+        )
+    for config in answer.results[0].configs:
+        if config.name == READ_ONLY_PARTITIONS:
+            return {int(partition): reason for partition, reason in json.loads(config.value).items()}
+    return {}
