@@ -122,9 +122,8 @@ def _order(rows: pa.Table, order_by: str | None, is_gone: np.ndarray | None) -> 
         keys["by"] = rows[by]
     if is_gone is not None:
         keys["is_there"] = pa.array(~is_gone)
-    indices = pc.sort_indices(
-        pa.table(keys), sort_keys=[(name, "ascending") for name in keys], null_placement="at_start"
-    )
+    # A row without a place in the order comes before those that have one.
+    indices = pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending", "at_start") for name in keys])
     return np.asarray(indices)
 
 

@@ -1,0 +1,305 @@
+"""Rows by key in a database: SQLite in the data folder, or PostgreSQL.
+
+A batch is one transaction of the database, and the fence is in it. Which rows are written is worked out in Arrow
+before the transaction begins; how they are written is the stores' matter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.pipeline.fence import Fence
+from headrace.pipeline.sinks.changes import OFFSET, OP, Changes, accumulate, collapse
+from headrace.pipeline.sinks.json_text import is_nested, json_column
+from headrace.pipeline.sinks.options import read_options
+from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkWriter
+from headrace.pipeline.sinks.table_schema import JSON_MARK, SUMMABLE, Column, Kind, columns_of
+from headrace.pipeline.sinks.table_schema import is_nested as is_nested_in_spark
+from headrace.pipeline.sinks.table_sqlite import EXACT_DIGITS, SqliteStore
+from headrace.pipeline.sinks.table_store import TableShape, TableStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+VIEWS_FILE = "views.db"
+"""The database, in the data folder, of tables that are given no other."""
+
+MODES = ("upsert", "append", "replace")
+MERGES = ("sum", "min", "max")
+POSTGRES = re.compile(r"postgres(?:ql)?://")
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Sink):
+    """A table that each batch changes exactly once.
+
+        Table("clicks_by_url", key=["url"])                                       # in <data_dir>/views.db
+        Table("shop.orders", key="id", at="postgresql://shop@db.example/shop")
+        Table("visits", key="user", merge={"visits": "sum", "last_at": "max"})    # the table is the state
+
+    The table is made from the rows' schema if it is not there. Columns that the rows have and the table has not are
+    added to it; any other difference is an error.
+
+    key        the columns that make a row the same row: its name or a list
+    mode       "upsert" (default with a key): a row takes the place of the one of its key, and `op` d or - deletes it;
+               "append" (default without a key); "replace": each batch takes the place of all rows
+    at         an address of PostgreSQL, or the path of a file of SQLite
+    merge      columns in which a row is combined with the one that is there: "sum", "min" or "max"
+    order_by   the column that says which of a key's rows in one batch is the last; `_offset` if there is one
+    columns    what to store, beside the key; by default all but `op` and those that begin with `_`
+    """
+
+    name: str
+    _: KW_ONLY
+    key: str | Sequence[str] = ()
+    mode: str | None = None
+    at: str | Path | None = field(default=None, repr=False)  # it may have a password in it
+    merge: Mapping[str, str] = field(default_factory=dict)
+    order_by: str | None = None
+    columns: Sequence[str] = ()
+
+    kind: ClassVar[str] = "table"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", (self.key,) if isinstance(self.key, str) else tuple(self.key))
+        object.__setattr__(self, "mode", self.mode or ("upsert" if self.key else "append"))
+        if not self.name:
+            raise BadSink("a table needs a name", hint='Table("clicks_by_url", key=["url"])')
+        if self.mode not in MODES:
+            raise BadSink(f"a table has no mode {self.mode!r}", hint=f"choose one of {', '.join(MODES)}")
+        if self.mode == "upsert" and not self.key:
+            raise BadSink(
+                f"rows can't be upserted into {self.name} without a key",
+                hint='name it: key=["id"]; or mode="append"',
+            )
+        self._check_merge()
+
+    def _check_merge(self) -> None:
+        if self.merge and self.mode != "upsert":
+            raise BadSink(
+                f"merge needs mode upsert, and {self.name} has {self.mode}", hint="leave one of them out"
+            )
+        for name, how in self.merge.items():
+            if how not in MERGES or name in self.key:
+                raise BadSink(
+                    f"column {name} can't be merged by {how!r}",
+                    hint=f"choose one of {', '.join(MERGES)}, for a column that is not in the key",
+                )
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> Self:
+        """From the options of a Spark writer; merge as in `visits:sum,last_at:max`."""
+        given = read_options(
+            "table", options, texts=("name", "mode", "at", "order_by"), lists=("key", "columns", "merge")
+        )
+        if "merge" in given:
+            pairs = [each.partition(":") for each in given["merge"]]
+            given["merge"] = {name.strip(): how.strip() for name, _, how in pairs}
+        return cls(given.pop("name", ""), **given)
+
+    @property
+    def is_postgres(self) -> bool:
+        return self.at is not None and POSTGRES.match(str(self.at)) is not None
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether `op` is an order here, or a column like others."""
+        return bool(self.key) and self.mode != "append"
+
+    def target(self) -> str:
+        if self.at is None:
+            return f"table {self.name}"
+        if not self.is_postgres:
+            return f"table {self.name} in {self.at}"
+        from headrace.pipeline.sinks.table_postgres import place
+
+        return f"table {self.name} in {place(str(self.at))}"
+
+    def output_mode(self, *, aggregated: bool, watermarked: bool) -> str:
+        if aggregated and self.mode == "replace":
+            return "complete"
+        if aggregated and not watermarked and "sum" in self.merge.values():
+            raise BadSink(
+                f"the rows for {self.name} are totals already, and would be added to the totals in the table",
+                hint="leave out merge; or leave out the aggregation, and let the table do it",
+            )
+        return "update" if aggregated and self.key and self.mode == "upsert" and not watermarked else "append"
+
+    def prepare(self, rows: DataFrame) -> DataFrame:
+        """What is stored, and what says in which order; structs, arrays and maps as JSON."""
+        from pyspark.sql import functions as F
+
+        stored = [column.name for column in self._columns(rows.schema)]
+        order = self.order_by or OFFSET
+        needed = [
+            name for name in (OP, order) if name in rows.columns and self.has_changes and name not in stored
+        ]
+        kinds = {each.name: each.dataType for each in rows.schema.fields}
+        chosen = []
+        for name in [*stored, *needed]:
+            column = F.col(f"`{name.replace('`', '``')}`")
+            if is_nested_in_spark(kinds[name]):
+                json = F.to_json(column, {"ignoreNullFields": "false"})
+                column = json.alias(name, metadata={JSON_MARK: True})
+            chosen.append(column)
+        return rows.select(*chosen)
+
+    def _columns(self, schema: StructType) -> list[Column]:
+        keep = [*self.key, *self.merge]
+        if not self.has_changes and OP in schema.names:
+            keep.append(OP)
+        if self.order_by is not None and self.order_by not in schema.names:
+            raise BadSink(
+                f"the rows have no column {self.order_by} to order by", hint=", ".join(schema.names)
+            )
+        if self.merge and OP in schema.names:
+            raise BadSink(
+                f"the rows for {self.name} have a column {OP}, and what was merged can't be taken back",
+                hint=f"drop {OP}, or leave out merge",
+            )
+        return columns_of(schema, keep=keep, only=self.columns)
+
+    def open(self, job: str, schema: StructType) -> SinkWriter:
+        assert self.mode is not None
+        columns = self._columns(schema)
+        for column in columns:
+            self._check_mergeable(column)
+        shape = TableShape(
+            job=job,
+            name=self.name,
+            columns=tuple(columns),
+            key=tuple(self.key),
+            mode=self.mode,
+            merge=self.merge,
+        )
+        store = self._store(shape)
+        try:
+            store.prepare()
+        except BaseException:
+            store.close()
+            raise
+        return TableWriter(store, shape, self.order_by)
+
+    def _check_mergeable(self, column: Column) -> None:
+        how = self.merge.get(column.name)
+        is_number = column.kind in SUMMABLE
+        is_inexact = not self.is_postgres and column.kind is Kind.DECIMAL and column.precision > EXACT_DIGITS
+        if (how == "sum" and not is_number) or (how is not None and is_inexact):
+            raise BadSink(
+                f"column {column.name} of type {column.kind.value} can't be merged by {how}",
+                hint="SQLite keeps decimals of more than 15 digits as text: cast it, or use PostgreSQL"
+                if is_inexact
+                else "only numbers can be summed up",
+            )
+
+    def _store(self, shape: TableShape) -> TableStore:
+        if self.is_postgres:
+            from headrace.pipeline.sinks.table_postgres import PostgresStore
+
+            return PostgresStore(str(self.at), shape)
+        if self.at is None:
+            from headrace.pipeline.settings import data_dir
+
+            return SqliteStore(data_dir() / VIEWS_FILE, shape)
+        if "://" in str(self.at):
+            raise BadSink(
+                f"there are no tables at {str(self.at).split('://')[0]}://",
+                hint="give postgresql://…, or the path of a file for SQLite",
+            )
+        return SqliteStore(Path(self.at), shape)
+
+
+class TableWriter(SinkWriter):
+    def __init__(self, store: TableStore, shape: TableShape, order_by: str | None) -> None:
+        self._store = store
+        self._shape = shape
+        self._order_by = order_by
+
+    def applied(self) -> Fence | None:
+        return self._store.fence()
+
+    def apply(self, rows: Iterable[pa.RecordBatch], fence: Fence, refuse: Refuse) -> int:
+        batches = [batch for batch in rows if batch.num_rows]
+        batch = pa.Table.from_batches(batches).combine_chunks() if batches else None
+        refused: list[RefusedRow] = []
+        if batch is not None:
+            batch, refused = self._with_keys(batch)
+        changes = None if batch is None else self._changes(batch)
+        with self._store.transaction():
+            kept = self._store.fence()
+            if kept is not None and kept.covers(fence):
+                return 0
+            if self._shape.mode == "replace":
+                self._store.remove_all()
+            written = 0
+            if batch is not None and changes is not None:
+                self._store.remove(changes.deletes)
+                for found in self._store.put(changes.upserts):
+                    row = batch.slice(changes.upsert_positions[found.position].as_py(), 1).to_pylist()[0]
+                    refused.append(RefusedRow(row=row, reason=found.reason))
+                    written -= 1
+                written += len(changes.upserts) + len(changes.deletes)
+            self._store.keep_fence(fence)
+            if refused:
+                refuse(refused)
+        return written
+
+    def clear(self) -> None:
+        with self._store.transaction():
+            self._store.remove_all()
+            self._store.remove_fence()
+
+    def close(self) -> None:
+        self._store.close()
+
+    def _with_keys(self, batch: pa.Table) -> tuple[pa.Table, list[RefusedRow]]:
+        """A null in the key names no row: databases take no such rows, or never find them again."""
+        refused = []
+        for name in self._shape.key:
+            if batch[name].null_count:
+                nameless = batch.filter(pc.is_null(batch[name])).to_pylist()
+                refused += [RefusedRow(row=row, reason=f"the key {name} is null") for row in nameless]
+                batch = batch.filter(pc.is_valid(batch[name]))
+        return batch, refused
+
+    def _changes(self, batch: pa.Table) -> Changes:
+        """What is to be done with these rows, in the order of the key: neighbours in the batch are neighbours in the
+        database, and two jobs that write to one table never wait for each other crosswise."""
+        shape = self._shape
+        names = [column.name for column in shape.columns]
+        if not shape.key or shape.mode == "append":
+            positions = pa.array(np.arange(len(batch)))
+            nothing = batch.select(list(shape.key)).slice(0, 0)
+            return Changes(
+                upserts=_json_as_text(batch.select(names)),
+                deletes=nothing,
+                upsert_positions=positions,
+                delete_positions=positions[:0],
+            )
+        if shape.merge:
+            changes = accumulate(batch, key=shape.key, how=shape.merge, order_by=self._order_by, keep=names)
+        else:
+            changes = collapse(batch, key=shape.key, order_by=self._order_by, keep=names)
+        order = pc.sort_indices(changes.upserts, sort_keys=[(name, "ascending") for name in shape.key])
+        return Changes(
+            upserts=_json_as_text(changes.upserts.select(names).take(order)),
+            deletes=changes.deletes,
+            upsert_positions=changes.upsert_positions.take(order),
+            delete_positions=changes.delete_positions,
+        )
+
+
+def _json_as_text(rows: pa.Table) -> pa.Table:
+    for index, name in enumerate(rows.column_names):
+        if is_nested(rows[name].type):
+            rows = rows.set_column(index, name, json_column(rows[name]))
+    return rows

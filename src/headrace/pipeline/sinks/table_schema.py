@@ -1,0 +1,166 @@
+"""The columns of a table: which ones a Spark schema asks for, and whether a table that is there can take them.
+
+Pure: the databases say what is there and carry out what comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+
+from pyspark.sql.types import DataType, DecimalType, StructField, StructType
+
+from headrace.pipeline.sinks.changes import METADATA_PREFIX, OP
+from headrace.pipeline.sinks.sink import BadSink
+from headrace.values import value
+
+JSON_MARK = "headrace.json"
+"""In the metadata of a text column that `Table.prepare` made of a struct, an array or a map."""
+
+
+class Kind(Enum):
+    """What a column holds, whichever database keeps it."""
+
+    BOOLEAN = "boolean"
+    TINYINT = "tinyint"
+    SMALLINT = "smallint"
+    INTEGER = "int"
+    BIGINT = "bigint"
+    FLOAT = "float"
+    DOUBLE = "double"
+    DECIMAL = "decimal"
+    TEXT = "string"
+    BINARY = "binary"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    TIMESTAMP_NTZ = "timestamp_ntz"
+    DURATION = "interval day to second"
+    JSON = "json"
+
+
+SUMMABLE = frozenset(
+    {Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL}
+)
+
+
+@value
+class Column:
+    name: str
+    kind: Kind
+    precision: int = 0
+    """Digits of a decimal in all, and `scale` of them behind the point."""
+    scale: int = 0
+
+
+@value
+class ExistingColumn:
+    """A column as the database describes it."""
+
+    type: str
+    is_optional: bool
+    """Whether a row may leave it out: the database fills it in by itself, from a default or a sequence."""
+
+
+def columns_of(schema: StructType, *, keep: Sequence[str] = (), only: Sequence[str] = ()) -> list[Column]:
+    """The columns to store of rows of this schema: `only` those if it is given, else all but `op` and metadata."""
+    fields = {field.name: field for field in schema.fields}
+    if len(fields) < len(schema.fields):
+        raise BadSink(
+            f"two columns have the same name: {', '.join(schema.names)}",
+            hint="rename one of them with .alias()",
+        )
+    missing = [name for name in (*keep, *only) if name not in fields]
+    if missing:
+        raise BadSink(
+            f"the rows have no column {', '.join(missing)}", hint=f"their columns are: {', '.join(fields)}"
+        )
+    if only:
+        names = [name for name in fields if name in only or name in keep]
+    else:
+        names = [name for name in fields if name in keep or not _is_left_out(fields[name])]
+    return [_column(fields[name]) for name in names]
+
+
+def is_nested(kind: DataType) -> bool:
+    """Whether a column of this type is stored as JSON."""
+    return kind.typeName() in {"array", "map", "struct"}
+
+
+def _is_left_out(field: StructField) -> bool:
+    is_op = field.name == OP and field.dataType.typeName() == "string"
+    return is_op or field.name.startswith(METADATA_PREFIX)
+
+
+_KINDS = {
+    "boolean": Kind.BOOLEAN,
+    "byte": Kind.TINYINT,
+    "tinyint": Kind.TINYINT,
+    "short": Kind.SMALLINT,
+    "smallint": Kind.SMALLINT,
+    "integer": Kind.INTEGER,
+    "int": Kind.INTEGER,
+    "long": Kind.BIGINT,
+    "bigint": Kind.BIGINT,
+    "float": Kind.FLOAT,
+    "double": Kind.DOUBLE,
+    "string": Kind.TEXT,
+    "varchar": Kind.TEXT,
+    "char": Kind.TEXT,
+    "void": Kind.TEXT,
+    "binary": Kind.BINARY,
+    "date": Kind.DATE,
+    "timestamp": Kind.TIMESTAMP,
+    "timestamp_ntz": Kind.TIMESTAMP_NTZ,
+    "daytimeinterval": Kind.DURATION,
+}
+
+
+def _column(field: StructField) -> Column:
+    name, kind = field.name, field.dataType
+    if is_nested(kind) or field.metadata.get(JSON_MARK):
+        return Column(name=name, kind=Kind.JSON)
+    if isinstance(kind, DecimalType):
+        return Column(name=name, kind=Kind.DECIMAL, precision=kind.precision, scale=kind.scale)
+    found = _KINDS.get(kind.typeName())
+    if found is None:
+        raise BadSink(
+            f"a table can't hold column {name} of type {kind.simpleString()}",
+            hint=f"cast it to a string first: .withColumn({name!r}, col({name!r}).cast('string'))",
+        )
+    return Column(name=name, kind=found)
+
+
+def columns_to_add(
+    table: str,
+    wanted: Sequence[Column],
+    existing: Mapping[str, ExistingColumn],
+    *,
+    key: Sequence[str],
+    sql_type: Callable[[Column], str],
+    can_hold: Callable[[str, Column], bool],
+) -> list[Column]:
+    """What has to be added to a table that is there; raises if that is not all there is to do."""
+    for column in wanted:
+        there = existing.get(column.name)
+        if there is not None and not can_hold(there.type, column):
+            raise BadSink(
+                f"column {column.name} of table {table} is {there.type}, and the rows have {sql_type(column)} there",
+                hint=f"change the table's column to {sql_type(column)}, cast the rows' column, "
+                "or write to a table of another name",
+            )
+    names = {column.name for column in wanted}
+    left_out = [name for name, each in existing.items() if name not in names and not each.is_optional]
+    if left_out:
+        raise BadSink(
+            f"the rows have no column {', '.join(left_out)}, and table {table} has",
+            hint="give the rows that column, drop it from the table, give it a default there, "
+            "or write to a table of another name",
+        )
+    to_add = [column for column in wanted if column.name not in existing]
+    new_keys = [column.name for column in to_add if column.name in key]
+    if new_keys:
+        raise BadSink(
+            f"table {table} has no column {', '.join(new_keys)}, which the sink has in its key",
+            hint="a key can't change under the rows that are there: write to a table of another name",
+        )
+    return to_add
