@@ -1,0 +1,200 @@
+"""Aggregates as a user writes them, and what becomes of them: a Spark expression, or a fold.
+
+    {"n": "count(*)", "slowest": "max(ms)", "bytes": "sum(length(body))"}
+
+What is inside the brackets is any Spark expression on the row. Where Spark can do the window itself, the aggregate may
+be any of Spark's too. The names below mean the same on both ways.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headrace.operators.folds import (
+    CollectFold,
+    CountFold,
+    DeviationFold,
+    EdgeFold,
+    ExtremeFold,
+    Fold,
+    MeanFold,
+    SumFold,
+)
+from headrace.operators.operator import BadOperator
+from headrace.values import value
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+COLLECT_COUNT_MAX = 1_000
+"""How many values `collect(x)` keeps for a window, unless it says `collect(x, n)`: state must have a bound."""
+
+_CALL = re.compile(r"\s*([a-z_]+)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+
+
+@value
+class Aggregate:
+    """One result column."""
+
+    name: str
+    text: str
+    function: str
+    """In lower case; empty if the text is no plain call, which only Spark itself can work out."""
+    arguments: tuple[str, ...]
+
+    @property
+    def input(self) -> str | None:
+        """The expression whose values are aggregated; None for `count(*)`."""
+        return None if self.arguments[:1] == ("*",) else self.arguments[0]
+
+    def has_fold(self) -> bool:
+        return self.function in _FOLDS
+
+    def fold(self, values: pa.DataType, *, operator: str) -> Fold:
+        return _FOLDS[self.function](self, values, operator)
+
+
+def read_aggregates(said: Mapping[str, str], *, operator: str) -> tuple[Aggregate, ...]:
+    if not said:
+        raise BadOperator(operator, "aggregate", "is empty", hint='such as aggregate={"n": "count(*)"}')
+    return tuple(_read(name, text, operator) for name, text in said.items())
+
+
+def require_folds(aggregates: tuple[Aggregate, ...], *, operator: str, why: str) -> None:
+    for each in aggregates:
+        if not each.has_fold():
+            raise BadOperator(
+                operator,
+                "aggregate",
+                f"has {each.name!r}: {each.text!r}, which can't be kept {why}",
+                hint=f"one of {', '.join(sorted(_FOLDS))}, of any expression on the row",
+            )
+
+
+def native_column(aggregate: Aggregate, time: str) -> Column:
+    """As an expression of Spark's own, which means the same as the fold."""
+    from pyspark.sql import functions as F
+
+    function, text = aggregate.function, aggregate.text
+    if function in ("first", "last", "collect"):
+        inside = F.expr(aggregate.arguments[0])
+        timed = F.when(inside.isNotNull(), F.struct(F.col(time).alias("time"), inside.alias("value")))
+        if function == "collect":
+            sorted_values = F.transform(F.array_sort(F.collect_list(timed)), lambda each: each["value"])
+            return F.slice(sorted_values, 1, _count_max(aggregate, "")).alias(aggregate.name)
+        return (F.min(timed) if function == "first" else F.max(timed))["value"].alias(aggregate.name)
+    if function == "sum" and aggregate.input is not None:
+        text = f"sum({aggregate.input})"
+    return F.expr(text).alias(aggregate.name)
+
+
+def _read(name: str, text: str, operator: str) -> Aggregate:
+    if not text.strip():
+        raise BadOperator(operator, "aggregate", f"has {name!r}: {text!r}", hint='a text such as "count(*)"')
+    if not name or name in RESULT_COLUMNS:
+        raise BadOperator(
+            operator,
+            "aggregate",
+            f"names a result {name!r}, which every window's result has already",
+            hint="choose another name",
+        )
+    call = _CALL.fullmatch(text)
+    arguments = _split(call.group(2)) if call else None
+    if call is None or arguments is None or _is_sparks_own(call.group(1).lower(), arguments):
+        return Aggregate(name=name, text=text, function="", arguments=())
+    aggregate = Aggregate(name=name, text=text, function=call.group(1).lower(), arguments=arguments)
+    if aggregate.function in _FOLDS and not arguments:
+        raise BadOperator(
+            operator, "aggregate", f"has {name!r}: {text!r}", hint="name a column, or * to count rows"
+        )
+    return aggregate
+
+
+RESULT_COLUMNS = ("window_start", "window_end", "pane", "revision", "op", "watermark")
+"""What every window's results carry, besides the columns of `by` and the aggregates."""
+
+
+def _split(inside: str) -> tuple[str, ...] | None:
+    """The arguments of a call; None if the brackets in there are not those of one call."""
+    depth, quote, parts, part = 0, "", [], ""
+    for character in inside:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"`":
+            quote = character
+        elif character in "([":
+            depth += 1
+        elif character in ")]":
+            depth -= 1
+            if depth < 0:
+                return None
+        elif character == "," and depth == 0:
+            parts.append(part.strip())
+            part = ""
+            continue
+        part += character
+    if part.strip() or parts:
+        parts.append(part.strip())
+    return tuple(parts)
+
+
+def _is_sparks_own(function: str, arguments: tuple[str, ...]) -> bool:
+    """Calls of a name that there is a fold for, in a form that the fold can't do."""
+    return any(each.lower().startswith("distinct ") for each in arguments) or (
+        len(arguments) > (2 if function == "collect" else 1)
+    )
+
+
+def _count_max(aggregate: Aggregate, operator: str) -> int:
+    if len(aggregate.arguments) < 2:
+        return COLLECT_COUNT_MAX
+    said = aggregate.arguments[1]
+    if not said.isdigit() or int(said) < 1:
+        raise BadOperator(operator, "aggregate", f"has {aggregate.text!r}", hint="such as collect(url, 100)")
+    return int(said)
+
+
+def _number(aggregate: Aggregate, values: pa.DataType, operator: str) -> pa.DataType:
+    if pa.types.is_integer(values) or pa.types.is_floating(values):
+        return values
+    raise BadOperator(
+        operator,
+        "aggregate",
+        f"has {aggregate.text!r} of values that are {values}",
+        hint=f'cast them: "{aggregate.function}(cast({aggregate.arguments[0]} as double))"',
+    )
+
+
+def _sum(aggregate: Aggregate, values: pa.DataType, operator: str) -> Fold:
+    return SumFold(_number(aggregate, values, operator))
+
+
+def _mean(aggregate: Aggregate, values: pa.DataType, operator: str) -> Fold:
+    _number(aggregate, values, operator)
+    return MeanFold()
+
+
+def _deviation(aggregate: Aggregate, values: pa.DataType, operator: str) -> Fold:
+    _number(aggregate, values, operator)
+    return DeviationFold()
+
+
+_FOLDS: Mapping[str, Callable[[Aggregate, pa.DataType, str], Fold]] = {
+    "count": lambda aggregate, values, operator: CountFold(),
+    "sum": _sum,
+    "min": lambda aggregate, values, operator: ExtremeFold(values, greatest=False),
+    "max": lambda aggregate, values, operator: ExtremeFold(values, greatest=True),
+    "avg": _mean,
+    "mean": _mean,
+    "stddev": _deviation,
+    "stddev_samp": _deviation,
+    "first": lambda aggregate, values, operator: EdgeFold(values, last=False),
+    "last": lambda aggregate, values, operator: EdgeFold(values, last=True),
+    "collect": lambda aggregate, values, operator: CollectFold(
+        values, count_max=_count_max(aggregate, operator)
+    ),
+}

@@ -1,0 +1,165 @@
+"""What every operator is: a frozen description that checks itself, callable on a DataFrame.
+
+Also what they all need to read a description: durations, columns, and the column that holds the event time.
+"""
+
+from __future__ import annotations
+
+import abc
+import re
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+EVENT_TIME = "headrace.event_time"
+"""Metadata of the column that holds the event time, on bounded and streaming DataFrames alike."""
+
+WATERMARK_DELAY = "spark.watermarkDelayMs"
+"""Metadata that Spark gives a column with a watermark."""
+
+DURATION_US_MAX = 100 * 366 * 86_400_000_000
+"""A hundred years: beyond it, a duration is a slip of the pen, and sums of times would not fit in 64 bits for long."""
+
+_UNITS_US = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 7 * 86_400_000_000,
+}
+_PART = re.compile(r"([+-]?\d+)\s*([a-z]+)", re.IGNORECASE)
+
+Duration = str | timedelta
+"""A text such as `"10 seconds"` or `"1 hour 30 minutes"`, or a timedelta."""
+
+
+class BadOperator(HeadraceError):
+    """An operator that cannot be: names the field that is wrong, and what to do about it."""
+
+    def __init__(self, operator: str, field: str, problem: str, *, hint: str = "") -> None:
+        super().__init__(f"{operator}: {field} {problem}", hint=hint)
+        self.operator = operator
+        self.field = field
+
+
+class Operator(abc.ABC):
+    """DataFrame in, DataFrame out: `rows.transform(operator)`. Bounded and streaming DataFrames alike."""
+
+    __slots__ = ()
+
+    @abc.abstractmethod
+    def __call__(self, rows: DataFrame) -> DataFrame: ...
+
+
+def duration_us(said: Duration, *, operator: str, field: str, zero: bool = False) -> int:
+    """Microseconds; more than none, unless `zero` is allowed."""
+    if isinstance(said, timedelta):
+        amount_us = said // timedelta(microseconds=1)
+    else:
+        amount_us = _parse_us(said, operator=operator, field=field)
+    if amount_us < 0 or (amount_us == 0 and not zero):
+        raise BadOperator(
+            operator, field, f"is {said!r}, and must be longer than nothing", hint='such as "10 seconds"'
+        )
+    if amount_us > DURATION_US_MAX:
+        raise BadOperator(operator, field, f"is {said!r}, more than a hundred years", hint="shorten it")
+    return amount_us
+
+
+def _parse_us(said: object, *, operator: str, field: str) -> int:
+    hint = 'write it as "10 seconds", "1 hour 30 minutes" or "7 days", or give a timedelta'
+    if not isinstance(said, str):
+        raise BadOperator(operator, field, f"is {said!r}, which is no duration", hint=hint)
+    parts = _PART.findall(said)
+    if not parts or _PART.sub("", said).strip(" ,"):
+        raise BadOperator(operator, field, f"is {said!r}, which is no duration", hint=hint)
+    amount_us = 0
+    for number, unit in parts:
+        name = unit.lower().removesuffix("s")
+        if name in ("month", "year"):
+            raise BadOperator(
+                operator,
+                field,
+                f"is {said!r}: {name}s are of different lengths",
+                hint="say it in days or weeks",
+            )
+        if name not in _UNITS_US:
+            raise BadOperator(operator, field, f"is {said!r}: there is no unit {unit!r}", hint=hint)
+        amount_us += int(number) * _UNITS_US[name]
+    return amount_us
+
+
+def interval_text(amount_us: int) -> str:
+    """As Spark's own functions read it."""
+    return f"{amount_us} microseconds"
+
+
+def names(said: str | Sequence[str], *, operator: str, field: str) -> tuple[str, ...]:
+    """Column names: one, or several."""
+    given = (said,) if isinstance(said, str) else tuple(said)
+    for each in given:
+        if not each:
+            raise BadOperator(
+                operator, field, f"has {each!r}, which is no column name", hint="give names as texts"
+            )
+    if len(set(given)) < len(given):
+        raise BadOperator(operator, field, "names a column twice", hint="once is enough")
+    return given
+
+
+def require_columns(rows: DataFrame, wanted: Iterable[str], *, operator: str, field: str) -> None:
+    for name in wanted:
+        if name not in rows.columns:
+            near = get_close_matches(name, rows.columns, n=1)
+            raise BadOperator(
+                operator,
+                field,
+                f"names column {name!r}, which is not there",
+                hint=f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(rows.columns)}",
+            )
+
+
+def event_time_column(rows: DataFrame, said: str | None, *, operator: str) -> str:
+    """The column that the operator names, or else the one that the source declared."""
+    from pyspark.sql.types import TimestampNTZType, TimestampType
+
+    if said is None:
+        declared = [each.name for each in rows.schema.fields if each.metadata.get(EVENT_TIME)]
+        declared = declared or [each.name for each in rows.schema.fields if WATERMARK_DELAY in each.metadata]
+        if len(declared) != 1:
+            problem = "was not given, and no column is declared to hold the event time"
+            if declared:
+                problem = f"was not given, and several columns may be meant: {', '.join(declared)}"
+            raise BadOperator(
+                operator, "time", problem, hint='time="the column", or event_time="the column" in read_topic'
+            )
+        said = declared[0]
+    require_columns(rows, [said], operator=operator, field="time")
+    kind = rows.schema[said].dataType
+    if not isinstance(kind, TimestampType | TimestampNTZType):
+        raise BadOperator(
+            operator,
+            "time",
+            f"names column {said!r}, which is {kind.simpleString()} and not a timestamp",
+            hint=f'cast it: rows.withColumn("{said}", F.col("{said}").cast("timestamp"))',
+        )
+    return said
+
+
+def require_watermark(rows: DataFrame, time: str, *, operator: str) -> None:
+    """A stream needs a watermark to know when a time has passed. Bounded rows need none."""
+    if rows.isStreaming and WATERMARK_DELAY not in rows.schema[time].metadata:
+        raise BadOperator(
+            operator,
+            "time",
+            f"is column {time!r}, which has no watermark, so that nothing would ever be complete",
+            hint=f'read_topic(…, watermark="10 seconds"), or rows.withWatermark("{time}", "10 seconds")',
+        )

@@ -1,0 +1,145 @@
+"""A run: rows of state sorted by id, that never change after they were made.
+
+For an id that it holds, a run holds all of the rows: a newer run's replace an older run's. An id without rows any more
+is there as one row that is marked as gone.
+"""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.operators.state.ids import ID_BYTES, Ids, Ints, Mask, contains
+
+ID = "id"
+GONE = "gone"
+ID_TYPE = pa.binary(ID_BYTES)
+
+
+class Run:
+    """`rows` has the columns `id` and `gone` first, then those of the state."""
+
+    def __init__(self, rows: pa.Table, *, name: str | None = None) -> None:
+        self.rows = rows
+        self.name = name or uuid.uuid4().hex
+        """Unique among all runs ever made, so that a copy of a run is either the same or not there."""
+
+    @classmethod
+    def of(cls, rows: pa.Table, gone: Ids) -> Run:
+        """From rows that have an id, in any order, and ids that are to have none."""
+        table = _with_gone(rows, np.zeros(rows.num_rows, dtype=np.bool_))
+        if len(gone):
+            empty = pa.table(
+                [ids_column(gone), *[pa.nulls(len(gone), each.type) for each in rows.schema][1:]], rows.schema
+            )
+            table = pa.concat_tables([table, _with_gone(empty, np.ones(len(gone), dtype=np.bool_))])
+        return cls(_sorted(table))
+
+    @classmethod
+    def decode(cls, content: bytes | pa.Buffer, *, name: str) -> Run:
+        with pa.ipc.open_stream(content) as reader:
+            return cls(reader.read_all().combine_chunks(), name=name)
+
+    def encode(self) -> bytes:
+        return encode_table(self.rows)
+
+    @functools.cached_property
+    def ids(self) -> Ids:
+        return ids_of_column(self.rows.column(ID))
+
+    @functools.cached_property
+    def gone(self) -> Mask:
+        return np.asarray(self.rows.column(GONE))
+
+    @functools.cached_property
+    def has_groups(self) -> bool:
+        """Whether an id may have several rows here."""
+        return bool((self.ids[1:] == self.ids[:-1]).any())
+
+    @functools.cached_property
+    def size_bytes(self) -> int:
+        return int(self.rows.nbytes)
+
+    def find(self, ids: Ids) -> tuple[Mask, Ints]:
+        """Which ids are here, and the positions of all their rows that are not gone."""
+        if len(self.ids) == 0 or len(ids) == 0:
+            return np.zeros(len(ids), dtype=np.bool_), np.empty(0, dtype=np.int64)
+        first = np.searchsorted(self.ids, ids)
+        found: Mask = self.ids[np.minimum(first, len(self.ids) - 1)] == ids
+        positions = first[found]
+        if self.has_groups:
+            positions = _ranges(positions, np.searchsorted(self.ids, ids[found], side="right"))
+        return found, positions[~self.gone[positions]]
+
+    def ints(self, column: str) -> Ints:
+        """A column of 64-bit integers; of rows that are gone, anything."""
+        return (
+            np.asarray(self.rows.column(column).chunk(0).fill_null(0)) if len(self) else np.empty(0, np.int64)
+        )
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+
+def merge(older: Run, newer: Run, *, is_oldest: bool) -> Run:
+    """One run that says what the two say. The oldest of all need not say what is gone."""
+    kept = older.rows.filter(pa.array(~contains(newer.ids, older.ids)))
+    rows = pa.concat_tables([kept, newer.rows])
+    if is_oldest:
+        rows = rows.filter(pa.array(~np.asarray(rows.column(GONE))))
+    return Run(_sorted(rows))
+
+
+def ids_column(ids: Ids) -> pa.Array:
+    return pa.Array.from_buffers(ID_TYPE, len(ids), [None, pa.py_buffer(np.ascontiguousarray(ids))])
+
+
+def ids_of_column(column: pa.ChunkedArray | pa.Array) -> Ids:
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # older releases give it back so
+            column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    if len(column) == 0:
+        return np.empty(0, dtype=np.complex128)
+    data: Ids = np.frombuffer(column.buffers()[1], dtype=np.complex128)
+    return data[column.offset : column.offset + len(column)]
+
+
+def encode_table(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return bytes(sink.getvalue())
+
+
+def decode_tables(contents: Sequence[bytes]) -> pa.Table:
+    """Several tables of the same columns, one behind the other."""
+    tables = []
+    for content in contents:
+        with pa.ipc.open_stream(content) as reader:
+            tables.append(reader.read_all())
+    return pa.concat_tables(tables).combine_chunks()
+
+
+def _with_gone(rows: pa.Table, gone: Mask) -> pa.Table:
+    return rows.add_column(1, pa.field(GONE, pa.bool_()), pa.array(gone))
+
+
+def _sorted(rows: pa.Table) -> pa.Table:
+    rows = rows.combine_chunks()
+    ids = ids_of_column(rows.column(ID))
+    if (ids[1:] >= ids[:-1]).all():
+        return rows
+    return rows.take(pa.array(np.argsort(ids, kind="stable"))).combine_chunks()
+
+
+def _ranges(first: Ints, end: Ints) -> Ints:
+    """All of first[0]…end[0]-1, first[1]…end[1]-1 and so on."""
+    counts = end - first
+    before = np.cumsum(counts) - counts
+    ranges: Ints = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(first - before, counts)
+    return ranges

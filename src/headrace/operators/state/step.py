@@ -1,0 +1,93 @@
+"""What a stateful operator supplies: a step from a bucket's state and its new rows to the next state and output."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.operators.state.ids import Ids
+from headrace.operators.state.table import NEVER, StateTable
+from headrace.values import value
+
+BEGINNING_US = np.iinfo(np.int64).min
+"""The watermark of a stream that has none yet."""
+
+END_US = 2**62
+"""The watermark behind the last row of a bounded input: after every time there is, with room to add durations."""
+
+
+@value
+class StepTime:
+    """When a step happens: what the stream knows of event time, and the clock on the wall. Both only move on."""
+
+    watermark_us: int
+    now_us: int
+
+
+@value
+class StepResult:
+    """What changed, and what there is to say."""
+
+    rows: pa.Table
+    """All rows, from now on, of the ids that are in there."""
+    gone: Ids
+    """Ids that have no rows any more."""
+    output: pa.Table
+    late_rows: int = 0
+    """Rows that came too late, and were left out."""
+
+
+class Step(Protocol):
+    """Must be picklable, and give the same result for the same arguments: a batch may be done again."""
+
+    @property
+    def version(self) -> int:
+        """Of the state's columns. A step must read the states of earlier versions (`migrate`)."""
+
+    @property
+    def state_schema(self) -> pa.Schema: ...
+
+    @property
+    def input_schema(self) -> pa.Schema: ...
+
+    @property
+    def output_schema(self) -> pa.Schema: ...
+
+    @property
+    def due_column(self) -> str:
+        """The state's column with the event time at which a row must be looked at again."""
+
+    @property
+    def wake_column(self) -> str | None:
+        """The same for the clock on the wall."""
+
+    def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult: ...
+
+    def migrate(self, rows: pa.Table, version: int) -> pa.Table:
+        """Rows as an earlier version kept them, in the columns of this one."""
+
+
+@value
+class Advanced:
+    """A bucket after a step."""
+
+    table: StateTable
+    output: pa.Table
+    late_rows: int
+    next_due_us: int
+    """The watermark at which there is something to do again, without any new row; NEVER if there is not."""
+    next_wake_us: int
+
+
+def advance(step: Step, table: StateTable, rows: pa.Table, time: StepTime) -> Advanced:
+    result = step(table, rows, time)
+    after = table.with_changes(result.rows, result.gone)
+    return Advanced(
+        table=after,
+        output=result.output,
+        late_rows=result.late_rows,
+        next_due_us=after.next_due(step.due_column, time.watermark_us),
+        next_wake_us=after.next_due(step.wake_column, time.now_us) if step.wake_column else NEVER,
+    )

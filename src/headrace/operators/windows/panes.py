@@ -1,0 +1,357 @@
+"""The step of windows that are published more than once: early, on time, late, with what was said before taken back.
+
+A slot is one window of one key. Its state has the folds, and what was last published of it. A step merges what came
+with what there was, decides which slots to publish, and says what is kept. All slots of a bucket at once, as columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.operators.folds import Columns, Fold
+from headrace.operators.state.ids import Ids, Ints, Mask, contains, segment_starts
+from headrace.operators.state.run import ID, ids_column
+from headrace.operators.state.step import StepResult, StepTime
+from headrace.operators.state.table import NEVER, StateTable, ids_in, state_schema
+from headrace.operators.triggers import Pane, Panes
+from headrace.values import value
+
+UTC_TIME = pa.timestamp("us", tz="UTC")
+_PANES = tuple(Pane)
+
+
+@value
+class PaneRules:
+    """When to publish, and how long to keep."""
+
+    within_us: int = 0
+    """How long after its end a window takes late rows; 0 for not at all."""
+    early_rows: int | None = None
+    early_us: int | None = None
+    late_us: int = 0
+    panes: Panes = Panes.RETRACTING
+
+
+class PaneStep:
+    """Of slots that merge only with themselves (`merges_overlaps=False`), or with any slot of the key that they touch.
+
+    What comes in has `id`, the key columns, `start`, `end`, `rows` (how many were merged into it), and the folds.
+    """
+
+    version = 1
+    due_column = "due_us"
+
+    def __init__(
+        self,
+        *,
+        keys: Sequence[pa.Field],
+        folds: Sequence[tuple[str, Fold]],
+        rules: PaneRules,
+        merges_overlaps: bool = False,
+    ) -> None:
+        self.rules = rules
+        self.merges_overlaps = merges_overlaps
+        self._keys = [f"k{number}" for number in range(len(keys))]
+        self._folds = [fold for _, fold in folds]
+        self._retracts = rules.panes is Panes.RETRACTING
+        key_fields = [pa.field(name, each.type) for name, each in zip(self._keys, keys, strict=True)]
+        slot_fields = [
+            *key_fields,
+            *(pa.field(name, pa.int64()) for name in ("start", "end", "rows")),
+            *(pa.field(name, kind) for name, kind in self._fold_columns()),
+        ]
+        self.input_schema = state_schema(slot_fields)
+        self.state_schema = state_schema([*slot_fields, *self._pane_fields()])
+        self.output_schema = pa.schema(
+            [
+                *(pa.field(each.name, each.type) for each in keys),
+                pa.field("window_start", UTC_TIME),
+                pa.field("window_end", UTC_TIME),
+                *(pa.field(name, fold.result_type) for name, fold in folds),
+                pa.field("pane", pa.string()),
+                pa.field("revision", pa.int32()),
+                pa.field("op", pa.string()),
+                pa.field("watermark", UTC_TIME),
+            ]
+        )
+
+    @property
+    def wake_column(self) -> str | None:
+        return "wake_us" if self.rules.early_us or self.rules.late_us else None
+
+    def migrate(self, rows: pa.Table, version: int) -> pa.Table:
+        raise AssertionError(f"there never was a version {version}")
+
+    def _fold_columns(self) -> list[tuple[str, pa.DataType]]:
+        return [
+            (f"f{number}_{part}", kind)
+            for number, fold in enumerate(self._folds)
+            for part, kind in enumerate(fold.state)
+        ]
+
+    def _pane_fields(self) -> list[pa.Field]:
+        fields = [
+            pa.field("due_us", pa.int64()),
+            pa.field("wake_us", pa.int64()),
+            pa.field("is_done", pa.bool_()),  # its pane on time was published
+            pa.field("revision", pa.int32()),  # how many panes were published
+            pa.field("rows_out", pa.int64()),  # how many rows were in the last of them
+        ]
+        if self._retracts:
+            fields += [pa.field(name, pa.int64()) for name in ("start_out", "end_out")]
+            fields += [pa.field("pane_out", pa.int8())]
+            fields += [pa.field(f"out{number}", fold.result_type) for number, fold in enumerate(self._folds)]
+        return fields
+
+    def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
+        too_late = _ints(rows, "end") + self.rules.within_us <= time.watermark_us
+        late_rows = int(_ints(rows, "rows")[too_late].sum())
+        if too_late.any():
+            rows = rows.filter(pa.array(~too_late))
+        ids = np.unique(np.concatenate([ids_in(rows), *self._due(table, time)]))
+        if len(ids) == 0:
+            return StepResult(
+                rows=self.state_schema.empty_table(),
+                gone=ids,
+                output=self.output_schema.empty_table(),
+                late_rows=late_rows,
+            )
+        before = table.take(ids)
+        slots = _Slots(self, before, rows, time)
+        kept = slots.kept()
+        gone = ids_in(before)
+        gone = np.unique(gone[~contains(np.unique(ids_in(kept)), gone)])
+        return StepResult(rows=kept, gone=gone, output=slots.output(), late_rows=late_rows)
+
+    def _due(self, table: StateTable, time: StepTime) -> list[Ids]:
+        due = [table.due("due_us", time.watermark_us)]
+        if self.wake_column:
+            due.append(table.due("wake_us", time.now_us))
+        return due
+
+
+class _Slots:
+    """What there was and what came, side by side, sorted, and made into one row a slot."""
+
+    def __init__(self, step: PaneStep, before: pa.Table, rows: pa.Table, time: StepTime) -> None:
+        self._step = step
+        self._rules = step.rules
+        self._time = time
+        parts = [before, _as_state(rows, step.state_schema)]
+        together = pa.concat_tables(parts).combine_chunks()
+        is_state = np.arange(together.num_rows) < before.num_rows
+        order, self._starts = self._sort(together)
+        self._sorted = together.take(pa.array(order)).combine_chunks()
+        self._is_state = is_state[order]
+        self._merge()
+        self._decide()
+
+    def _sort(self, together: pa.Table) -> tuple[Ints, Ints]:
+        ids = ids_in(together)
+        if not self._step.merges_overlaps:
+            order = np.argsort(ids, kind="stable")
+            return order, segment_starts(ids[order])
+        starts, ends = _ints(together, "start"), _ints(together, "end")
+        order = np.lexsort((starts, ids))
+        return order, _overlap_starts(ids[order], starts[order], ends[order])
+
+    def _merge(self) -> None:
+        starts, sorted_rows = self._starts, self._sorted
+        self.start = np.minimum.reduceat(_ints(sorted_rows, "start"), starts)
+        self.end = np.maximum.reduceat(_ints(sorted_rows, "end"), starts)
+        self.rows = np.add.reduceat(_ints(sorted_rows, "rows"), starts)
+        self.rows_out = np.add.reduceat(_ints(sorted_rows, "rows_out"), starts)
+        self.revision = np.maximum.reduceat(_ints(sorted_rows, "revision"), starts)
+        self.wake_us = np.minimum.reduceat(_ints(sorted_rows, "wake_us"), starts)
+        self.is_done = np.logical_or.reduceat(np.asarray(sorted_rows.column("is_done")), starts)
+        self.existed = np.logical_or.reduceat(self._is_state, starts)
+        self._published = self._is_state & (_ints(sorted_rows, "revision") > 0)
+        self.published_count = np.add.reduceat(self._published.astype(np.int64), starts)
+        self.folded: list[Columns] = []
+        for number, fold in enumerate(self._step._folds):
+            columns = [_array(sorted_rows, f"f{number}_{part}") for part in range(len(fold.state))]
+            self.folded.append(fold.merge(columns, starts))
+
+    def _decide(self) -> None:
+        """Which slots are published, and as what."""
+        rules, watermark_us, now_us = self._rules, self._time.watermark_us, self._time.now_us
+        self.is_over = self.end <= watermark_us
+        self.is_expired = self.end + rules.within_us <= watermark_us
+        changed = self.rows > self.rows_out
+        # A late row may join a session that was over with time that is still to come: it is open again.
+        done = self.is_done & self.is_over
+        self.on_time = self.is_over & ~done & self.existed
+        interval_us = np.where(self.is_over, rules.late_us, rules.early_us or NEVER)
+        with np.errstate(over="ignore"):
+            woken_us = np.where(interval_us == NEVER, NEVER, now_us + interval_us)
+        pending = np.minimum(np.where(changed, woken_us, NEVER), self.wake_us)
+        self.wake_us = np.where(changed, pending, NEVER)
+        publish = self.on_time | (changed & ((self.wake_us <= now_us) | self.is_expired))
+        if rules.early_rows is not None:
+            publish |= ~self.is_over & (self.rows - self.rows_out >= rules.early_rows)
+        # Several that were published have become one: they can't all stand.
+        publish |= self.published_count > 1
+        if rules.panes is Panes.DISCARDING:
+            publish &= changed
+        self.publish: Mask = publish
+        self.pane = np.where(self.is_over, np.where(self.on_time, 1, 2), 0).astype(np.int8)
+        self.results = [
+            fold.result(columns) for fold, columns in zip(self._step._folds, self.folded, strict=True)
+        ]
+
+    def output(self) -> pa.Table:
+        parts = [self._assertions()]
+        if self._step._retracts:
+            retracted = self._published & np.repeat(self.publish, self._lengths())
+            if retracted.any():
+                parts.insert(0, self._retractions(retracted))
+        return pa.concat_tables(parts)
+
+    def _assertions(self) -> pa.Table:
+        publish = pa.array(self.publish)
+        return self._said(
+            [each.filter(publish) for each in self._key_columns()],
+            self.start[self.publish],
+            self.end[self.publish],
+            [each.filter(publish) for each in self.results],
+            self.pane[self.publish],
+            self.revision[self.publish],
+            "+",
+        )
+
+    def _retractions(self, retracted: Mask) -> pa.Table:
+        rows = self._sorted.filter(pa.array(retracted)).combine_chunks()
+        return self._said(
+            [_array(rows, name) for name in self._step._keys],
+            _ints(rows, "start_out"),
+            _ints(rows, "end_out"),
+            [_array(rows, f"out{number}") for number in range(len(self._step._folds))],
+            _ints(rows, "pane_out"),
+            _ints(rows, "revision") - 1,
+            "-",
+        )
+
+    def _said(
+        self,
+        keys: Columns,
+        start: Ints,
+        end: Ints,
+        results: Columns,
+        pane: Ints | npt.NDArray[np.int8],
+        revision: Ints,
+        op: str,
+    ) -> pa.Table:
+        count = len(start)
+        watermark_us = self._time.watermark_us
+        has_watermark = -(2**61) < watermark_us < 2**61
+        columns = [
+            *keys,
+            pa.array(start).cast(UTC_TIME),
+            pa.array(end).cast(UTC_TIME),
+            *results,
+            pa.array(np.array(_PANES, dtype=object)[pane], pa.string()),
+            pa.array(revision.astype(np.int32)),
+            pa.repeat(pa.scalar(op), count),
+            pa.repeat(pa.scalar(watermark_us if has_watermark else None, pa.int64()), count).cast(UTC_TIME),
+        ]
+        return pa.table(columns, schema=self._step.output_schema)
+
+    def kept(self) -> pa.Table:
+        """The state of the slots that live on."""
+        folded = self.folded
+        if self._rules.panes is Panes.DISCARDING:
+            folded = [
+                _choose_all(self.publish, fold.empty(len(self.start)), columns)
+                for fold, columns in zip(self._step._folds, folded, strict=True)
+            ]
+        due_us = np.where(self.is_over, self.end + self._rules.within_us, self.end)
+        columns = [
+            ids_column(ids_in(self._sorted)[self._starts]),
+            *self._key_columns(),
+            *(pa.array(each) for each in (self.start, self.end, self.rows)),
+            *(column for columns in folded for column in columns),
+            pa.array(due_us),
+            pa.array(np.where(self.publish, NEVER, self.wake_us)),
+            pa.array(self.is_over),
+            pa.array((self.revision + self.publish).astype(np.int32)),
+            pa.array(np.where(self.publish, self.rows, self.rows_out)),
+        ]
+        if self._step._retracts:
+            columns += self._last_published()
+        table = pa.table(columns, schema=self._step.state_schema)
+        return table.filter(pa.array(~self.is_expired)) if self.is_expired.any() else table
+
+    def _last_published(self) -> Columns:
+        """What is to be taken back the next time."""
+        # At most one of a slot's rows was published, or else the slot is published now.
+        positions = np.where(self._published, np.arange(len(self._published)), -1)
+        positions = np.maximum.reduceat(positions, self._starts)
+        before = self._sorted.take(pa.array(positions, mask=positions < 0)).combine_chunks()
+        now = [pa.array(self.start), pa.array(self.end), pa.array(self.pane), *self.results]
+        names = ["start_out", "end_out", "pane_out", *(f"out{n}" for n in range(len(self.results)))]
+        return _choose_all(self.publish, now, [_array(before, name) for name in names])
+
+    def _key_columns(self) -> Columns:
+        first = pa.array(self._starts)
+        return [_array(self._sorted, name).take(first) for name in self._step._keys]
+
+    def _lengths(self) -> Ints:
+        return np.diff(np.append(self._starts, self._sorted.num_rows))
+
+
+def _as_state(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows that came, in the columns of the state: nothing of them was published."""
+    count = rows.num_rows
+    defaults = {"due_us": NEVER, "wake_us": NEVER, "is_done": False, "revision": 0, "rows_out": 0}
+    columns = []
+    for field in schema:
+        if field.name in rows.column_names:
+            columns.append(rows.column(field.name))
+        elif field.name in defaults:
+            columns.append(pa.repeat(pa.scalar(defaults[field.name], field.type), count))
+        else:
+            columns.append(pa.nulls(count, field.type))
+    return pa.table(columns, schema=schema)
+
+
+def _overlap_starts(ids: Ids, starts: Ints, ends: Ints) -> Ints:
+    """Where a slot begins that touches none before it, in rows sorted by id and start."""
+    count = len(ids)
+    new_id = np.concatenate(([True], ids[1:] != ids[:-1])) if count else np.empty(0, np.bool_)
+    # The latest end so far within an id: ranks instead of times, so that ids can be told apart in the same number.
+    by_end = np.argsort(ends, kind="stable")
+    rank = np.empty(count, dtype=np.int64)
+    rank[by_end] = np.arange(count)
+    reached = np.maximum.accumulate(np.cumsum(new_id) * count + rank) % max(count, 1)
+    reached_end = ends[by_end[reached]]
+    is_first = new_id.copy()
+    is_first[1:] |= starts[1:] >= reached_end[:-1]
+    return np.flatnonzero(is_first)
+
+
+def _choose_all(which: Mask, chosen: Columns, others: Columns) -> Columns:
+    if which.all():
+        return chosen
+    condition = pa.array(which)
+    return [pc.if_else(condition, one, other) for one, other in zip(chosen, others, strict=True)]
+
+
+def _array(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return (
+        column.chunk(0)
+        if column.num_chunks == 1
+        else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+    )
+
+
+def _ints(table: pa.Table, name: str) -> Ints:
+    return np.asarray(_array(table, name)).astype(np.int64, copy=False)
+
+
+__all__ = ["ID", "PaneRules", "PaneStep"]

@@ -1,0 +1,147 @@
+"""What windows with panes must say, in plain Python: one dict, one row at a time, no columns.
+
+Times are whole microseconds. A row is (key, time, value); a value may be None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Row = tuple[str, int, int | None]
+Assign = Callable[[int], list[tuple[int, int]]]
+
+
+@dataclass
+class Slot:
+    key: str
+    start: int
+    end: int
+    rows: list[Row] = field(default_factory=list)
+    new: list[Row] = field(default_factory=list)
+    done: bool = False
+    wake: float = math.inf
+    revision: int = 0
+    said: tuple[Any, ...] | None = None
+
+
+@dataclass
+class Rules:
+    within: int = 0
+    early_rows: int | None = None
+    early: int | None = None
+    late: int = 0
+    panes: str = "retracting"
+
+
+def results(rows: Iterable[Row]) -> tuple[Any, ...]:
+    """count(*), sum, min, max, first and last by time, collect: as the steps under test have them."""
+    rows = list(rows)
+    by_time = sorted((time, value) for _, time, value in rows if value is not None)
+    values = [value for _, value in by_time]
+    if not values:
+        return len(rows), None, None, None, None, None, ()
+    return len(rows), sum(values), min(values), max(values), values[0], values[-1], tuple(values)
+
+
+class Oracle:
+    """Windows that the clock decides (`assign`), or sessions (`gap`)."""
+
+    def __init__(self, rules: Rules, *, assign: Assign | None = None, gap: int | None = None) -> None:
+        self.rules = rules
+        self.assign = assign
+        self.gap = gap
+        self.slots: list[Slot] = []
+        self.late_rows = 0
+
+    def step(self, rows: Sequence[Row], watermark: float, now: int) -> list[tuple[Any, ...]]:
+        """(key, start, end, results…, pane, revision, op) of everything that is said, in no order."""
+        existed = set(map(id, self.slots))
+        before: dict[int, list[Slot]] = {id(slot): [slot] for slot in self.slots}
+        for row in rows:
+            for start, end in self.assign(row[1]) if self.assign else [(row[1], row[1] + self._gap())]:
+                if end + self.rules.within <= watermark:
+                    self.late_rows += 1
+                else:
+                    self._add(Slot(row[0], start, end, [row], [row]), before)
+        said = []
+        for slot in list(self.slots):
+            published = [each for each in before.get(id(slot), []) if each.said is not None]
+            was_there = any(id(each) in existed for each in before.get(id(slot), []))
+            said += self._publish(slot, published, was_there, watermark, now)
+            if slot.end + self.rules.within <= watermark:
+                self.slots.remove(slot)
+        return said
+
+    def _gap(self) -> int:
+        assert self.gap is not None
+        return self.gap
+
+    def _add(self, new: Slot, before: dict[int, list[Slot]]) -> None:
+        if self.gap is None:
+            touching = [s for s in self.slots if (s.key, s.start) == (new.key, new.start)]
+        else:
+            touching = [s for s in self.slots if s.key == new.key and s.start < new.end and new.start < s.end]
+        merged = Slot(new.key, new.start, new.end)
+        ancestors: list[Slot] = []
+        for each in [*touching, new]:
+            merged.start, merged.end = min(merged.start, each.start), max(merged.end, each.end)
+            merged.rows += each.rows
+            merged.new += each.new
+            merged.done |= each.done
+            merged.wake = min(merged.wake, each.wake)
+            merged.revision = max(merged.revision, each.revision)
+            ancestors += before.get(id(each), [])
+            if each is not new:
+                self.slots.remove(each)
+        self.slots.append(merged)
+        before[id(merged)] = ancestors
+        self._keep_alive = [*getattr(self, "_keep_alive", []), merged]  # an id must not be used again
+
+    def _publish(
+        self, slot: Slot, published: list[Slot], was_there: bool, watermark: float, now: int
+    ) -> list[tuple[Any, ...]]:
+        rules = self.rules
+        if len(published) == 1:
+            slot.said = published[0].said
+        is_over = slot.end <= watermark
+        changed = bool(slot.new)
+        on_time = is_over and was_there and not slot.done
+        if not is_over:
+            slot.done = False
+        if changed:
+            interval = rules.late if is_over else rules.early
+            slot.wake = min(slot.wake, now + interval if interval is not None else math.inf)
+        publish = on_time or (changed and (slot.wake <= now or slot.end + rules.within <= watermark))
+        if rules.early_rows is not None and not is_over and len(slot.new) >= rules.early_rows:
+            publish = True
+        publish = publish or len(published) > 1
+        if rules.panes == "discarding" and not changed:
+            publish = False
+        slot.done = is_over
+        if not publish:
+            return []
+        pane = "on time" if on_time else "late" if is_over else "early"
+        what = results(slot.new if rules.panes == "discarding" else slot.rows)
+        said = []
+        if rules.panes == "retracting":
+            said += [(*each.said, "-") for each in published if each.said is not None]
+        slot.said = (slot.key, slot.start, slot.end, *what, pane, slot.revision)
+        said.append((*slot.said, "+"))
+        slot.revision += 1
+        slot.new = []
+        slot.wake = math.inf
+        return said
+
+
+def clock(length: int, every: int, offset: int = 0) -> Assign:
+    """By looking at every window there could be, one by one."""
+
+    def assign(time: int) -> list[tuple[int, int]]:
+        first = (time - length - offset) // every - 1
+        starts = (number * every + offset for number in range(first, first + length // every + 5))
+        return [(start, start + length) for start in starts if start <= time < start + length]
+
+    return assign

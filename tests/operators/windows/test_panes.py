@@ -1,0 +1,227 @@
+"""The step of windows beside an oracle: any rows, any order, any split into batches, state read back in between."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.operators.folds import CollectFold, CountFold, EdgeFold, ExtremeFold, Fold, SumFold
+from headrace.operators.state.run import Run
+from headrace.operators.state.step import BEGINNING_US, END_US, StepTime, advance
+from headrace.operators.state.table import StateTable
+from headrace.operators.triggers import Panes
+from headrace.operators.windows.lifting import ClockLift, GapLift
+from headrace.operators.windows.panes import PaneRules, PaneStep
+from headrace.operators.windows.slots import ClockSlots
+from tests.operators.windows.pane_oracle import Oracle, Row, Rules, clock, results
+
+NUMBER = pa.int64()
+FOLDS: list[tuple[str, Fold]] = [
+    ("n", CountFold()),
+    ("total", SumFold(NUMBER)),
+    ("least", ExtremeFold(NUMBER, greatest=False)),
+    ("most", ExtremeFold(NUMBER, greatest=True)),
+    ("first", EdgeFold(NUMBER, last=False)),
+    ("last", EdgeFold(NUMBER, last=True)),
+    ("all", CollectFold(NUMBER, count_max=1000)),
+]
+KEYS = [pa.field("key", pa.string())]
+
+rows = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(0, 60), st.none() | st.integers(-3, 3)), max_size=12
+)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> list[tuple[list[Row], float, int]]:
+    """Rows, the watermark and the clock of each; the last is without rows, and after all times."""
+    watermark, now, made = -math.inf, 1, []
+    for _ in range(draw(st.integers(1, 6))):
+        step = draw(st.none() | st.integers(0, 25))
+        if step is not None:
+            watermark = max(watermark, 0) + step
+        now += draw(st.integers(0, 12))
+        made.append((draw(rows), watermark, now))
+    return [*made, ([], float(END_US), now + 100)]
+
+
+rules = st.builds(
+    Rules,
+    within=st.sampled_from([0, 5, 40, 10**6]),
+    early_rows=st.none() | st.integers(1, 4),
+    early=st.none() | st.integers(1, 20),
+    late=st.sampled_from([0, 0, 7]),
+    panes=st.sampled_from(list(Panes)),
+)
+
+
+class Windows:
+    """The step under test, with a bucket that may forget everything but its bytes."""
+
+    def __init__(self, rules: Rules, *, slots: ClockSlots | None = None, gap: int | None = None) -> None:
+        self.step = PaneStep(
+            keys=KEYS,
+            folds=FOLDS,
+            rules=PaneRules(
+                within_us=rules.within,
+                early_rows=rules.early_rows,
+                early_us=rules.early,
+                late_us=rules.late,
+                panes=Panes(rules.panes),
+            ),
+            merges_overlaps=gap is not None,
+        )
+        folds = [fold for _, fold in FOLDS]
+        self.lift = (
+            ClockLift(slots, folds, self.step.input_schema)
+            if slots
+            else GapLift(gap, folds, self.step.input_schema)
+        )
+        self.table = StateTable(self.step.state_schema)
+        self.late_rows = 0
+
+    def work(self, rows: list[Row], watermark: float, now: int) -> list[tuple[Any, ...]]:
+        time = StepTime(watermark_us=BEGINNING_US if watermark < 0 else int(watermark), now_us=now)
+        advanced = advance(self.step, self.table, self.lift(table_of(rows))[0], time)
+        self.table = advanced.table
+        self.late_rows += advanced.late_rows
+        return [said(row) for row in advanced.output.to_pylist()]
+
+    def restart(self) -> None:
+        runs = [Run.decode(run.encode(), name=run.name) for run in self.table.runs]
+        self.table = StateTable(self.step.state_schema, runs)
+
+
+def table_of(rows: list[Row]) -> pa.Table:
+    """As Spark hands rows over. Any hash does that tells the keys apart."""
+    values = pa.array([row[2] for row in rows], NUMBER)
+    columns = {
+        "h1": pa.array([hash(row[0]) for row in rows], pa.int64()),
+        "h2": pa.array([hash(row[0] + "!") for row in rows], pa.int64()),
+        "time": pa.array([row[1] for row in rows], pa.int64()),
+        "k0": pa.array([row[0] for row in rows], pa.string()),
+    }
+    return pa.table({**columns, **{f"a{number}": values for number in range(1, len(FOLDS))}})
+
+
+def said(row: dict[str, Any]) -> tuple[Any, ...]:
+    values = [row[name] for name, _ in FOLDS[:-1]]
+    return (
+        row["key"],
+        as_us(row["window_start"]),
+        as_us(row["window_end"]),
+        *values,
+        tuple(row["all"]),
+        row["pane"],
+        row["revision"],
+        row["op"],
+    )
+
+
+def as_us(time: Any) -> int:
+    return int(pa.scalar(time, pa.timestamp("us", tz="UTC")).value)
+
+
+@settings(max_examples=100)
+@given(batches(), rules, st.sampled_from([(10, 10, 0), (10, 4, 0), (20, 5, 3), (3, 10, 2)]), st.booleans())
+def test_clock_windows_say_what_the_oracle_says_at_every_step(
+    batches: list[tuple[list[Row], float, int]], rules: Rules, shape: tuple[int, int, int], restarts: bool
+) -> None:
+    length, every, offset = shape
+    oracle = Oracle(rules, assign=clock(*shape))
+    windows = Windows(rules, slots=ClockSlots(length_us=length, every_us=every, offset_us=offset))
+    for batch in batches:
+        assert Counter(windows.work(*batch)) == Counter(oracle.step(*batch))
+        if restarts:
+            windows.restart()
+    assert windows.late_rows == oracle.late_rows
+    assert windows.table.all_rows().num_rows == 0, "state of windows that are over stays behind"
+
+
+@settings(max_examples=100)
+@given(batches(), rules.filter(lambda each: each.panes == "retracting"), st.integers(1, 15), st.booleans())
+def test_sessions_say_what_the_oracle_says_at_every_step(
+    batches: list[tuple[list[Row], float, int]], rules: Rules, gap: int, restarts: bool
+) -> None:
+    oracle = Oracle(rules, gap=gap)
+    windows = Windows(rules, gap=gap)
+    for batch in batches:
+        assert Counter(windows.work(*batch)) == Counter(oracle.step(*batch))
+        if restarts:
+            windows.restart()
+    assert windows.late_rows == oracle.late_rows
+    assert windows.table.all_rows().num_rows == 0, "state of sessions that are over stays behind"
+
+
+@settings(max_examples=60)
+@given(batches(), rules, st.integers(1, 15))
+def test_corrected_in_the_end_equals_the_batch_answer(
+    batches: list[tuple[list[Row], float, int]], rules: Rules, gap: int
+) -> None:
+    """Whatever the order and the split: what was said, less what was taken back, is the answer over all rows."""
+    rules.within, rules.panes = 10**6, "retracting"
+    every_row = [row for rows, _, _ in batches for row in rows]
+    for windows, expected in [
+        (Windows(rules, slots=ClockSlots(length_us=10, every_us=10)), tumbled(every_row, 10)),
+        (Windows(rules, gap=gap), sessions(every_row, gap)),
+    ]:
+        standing: Counter[tuple[Any, ...]] = Counter()
+        for batch in batches:
+            for row in windows.work(*batch):
+                standing[row[:-3]] += 1 if row[-1] == "+" else -1
+                assert standing[row[:-3]] >= 0 or row[-1] == "-"
+            assert all(count >= 0 for count in standing.values()), "taken back what was never said"
+        assert +standing == Counter(expected)
+
+
+def tumbled(rows: list[Row], length: int) -> list[tuple[Any, ...]]:
+    groups: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row[0], row[1] // length * length), []).append(row)
+    return [(key, start, start + length, *results(inside)) for (key, start), inside in groups.items()]
+
+
+def sessions(rows: list[Row], gap: int) -> list[tuple[Any, ...]]:
+    found = []
+    for key in {row[0] for row in rows}:
+        session: list[Row] = []
+        for row in [*sorted((each for each in rows if each[0] == key), key=lambda each: each[1]), None]:
+            if row is None or (session and row[1] >= session[-1][1] + gap):
+                found.append((key, session[0][1], session[-1][1] + gap, *results(session)))
+                session = []
+            if row is not None:
+                session.append(row)
+    return found
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_row_between_two_sessions_makes_them_one(late: bool) -> None:
+    windows = Windows(Rules(within=10**6), gap=10)
+    first = windows.work([("a", 0, 1), ("a", 15, 2)], -math.inf, 1)
+    assert first == []
+    if late:
+        assert [row[1:4] for row in windows.work([], 50, 2)] == [(0, 10, 1), (15, 25, 1)]
+    after = windows.work([("a", 8, 3)], 50 if late else 12, 3)
+    if late:
+        assert sorted((row[-1], *row[1:4]) for row in after) == [
+            ("+", 0, 25, 3),
+            ("-", 0, 10, 1),
+            ("-", 15, 25, 1),
+        ]
+    else:
+        assert after == []
+        assert [row[1:4] for row in windows.work([], 25, 4)] == [(0, 25, 3)]
+
+
+def test_a_step_without_anything_to_do_changes_nothing() -> None:
+    windows = Windows(Rules(within=5), slots=ClockSlots(length_us=10, every_us=10))
+    windows.work([("a", 5, 1)], -math.inf, 1)
+    before = windows.table
+    assert windows.work([], 9, 2) == []
+    assert windows.table is before
