@@ -1,0 +1,77 @@
+"""Numbers of a job from what Spark tells of a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace.pipeline import progress
+from headrace.pipeline.registry import JobState, JobStatus
+
+BEFORE = JobStatus(
+    name="j", state=JobState.RUNNING, pid=1, mode="micro-batch", rows_in=100, late_rows=1, bad_rows=2
+)
+
+
+def told(**changes: Any) -> dict[str, Any]:
+    return {
+        "batchId": 4,
+        "numInputRows": 10,
+        "processedRowsPerSecond": 50.0,
+        "durationMs": {"triggerExecution": 200, "addBatch": 150},
+        "eventTime": {"watermark": "2026-11-15T10:00:00.000Z"},
+        "stateOperators": [
+            {"numRowsTotal": 3, "memoryUsedBytes": 30, "numRowsDroppedByWatermark": 2},
+            {"numRowsTotal": 4, "memoryUsedBytes": 40, "numRowsDroppedByWatermark": 0},
+        ],
+        "sources": [
+            {"endOffset": {"a": {"0": 10, "1": 5}}, "latestOffset": {"a": {"0": 12, "1": 5}}},
+            {"endOffset": {"b": {"0": 7}}, "latestOffset": {"b": {"0": 8}}},
+        ],
+        "sink": {"numOutputRows": -1},
+        "observedMetrics": {"headrace.bad:x": {"bad": 3}, "somebody-else": {"bad": 50}},
+        **changes,
+    }
+
+
+def measure(**changes: Any) -> JobStatus:
+    return progress.measure(BEFORE, told(**changes), dead_letters=3, now_ms=9)
+
+
+def test_totals_grow_and_the_rest_is_of_the_last_batch() -> None:
+    after = measure()
+    assert (after.rows_in, after.late_rows, after.bad_rows, after.dead_letters) == (110, 3, 5, 3)
+    assert (after.state_rows, after.state_bytes, after.batch_ms, after.batch_id) == (7, 70, 200, 4)
+    assert (after.rows_per_s, after.watermark, after.updated_ms) == (50.0, "2026-11-15T10:00:00.000Z", 9)
+
+
+def test_lag_is_what_all_sources_have_behind_the_batch() -> None:
+    assert measure().lag == 3
+
+
+def test_lag_counts_partitions_that_the_batch_did_not_know() -> None:
+    sources = [{"endOffset": {"a": {"0": 10}}, "latestOffset": {"a": {"0": 10, "1": 6}}}]
+    assert measure(sources=sources).lag == 6
+
+
+def test_lag_of_a_source_that_is_no_topic_is_unknown() -> None:
+    assert measure(sources=[{"endOffset": 17, "latestOffset": None}]).lag is None
+
+
+@pytest.mark.parametrize("rate", ["Infinity", "NaN", None, float("inf"), float("nan")])
+def test_rate_that_is_no_number_is_none_at_all(rate: object) -> None:
+    assert measure(processedRowsPerSecond=rate).rows_per_s == 0.0
+
+
+def test_offsets_of_all_sources_are_those_to_commit() -> None:
+    assert progress.processed(told()) == {("a", 0): 10, ("a", 1): 5, ("b", 0): 7}
+
+
+def test_published_record_has_the_batch_beside_the_totals() -> None:
+    record = progress.record_of(measure(), told())
+    assert record["event"] == "batch"
+    assert (record["rows_in"], record["rows_in_batch"]) == (110, 10)
+    assert (record["late_rows_in_batch"], record["bad_rows_in_batch"]) == (2, 3)
+    assert record["durations_ms"]["addBatch"] == 150
+    assert progress.record_of(BEFORE, None)["event"] == "state"
