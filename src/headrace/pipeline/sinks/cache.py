@@ -1,0 +1,275 @@
+"""`Cache`: rows in Redis, as hashes by key or as members of sorted sets by score.
+
+Here is what the user says, and the writer that keeps the fence. How rows become commands is in `cache_commands.py`.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+import pyarrow as pa
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from headrace.errors import HeadraceError
+from headrace.pipeline.fence import Fence
+from headrace.pipeline.sinks.cache_commands import CacheLayout, Command
+from headrace.pipeline.sinks.options import read_options
+from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+COMMANDS_PER_TRANSACTION_MAX = 20_000
+"""Redis does nothing else while it carries out a transaction: some 20 ms for as many."""
+
+KEYS_PER_REMOVAL = 5_000
+
+RETRY_PAUSE_S = 0.2
+RETRY_S_MAX = 60.0
+"""How long Redis may be away, as when it is restarted, before a batch fails."""
+
+ANSWER_TIMEOUT_S = 30.0
+
+T = TypeVar("T")
+
+
+class CacheLost(BadSink):
+    """Redis does not have what was written to it. That does not pass by itself."""
+
+
+class CacheAway(HeadraceError):
+    """Redis does not answer."""
+
+
+class CacheTakenOver(HeadraceError):
+    """Another process writes to the same cache as the same job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cache(Sink):
+    """Rows by key.
+
+        Cache("users", key="id")                                   # a hash users:<id> with a field for each column
+        Cache("top_urls", key="url", score="count")                # a sorted set top_urls of urls by their count
+        Cache("top_urls", key="url", score="count", per="country") # a sorted set top_urls:<country> for each country
+
+    All keys that are `name`, or begin with `name:`, belong to the cache.
+    """
+
+    name: str
+    _: KW_ONLY
+    key: str | Sequence[str]
+    score: str | None = None
+    """The column that a sorted set is ordered by; nothing for hashes."""
+    per: str | Sequence[str] = ()
+    """Columns that have a sorted set for each of their values."""
+    order_by: str | None = None
+    """Of several rows of a key in one batch, the one that is the greatest here counts."""
+    expire_s: int | None = None
+    """Seconds after its last change that Redis may forget a hash, or a whole sorted set."""
+    at: str = "redis://127.0.0.1:6379/0"
+    """Redis's address: redis://, rediss:// or unix://PATH."""
+
+    kind: ClassVar[str] = "cache"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", _names(self.key))
+        object.__setattr__(self, "per", _names(self.per))
+        if not self.name:
+            raise BadSink("a cache needs a name", hint="its keys in Redis begin with it")
+        if not self.key:
+            raise BadSink(
+                f"cache {self.name}: there is no key", hint="say which column is the key: Cache(…, key=…)"
+            )
+        if self.per and self.score is None:
+            raise BadSink(
+                f"cache {self.name}: `per` is for sorted sets", hint="give a `score`, or put it in the key"
+            )
+        if self.expire_s is not None and self.expire_s < 1:
+            raise BadSink(
+                f"expire_s={self.expire_s} would expire at once", hint="at least 1, or None for never"
+            )
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> Self:
+        """From the options of a Spark writer."""
+        texts, lists = ("name", "score", "order_by", "at"), ("key", "per")
+        found = read_options("cache", options, texts=texts, lists=lists, numbers=("expire_s",))
+        if "name" not in found or "key" not in found:
+            raise BadSink("headrace-cache needs a name and a key", hint='.option("name", …).option("key", …)')
+        return cls(found.pop("name"), **found)
+
+    def target(self) -> str:
+        return f"cache {self.name}"
+
+    def open(self, job: str, schema: StructType) -> SinkWriter:
+        for name in (*self.key, *self.per, *filter(None, (self.score, self.order_by))):
+            if name not in schema.names:
+                raise BadSink(
+                    f"cache {self.name}: there is no column {name!r}",
+                    hint=f"there are {', '.join(schema.names)}",
+                )
+        layout = CacheLayout(
+            name=self.name,
+            key=tuple(self.key),
+            score=self.score,
+            per=tuple(self.per),
+            order_by=self.order_by,
+            expire_s=self.expire_s,
+        )
+        return CacheWriter(job, layout, at=self.at)
+
+    def output_mode(self, *, aggregated: bool, watermarked: bool) -> str:
+        """A cache shows the value of now: counts that go on, not only those of closed windows."""
+        return "update" if aggregated else "append"
+
+
+class CacheWriter(SinkWriter):
+    """Writes batches to one Redis for one job.
+
+    Rows go first and the fence last: a row that is written twice is the same row. Each transaction watches
+    the fence, which also names who may write, so that a process that was thought dead changes nothing any
+    more."""
+
+    def __init__(self, job: str, layout: CacheLayout, *, at: str) -> None:
+        self._job = job
+        self._layout = layout
+        self._at = at
+        self._owner = str(uuid.uuid4())
+        self._fence_key = f"headrace:fence:{layout.name}:{job}"
+        try:
+            # Any: the library's types leave open whether answers come at once, and whether they are texts.
+            self._redis: Any = redis.Redis.from_url(
+                at, socket_timeout=ANSWER_TIMEOUT_S, retry=Retry(NoBackoff(), 0), protocol=2
+            )
+        except ValueError as error:
+            raise BadSink(f"{at!r} is no address of Redis: {error}", hint="redis://HOST:PORT/0") from error
+        self._written: Fence | None = None
+        self._insist(lambda: self._redis.hset(self._fence_key, "owner", self._owner))
+
+    def applied(self) -> Fence | None:
+        text = self._insist(lambda: self._redis.hget(self._fence_key, "fence"))
+        return None if text is None else Fence.from_json(text.decode())
+
+    def apply(self, rows: Iterable[pa.RecordBatch], fence: Fence, refuse: Refuse) -> int:
+        if self._insist(lambda: self._is_covered(self._redis, fence)):
+            return 0
+        batches = [batch for batch in rows if batch.num_rows]
+        refused: list[RefusedRow] = []
+        written = 0
+        if batches:
+            commands, refused = self._layout.commands(pa.Table.from_batches(batches))
+            for start in range(0, len(commands), COMMANDS_PER_TRANSACTION_MAX):
+                part = commands[start : start + COMMANDS_PER_TRANSACTION_MAX]
+                refused += self._insist(partial(self._write, part, fence))
+            written = sum(batch.num_rows for batch in batches) - len(refused)
+        if refused:
+            refuse(refused)
+        self._insist(lambda: self._write_fence(fence))
+        self._written = fence
+        return written
+
+    def clear(self) -> None:
+        for pattern in self._layout.patterns():
+            self._insist(partial(self._remove, pattern))
+        # Last, so that a crash in between leaves a fence that tells of it.
+        self._insist(lambda: self._redis.hdel(self._fence_key, "fence"))
+        self._written = None
+
+    def close(self) -> None:
+        self._redis.close()
+
+    # Transactions
+
+    def _write(self, commands: Sequence[Command], fence: Fence) -> list[RefusedRow]:
+        """Carry out the commands as one; the rows whose commands Redis refused."""
+        with self._redis.pipeline(transaction=True) as pipeline:
+            pipeline.watch(self._fence_key)
+            if self._is_covered(pipeline, fence):
+                return []
+            pipeline.multi()
+            for command in commands:
+                pipeline.execute_command(*command.words)
+            answers = pipeline.execute(raise_on_error=False)
+        return [
+            RefusedRow(row=command.row(), reason=str(answer))
+            for command, answer in zip(commands, answers, strict=True)
+            if isinstance(answer, redis.ResponseError)
+        ]
+
+    def _write_fence(self, fence: Fence) -> None:
+        with self._redis.pipeline(transaction=True) as pipeline:
+            pipeline.watch(self._fence_key)
+            if self._is_covered(pipeline, fence):
+                return
+            pipeline.multi()
+            pipeline.hset(self._fence_key, "fence", fence.to_json())
+            pipeline.execute()
+
+    def _is_covered(self, client: Any, fence: Fence) -> bool:
+        owner, text = client.hmget(self._fence_key, "owner", "fence")
+        kept = None if text is None else Fence.from_json(text.decode())
+        if owner is not None and owner.decode() != self._owner:
+            raise CacheTakenOver(
+                f"another process writes to cache {self._layout.name} as job {self._job}",
+                hint="a job runs in one process at a time; stop the other one",
+            )
+        if owner is None or _is_missing_batches(kept, fence) or (self._written and kept != self._written):
+            raise self._lost(kept, fence)
+        return kept is not None and kept.covers(fence)
+
+    def _lost(self, kept: Fence | None, fence: Fence) -> CacheLost:
+        has = "nothing" if kept is None else f"the batches up to {kept.batch_id}"
+        return CacheLost(
+            f"Redis has {has} of job {self._job}, which is at batch {fence.batch_id}: it lost what was written to it",
+            hint="build the cache again with `headrace job run --rebuild`; give Redis `appendonly yes` to keep it",
+        )
+
+    def _remove(self, pattern: str) -> None:
+        for keys in _chunks(self._redis.scan_iter(match=pattern, count=KEYS_PER_REMOVAL), KEYS_PER_REMOVAL):
+            self._redis.unlink(*keys)
+
+    def _insist(self, call: Callable[[], T]) -> T:
+        """While Redis is away, or loading its data, or the fence was touched meanwhile: once more, from the start."""
+        deadline_s = time.monotonic() + RETRY_S_MAX
+        while True:
+            try:
+                return call()
+            except redis.WatchError:
+                continue
+            except (redis.ConnectionError, redis.TimeoutError) as error:
+                if time.monotonic() >= deadline_s:
+                    raise CacheAway(
+                        f"no answer from Redis at {self._at} for {RETRY_S_MAX:.0f} s: {error}",
+                        hint="is it running? `at` says where it is",
+                    ) from error
+                time.sleep(RETRY_PAUSE_S)
+
+
+def _is_missing_batches(kept: Fence | None, fence: Fence) -> bool:
+    """Batches come one after the other: a gap means that some were there once."""
+    if kept is None:
+        return False
+    return kept.checkpoint == fence.checkpoint and kept.batch_id < fence.batch_id - 1
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _chunks(items: Iterable[Any], size: int) -> Iterable[list[Any]]:
+    chunk: list[Any] = []
+    for item in items:
+        chunk.append(item)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

@@ -1,0 +1,159 @@
+"""From the rows of a batch to the commands that Redis carries out. No connection here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.pipeline.sinks import changes
+from headrace.pipeline.sinks.json_text import is_nested, json_column
+from headrace.pipeline.sinks.sink import RefusedRow
+from headrace.values import value
+
+Word = bytes | str | int | float
+
+
+@value
+class Command:
+    """One command, and the row that it is for."""
+
+    words: tuple[Word, ...]
+    row: Callable[[], Mapping[str, Any]]
+
+
+@value
+class CacheLayout:
+    """Where in Redis the rows of one cache are."""
+
+    name: str
+    key: tuple[str, ...]
+    score: str | None
+    per: tuple[str, ...]
+    order_by: str | None
+    expire_s: int | None
+
+    def commands(self, rows: pa.Table) -> tuple[list[Command], list[RefusedRow]]:
+        """The commands for the rows, and the rows that have no place."""
+        rows, refused = self._without_unplaceable(rows)
+        identity = [*self.per, *self.key]
+        collapsed = changes.collapse(rows, key=identity, order_by=self.order_by)
+        if self.score is None:
+            found = [*self._hash_deletes(collapsed), *self._hash_upserts(collapsed, rows)]
+        else:
+            found = [*self._set_deletes(collapsed), *self._set_upserts(collapsed)]
+        return found, refused
+
+    def patterns(self) -> list[str]:
+        """What matches all keys of this cache."""
+        escaped = "".join(f"\\{each}" if each in "*?[]\\^" else each for each in self.name)
+        return [escaped, f"{escaped}:*"]
+
+    # Hashes
+
+    def _hash_upserts(self, collapsed: changes.Changes, rows: pa.Table) -> Iterator[Command]:
+        upserts = collapsed.upserts
+        names = upserts.column_names
+        columns = [texts_of(upserts[name]) for name in names]
+        for index, (place, row) in enumerate(
+            zip(self._places(upserts, self.key), zip(*columns, strict=True), strict=True)
+        ):
+            source = partial(_row, upserts, index)
+            filled = [word for pair in zip(names, row, strict=True) if pair[1] is not None for word in pair]
+            yield Command(words=("HSET", place, *filled), row=source)
+            if None in row:
+                absent = [name for name, text in zip(names, row, strict=True) if text is None]
+                yield Command(words=("HDEL", place, *absent), row=source)
+            if self.expire_s is not None:
+                yield Command(words=("EXPIRE", place, self.expire_s), row=source)
+
+    def _hash_deletes(self, collapsed: changes.Changes) -> Iterator[Command]:
+        deletes = collapsed.deletes
+        for index, place in enumerate(self._places(deletes, self.key)):
+            yield Command(words=("DEL", place), row=partial(_row, deletes, index))
+
+    # Sorted sets
+
+    def _set_upserts(self, collapsed: changes.Changes) -> Iterator[Command]:
+        upserts = collapsed.upserts
+        assert self.score is not None
+        scores = upserts[self.score].cast(pa.float64()).to_pylist()
+        sets = list(self._places(upserts, self.per))
+        for index, (place, member, score) in enumerate(
+            zip(sets, _joined(upserts, self.key), scores, strict=True)
+        ):
+            yield Command(words=("ZADD", place, repr(score), member), row=partial(_row, upserts, index))
+        if self.expire_s is not None:
+            for place, index in {place: index for index, place in enumerate(sets)}.items():
+                yield Command(words=("EXPIRE", place, self.expire_s), row=partial(_row, upserts, index))
+
+    def _set_deletes(self, collapsed: changes.Changes) -> Iterator[Command]:
+        deletes = collapsed.deletes
+        members = zip(self._places(deletes, self.per), _joined(deletes, self.key), strict=True)
+        for index, (place, member) in enumerate(members):
+            yield Command(words=("ZREM", place, member), row=partial(_row, deletes, index))
+
+    # Places
+
+    def _places(self, rows: pa.Table, columns: tuple[str, ...]) -> Iterator[bytes]:
+        name = self.name.encode()
+        if not columns:
+            yield from (name for _ in range(rows.num_rows))
+            return
+        yield from (name + b":" + each for each in _joined(rows, columns))
+
+    def _without_unplaceable(self, rows: pa.Table) -> tuple[pa.Table, list[RefusedRow]]:
+        """A row without a key has no place, nor has one without a score in an order."""
+        missing = [(name, pc.is_null(rows[name])) for name in (*self.per, *self.key)]
+        if self.score is not None:
+            is_there = changes.has_op(rows.schema) and pc.is_in(
+                rows[changes.OP], value_set=pa.array(changes.RETRACTIONS, rows[changes.OP].type)
+            )
+            no_score = pc.is_null(rows[self.score], nan_is_null=True)
+            missing.append(
+                (self.score, pc.and_(no_score, pc.invert(is_there)) if is_there is not False else no_score)
+            )
+        refused: list[RefusedRow] = []
+        placeable: Any = None
+        for name, is_missing in missing:
+            if not pc.any(is_missing).as_py():
+                continue
+            refused += [
+                RefusedRow(row=row, reason=f"{name} is null") for row in rows.filter(is_missing).to_pylist()
+            ]
+            rows_left = pc.invert(is_missing)
+            placeable = rows_left if placeable is None else pc.and_(placeable, rows_left)
+        return (rows if placeable is None else rows.filter(placeable)), refused
+
+
+def texts_of(column: pa.ChunkedArray) -> list[bytes | None]:
+    """What Redis keeps of each value: its text, as JSON has it where there is a choice; bytes as they are."""
+    kind = column.type
+    if is_nested(kind):
+        column = json_column(column)
+    elif pa.types.is_timestamp(kind):
+        column = pc.strftime(column, format="%Y-%m-%dT%H:%M:%SZ" if kind.tz else "%Y-%m-%dT%H:%M:%S")
+    elif not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+        column = column.cast(pa.string())
+    texts: list[bytes | None] = column.cast(pa.binary()).to_numpy(zero_copy_only=False).tolist()
+    return texts
+
+
+def _joined(rows: pa.Table, columns: tuple[str, ...]) -> list[bytes]:
+    """Several values as one, with `:` between them; a `:` within a value is escaped, so that no two are the same."""
+    texts = [texts_of(rows[name]) for name in columns]
+    if len(texts) == 1:
+        return [each or b"" for each in texts[0]]
+    return [b":".join(map(_escaped, each)) for each in zip(*texts, strict=True)]
+
+
+def _escaped(text: bytes | None) -> bytes:
+    return (text or b"").replace(b"\\", b"\\\\").replace(b":", b"\\:")
+
+
+def _row(rows: pa.Table, index: int) -> Mapping[str, Any]:
+    row: Mapping[str, Any] = rows.slice(index, 1).to_pylist()[0]
+    return row

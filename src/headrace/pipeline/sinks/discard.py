@@ -1,0 +1,28 @@
+"""`Discard`: rows that go nowhere, for measuring a job and for trying one out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from headrace.pipeline.sinks.sink import BadSink, NativeSink, Sink, SinkWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Discard(Sink):
+    """Spark computes every row and forgets it."""
+
+    kind: ClassVar[str] = "discard"
+    guarantee: ClassVar[str] = "nothing is kept"
+
+    def target(self) -> str:
+        return "nothing"
+
+    def open(self, job: str, schema: StructType) -> SinkWriter:
+        raise BadSink("Discard has no writer: Spark does it by itself", hint="use what native() says")
+
+    def native(self) -> NativeSink:
+        return NativeSink(format="noop", options={})

@@ -1,0 +1,218 @@
+"""`Topic`: a job's rows as the messages of another topic, on Headrace's broker or Apache Kafka.
+
+Here is what the user says and how rows become messages. Who writes them is in `topic_writer.py` (the driver) and
+`topic_task.py` (its tasks).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from headrace.pipeline.sinks.changes import METADATA_PREFIX, OP, RETRACTIONS
+from headrace.pipeline.sinks.sink import BadSink, NativeSink, Sink, SinkWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+EXACTLY_ONCE = "exactly-once"
+AT_LEAST_ONCE = "at-least-once"
+GUARANTEES = (EXACTLY_ONCE, AT_LEAST_ONCE)
+FORMATS = ("json", "avro")
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+TIMEOUT_S = 60.0
+"""How long a broker may be away, as when it is restarted, before a batch fails."""
+
+DRIVER_ROWS_MAX = 10_000
+"""Collecting as many rows takes milliseconds; opening a transaction in every task takes longer."""
+
+# Spark's own choice leaves out microseconds, and the null in a map together with its key.
+_JSON_OPTIONS = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "ignoreNullFields": "false",
+}
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+@dataclass(frozen=True, slots=True)
+class Topic(Sink):
+    """Each row a message.
+
+        Topic("shop-clicks", key="user")               # the row as JSON
+        Topic("documents", key="id", value="body")     # one column, as it is
+        Topic("prices", key="item", tombstones=True)   # for a compacted topic: a deleted row becomes a tombstone
+
+    Exactly once means for readers of committed data (`isolation.level=read_committed`, as `read_topic` reads).
+    """
+
+    name: str
+    _: KW_ONLY
+    key: str | Sequence[str] = ()
+    """The column whose text or bytes are the message's key; of several columns, a JSON object. Without one,
+    any partition."""
+    value: str | None = None
+    """The column whose text or bytes are the message's value; nothing for a row as `format` has it."""
+    format: str = "json"
+    """`json` or `avro`: the whole row, key included, without the columns that begin with `_`."""
+    headers: str | None = None
+    """A column of headers, as `read_topic` gives them: array<struct<key: string, value: binary>>."""
+    tombstones: bool = False
+    """Rows whose `op` is `d` or `-` become messages without a value; `op` itself is not written."""
+    guarantee: str = EXACTLY_ONCE  # type: ignore[misc]  # of other sinks it is one and the same
+    """`at-least-once` leaves the writing to Spark: needed for real-time mode, and after a crash rows come twice."""
+    compression: str = "none"
+    bootstrap: str | None = None
+    """The session's broker if nothing is said."""
+    timeout_s: float = TIMEOUT_S
+    driver_rows_max: int = DRIVER_ROWS_MAX
+    """Batches of at most as many input rows are written by the driver, in one transaction; larger ones by tasks."""
+
+    kind: ClassVar[str] = "topic"
+
+    def __post_init__(self) -> None:
+        key = (self.key,) if isinstance(self.key, str) else tuple(self.key)
+        object.__setattr__(self, "key", key)
+        if not _NAME.fullmatch(self.name) or self.name in (".", ".."):
+            raise BadSink(
+                f"a topic can't be called {self.name!r}",
+                hint="letters, digits, '.', '_' and '-', 249 at most",
+            )
+        _check_one_of("guarantee", self.guarantee, GUARANTEES)
+        _check_one_of("format", self.format, FORMATS)
+        _check_one_of("compression", self.compression, COMPRESSIONS)
+        if self.tombstones and not key:
+            raise BadSink("a tombstone needs a key", hint="say which column is the key: Topic(…, key=…)")
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> Self:
+        """From the options of a Spark writer; the rows have columns `key` and `value`, as Spark's own format
+        wants them."""
+        from headrace.pipeline.sinks.options import read_options
+
+        found = read_options("topic", options, texts=("name", "topic", "at", "bootstrap", "compression"))
+        name = found.pop("topic", None) or found.pop("at", None) or found.pop("name", None)
+        if name is None:
+            raise BadSink("headrace-topic needs to know the topic", hint='give it as .option("topic", …)')
+        return cls(
+            name, **{field: text for field, text in found.items() if field in ("bootstrap", "compression")}
+        )
+
+    def target(self) -> str:
+        return f"topic {self.name}"
+
+    def open(self, job: str, schema: StructType) -> SinkWriter:
+        from headrace.pipeline.sinks.topic_writer import TopicWriter
+
+        if "value" not in schema.names:
+            raise BadSink(
+                f"rows for topic {self.name} need a column `value`; they have {', '.join(schema.names)}",
+                hint="`prepare` makes it, and `key` and `headers`",
+            )
+        return TopicWriter(
+            job,
+            self.name,
+            bootstrap=self._bootstrap(),
+            compression=self.compression,
+            timeout_s=self.timeout_s,
+            driver_rows_max=self.driver_rows_max,
+        )
+
+    def prepare(self, rows: DataFrame) -> DataFrame:
+        """Columns `value`, and where asked for `key` and `headers`: Spark's expressions, nothing in Python."""
+        for name in (*self.key, *filter(None, (self.value, self.headers))):
+            if name not in rows.columns:
+                raise BadSink(
+                    f"topic {self.name}: there is no column {name!r}",
+                    hint=f"there are {', '.join(rows.columns)}",
+                )
+        if self.tombstones and OP not in rows.columns:
+            raise BadSink(f"topic {self.name}: tombstones need a column `op`", hint="a change stream has one")
+        columns = [self._value_column(rows).alias("value")]
+        if self.key:
+            columns.append(self._key_column(rows).alias("key"))
+        if self.headers:
+            columns.append(_column(self.headers).alias("headers"))
+        return rows.select(*columns)
+
+    def native(self) -> NativeSink | None:
+        if self.guarantee == EXACTLY_ONCE:
+            return None
+        options = {
+            "kafka.bootstrap.servers": self._bootstrap(),
+            "kafka.compression.type": self.compression,
+            "topic": self.name,
+        }
+        return NativeSink(format="kafka", options=options)
+
+    def _key_column(self, rows: DataFrame) -> Column:
+        from pyspark.sql import functions as f
+
+        if len(self.key) == 1:
+            return _text_or_bytes(rows, self.key[0])
+        return f.to_json(f.struct(*(_column(name) for name in self.key)))
+
+    def _value_column(self, rows: DataFrame) -> Column:
+        from pyspark.sql import functions as f
+
+        if self.value is not None:
+            written = _text_or_bytes(rows, self.value)
+        else:
+            left_out = (OP,) if self.tombstones else ()
+            names = [
+                name for name in rows.columns if not name.startswith(METADATA_PREFIX) and name not in left_out
+            ]
+            written = _encoded(f.struct(*(_column(name) for name in names)), self.format)
+        if self.tombstones:
+            is_gone = f.coalesce(_column(OP).isin(*RETRACTIONS), f.lit(False))
+            written = f.when(~is_gone, written)
+        return written
+
+    def _bootstrap(self) -> str:
+        from pyspark.sql import SparkSession
+
+        from headrace.pipeline import launch
+        from headrace.pipeline.settings import pipeline_settings
+        from headrace.pipeline.spark_session import bootstrap_of
+
+        spark = SparkSession.getActiveSession()
+        if spark is not None:
+            return bootstrap_of(spark, self.bootstrap)
+        return launch.current().bootstrap or self.bootstrap or pipeline_settings().bootstrap
+
+
+def _column(name: str) -> Column:
+    """By its name as it is: dots in it are no path."""
+    from pyspark.sql import functions as f
+
+    escaped = name.replace("`", "``")
+    return f.col(f"`{escaped}`")
+
+
+def _text_or_bytes(rows: DataFrame, name: str) -> Column:
+    from pyspark.sql.types import BinaryType, StringType
+
+    column = _column(name)
+    return (
+        column if isinstance(rows.schema[name].dataType, (BinaryType, StringType)) else column.cast("string")
+    )
+
+
+def _encoded(row: Column, format: str) -> Column:
+    if format == "avro":
+        from pyspark.sql.avro.functions import to_avro
+
+        return to_avro(row)
+    from pyspark.sql import functions as f
+
+    return f.to_json(row, _JSON_OPTIONS)
+
+
+def _check_one_of(field: str, given: str, allowed: Sequence[str]) -> None:
+    if given not in allowed:
+        raise BadSink(f"{field}={given!r} is not possible", hint=f"one of {', '.join(allowed)}")
