@@ -1,16 +1,22 @@
-"""What all tests share: one broker for the whole run, and how many inputs a fuzzing test tries."""
+"""What all tests share: one broker and one Spark for the whole run, and how many inputs a fuzzing test tries."""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from headrace.testing.requirements import require_java
+from headrace.testing.postgres import PostgresServer
+from headrace.testing.redis_server import RedisServer
+from headrace.testing.requirements import require_java, require_postgres, require_redis
 from tests.compatibility.brokers import BrokerUnderTest, running_broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # A shell that runs this in the background has it ignore Ctrl-C, and every process that the tests start would too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -50,3 +56,36 @@ def broker(
 @pytest.fixture(scope="session")
 def bootstrap(broker: BrokerUnderTest) -> str:
     return broker.bootstrap
+
+
+@pytest.fixture(scope="session")
+def spark(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one session of this test run; its broker is `broker`. A test that needs another one starts a process."""
+    require_java()
+    from headrace.pipeline import session  # a run without such tests does not pay for it
+
+    spark = session(
+        "tests",
+        master="local[2]",
+        bootstrap=bootstrap,
+        data_dir=tmp_path_factory.mktemp("pipeline-data"),
+        conf={"spark.driver.memory": "1g"},
+    )
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """The one PostgreSQL of this test run; a test makes itself a database, or starts a server that it may stop."""
+    require_postgres()
+    with PostgresServer(settings={"fsync": "off"}) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """The one Redis of this test run; a test has key names of its own, or starts a server that it may stop."""
+    require_redis()
+    with RedisServer(appendonly="no") as server:
+        yield server

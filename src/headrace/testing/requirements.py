@@ -13,6 +13,8 @@ from typing import NoReturn
 import pytest
 
 from headrace.java import JavaUnavailable, java_command
+from headrace.testing.postgres import PostgresUnavailable, postgres_binaries
+from headrace.testing.redis_server import RedisUnavailable, redis_command
 
 
 def require_command(command: str, *, install: str) -> str:
@@ -27,6 +29,20 @@ def require_java() -> str:
     try:
         return java_command()
     except JavaUnavailable as unavailable:
+        _missing(str(unavailable))
+
+
+def require_postgres() -> None:
+    try:
+        postgres_binaries()
+    except PostgresUnavailable as unavailable:
+        _missing(str(unavailable))
+
+
+def require_redis() -> str:
+    try:
+        return redis_command()
+    except RedisUnavailable as unavailable:
         _missing(str(unavailable))
 
 
