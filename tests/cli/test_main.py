@@ -22,10 +22,11 @@ COMMANDS_WITH_BOOTSTRAP = [
     ["broker", "--check"],
 ]
 LEAVES = [
-    *([each] for each in COMMANDS if each not in ("topic", "group", "queue", "log")),
+    *([each] for each in COMMANDS if each not in ("topic", "group", "queue", "job", "log")),
     *(["topic", each] for each in ("create", "list", "describe", "alter", "delete")),
     *(["group", each] for each in ("list", "describe", "reset", "delete")),
     *(["queue", each] for each in ("list", "describe", "alter", "delete", "dead")),
+    *(["job", each] for each in ("run", "list", "status", "stop", "reset", "explain")),
     *(["log", each] for each in ("dump", "repair")),
 ]
 

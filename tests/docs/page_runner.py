@@ -18,14 +18,18 @@ import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from unittest import mock
 
 from tests.docs.snippets import Block, Command, Directive, matches, read_blocks, read_commands
 
-COMMAND_TIMEOUT_S = 60
+# A job's command starts Spark, which takes ten seconds here and more where much else goes on.
+COMMAND_TIMEOUT_S = 180
 # Housekeeping of a page's broker happens within seconds; beyond this it does not happen at all.
 EVENTUALLY_TIMEOUT_S = 30
 # The ports that the pages speak of, and that may be taken on this machine: the broker's and its metrics'.
 PORTS_IN_TEXT = ("9092", "9404")
+# Python that reaches a broker without naming its address.
+USES_DEFAULT_BROKER = re.compile(r"\b(?:session|read_topic)\(")
 STARTS_BROKER = re.compile(r"headrace broker\b(?!.*--check)", re.DOTALL)
 
 
@@ -45,6 +49,7 @@ class PageRunner:
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "HEADRACE_BOOTSTRAP": f"127.0.0.1:{self._ports['9092']}",
+            "HEADRACE_PIPELINE_BOOTSTRAP": f"127.0.0.1:{self._ports['9092']}",
             "HEADRACE_BROKER_PORT": self._ports["9092"],
             "PYTEST_ADDOPTS": "",
             "TZ": "UTC",
@@ -97,14 +102,21 @@ class PageRunner:
 
     def _needs_broker(self, block: Block) -> bool:
         if block.language == "python":
-            return self._environment["HEADRACE_BOOTSTRAP"] in block.text
+            address = self._environment["HEADRACE_BOOTSTRAP"]
+            return address in block.text or USES_DEFAULT_BROKER.search(block.text) is not None
         return not STARTS_BROKER.match(block.text.removeprefix("$ ")) and "headrace " in block.text
 
     def _run_python(self, block: Block) -> None:
         # Blank lines in front, so that a traceback names the line of the page.
         code = compile("\n" * block.line + block.text, self._name, "exec")
         printed = io.StringIO()
-        with contextlib.chdir(self._folder), contextlib.redirect_stdout(printed):
+        # What reads the environment, such as a Spark session, finds the page's broker as a command does.
+        address = self._environment["HEADRACE_BOOTSTRAP"]
+        with (
+            contextlib.chdir(self._folder),
+            contextlib.redirect_stdout(printed),
+            mock.patch.dict(os.environ, HEADRACE_BOOTSTRAP=address, HEADRACE_PIPELINE_BOOTSTRAP=address),
+        ):
             exec(code, self._names)
         self._compare(block.output or "", printed.getvalue(), line=block.line)
 

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from headrace.errors import HeadraceError
 
 # In the order in which a newcomer meets them; each is the module of the same name beside this one.
-COMMANDS = ("run", "broker", "topic", "produce", "consume", "group", "work", "queue", "log")
+COMMANDS = ("run", "broker", "topic", "produce", "consume", "group", "work", "queue", "job", "log")
 
 EXIT_FAILED = 1
 EXIT_STOPPED = 130

@@ -1,4 +1,4 @@
-"""`headrace run`: a broker with a small live stream, to look at. `make run` calls it."""
+"""`headrace run`: a broker with a small live stream and a job on it, to look at. `make run` calls it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import typer
 from headrace.clock import SystemClock
 
 if TYPE_CHECKING:
+    from headrace.cli.run_job import JobsPanel
     from headrace.cli.run_screen import Panel
 
 LOOK_EVERY_S = 1.0
@@ -33,8 +34,17 @@ def run(
     seconds: Annotated[
         float | None, typer.Option("--seconds", min=0, help="End by itself after so long.")
     ] = None,
+    job: Annotated[
+        bool,
+        typer.Option(
+            "--job/--no-job",
+            help="Count the clicks by url with a job on Spark (takes some seconds to start).",
+        ),
+    ] = True,
 ) -> None:
-    """Start a broker with a small live stream, and watch topics, rates and lag until Ctrl-C.
+    """Start a broker with a small live stream and a job on it; watch topics, rates and lag until Ctrl-C.
+
+    The job needs Java and the extra `spark`; where they are missing the rest goes on without it.
 
     \b
     headrace run
@@ -49,15 +59,29 @@ def run(
 
     # To be asked to end is as good as Ctrl-C: everything below is left in order.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    clock = SystemClock()
+    began_ms = clock.now_ms()
     deadline_s = None if seconds is None else time.monotonic() + seconds
-    with contextlib.suppress(KeyboardInterrupt), BrokerProcess(data_dir=data_dir, listen=listen) as broker:
+    with contextlib.suppress(KeyboardInterrupt), contextlib.ExitStack() as stack:
+        broker = stack.enter_context(BrokerProcess(data_dir=data_dir, listen=listen))
+        jobs = _start_job(stack, broker.bootstrap, data_dir, began_ms) if job else None
         cluster = Cluster(ClientSettings(bootstrap=broker.bootstrap))
         create_topic(cluster)
-        with Clicks(cluster, rate=rate) as clicks, Follower(cluster) as follower:
-            panels: list[Panel] = [TopicsPanel(cluster, data_dir, SystemClock()), GroupsPanel(cluster)]
-            checks = [broker.check, clicks.check, follower.check]
-            _watch(broker.bootstrap, panels, checks, deadline_s)
+        clicks = stack.enter_context(Clicks(cluster, rate=rate))
+        follower = stack.enter_context(Follower(cluster))
+        panels: list[Panel] = [TopicsPanel(cluster, data_dir, clock), GroupsPanel(cluster)]
+        panels += [jobs] if jobs else []
+        checks = [broker.check, clicks.check, follower.check]
+        _watch(broker.bootstrap, panels, checks, deadline_s)
     typer.echo("stopped")
+
+
+def _start_job(stack: contextlib.ExitStack, bootstrap: str, data_dir: Path, began_ms: int) -> JobsPanel:
+    """The job's process starts beside everything else: Spark takes seconds, and nobody should wait for it."""
+    from headrace.cli.run_job import JobsPanel, LiveJob
+
+    live = stack.enter_context(LiveJob(bootstrap=bootstrap, data_dir=data_dir))
+    return JobsPanel(live, data_dir, SystemClock(), began_ms=began_ms)
 
 
 def _watch(

@@ -6,6 +6,7 @@ import json
 import random
 import threading
 import time
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
@@ -23,7 +24,7 @@ TICK_S = 0.02
 COMMIT_EVERY_S = 1.0
 STOP_TIMEOUT_S = 5.0
 
-_PAGES = ("/", "/search", "/cart", "/checkout", "/help", "/product/7", "/product/12", "/product/31")
+_URLS = ("/", "/search", "/cart", "/checkout", "/help", "/product/7", "/product/12", "/product/31")
 
 
 def create_topic(cluster: Cluster) -> None:
@@ -87,7 +88,8 @@ class Clicks(_Worker):
 
     def _click(self) -> None:
         user = f"user-{random.randrange(500)}"
-        event = {"user": user, "page": random.choice(_PAGES), "at_ms": time.time_ns() // 1_000_000}
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        event = {"user": user, "url": random.choice(_URLS), "at": at}
         try:
             self._producer.produce(TOPIC, key=user, value=json.dumps(event), on_delivery=self._on_delivery)
         except BufferError:
