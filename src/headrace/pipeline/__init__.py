@@ -1,1 +1,32 @@
-"""Jobs on Spark: topics in, sinks out, each micro-batch once."""
+"""Jobs on Spark: topics in, sinks out, each micro-batch once.
+
+from headrace.pipeline import Job, read_topic, session
+from headrace.pipeline.sinks import Topic
+
+spark = session("shop")
+clicks = read_topic(spark, "clicks", schema="user STRING, url STRING, at TIMESTAMP")
+Job("shop-clicks", clicks.where("url LIKE '%/shop/%'"), Topic("shop-clicks", key="user")).start()
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headrace.pipeline.job import Job
+    from headrace.pipeline.spark_session import session
+    from headrace.pipeline.source import Pattern, read_topic
+
+__all__ = ["Job", "Pattern", "read_topic", "session"]
+
+_MODULES = {"Job": "job", "Pattern": "source", "read_topic": "source", "session": "spark_session"}
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when asked for: the command line looks at jobs without paying for Spark."""
+    if name in _MODULES:
+        found = getattr(importlib.import_module(f"headrace.pipeline.{_MODULES[name]}"), name)
+        globals()[name] = found
+        return found
+    raise AttributeError(f"module 'headrace.pipeline' has no attribute {name!r}")

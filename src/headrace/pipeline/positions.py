@@ -1,0 +1,215 @@
+"""Where in its topics a source begins and ends: as a user says it, as Spark wants it, as the broker knows it.
+
+A bounded source is pinned to offsets when it is made, so that a DataFrame that is read twice has the same rows twice.
+Nothing of Spark is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from headrace.errors import HeadraceError
+from headrace.values import value
+
+Offsets = Mapping[str, Mapping[int, int]]
+"""Topic, partition, offset."""
+
+Position = str | datetime | Offsets
+"""`earliest`, `latest`, a time (the first record that is not older), or offsets."""
+
+# Spark's notation, in the same places as offsets.
+LATEST = -1
+EARLIEST = -2
+
+BROKER_TIMEOUT_S = 30.0
+"""A broker answers these questions within milliseconds; one that restarts needs seconds."""
+
+
+class BadPosition(HeadraceError):
+    """A place to begin or end at that there is not."""
+
+
+class NoSuchTopic(HeadraceError):
+    """A topic that is to be read is not there."""
+
+
+@value
+class Span:
+    """From offsets on, up to but without others; both name the same partitions."""
+
+    starts: Offsets
+    ends: Offsets
+
+    def options(self) -> dict[str, str]:
+        """Of Spark's Kafka source, for a bounded read."""
+        partitions = {topic: sorted(offsets) for topic, offsets in self.ends.items()}
+        return {
+            "assign": json.dumps(partitions),
+            "startingOffsets": offsets_text(self.starts),
+            "endingOffsets": offsets_text(self.ends),
+        }
+
+
+def offsets_text(offsets: Offsets) -> str:
+    """Spark's own notation: `{"clicks":{"0":17}}`."""
+    return json.dumps({topic: {str(p): o for p, o in sorted(of.items())} for topic, of in offsets.items()})
+
+
+def offsets_from_text(text: str) -> dict[str, dict[int, int]]:
+    return {
+        topic: {int(partition): int(offset) for partition, offset in offsets.items()}
+        for topic, offsets in json.loads(text).items()
+    }
+
+
+def span_of_batch(start: str | None, end: str) -> Span:
+    """What a micro-batch took from a source, by the texts of Spark's offset log.
+
+    A partition that the batch saw for the first time was read from its beginning.
+    """
+    starts = offsets_from_text(start) if start else {}
+    ends = offsets_from_text(end)
+    return Span(
+        starts={
+            topic: {partition: starts.get(topic, {}).get(partition, EARLIEST) for partition in offsets}
+            for topic, offsets in ends.items()
+        },
+        ends=ends,
+    )
+
+
+def check(position: Position, *, name: str) -> None:
+    """Refuse what is no position; `name` is the argument that it came in."""
+    if isinstance(position, datetime):
+        if position.tzinfo is None:
+            raise BadPosition(
+                f"{name}={position!r} has no time zone",
+                hint=f"say which: {name}=datetime({position.year}, …, tzinfo=UTC)",
+            )
+    elif isinstance(position, str):
+        if position not in ("earliest", "latest"):
+            raise BadPosition(
+                f"{name}={position!r} is no position",
+                hint='"earliest", "latest", a datetime, or offsets as {"topic": {0: 17}}',
+            )
+    elif not _are_offsets(position):
+        raise BadPosition(
+            f"{name}={position!r} is no position",
+            hint='"earliest", "latest", a datetime, or offsets as {"topic": {0: 17}}',
+        )
+
+
+def _are_offsets(position: Any) -> bool:
+    return (
+        isinstance(position, Mapping)
+        and bool(position)
+        and all(
+            isinstance(offsets, Mapping)
+            and all(isinstance(number, int) for pair in offsets.items() for number in pair)
+            for offsets in position.values()
+        )
+    )
+
+
+def streaming_start_options(start: Position, *, find_partitions: Callable[[], Offsets]) -> dict[str, str]:
+    """Of Spark's Kafka source. The broker is asked only where offsets are given, and only for those left out."""
+    if isinstance(start, datetime):
+        # Without the strategy a topic that has nothing so new yet would be an error.
+        return {
+            "startingTimestamp": str(_milliseconds(start)),
+            "startingOffsetsByTimestampStrategy": "latest",
+        }
+    if isinstance(start, str):
+        return {"startingOffsets": start}
+    everywhere = find_partitions()
+    return {"startingOffsets": offsets_text(_laid_over(everywhere, start, name="start"))}
+
+
+def _laid_over(everywhere: Offsets, given: Offsets, *, name: str) -> Offsets:
+    """Those given, and for the partitions left out what `everywhere` says."""
+    for topic, offsets in given.items():
+        unknown = sorted(set(offsets) - set(everywhere.get(topic, {})))
+        if unknown:
+            raise BadPosition(
+                f"{name} names partition {unknown[0]} of {topic}, which is not there",
+                hint=f"its partitions are {sorted(everywhere.get(topic, {}))}; is it one of the topics that are read?",
+            )
+    return {topic: {**offsets, **given.get(topic, {})} for topic, offsets in everywhere.items()}
+
+
+class TopicsOnBroker:
+    """What the broker knows about the topics of a source: their partitions, and the offsets at a position."""
+
+    def __init__(self, bootstrap: str, *, topics: tuple[str, ...], pattern: str | None) -> None:
+        self._bootstrap = bootstrap
+        self._topics = topics
+        self._pattern = pattern
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    def partitions(self) -> dict[str, list[int]]:
+        try:
+            there = self._admin.list_topics(timeout=BROKER_TIMEOUT_S).topics
+        except KafkaException as error:
+            raise HeadraceError(
+                f"no broker answers at {self._bootstrap}: {error.args[0].str()}",
+                hint="start one (headrace broker), or give the address of yours as bootstrap",
+            ) from error
+        if self._pattern is not None:
+            wanted = [name for name in sorted(there) if re.fullmatch(self._pattern, name)]
+        else:
+            wanted = list(self._topics)
+        for name in wanted:
+            if name not in there:
+                raise NoSuchTopic(f"there is no topic {name}", hint=f"headrace topic create {name}")
+        return {name: sorted(there[name].partitions) for name in wanted}
+
+    def everywhere(self, offset: int) -> Offsets:
+        return {topic: dict.fromkeys(partitions, offset) for topic, partitions in self.partitions().items()}
+
+    def pin(self, start: Position, end: Position) -> Span:
+        """The offsets that these positions are now."""
+        return Span(
+            starts=self._offsets_at(start, left_out="earliest", name="start"),
+            ends=self._offsets_at(end, left_out="latest", name="end"),
+        )
+
+    def _offsets_at(self, position: Position, *, left_out: str, name: str) -> Offsets:
+        if isinstance(position, datetime):
+            at_time = self._ask(OffsetSpec.for_timestamp(_milliseconds(position)))
+            # No record is so new: then it is the end.
+            ends = self._ask(OffsetSpec.latest())
+            return {
+                topic: {p: ends[topic][p] if offset < 0 else offset for p, offset in offsets.items()}
+                for topic, offsets in at_time.items()
+            }
+        if isinstance(position, str):
+            return self._ask(OffsetSpec.earliest() if position == "earliest" else OffsetSpec.latest())
+        return _laid_over(self._offsets_at(left_out, left_out=left_out, name=name), position, name=name)
+
+    def _ask(self, spec: OffsetSpec) -> dict[str, dict[int, int]]:
+        question = {
+            TopicPartition(topic, partition): spec
+            for topic, partitions in self.partitions().items()
+            for partition in partitions
+        }
+        answers: dict[str, dict[int, int]] = {}
+        # Up to the last committed record, as the source itself reads.
+        asked = (
+            self._admin.list_offsets(question, isolation_level=IsolationLevel.READ_COMMITTED)
+            if question
+            else {}
+        )
+        for place, answer in asked.items():
+            answers.setdefault(place.topic, {})[place.partition] = answer.result(BROKER_TIMEOUT_S).offset
+        return answers
+
+
+def _milliseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)

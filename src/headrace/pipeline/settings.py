@@ -1,0 +1,77 @@
+"""What jobs can be told, with the reason for each bound.
+
+defaults < the `[pipeline]` table of headrace.toml < HEADRACE_PIPELINE_<NAME> < arguments in the script < options of
+`headrace job run`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.pipeline import launch
+from headrace.settings import load, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineSettings:
+    bootstrap: str = setting(
+        "127.0.0.1:9092",
+        doc="HOST:PORT of the broker (or several, with commas) that topics are read from and written to: Headrace's or "
+        "Apache Kafka's.",
+    )
+    master: str = setting(
+        "local[*]",
+        doc="Where Spark runs: `local[*]` is inside this process with all its cores, `spark://HOST:PORT`, `yarn` and "
+        "`k8s://…` are clusters.",
+    )
+    data_dir: Path = setting(
+        Path("data"),
+        doc="Folder of checkpoints, logs and embedded targets. A cluster needs one that all of it sees.",
+    )
+    driver_memory: str = setting(
+        "2g",
+        doc="Heap of Spark's driver, which does all the work of a local master. Spark's own 1g is short for batches of "
+        "a million rows.",
+    )
+    rows_per_batch_max: int = setting(
+        1_000_000,
+        minimum=1,
+        doc="Rows that one micro-batch takes from a source: bounds memory, and how much a crash makes it do again.",
+    )
+    restarts_max: int = setting(
+        10,
+        minimum=0,
+        doc="A job that failed so often in a row, without a batch that succeeded in between, is given up.",
+    )
+    restart_backoff_s: int = setting(
+        1, minimum=0, doc="Pause before the first restart of a failed job; it doubles with each."
+    )
+    restart_backoff_s_max: int = setting(
+        60, minimum=1, doc="Longest pause before a restart: a database is back within minutes, not hours."
+    )
+
+
+def pipeline_settings(**arguments: Any) -> PipelineSettings:
+    """The settings in force here. An argument of None is not given."""
+    launched = launch.current()
+    options = {"bootstrap": launched.bootstrap, "master": launched.master, "data_dir": launched.data_dir}
+    given = {name: value for name, value in options.items() if value is not None}
+    return load(PipelineSettings, section="pipeline", flags={**arguments, **given}, environ=_environment())
+
+
+def data_dir() -> Path:
+    """Where jobs and sinks of this process keep their things; what the session was told goes before the settings."""
+    told = launch.current().data_dir
+    if told is None and (session := sys.modules.get("headrace.pipeline.spark_session")) is not None:
+        told = session.data_dir_of_active()
+    return (told or pipeline_settings().data_dir).absolute()
+
+
+def _environment() -> dict[str, str]:
+    """With the short variable that all commands take."""
+    short = os.environ.get("HEADRACE_BOOTSTRAP")
+    return {"HEADRACE_PIPELINE_BOOTSTRAP": short, **os.environ} if short else dict(os.environ)

@@ -1,0 +1,60 @@
+"""Changing the options of the sources in a DataFrame that is there already.
+
+Spark fixes them when the source is made, before it is known how the rows will be run. Real-time mode knows no batches,
+and refuses a source whose batches are bounded. So the plan is made anew with other options at its leaves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+BATCH_BOUND = "maxOffsetsPerTrigger"
+
+
+def without_batch_bound(rows: DataFrame) -> DataFrame:
+    """The same rows, for real-time mode."""
+    spark = rows.sparkSession
+    jvm: Any = spark._jvm
+    plan = _rebuilt(spark, rows._jdf.queryExecution().logical())
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+
+
+def _rebuilt(spark: SparkSession, node: Any) -> Any:
+    children = _list(node.children())
+    if children:
+        rebuilt = [_rebuilt(spark, child) for child in children]
+        return node.withNewChildren(_indexed_seq(spark, rebuilt))
+    if node.getClass().getSimpleName() != "StreamingRelationV2":
+        return node
+    return node.makeCopy(_without_bound(spark, node))
+
+
+def _without_bound(spark: SparkSession, leaf: Any) -> Any:
+    """The arguments that the leaf was made of, with other options."""
+    jvm: Any = spark._jvm
+    options = jvm.java.util.HashMap(leaf.extraOptions().asCaseSensitiveMap())
+    for name in list(options):
+        if name.lower() == BATCH_BOUND.lower():
+            options.remove(name)
+    changed = jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap(options)
+    gateway: Any = spark.sparkContext._gateway
+    arguments = gateway.new_array(jvm.java.lang.Object, leaf.productArity())
+    for position in range(leaf.productArity()):
+        given = leaf.productElement(position)
+        is_options = leaf.productElementName(position) == "extraOptions"
+        arguments[position] = changed if is_options else given
+    return arguments
+
+
+def _indexed_seq(spark: SparkSession, nodes: list[Any]) -> Any:
+    jvm: Any = spark._jvm
+    found = jvm.java.util.ArrayList()
+    for node in nodes:
+        found.add(node)
+    return jvm.PythonUtils.toSeq(found).toIndexedSeq()
+
+
+def _list(scala_seq: Any) -> list[Any]:
+    return [scala_seq.apply(position) for position in range(scala_seq.size())]
