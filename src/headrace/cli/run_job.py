@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Self
 
-from headrace.cli import run_clicks
+from headrace.cli.jobs import clicks_by_url
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
 
@@ -29,7 +29,7 @@ LOG_LINES_SHOWN = 5
 
 
 class LiveJob:
-    """`headrace job run` with the script beside this file, from entering the context until leaving it.
+    """`headrace job run` with a script of ours, from entering the context until leaving it.
 
     Where Spark cannot run there is no process, and `missing` says what to install.
     """
@@ -37,7 +37,7 @@ class LiveJob:
     def __init__(self, *, bootstrap: str, data_dir: Path) -> None:
         self.missing = _what_is_missing()
         self.milestones: list[tuple[int, str]] = []
-        self._command = [sys.executable, "-m", "headrace", "job", "run", str(Path(run_clicks.__file__))]
+        self._command = [sys.executable, "-m", "headrace", "job", "run", str(Path(clicks_by_url.__file__))]
         self._command += ["--bootstrap", bootstrap, "--data-dir", str(data_dir)]
         self._process: subprocess.Popen[str] | None = None
         self._log: IO[str] = tempfile.TemporaryFile("w+", prefix="headrace-job-", suffix=".log")  # noqa: SIM115
@@ -76,7 +76,7 @@ class LiveJob:
     def _read(self, lines: IO[str]) -> None:
         for line in lines:
             word, _, rest = line.partition(" ")
-            if word == run_clicks.MILESTONE:
+            if word == clicks_by_url.MILESTONE:
                 at_ms, _, what = rest.strip().partition(" ")
                 self.milestones.append((int(at_ms), what))
 
@@ -110,7 +110,7 @@ class JobsPanel:
 
     def sample(self) -> None:
         """Only the record of this run counts: one of an earlier run lies there until the job is started."""
-        found = [each for each in self._registry.list() if each.name == run_clicks.JOB]
+        found = [each for each in self._registry.list() if each.name == clicks_by_url.JOB]
         self._status = found[0] if found and found[0].started_ms >= self._began_ms else None
         if self._status is not None and self._status.rows_in > 0 and not self._first:
             self._first = self._breakdown(self._status.updated_ms)
@@ -127,7 +127,7 @@ class JobsPanel:
 
     def summary(self) -> str:
         if self._status is None or self._job.failure():
-            return f"jobs: {self._words()}"
+            return f"jobs: {self._words().splitlines()[-1]}"
         from headrace.cli.job_screen import summary_of
 
         words = f"{self._status.name} {summary_of(self._status)}"
@@ -140,7 +140,7 @@ class JobsPanel:
         if self._job.missing:
             return self._job.missing
         if self._job.failure():
-            return f"the job ended: {self._job.failure()}"
+            return f"the job ended:\n{self._job.failure()}"
         return f"Spark starts … {(self._clock.now_ms() - self._broker_ready_ms) / 1000:.0f} s"
 
     def _breakdown(self, done_ms: int) -> str:
