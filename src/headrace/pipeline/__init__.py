@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace.pipeline.job import Job
-    from headrace.pipeline.spark_session import session
     from headrace.pipeline.source import Pattern, read_topic
+    from headrace.pipeline.spark_session import session
 
 __all__ = ["Job", "Pattern", "read_topic", "session"]
 
