@@ -15,7 +15,7 @@ from headrace.pipeline.bounded_run import BoundedRun
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.dead_letters import DeadLetters
 from headrace.pipeline.registry import BadJob, JobFolder, Registry, check_name
-from headrace.pipeline.session import bootstrap_of
+from headrace.pipeline.spark_session import bootstrap_of
 from headrace.pipeline.settings import PipelineSettings, data_dir, pipeline_settings
 from headrace.pipeline.stream_run import StreamRun
 from headrace.pipeline.supervisor import RunningJob

@@ -1,0 +1,289 @@
+"""Jobs: what they write, how they go on, fail, stop and tell of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from headrace.pipeline import Job, launch, read_topic
+from headrace.pipeline.checkpoint import Checkpoint
+from headrace.pipeline.launch import Launch
+from headrace.pipeline.plan import PlanChanged
+from headrace.pipeline.progress import JOBS_TOPIC
+from headrace.pipeline.registry import BadJob, JobRuns, JobState, Registry
+from headrace.pipeline.settings import data_dir
+from headrace.pipeline.sinks.sink import BadSink
+from headrace.pipeline.supervisor import JobFailed, RunningJob
+from tests.pipeline.failing_sink import FailingJournal, Trouble
+from tests.pipeline.journal_sink import Journal, rows_in
+
+pytestmark = pytest.mark.timeout(300)
+
+WAIT_S = 120.0
+SCHEMA = "user STRING, n INT"
+Send = Callable[..., None]
+
+
+def orders(*numbers: int) -> list[dict[str, Any]]:
+    return [{"user": f"u{number % 3}", "n": number} for number in numbers]
+
+
+def read(spark: SparkSession, topic: str) -> DataFrame:
+    return read_topic(spark, topic, schema=SCHEMA).select("user", "n")
+
+
+def drain(name: str, rows: DataFrame, sink: Any, **options: Any) -> RunningJob:
+    running = Job(name, rows, sink, mode="batch", **options).start()
+    assert running.wait(WAIT_S)
+    return running
+
+
+def eventually(what: Callable[[], Any]) -> Any:
+    deadline_s = time.monotonic() + WAIT_S
+    while not (found := what()):
+        assert time.monotonic() < deadline_s, "it does not happen"
+        time.sleep(0.1)
+    return found
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "journal.db")
+
+
+@pytest.fixture(autouse=True)
+def quick_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_PIPELINE_RESTART_BACKOFF_S", "0")
+
+
+def test_job_goes_on_where_it_was(
+    spark: SparkSession, topic: str, send: Send, journal: Journal, name: str
+) -> None:
+    send(topic, *orders(1, 2, 3))
+    drain(name, read(spark, topic), journal)
+    assert rows_in(journal.path) == orders(1, 2, 3)
+    send(topic, *orders(4, 5))
+    assert drain(name, read(spark, topic), journal).status().rows_in == 2
+    assert rows_in(journal.path) == orders(1, 2, 3, 4, 5)
+
+
+def test_running_job_writes_what_comes_and_drains_when_it_is_stopped(
+    spark: SparkSession, topic: str, send: Send, journal: Journal, name: str
+) -> None:
+    running = Job(name, read(spark, topic), journal).start()
+    send(topic, *orders(1))
+    eventually(lambda: rows_in(journal.path) == orders(1))
+    Registry(data_dir()).request_stop(name)
+    assert running.wait(WAIT_S)
+    assert running.status().state is JobState.STOPPED
+    checkpoint = Checkpoint(Registry(data_dir()).folder(name).checkpoint)
+    assert checkpoint.committed_batch() == 0
+    assert Registry(data_dir()).read(name) == running.status()
+
+
+def test_job_that_runs_cannot_be_started_again(
+    spark: SparkSession, topic: str, journal: Journal, name: str
+) -> None:
+    running = Job(name, read(spark, topic), journal).start()
+    try:
+        with pytest.raises(JobRuns, match="runs already"):
+            Job(name, read(spark, topic), journal).start()
+    finally:
+        running.stop()
+
+
+def test_failed_batch_is_tried_again_and_written_once(
+    spark: SparkSession, topic: str, send: Send, journal: Journal, name: str
+) -> None:
+    trouble = Trouble(failures_left=2)
+    send(topic, *orders(1, 2))
+    running = drain(name, read(spark, topic), FailingJournal(journal, trouble))
+    assert rows_in(journal.path) == orders(1, 2)
+    assert (running.status().restarts, trouble.failures) == (2, 2)
+    assert running.status().state is JobState.DONE
+
+
+def test_job_is_given_up_loudly_after_the_limit_and_can_be_started_again(
+    spark: SparkSession, topic: str, send: Send, journal: Journal, name: str
+) -> None:
+    trouble = Trouble(failures_left=3)
+    send(topic, *orders(1, 2))
+    running = Job(
+        name, read(spark, topic), FailingJournal(journal, trouble), mode="batch", restarts_max=2
+    ).start()
+    with pytest.raises(JobFailed, match="the journal is away"):
+        running.wait(WAIT_S)
+    kept = Registry(data_dir()).read(name)
+    assert (kept.state, kept.restarts) == (JobState.FAILED, 2)
+    assert "the journal is away" in kept.error
+    drain(name, read(spark, topic), FailingJournal(journal, trouble))
+    assert rows_in(journal.path) == orders(1, 2)
+
+
+def test_mistake_in_the_job_itself_is_raised_at_once(
+    spark: SparkSession, topic: str, journal: Journal, name: str
+) -> None:
+    class Wrong(Journal):
+        def open(self, job: str, schema: Any) -> Any:
+            raise BadSink("there is no column total", hint="add it")
+
+    with pytest.raises(BadSink, match="no column total"):
+        Job(name, read(spark, topic), Wrong(journal.path)).start()
+    assert Registry(data_dir()).read(name).state is JobState.FAILED
+
+
+def test_changed_state_is_refused_with_the_step_and_what_to_do(
+    spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str
+) -> None:
+    send(topic, *orders(1, 2, 3, 4))
+    by_user = Journal(tmp_path / "by-user.db", key="user")
+    drain(name, read(spark, topic).groupBy("user").count(), by_user)
+    with pytest.raises(PlanChanged, match=r"Aggregate \[n\].*") as refused:
+        drain(name, read(spark, topic).groupBy("n").count(), by_user)
+    assert "Aggregate [user]" in refused.value.message
+    assert f"headrace job reset {name}" in refused.value.hint
+    assert "--rebuild" in refused.value.hint
+    with pytest.raises(PlanChanged, match="topic other"):
+        drain(name, read(spark, "other").groupBy("user").count(), by_user)
+
+
+def test_changed_filter_is_noted_and_holds_from_the_next_batch_on(
+    spark: SparkSession, topic: str, send: Send, journal: Journal, name: str
+) -> None:
+    send(topic, *orders(1, 2))
+    drain(name, read(spark, topic).where("n > 0"), journal)
+    send(topic, *orders(3, 4))
+    running = drain(name, read(spark, topic).where("n > 3"), journal)
+    assert rows_in(journal.path) == orders(1, 2, 4)
+    (note,) = running.status().notes
+    assert "n > 3" in note
+
+
+def test_poison_record_is_a_dead_letter_and_the_job_goes_on(
+    spark: SparkSession, topic: str, send: Send, journal: Journal, name: str, bootstrap: str
+) -> None:
+    send(topic, *orders(1), b"{poison", *orders(2))
+    running = drain(name, read(spark, topic), journal)
+    assert rows_in(journal.path) == orders(1, 2)
+    assert (running.status().bad_rows, running.status().dead_letters) == (1, 1)
+    (letter,) = consume(bootstrap, f"{topic}.dead", 1)
+    assert letter.value() == b"{poison"
+    assert dict(letter.headers())["headrace.error.job"] == name.encode()
+
+
+def test_row_that_the_sink_refuses_is_a_dead_letter_and_not_the_end(
+    spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str, bootstrap: str
+) -> None:
+    send(topic, *orders(1, 2, 3))
+    running = drain(name, read(spark, topic), Journal(tmp_path / "journal.db", refuses="'n': 2"))
+    assert rows_in(tmp_path / "journal.db") == orders(1, 3)
+    assert running.status().dead_letters == 1
+    (letter,) = consume(bootstrap, f"{name}.refused", 1)
+    assert json.loads(letter.value()) == orders(2)[0]
+
+
+def test_job_is_seen_in_a_topic_and_in_a_group(
+    spark: SparkSession, topic: str, send: Send, journal: Journal, name: str, bootstrap: str
+) -> None:
+    send(topic, *orders(1, 2, 3))
+    drain(name, read(spark, topic), journal)
+    records = [
+        json.loads(each.value()) for each in consume(bootstrap, JOBS_TOPIC) if each.key() == name.encode()
+    ]
+    assert [each["state"] for each in records if each["event"] == "state"] == ["starting", "running", "done"]
+    (batch,) = [each for each in records if each["event"] == "batch"]
+    assert (batch["batch_id"], batch["rows_in"], batch["lag"], batch["sources"]) == (
+        0,
+        3,
+        0,
+        [f"topic {topic}"],
+    )
+    assert batch["durations_ms"]["addBatch"] > 0
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"headrace-job-{name}"})
+    (committed,) = consumer.committed([TopicPartition(topic, 0)], timeout=WAIT_S)
+    consumer.close()
+    assert committed.offset == 3
+
+
+def test_launch_once_drains_a_chain_in_its_order(
+    spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str
+) -> None:
+    from headrace.pipeline.sinks import Topic
+
+    send(topic, *orders(1, 2, 3, 4))
+    with launch.using(Launch(once=True)) as launched:
+        Job(f"{name}-first", read(spark, topic).where("n % 2 = 0"), Topic(f"{name}-even", key="user")).start()
+        Job(f"{name}-second", read(spark, f"{name}-even"), Journal(tmp_path / "even.db")).start()
+        launched.wait()
+    assert rows_in(tmp_path / "even.db") == orders(2, 4)
+    assert [each.name for each in launched.started] == [f"{name}-first", f"{name}-second"]
+
+
+def test_launch_to_explain_only_records(spark: SparkSession, topic: str, journal: Journal, name: str) -> None:
+    with launch.using(Launch(explain=True)) as launched:
+        Job(name, read(spark, topic).groupBy("user").count(), journal).start().wait(WAIT_S)
+    (recorded,) = launched.recorded
+    assert (recorded.name, recorded.reads, recorded.writes) == (
+        name,
+        (f"topic {topic}",),
+        "journal journal.db",
+    )
+    assert recorded.dead_letters == (f"topic {topic}.dead",)
+    assert (recorded.output_mode, recorded.steps[0], recorded.steps[-1]) == ("update", "read", "aggregate")
+    assert launched.started == []
+    assert not journal.path.exists()
+
+
+def test_realtime_names_what_stands_in_the_way_and_the_nearest_mode(
+    spark: SparkSession, topic: str, journal: Journal, name: str
+) -> None:
+    shout = F.udf(lambda text: text.upper())
+    in_python = read(spark, topic).select(shout("user").alias("user"))
+    joined = read(spark, topic).join(read(spark, topic), "user")
+    for rows, operator in ((in_python, "Python function <lambda>"), (joined, "join of two streams")):
+        with pytest.raises(BadJob, match=operator) as refused:
+            Job(name, rows, journal, mode="realtime").start()
+        assert "micro-batch" in refused.value.hint
+    with pytest.raises(BadJob, match=r"sink journal journal\.db"):
+        Job(name, read(spark, topic), journal, mode="realtime").start()
+    with pytest.raises(BadJob, match="bounded"):
+        Job(name, read_topic(spark, topic, schema=SCHEMA, bounded=True), journal, mode="realtime")
+
+
+def test_wrong_words_are_refused_when_the_job_is_made(
+    spark: SparkSession, topic: str, journal: Journal
+) -> None:
+    rows = read(spark, topic)
+    with pytest.raises(BadJob, match="no mode 'fast'"):
+        Job("j", rows, journal, mode="fast")
+    with pytest.raises(BadJob, match="no output mode 'all'"):
+        Job("j", rows, journal, output_mode="all")
+    with pytest.raises(BadJob, match="name of a job"):
+        Job("a/b", rows, journal)
+
+
+def consume(bootstrap: str, topic: str, count: int | None = None) -> list[Any]:
+    """The first records of a topic, or all that are there."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "test-jobs", "enable.auto.commit": False}
+    )
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=WAIT_S)
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[Any] = []
+    # A transaction's end has an offset too, and no record.
+    while len(found) < (end if count is None else count):
+        message = consumer.poll(WAIT_S if count is not None else 5.0)
+        if message is None:
+            break
+        assert message.error() is None
+        found.append(message)
+    consumer.close()
+    return found
