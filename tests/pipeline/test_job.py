@@ -237,9 +237,27 @@ def test_launch_to_explain_only_records(spark: SparkSession, topic: str, journal
         "journal journal.db",
     )
     assert recorded.dead_letters == (f"topic {topic}.dead",)
-    assert (recorded.output_mode, recorded.steps[0], recorded.steps[-1]) == ("update", "read", "aggregate")
+    assert recorded.output_mode == "update"
+    assert recorded.steps[0] == f"read topic {topic}"
+    assert recorded.steps[-1] == "aggregate by user: user, count(1) AS count"
     assert launched.started == []
     assert not journal.path.exists()
+
+
+def test_output_mode_follows_what_is_grouped_by(
+    spark: SparkSession, topic: str, journal: Journal, name: str
+) -> None:
+    """A watermark finishes windows of its time, and never a count by url."""
+    clicks = read_topic(
+        spark, topic, schema="user STRING, url STRING, at TIMESTAMP", event_time="at", watermark="10 minutes"
+    )
+    with launch.using(Launch(explain=True)) as launched:
+        Job(name, clicks.groupBy("url").count(), journal).start()
+        Job(name, clicks.groupBy(F.window("at", "1 hour"), "url").count(), journal).start()
+        Job(name, clicks.where("user = 'ann'"), journal).start()
+        Job(name, clicks.groupBy("url").count(), journal, output_mode="complete").start()
+    assert [each.output_mode for each in launched.recorded] == ["update", "append", "append", "complete"]
+    assert any("watermark on at" in step and "10 minutes" in step for step in launched.recorded[1].steps)
 
 
 def test_realtime_names_what_stands_in_the_way_and_the_nearest_mode(

@@ -104,8 +104,12 @@ class BoundedRun:
     def cause_of(self, error: Exception) -> Exception:
         return error
 
-    def after_commit(self, told: Mapping[str, Any]) -> int:
+    @property
+    def letters_written(self) -> int:
         return self._prepared.letters.written
+
+    def after_commit(self, told: Mapping[str, Any]) -> None:
+        """There are no commits to hear of."""
 
     def abandon(self) -> None:
         self.is_begun = False

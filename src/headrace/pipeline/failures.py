@@ -27,7 +27,7 @@ _CAUSED_BY = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 
 def is_permanent(error: BaseException) -> bool:
     """Whether the same job would fail in the same way again."""
-    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JNetworkError
     from pyspark.errors import AnalysisException
 
     if isinstance(error, (*_PERMANENT, AnalysisException, Py4JNetworkError, ConnectionRefusedError)):

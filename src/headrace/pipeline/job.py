@@ -15,8 +15,9 @@ from headrace.pipeline.bounded_run import BoundedRun
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.dead_letters import DeadLetters
 from headrace.pipeline.registry import BadJob, JobFolder, Registry, check_name
-from headrace.pipeline.spark_session import bootstrap_of
 from headrace.pipeline.settings import PipelineSettings, data_dir, pipeline_settings
+from headrace.pipeline.source_options import without_batch_bound
+from headrace.pipeline.spark_session import bootstrap_of
 from headrace.pipeline.stream_run import StreamRun
 from headrace.pipeline.supervisor import RunningJob
 from headrace.values import value
@@ -128,6 +129,8 @@ def _prepare(job: Job) -> Prepared:
     native = job.sink.native()
     if job.mode == REALTIME:
         _check_realtime(job, rows, native)
+        if not launched.once:
+            rows = without_batch_bound(rows)
     settings = pipeline_settings()
     if job.restarts_max is not None:
         settings = replace(settings, restarts_max=job.restarts_max)
@@ -203,7 +206,7 @@ def _record(prepared: Prepared) -> launch.RecordedJob:
         mode=job.mode,
         output_mode=prepared.output_mode,
         guarantee=job.sink.guarantee,
-        steps=tuple(step.operator for step in reversed(prepared.plan.steps)),
+        steps=tuple(filter(None, (step.in_words() for step in reversed(prepared.plan.steps)))),
     )
 
 

@@ -53,6 +53,10 @@ _PYTHON_STEPS = {
     "TransformWithStateInPandas": "transformWithState in Python",
 }
 _KAFKA_OPTIONS = (SOURCE_OPTION, "subscribe", "subscribepattern", "startingoffsets", "endingoffsets")
+_WATERMARK_KEY = "spark.watermarkDelayMs"
+"""In the metadata of a column that a watermark is on, and of windows over it."""
+_OWN_COLUMNS = "__headrace_"
+"""What `read_topic` calls the columns that only itself ever sees."""
 _PYTHON_EXPRESSIONS = frozenset({"PythonUDF", "PythonUDAF", "PythonUDTF"})
 # Names, and counts that change no row.
 _UNSEEN = frozenset({"CollectMetrics", "SubqueryAlias", "View"})
@@ -77,6 +81,27 @@ class Step:
     def __str__(self) -> str:
         return f"{self.operator}: {self.detail}" if self.detail else self.operator
 
+    def in_words(self) -> str | None:
+        """For people; None for steps that only `read_topic` knows of."""
+        if _OWN_COLUMNS in self.detail:
+            return None
+        name, _, rest = self.detail.partition(" ")
+        match name:
+            case "Aggregate":
+                keys, _, results = rest.partition("], [")
+                return f"aggregate by {keys.strip('[]') or 'nothing'}: {results.removesuffix(']')}"
+            case "EventTimeWatermark":
+                return f"watermark on {rest.strip(' ,')}"
+            case "Filter":
+                return f"filter {rest}"
+            case "Project":
+                return f"select {rest.strip('[]')}"
+            case "Join":
+                return f"join {rest}"
+            case _ if self.kind is StepKind.STATELESS:
+                return self.detail
+        return f"{self.operator} {self.detail}"
+
 
 @value
 class SourceStep:
@@ -95,6 +120,7 @@ class Plan:
     sources: tuple[SourceStep, ...]
     is_aggregated: bool
     is_watermarked: bool
+    """every aggregate groups by an event time that a watermark is on, so that its groups are finished some day"""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -115,11 +141,12 @@ def read(rows: DataFrame) -> Plan:
     nodes = list(_walk(rows._jdf.queryExecution().analyzed()))
     sources = tuple(_source(node) for node in nodes if _is_source(node))
     named = [(node, node.nodeName()) for node in nodes]
+    aggregates = [node for node, name in named if name == "Aggregate" and node.isStreaming()]
     return Plan(
         steps=tuple(_step(node, name) for node, name in named if name not in _UNSEEN),
         sources=sources,
-        is_aggregated=any(name == "Aggregate" and node.isStreaming() for node, name in named),
-        is_watermarked=any("EventTimeWatermark" in name for _, name in named),
+        is_aggregated=bool(aggregates),
+        is_watermarked=all(_groups_by_event_time(node) for node in aggregates),
     )
 
 
@@ -270,6 +297,17 @@ def _reads(options: Mapping[str, str], spec: SourceSpec | None) -> tuple[str, ..
     if pattern is not None:
         return (f"topics {pattern}",)
     return tuple(f"topic {topic}" for topic in sorted(topics))
+
+
+def _groups_by_event_time(aggregate: Any) -> bool:
+    """Whether a group of the aggregate ends when the watermark passes it; a watermark somewhere is not enough."""
+    keys = aggregate.groupingExpressions()
+    inside = (part for index in range(keys.size()) for part in _walk(keys.apply(index)))
+    return any(
+        part.metadata().contains(_WATERMARK_KEY)
+        for part in inside
+        if part.getClass().getSimpleName() in {"AttributeReference", "Alias"}
+    )
 
 
 def _is_stream_join(node: Any) -> bool:

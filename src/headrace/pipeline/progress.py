@@ -58,12 +58,17 @@ def measure(status: JobStatus, progress: Mapping[str, Any], *, dead_letters: int
 
 
 def bad_rows(progress: Mapping[str, Any]) -> int:
+    return sum(bad_counts(progress).values())
+
+
+def bad_counts(progress: Mapping[str, Any]) -> dict[str, int]:
+    """How many records each source could not parse, by the name that the source gave the count."""
     observed = progress.get("observedMetrics") or {}
-    return sum(
-        sum(count for count in metrics.values() if isinstance(count, int))
+    return {
+        name: sum(count for count in metrics.values() if isinstance(count, int))
         for name, metrics in observed.items()
         if name.startswith(BAD_ROWS_PREFIX) and isinstance(metrics, Mapping)
-    )
+    }
 
 
 def lag(progress: Mapping[str, Any]) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import logging
@@ -22,6 +23,9 @@ logger = logging.getLogger("headrace.pipeline")
 
 FLUSH_INTERVAL_S = 0.5
 """How old the status file and the committed offsets of a job under load may be."""
+
+EVENTS_S_MAX = 5.0
+"""Events are heard within milliseconds; other jobs may keep the listener busy."""
 
 OnProgress = Callable[[Mapping[str, Any]], None]
 
@@ -66,7 +70,7 @@ def listener_of(spark: SparkSession) -> ProgressListener:
         if listener is None:
             gateway = spark.sparkContext._gateway
             assert gateway is not None
-            ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+            ensure_callback_server_started(gateway)
             listener = ProgressListener()
             streaming = gateway.jvm.org.apache.spark.sql.streaming
             spark._jsparkSession.streams().addListener(
@@ -74,6 +78,12 @@ def listener_of(spark: SparkSession) -> ProgressListener:
             )
             _listeners[spark] = listener
         return listener
+
+
+def await_events(spark: SparkSession) -> None:
+    """Until the listener was told all that has happened so far: a short query ends before its last event is heard."""
+    with contextlib.suppress(Exception):  # Spark may be gone, and takes its events along
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(int(EVENTS_S_MAX * 1000))
 
 
 class ReportThread:
@@ -163,6 +173,13 @@ class JobReport:
             offsets, self._offsets = self._offsets, {}
         if offsets:
             self._outlet().commit(self.status.name, offsets)
+
+    def later(self, task: Callable[[], None]) -> None:
+        """Do something in the thread of reports, where it may take its time."""
+        _thread.submit(task)
+
+    def drain(self) -> None:
+        _thread.drain(progress.CLOSE_TIMEOUT_S)
 
     def close(self) -> None:
         _thread.submit(self.flush)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.pipeline import plan, recovery
 from headrace.pipeline.batch_step import BatchStep, JobStopping
+from headrace.pipeline.progress import bad_counts, bad_rows
 from headrace.pipeline.recovery import Decision, Found, Way
 from headrace.pipeline.registry import Forgotten
 
@@ -55,6 +56,8 @@ class StreamRun:
             decision = self._recover(self._writer)
         elif self._is_rebuild:
             prepared.checkpoint.remove()
+        else:
+            self._catch_up_with_letters()
         # From here on a failure must not clear the target again: what is in it now is this run's own.
         self._is_rebuild = False
         prepared.plan.save(prepared.folder.plan)
@@ -148,9 +151,23 @@ class StreamRun:
             return failure
         return error
 
-    def after_commit(self, told: Mapping[str, Any]) -> int:
-        """Called when Spark has committed a batch; how many dead letters there were so far."""
+    @property
+    def letters_written(self) -> int:
         return self._prepared.letters.written
+
+    def after_commit(self, told: Mapping[str, Any]) -> None:
+        """Within the batch of a sink of Spark's own nothing of ours runs, so its letters are written behind it."""
+        prepared = self._prepared
+        if prepared.native is not None and bad_rows(told):
+            fence = prepared.checkpoint.fence(prepared.job.name, int(told["batchId"]))
+            prepared.letters.of_counts(bad_counts(told), fence)
+
+    def _catch_up_with_letters(self) -> None:
+        """A process that died behind a commit of a native sink may have left letters unwritten."""
+        checkpoint, letters = self._prepared.checkpoint, self._prepared.letters
+        committed = checkpoint.committed_batch()
+        if committed is not None and letters.can_have_bad:
+            letters.of_replay(checkpoint.reopened().fence(self._prepared.job.name, committed))
 
     def abandon(self) -> None:
         """After a failure: let go of everything that the next begin makes anew."""
@@ -178,5 +195,5 @@ def _with_step(stream: DataStreamWriter, step: BatchStep) -> DataStreamWriter:
     assert gateway is not None
     sources = gateway.jvm.org.apache.spark.sql.execution.streaming.sources
     sources.PythonForeachBatchHelper.callForeachBatch(stream._jwrite, step)
-    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    ensure_callback_server_started(gateway)
     return stream

@@ -19,7 +19,7 @@ from headrace.clock import Clock, SystemClock
 from headrace.errors import HeadraceError
 from headrace.pipeline import failures, faults, launch
 from headrace.pipeline.registry import ENDS, JobState, JobStatus
-from headrace.pipeline.reporter import JobReport, listener_of
+from headrace.pipeline.reporter import JobReport, await_events, listener_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -63,8 +63,11 @@ class Run(Protocol):
 
     def cause_of(self, error: Exception) -> Exception: ...
 
-    def after_commit(self, told: Mapping[str, Any]) -> int:
-        """A batch was committed; how many dead letters there were so far."""
+    @property
+    def letters_written(self) -> int: ...
+
+    def after_commit(self, told: Mapping[str, Any]) -> None:
+        """A batch was committed. Called in a thread that may take its time."""
 
     def abandon(self) -> None: ...
 
@@ -227,24 +230,29 @@ class RunningJob:
         """In Spark's listener thread: a batch was committed."""
         faults.reached(faults.AFTER_COMMIT, job=self.name)
         self._failures_in_a_row = 0
-        self._report.batch(told, dead_letters=self._run.after_commit(told))
+        self._report.batch(told, dead_letters=self._run.letters_written)
+        self._report.later(lambda: self._run.after_commit(told))
 
     def _unwatch(self) -> None:
         if self._run.query is not None:
+            await_events(self.job.rows.sparkSession)
             listener_of(self.job.rows.sparkSession).unwatch(str(self._run.query.runId))
 
     def _end(self, state: JobState, failure: Exception | None) -> None:
         assert state in ENDS
         self._failure = failure
+        self._unwatch()
+        self._report.drain()
         try:
             self._run.close()
         except Exception:
             logger.exception("job %s: its sink did not close", self.name)
+        told: dict[str, Any] = {"dead_letters": self._run.letters_written}
         if failure is not None:
-            logger.error("job %s is given up: %s", self.name, failures.in_short(failure))
-        self._report.change(state, **({"error": failures.in_short(failure)} if failure else {}))
+            told["error"] = failures.in_short(failure)
+            logger.error("job %s is given up: %s", self.name, told["error"])
+        self._report.change(state, **told)
         self._report.close()
-        self._unwatch()
         self._prepared.folder.forget_stop()
         self._prepared.folder.release()
         self._ended.set()
