@@ -26,6 +26,7 @@ from headrace.broker.settings import BrokerSettings
 from headrace.broker.topic_configs import INT64_MAX, TOPIC_CONFIGS, TopicConfig
 from headrace.cli.main import app
 from headrace.cli.settings import ClientSettings
+from headrace.pipeline.settings import PipelineSettings
 from headrace.settings import SETTINGS_FILE
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -57,6 +58,14 @@ The `[client]` table of `{file}`, `HEADRACE_CLIENT_<NAME>` in the environment. `
 `HEADRACE_CLIENT_BOOTSTRAP`, and `--bootstrap` goes before both.
 
 {client}
+
+## Jobs
+
+The `[pipeline]` table of `{file}`, `HEADRACE_PIPELINE_<NAME>` in the environment, arguments in a job's script, and before
+all of them the options of `headrace job run`. `HEADRACE_BOOTSTRAP` is heard for `bootstrap` too. Everything else of Spark
+is given as `session("name", conf={{"spark.…": "…"}})`.
+
+{pipeline}
 
 ## Topics
 
@@ -111,6 +120,7 @@ def settings_page() -> str:
         file=SETTINGS_FILE,
         broker="\n".join(_settings_table(BrokerSettings)),
         client="\n".join(_settings_table(ClientSettings)),
+        pipeline="\n".join(_settings_table(PipelineSettings)),
         topics="\n".join(_configs_table(TOPIC_CONFIGS.values())),
         groups="\n".join(_configs_table(GROUP_CONFIGS.values())),
     )

@@ -62,3 +62,18 @@ def test_python_of_the_readme_runs() -> None:
     for block in blocks("python"):
         exec(compile(block, "README.md", "exec"), names)
     assert names
+
+
+def test_script_of_the_readme_is_the_one_that_the_tutorial_runs() -> None:
+    """The tutorial's own test runs it; to start Spark twice for the same lines would prove nothing more."""
+    script = re.compile(r'^```python title="shop.py"\n(.*?)^```', re.DOTALL | re.MULTILINE)
+    told = script.search(README.read_text())
+    run = script.search((README.parent / "docs" / "tutorial" / "first-job.md").read_text())
+
+    assert told is not None
+    assert run is not None
+    assert without_comments(told[1]) == without_comments(run[1])
+
+
+def without_comments(code: str) -> list[str]:
+    return [line.split("  #")[0] for line in code.splitlines()]
