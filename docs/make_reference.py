@@ -61,9 +61,9 @@ The `[client]` table of `{file}`, `HEADRACE_CLIENT_<NAME>` in the environment. `
 
 ## Jobs
 
-The `[pipeline]` table of `{file}`, `HEADRACE_PIPELINE_<NAME>` in the environment, arguments in a job's script, and before
-all of them the options of `headrace job run`. `HEADRACE_BOOTSTRAP` is heard for `bootstrap` too. Everything else of Spark
-is given as `session("name", conf={{"spark.…": "…"}})`.
+The `[pipeline]` table of `{file}`, `HEADRACE_PIPELINE_<NAME>` in the environment, arguments in a job's script, and
+before all of them the options of `headrace job run`. `HEADRACE_BOOTSTRAP` is heard for `bootstrap` too. Everything else
+of Spark is given as `session("name", conf={{"spark.…": "…"}})`.
 
 {pipeline}
 
