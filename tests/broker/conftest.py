@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 
 from headrace.broker.embedded import Broker
+from headrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 from headrace.testing.wire import Wire
 from tests.broker.requests import create_topic, fetch, new_name
 
 StartBroker = Callable[..., Broker]
 Connect = Callable[..., Wire]
+
+COORDINATOR_TIMEOUT_S = 30
 
 
 @pytest.fixture
@@ -69,4 +72,15 @@ def any_topic(any_wire: Wire) -> str:
         # Kafka answers before the partitions have their leaders.
         while fetch(any_wire, name, partition=partition).error_code:
             time.sleep(0.02)
+    return name
+
+
+@pytest.fixture
+def any_group(any_wire: Wire) -> str:
+    """A name whose coordinator is there on the broker of the run: Kafka has to make its topic of offsets first."""
+    name = new_name("g")
+    deadline_s = time.monotonic() + COORDINATOR_TIMEOUT_S
+    while any_wire.ask(FindCoordinatorRequest(key_type=0, key=name), version=3).error_code:
+        assert time.monotonic() < deadline_s, "there is no coordinator"
+        time.sleep(0.02)
     return name

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import uuid
+from typing import Any
+
 import pytest
 
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from headrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 from headrace.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
 from headrace.testing.wire import Wire
+from tests.broker.consumer_group_requests import member
 from tests.broker.group_requests import commit
 from tests.broker.requests import new_name
 from tests.broker.transaction_requests import TransactionalProducer, eventually
@@ -21,11 +24,8 @@ BOTH_WAYS = pytest.mark.parametrize("is_classic", [True, False], ids=["classic",
 
 
 @pytest.fixture
-def group(any_wire: Wire) -> str:
-    """A name whose coordinator is there: Kafka has to make its topic of offsets first."""
-    name = new_name("g")
-    TransactionalProducer(any_wire, "").ask(FindCoordinatorRequest(key_type=0, key=name), 3)
-    return name
+def group(any_group: str) -> str:
+    return any_group
 
 
 def producer(wire: Wire, is_classic: bool = True) -> TransactionalProducer:
@@ -99,6 +99,28 @@ def test_a_member_that_is_not_in_the_group_commits_nothing(
     answered = writer.commit_offsets(group, {(any_topic, 0): 3}, generation_id=4, member_id="nobody")
     assert answered == [ErrorCode.UNKNOWN_MEMBER_ID]
     writer.abort()
+
+
+def test_a_member_of_the_newer_protocol_commits_with_its_epoch_only(
+    any_wire: Wire, any_topic: str, group: str
+) -> None:
+    joined = member(any_wire, group, str(uuid.uuid4()), any_topic)
+    writer = producer(any_wire)
+
+    def answer(**who: Any) -> ErrorCode:
+        (code,) = writer.commit_offsets(group, {(any_topic, 0): 3}, **who)
+        return ErrorCode(code)
+
+    assert answer(member_id=joined.member_id, generation_id=joined.epoch) is ErrorCode.NONE
+    assert answer() is ErrorCode.NONE, "a producer need not say for whom it commits"
+    for epoch in (joined.epoch + 1, -1):
+        refused = answer(member_id=joined.member_id, generation_id=epoch)
+        assert refused is ErrorCode.ILLEGAL_GENERATION
+    assert answer(member_id="nobody", generation_id=joined.epoch) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert answer(generation_id=joined.epoch) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert answer(group_instance_id="nobody") is ErrorCode.UNKNOWN_MEMBER_ID
+    writer.commit()
+    assert eventually(lambda: committed(any_wire, group, any_topic), (3, 0))
 
 
 def test_an_old_epoch_commits_nothing(any_wire: Wire, any_topic: str, group: str) -> None:

@@ -332,7 +332,7 @@ class GroupCoordinator:
         group = self._groups.get(group_id)
         consumers = self._consumers.get(group_id)
         if consumers is not None:
-            if generation >= 0 or member_id != UNKNOWN_MEMBER:
+            if generation >= 0 or member_id != UNKNOWN_MEMBER or instance_id is not None:
                 checked = self._consumers.check_commit(
                     consumers, offsets, member_id=member_id, epoch=generation, says_epoch=True
                 )

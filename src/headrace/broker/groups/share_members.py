@@ -52,6 +52,14 @@ class ShareMembers:
     def groups(self) -> Collection[ShareGroup]:
         return self._groups.values()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether there may be one more group."""
+        if len(self._groups) < self._services.settings.groups_max:
+            return True
+        logger.warning("share group refused: there are %d already; raise groups_max", len(self))
+        return False
+
     def known(self, group_id: str) -> ShareGroup:
         """The group, which is one from now on: it has members, or a state that outlives them."""
         return self._groups.setdefault(group_id, ShareGroup(group_id))
@@ -65,8 +73,7 @@ class ShareMembers:
             return self._leave(group_id, heartbeat.member_id)
         is_new = group is None
         if group is None:
-            if len(self._groups) >= self._services.settings.groups_max:
-                logger.warning("share group refused: there are %d already; raise groups_max", len(self))
+            if not self.has_room:
                 return ShareHeartbeatAnswer(
                     error=ErrorCode.GROUP_MAX_SIZE_REACHED, message="There are too many groups."
                 )

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets: put a share group without members to other offsets."""
+"""AlterShareGroupOffsets: put a share group without members to other offsets, or let one begin with them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,25 @@ async def alter_share_group_offsets(
     request: AlterShareGroupOffsetsRequest, call: Call
 ) -> AlterShareGroupOffsetsResponse:
     try:
-        require_empty(request.group_id, call)
+        if not request.group_id:
+            raise ShareRefused(ErrorCode.INVALID_GROUP_ID, "GroupId can't be empty.")
+        if call.services.share_members.get(request.group_id) is None:
+            require_free(request.group_id, call)
+        else:
+            require_empty(request.group_id, call)
     except ShareRefused as refused:
         return AlterShareGroupOffsetsResponse(error_code=refused.code, error_message=refused.message)
     topics = [await _alter(request.group_id, topic, call) for topic in request.topics]
     return AlterShareGroupOffsetsResponse(responses=tuple(topics))
+
+
+def require_free(group_id: str, call: Call) -> None:
+    """Raise what must be answered unless there can be a share group of this name."""
+    call.services.shares.require_available()
+    if call.services.groups.is_taken(group_id):
+        raise ShareRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+    if not call.services.share_members.has_room:
+        raise ShareRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, "There are too many groups.")
 
 
 def require_empty(group_id: str, call: Call) -> None:

@@ -7,7 +7,6 @@ from headrace.broker.shares.coordinator import ShareRefused
 from headrace.broker.shares.share_partition import SharePartition
 from headrace.broker.shares.storage import ShareKey
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -36,12 +35,6 @@ def _describe(
         return DescribeShareGroupOffsetsResponseGroup(
             group_id=group_id, error_code=refused.code, error_message=refused.message
         )
-    if call.services.share_members.get(group_id) is None:
-        return DescribeShareGroupOffsetsResponseGroup(
-            group_id=group_id,
-            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"Group {group_id} not found.",
-        )
     if wanted.topics is None:
         topics = _all_topics(group_id, call)
     else:
@@ -68,14 +61,8 @@ def _topic(
 ) -> DescribeShareGroupOffsetsResponseTopic:
     topic = call.services.topics.get(wanted.topic_name)
     if topic is None:
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        failed = tuple(
-            DescribeShareGroupOffsetsResponsePartition(
-                partition_index=index, error_code=code, error_message="there is no such topic"
-            )
-            for index in wanted.partitions
-        )
-        return DescribeShareGroupOffsetsResponseTopic(topic_name=wanted.topic_name, partitions=failed)
+        nowhere = tuple(_partition(index, None) for index in wanted.partitions)
+        return DescribeShareGroupOffsetsResponseTopic(topic_name=wanted.topic_name, partitions=nowhere)
     shares = call.services.shares
     return DescribeShareGroupOffsetsResponseTopic(
         topic_name=wanted.topic_name,
@@ -87,7 +74,7 @@ def _topic(
 
 
 def _partition(index: int, share: SharePartition | None) -> DescribeShareGroupOffsetsResponsePartition:
-    """A partition that the group has no place in has no offset, which is no error."""
+    """Where the group has no place, it has no offset: no error, even if group, topic or partition are not there."""
     if share is None:
         return DescribeShareGroupOffsetsResponsePartition(partition_index=index)
     return DescribeShareGroupOffsetsResponsePartition(

@@ -36,7 +36,6 @@ def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
     if group is None:
         return DescribedGroup(
             group_id=group_id,
-            group_state="Dead",
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
             error_message=f"Group {group_id} not found.",
         )
