@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from headrace.testing.wire import Wire
+from tests.broker.consumer_group_requests import ask, describe
+from tests.broker.consumer_group_requests import member as join
 from tests.broker.group_requests import heartbeat, stable_member
 from tests.broker.requests import new_name
 
@@ -44,3 +48,27 @@ def test_nobody_leaves_a_group_that_is_not_there(wire: Wire) -> None:
     answer = wire.ask(request)
     assert (answer.error_code, answer.members[0].error_code) == (0, ErrorCode.UNKNOWN_MEMBER_ID)
     assert wire.ask(LeaveGroupRequest(group_id="")).error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_members_of_the_newer_protocol_can_be_removed(any_wire: Wire, any_topic: str, any_group: str) -> None:
+    group = any_group
+    by_name, by_both, dynamic, stays = (
+        join(any_wire, group, str(uuid.uuid4()), any_topic, instance_id=instance_id)
+        for instance_id in ("by-name", "by-both", None, None)
+    )
+    assert _remove(any_wire, group, ("somebody", "by-both")) == [ErrorCode.FENCED_INSTANCE_ID]
+    removed = _remove(
+        any_wire, group, ("", "by-name"), (by_both.member_id, "by-both"), (dynamic.member_id, None)
+    )
+    assert removed == [ErrorCode.NONE] * 3
+    assert _remove(any_wire, group, ("", "by-name")) == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert [one.member_id for one in describe(any_wire, group).members] == [stays.member_id]
+    refused = ask(any_wire, group, by_name.member_id, by_name.epoch, instance_id="by-name")
+    assert refused.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def _remove(wire: Wire, group: str, *members: tuple[str, str | None]) -> list[ErrorCode]:
+    named = tuple(MemberIdentity(member_id=id_, group_instance_id=name) for id_, name in members)
+    answer = wire.ask(LeaveGroupRequest(group_id=group, members=named))
+    assert answer.error_code == 0
+    return [ErrorCode(one.error_code) for one in answer.members]

@@ -190,9 +190,12 @@ def heartbeat(step: ConsumerStep, heartbeat: Heartbeat) -> HeartbeatAnswer:
 
 
 def leave(step: ConsumerStep, leave: Leave) -> LeaveAnswer:
+    """Members of either protocol: an administrator who removes some does not ask which they speak."""
+    had_newer = step.group.classic_count < len(step.group.members)
     results = tuple((leaving, _leave_one(step, leaving)) for leaving in leave.members)
     if any(error is ErrorCode.NONE for _, error in results):
         step.bump()
+        step.becomes_classic = had_newer and _all_classic(step.group)
     return LeaveAnswer(members=results)
 
 
@@ -204,7 +207,7 @@ def _leave_one(step: ConsumerStep, leaving: LeavingMember) -> ErrorCode:
             return ErrorCode.FENCED_INSTANCE_ID
     else:
         member = group.members.get(leaving.member_id)
-    if member is None or member.classic is None:
+    if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     step.remove(member)
     return ErrorCode.NONE
