@@ -31,7 +31,7 @@ REFUSED_SUFFIX = ".refused"
 """Of the topic of the rows that a job's sink refused, behind the job's name."""
 
 TOPIC_CONFIG = {"retention.ms": "-1", "max.message.bytes": str(64 * 1024 * 1024)}
-"""What nobody has looked at yet should not go by its age. And a record at the limit of its own topic has headers more."""
+"""What nobody has looked at yet should not go by its age; and a record at its own topic's limit gets headers more."""
 
 LETTER_BYTES_SPARE = 1_000
 """For what Kafka puts around a message, and for one more header."""
@@ -61,28 +61,30 @@ class SourceBatch:
 class DeadLetters:
     """Those of one job. Nothing is connected to before there is a letter to write.
 
-    `topic` is where refused rows go (`<job>.refused`); bad records go to the topic that their source names.
+    `topic` and `bootstrap` are where refused rows go (`<job>.refused`); bad records go to the topic that their source
+    names, on the source's own broker.
     """
 
     def __init__(self, job: str, *, bootstrap: str, topic: str | None = None) -> None:
         self._job = job
         self._bootstrap = bootstrap
         self.refused_topic = topic or job + REFUSED_SUFFIX
-        self._batches: dict[str, TransactionalBatch] = {}
+        self._batches: dict[tuple[str, str], TransactionalBatch] = {}
         self._refusals_of: tuple[Fence | None, int] = (None, 0)
 
     def of_sources(self, spark: SparkSession, sources: Sequence[SourceBatch], fence: Fence) -> int:
         """Write the bad records that a batch took from its sources; how many were written."""
-        spans: dict[str, list[tuple[SourceSpec, Span]]] = {}
+        spans: dict[tuple[str, str], list[tuple[SourceSpec, Span]]] = {}
         for source in sources:
             for topic, span in source.spans():
-                spans.setdefault(source.spec.dead_topic(topic), []).append((source.spec, span))
+                place = (source.spec.bootstrap, source.spec.dead_topic(topic))
+                spans.setdefault(place, []).append((source.spec, span))
         written = 0
-        for dead_topic, parts in spans.items():
+        for (bootstrap, dead_topic), parts in spans.items():
             letters = self._letters(spark, parts)
             first = next(letters, None)
             if first is not None:
-                batch = self._batch(f"headrace-dead-letters.{self._job}.{dead_topic}", dead_topic)
+                batch = self._batch(f"headrace-dead-letters.{self._job}.{dead_topic}", dead_topic, bootstrap)
                 written += self._write(batch, itertools.chain([first], letters), fence)
         return written
 
@@ -91,7 +93,7 @@ class DeadLetters:
         before, count = self._refusals_of
         lot = count if before == fence else 0
         self._refusals_of = (fence, lot + 1)
-        batch = self._batch(f"headrace-refused.{self._job}.{lot}", self.refused_topic)
+        batch = self._batch(f"headrace-refused.{self._job}.{lot}", self.refused_topic, self._bootstrap)
         return self._write(batch, map(self._refused_letter, rows), fence)
 
     def close(self) -> None:
@@ -99,12 +101,12 @@ class DeadLetters:
             batch.close()
         self._batches.clear()
 
-    def _batch(self, writer: str, topic: str) -> TransactionalBatch:
-        if writer not in self._batches:
-            self._batches[writer] = TransactionalBatch(
-                writer, topic=topic, bootstrap=self._bootstrap, topic_config=TOPIC_CONFIG
+    def _batch(self, writer: str, topic: str, bootstrap: str) -> TransactionalBatch:
+        if (writer, bootstrap) not in self._batches:
+            self._batches[writer, bootstrap] = TransactionalBatch(
+                writer, topic=topic, bootstrap=bootstrap, topic_config=TOPIC_CONFIG
             )
-        return self._batches[writer]
+        return self._batches[writer, bootstrap]
 
     def _write(self, batch: TransactionalBatch, letters: Iterable[OutgoingMessage], fence: Fence) -> int:
         bytes_max = batch.message_bytes_max

@@ -275,6 +275,8 @@ def _payload(
     raw: DataFrame, spec: SourceSpec, *, key: str | None, event_time: str | None, watermark: str | None
 ) -> DataFrame:
     parser = parser_for(spec.format, spec.schema, spec.required)
+    columns = [*parser.fields, *_metadata_columns(key)]
+    _check_columns([name for name, _ in columns], event_time)
     staged = _staged(raw, parser)
     if parser.is_left_out is not None:
         staged = staged.where(~parser.is_left_out)
@@ -283,8 +285,6 @@ def _payload(
         # Between the parsing and the filter on purpose: the optimizer cannot move the filter, and with it a second
         # parsing of every record, below it.
         staged = _observed(staged, spec).where(~F.col(IS_BAD))
-    columns = [*parser.fields, *_metadata_columns(key)]
-    _check_columns([name for name, _ in columns], event_time)
     rows = staged.select(
         *[_named(name, column, is_event_time=name == event_time) for name, column in columns]
     )
