@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headrace.broker.embedded import Broker
+from headrace.protocol.messages.describe_groups import DescribeGroupsRequest
 from headrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 from headrace.testing.wire import Wire
 from tests.broker.requests import create_topic, fetch, new_name
@@ -79,8 +80,15 @@ def any_topic(any_wire: Wire) -> str:
 def any_group(any_wire: Wire) -> str:
     """A name whose coordinator is there on the broker of the run: Kafka has to make its topic of offsets first."""
     name = new_name("g")
+
+    def is_served() -> bool:
+        if any_wire.ask(FindCoordinatorRequest(key_type=0, key=name), version=3).error_code:
+            return False
+        described = any_wire.ask(DescribeGroupsRequest(groups=(name,)), version=5)
+        return not described.groups[0].error_code
+
     deadline_s = time.monotonic() + COORDINATOR_TIMEOUT_S
-    while any_wire.ask(FindCoordinatorRequest(key_type=0, key=name), version=3).error_code:
+    while not is_served():
         assert time.monotonic() < deadline_s, "there is no coordinator"
         time.sleep(0.02)
     return name

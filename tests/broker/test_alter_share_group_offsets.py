@@ -77,18 +77,6 @@ def test_offset_and_what_is_left_are_told(wire: Wire, consumed: Consumed, versio
     assert (unknown.start_offset, unknown.error_code) == (-1, 0)
 
 
-def test_who_is_not_there_has_no_offset(any_wire: Wire, any_topic: str, any_group: str) -> None:
-    asked = DescribeShareGroupOffsetsRequestTopic(topic_name=any_topic, partitions=(0, 9))
-    nowhere = DescribeShareGroupOffsetsRequestTopic(topic_name=new_name(), partitions=(0,))
-    for topics, found in ((None, ()), ((asked, nowhere), (-1, -1, -1))):
-        group = DescribeShareGroupOffsetsRequestGroup(group_id=any_group, topics=topics)
-        (answer,) = any_wire.ask(DescribeShareGroupOffsetsRequest(groups=(group,))).groups
-        assert answer.error_code == 0
-        parts = [part for topic in answer.topics for part in topic.partitions]
-        assert tuple(part.start_offset for part in parts) == found
-        assert all(part.error_code == 0 for part in parts)
-
-
 def test_group_that_is_not_there_begins_with_the_offsets_that_it_is_given(
     any_wire: Wire, any_topic: str, any_group: str
 ) -> None:
@@ -100,6 +88,18 @@ def test_group_that_is_not_there_begins_with_the_offsets_that_it_is_given(
     assert (found.start_offset, found.lag) == (3, 2)
     (listed,) = [one for one in any_wire.ask(ListGroupsRequest()).groups if one.group_id == group]
     assert (listed.group_type, listed.group_state) == ("share", "Empty")
+
+
+def test_who_is_not_there_has_no_offset(any_wire: Wire, any_topic: str, any_group: str) -> None:
+    asked = DescribeShareGroupOffsetsRequestTopic(topic_name=any_topic, partitions=(0, 9))
+    nowhere = DescribeShareGroupOffsetsRequestTopic(topic_name=new_name(), partitions=(0,))
+    for topics, found in ((None, ()), ((asked, nowhere), (-1, -1, -1))):
+        group = DescribeShareGroupOffsetsRequestGroup(group_id=any_group, topics=topics)
+        (answer,) = any_wire.ask(DescribeShareGroupOffsetsRequest(groups=(group,))).groups
+        assert answer.error_code == 0
+        parts = [part for topic in answer.topics for part in topic.partitions]
+        assert tuple(part.start_offset for part in parts) == found
+        assert all(part.error_code == 0 for part in parts)
 
 
 def test_only_a_group_that_could_be_a_share_group_is_given_offsets(
