@@ -14,7 +14,7 @@ from benchmarks import bench
 from benchmarks.broker.brokers import Durability, RunningBroker, running_broker
 from benchmarks.broker.load import check_end_offset, create_topic
 from benchmarks.measurements import Side
-from benchmarks.pipeline.events import EVENTS_TOPIC, PARTITIONS, produce_events
+from benchmarks.pipeline.events import EVENTS_TOPIC, PARTITIONS, WARMUP_TOPIC, produce_events
 from headrace.errors import HeadraceError
 
 PROGRAM_TIMEOUT_S = 1_800
@@ -61,16 +61,20 @@ class Bench(bench.Bench):
 
     @contextlib.contextmanager
     def events_broker(self) -> Iterator[RunningBroker]:
-        """Headrace's broker with the topic of events, which is written once and stays for the whole run."""
+        """Headrace's broker with the topic of events, and a short one, written once and there for the whole run."""
         folder = self.workplace / "events"
         is_new = not folder.exists()
         with running_broker(Side.HEADRACE, folder, Durability.OS) as broker:
             if is_new:
                 self.say(f"writing {self.sizes.events:,} events")
-                create_topic(broker.bootstrap, EVENTS_TOPIC, partitions=PARTITIONS)
-                produce_events(broker.bootstrap, self.sizes.events)
-                check_end_offset(broker.bootstrap, EVENTS_TOPIC, self.sizes.events, partitions=PARTITIONS)
+                self._write_events(broker.bootstrap, WARMUP_TOPIC, self.sizes.warmup)
+                self._write_events(broker.bootstrap, EVENTS_TOPIC, self.sizes.events)
             yield broker
+
+    def _write_events(self, bootstrap: str, topic: str, count: int) -> None:
+        create_topic(bootstrap, topic, partitions=PARTITIONS)
+        produce_events(bootstrap, topic, count)
+        check_end_offset(bootstrap, topic, count, partitions=PARTITIONS)
 
     def run_program(self, name: str, **arguments: Any) -> dict[str, float]:
         """Run `benchmarks.pipeline.programs.<name>`; its last line of output is a JSON object of figures."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from confluent_kafka import Producer
 
 EVENTS_TOPIC = "events"
+WARMUP_TOPIC = "warm-up"
 PARTITIONS = 2
 USERS = 10_000
 PAGES = 1_000
@@ -31,7 +32,7 @@ def event(number: int, choose: random.Random) -> bytes:
     ).encode()
 
 
-def produce_events(bootstrap: str, count: int) -> None:
+def produce_events(bootstrap: str, topic: str, count: int) -> None:
     """The same events in every run, in turn over the partitions, a batch at a time."""
     choose = random.Random(17)
     producer = Producer(
@@ -43,7 +44,7 @@ def produce_events(bootstrap: str, count: int) -> None:
         }
     )
     for number, batch in enumerate(_batches(count, choose)):
-        producer.produce_batch(EVENTS_TOPIC, batch, partition=number % PARTITIONS)
+        producer.produce_batch(topic, batch, partition=number % PARTITIONS)
         producer.flush()
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.measurements import Side
-from benchmarks.pipeline.events import EVENTS_TOPIC, SCHEMA
+from benchmarks.pipeline.events import EVENTS_TOPIC, SCHEMA, WARMUP_TOPIC
 from headrace.pipeline import Job, read_topic, session
 from headrace.pipeline.sinks import Discard
 
@@ -40,10 +40,10 @@ def drain_by_hand(folder: Path, name: str, rows: DataFrame) -> None:
     query.awaitTermination()
 
 
-def read_headrace(spark: SparkSession) -> DataFrame:
+def read_headrace(spark: SparkSession, topic: str) -> DataFrame:
     rows = read_topic(
         spark,
-        EVENTS_TOPIC,
+        topic,
         schema=SCHEMA,
         event_time="at",
         watermark="10 minutes",
@@ -53,11 +53,11 @@ def read_headrace(spark: SparkSession) -> DataFrame:
     return rows.select("user", "url", "at", "ms")
 
 
-def read_by_hand(spark: SparkSession, bootstrap: str) -> DataFrame:
+def read_by_hand(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
     raw = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", EVENTS_TOPIC)
+        .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", str(ROWS_PER_BATCH))
         .load()
@@ -80,23 +80,19 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
     # One session for both: what is compared is the job, not who finds the jars.
     spark = session("benchmark", bootstrap=arguments["bootstrap"], data_dir=folder / "data")
 
-    def run(name: str, work: str) -> float:
+    def run(topic: str, work: str) -> float:
+        name = f"{topic}-{work}"
         started_s = time.monotonic()
         if by_hand:
-            drain_by_hand(
-                spark,
-                folder,
-                name,
-                work_on(read_by_hand(spark, arguments["bootstrap"], ROWS_PER_BATCH), work),
-            )
+            drain_by_hand(folder, name, work_on(read_by_hand(spark, arguments["bootstrap"], topic), work))
         else:
-            drain_headrace(spark, name, work_on(read_headrace(spark, ROWS_PER_BATCH), work))
+            drain_headrace(name, work_on(read_headrace(spark, topic), work))
         return time.monotonic() - started_s
 
     figures = {}
     for work in arguments["works"]:
-        run(f"warm-up-{work}", work)
-        figures[work] = arguments["events"] / run(work, work)
+        run(WARMUP_TOPIC, work)
+        figures[work] = arguments["events"] / run(EVENTS_TOPIC, work)
     return figures
 
 

@@ -32,7 +32,6 @@ class Jobs(Subject):
                 works=works,
                 bootstrap=broker.bootstrap,
                 events=bench.sizes.events,
-                warmup=bench.sizes.warmup,
             )
         for work in works:
             yield f"job-{work}", Sample(value=figures[work])
