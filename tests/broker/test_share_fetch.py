@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages import share_fetch
 from headrace.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from headrace.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -383,3 +384,26 @@ def test_stop_of_the_broker_ends_waiting(start_broker: StartBroker, connect: Con
     wire.send(member.fetch_request(max_wait_ms=WAIT_MS), version=2)
     broker.stop()
     assert wire.is_closed_by_broker()
+
+
+@pytest.mark.parametrize(("records", "answers"), [(5, [{0, 1}]), (60, [{0}, {1}])])
+def test_fetch_that_has_enough_leaves_other_partitions_to_other_members(
+    wire: Wire, records: int, answers: list[set[int]]
+) -> None:
+    """Few records are gathered from everywhere; many come from one partition, and the next is first in turn then."""
+    name, group = new_name(), new_name("g")
+    topic_id = create_topic(wire, name, partitions=2)
+    set_group_configs(wire, group, share_auto_offset_reset="earliest")
+    for partition in (0, 1):
+        produce(wire, name, batch(*(b"x" for _ in range(records))), partition=partition)
+    parts = tuple(share_fetch.FetchPartition(partition_index=partition) for partition in (0, 1))
+    topics = (share_fetch.FetchTopic(topic_id=topic_id, partitions=parts),)
+    member = ShareMember(wire, group, topic_id)
+    for expected in answers:
+        answer = member.fetch_all(topics=topics)
+        given = {
+            part.partition_index: sum(one.last_offset - one.first_offset + 1 for one in part.acquired_records)
+            for part in answer.responses[0].partitions
+            if part.acquired_records
+        }
+        assert given == dict.fromkeys(expected, records)

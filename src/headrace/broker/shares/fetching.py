@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+RECORDS_ENOUGH = 50
+"""With so many a round trip was worth it: what further partitions have is left to other members, who may be idle. A
+partition is given out as far as the fetch allows, so that a backlog costs no more fetches than before."""
+
+
 @value
 class Wanted:
     """What a fetch asks for."""
@@ -179,6 +184,9 @@ def _read_all(plans: Sequence[_Plan], wanted: Wanted, *, nowait: bool) -> None:
     records_left, bytes_left = wanted.records_max, wanted.bytes_max
     for plan in plans:
         if records_left <= 0 or bytes_left <= 0:
+            return
+        is_enough = wanted.records_max - records_left >= RECORDS_ENOUGH
+        if is_enough and wanted.bytes_max - bytes_left >= wanted.bytes_min:
             return
         try:
             plan.reading = read_runs(
