@@ -130,14 +130,15 @@ def test_spark_reads_the_files_of_a_lake_without_any_format(
     assert sorted(row["id"] for row in spark_with_formats.read.parquet(*files).collect()) == [1, 2]
 
 
-def test_aggregates_reach_a_table_in_update_mode_and_replace_it_in_complete_mode(
+def test_aggregates_in_complete_mode_replace_the_table_with_each_batch(
     stream: Stream, tmp_path: Path
 ) -> None:
     stream.add((1, "Rome", 1.0), (2, "Oslo", 2.0))
     stream.add((3, "Rome", 5.0))
     counts = stream.rows().groupBy("city").count()
     at = str(tmp_path / "views.db")
-    stream.write("headrace-table", rows=counts, mode="update", name="by_city", key="city", at=at)
+    options: dict[str, Any] = {"name": "by_city", "mode": "replace", "at": at}
+    stream.write("headrace-table", rows=counts, mode="complete", **options)
     with sqlite3.connect(at) as database:
         assert sorted(database.execute("SELECT city, count FROM by_city")) == [("Oslo", 1), ("Rome", 2)]
 
@@ -145,7 +146,7 @@ def test_aggregates_reach_a_table_in_update_mode_and_replace_it_in_complete_mode
 def test_complete_mode_is_refused_where_the_sink_cannot_replace(stream: Stream, tmp_path: Path) -> None:
     stream.add((1, "Rome", 1.0))
     counts = stream.rows().groupBy("city").count()
-    with pytest.raises(PySparkException, match="output mode update"):
+    with pytest.raises(PySparkException, match="can't be replaced whole by every batch"):
         stream.write(
             "headrace-index", rows=counts, mode="complete", name="by_city", at=str(tmp_path / "index")
         )

@@ -51,6 +51,12 @@ if TYPE_CHECKING:
 REFUSED_SHOWN_MAX = 3
 """Rows in the message of an error; the batch comes again with all of them."""
 
+WORKER_PROFILES = "__python_accumulator__"
+"""What Spark calls them among the observed metrics of a query."""
+
+SPARKS_OWN = ("queryname",)
+"""Options that Spark hands on although they are its own; declarative pipelines set them."""
+
 READ_PARTITIONS_MAX = 200
 """Tasks that read a table of many small files; a task for every file would be mostly overhead."""
 
@@ -60,9 +66,35 @@ class RowsRefused(HeadraceError):
 
 
 def register(spark: SparkSession) -> None:
-    """Make the formats known to a session. Once for each session."""
+    """Make the formats known to a session. Once for each session; a declarative pipeline does it in its definitions."""
     for each in FORMATS:
         spark.dataSource.register(each)
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        _leave_out_worker_profiles(spark.client)
+
+
+def _leave_out_worker_profiles(client: Any) -> None:
+    """Spark 4.2's `spark-pipelines` ends a run that has completed with UNKNOWN_RESPONSE if Python workers took part.
+
+    Each of them sends a profile, empty as a rule. The client has put it where it belongs by the time it hands it on
+    to code that knows no such answer; so it goes no further.
+    """
+    answers = client._execute_and_fetch_as_iterator
+
+    def without_profiles(*arguments: Any, **named: Any) -> Iterator[Any]:
+        for answer in answers(*arguments, **named):
+            if getattr(answer, "name", None) != WORKER_PROFILES:
+                yield answer
+
+    client._execute_and_fetch_as_iterator = without_profiles
+
+
+def connector_jars() -> str:
+    """The value of `spark.jars` with which a session of your own reads topics; fetched once, as `session()` does."""
+    from headrace.java import fetch_jars
+    from headrace.pipeline.spark_session import CONNECTOR
+
+    return ",".join(str(jar) for jar in sorted(fetch_jars(CONNECTOR).glob("*.jar")))
 
 
 @value
@@ -95,6 +127,8 @@ class SinkFormat(DataSource):
     def _written(self) -> Written:
         own = {name: str(text) for name, text in self.options.items()}
         common = {name: _take(own, name) for name in ("job", "checkpointlocation", "staging", "batch")}
+        for name in SPARKS_OWN:
+            _take(own, name)
         path = _take(own, "path")
         if path is not None and _take(own, "at") is None:
             own["at"] = path
@@ -120,7 +154,10 @@ def _take(options: dict[str, str], name: str) -> str | None:
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Spark makes one for the tasks of a query, and one for every commit."""
+    """Spark makes one for the tasks of a query, and one for every commit.
+
+    It lets formats written in Python have the output modes append and complete, and not update.
+    """
 
     def __init__(self, written: Written, schema: StructType, *, is_complete: bool) -> None:
         if written.checkpoint is None:
@@ -131,7 +168,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if is_complete and getattr(written.sink, "mode", "") != "replace":
             raise BadSink(
                 f"{written.sink.target()} can't be replaced whole by every batch, as output mode complete does",
-                hint='use output mode update, or .option("mode", "replace") where the sink has it',
+                hint='say .option("mode", "replace") where the sink has it; a Job can update rows by key instead',
             )
         self._written = written
         self._schema = schema

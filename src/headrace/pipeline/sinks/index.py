@@ -75,7 +75,7 @@ class Index(Sink):
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Self:
         """From the options of a Spark writer."""
-        from headrace.pipeline.sinks.options import read_options
+        from headrace.pipeline.sinks.options import name_in, read_options
 
         found = read_options(
             "index",
@@ -84,7 +84,7 @@ class Index(Sink):
             lists=("key", "exact"),
             numbers=("heap_bytes",),
         )
-        return cls(**found)
+        return cls(name_in("index", found), **found)
 
     @property
     def folder(self) -> Path:
@@ -232,11 +232,9 @@ class _IndexWriter(SinkWriter):
         import tantivy
 
         refused: list[RefusedRow] = []
-        for row in table.to_pylist():
-            fields = document_fields(row, self._layout)
+        for row in table.to_pylist(maps_as_pydicts="strict"):
             try:
-                if self._layout.key:
-                    fields[KEY_FIELD] = key_text(row, self._layout.key)
+                fields = document_fields(row, self._layout)
                 document = tantivy.Document.from_dict(fields, self._open.schema)
             except (ValueError, OverflowError) as error:
                 refused.append(RefusedRow(row=row, reason=str(error)))

@@ -10,7 +10,7 @@ import datetime
 import decimal
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,9 @@ LAYOUT_FILE = "headrace-layout.json"
 
 KEY_FIELD = "_headrace_key"
 JOB_FIELD = "_headrace_job"
+ROW_FIELD = "_headrace_row"
+"""The whole row as JSON, to hand back. The columns themselves are only indexed: an index knows no null in a list, no
+decimals, and no difference between nothing and an empty list."""
 FENCE_FIELD = "_headrace_fence"
 MARK_FIELD = "_headrace_mark"
 FENCE_MARK = "fence"
@@ -42,7 +45,7 @@ class FieldKind(StrEnum):
     FLOAT = "float"
     BOOLEAN = "boolean"
     DATE = "date"
-    BYTES = "bytes"  # stored only
+    BYTES = "bytes"  # kept, but not to be found
     JSON = "json"
 
 
@@ -52,6 +55,8 @@ class Column:
     kind: FieldKind
     is_many: bool = False
     """A list, each of whose values is indexed."""
+    type: str = ""
+    """What JSON has no type for, and a reader wants back as it was; see `_RESTORE`."""
 
 
 @value
@@ -62,14 +67,17 @@ class Layout:
     key: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        columns = [{"name": each.name, "kind": each.kind, "many": each.is_many} for each in self.columns]
+        columns = [
+            {"name": each.name, "kind": each.kind, "many": each.is_many, "type": each.type}
+            for each in self.columns
+        ]
         return json.dumps({"key": self.key, "columns": columns}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Layout:
         kept = json.loads(text)
         columns = [
-            Column(name=each["name"], kind=FieldKind(each["kind"]), is_many=each["many"])
+            Column(name=each["name"], kind=FieldKind(each["kind"]), is_many=each["many"], type=each["type"])
             for each in kept["columns"]
         ]
         return cls(columns=tuple(columns), key=tuple(kept["key"]))
@@ -95,18 +103,19 @@ def layout_of(
 def _column(field: pyarrow.Field, *, is_word: bool) -> Column:
     kind = field.type
     is_many = arrow_types.is_list(kind) or arrow_types.is_large_list(kind)
-    found = _kind(kind.value_type if is_many else kind, is_word=is_word)
+    single = kind.value_type if is_many else kind
+    found = _kind(single, is_word=is_word)
     if found is None:
         raise BadSink(
             f"column {field.name!r} of type {field.type} can't be indexed", hint="select it away, or cast it"
         )
-    return Column(name=field.name, kind=found, is_many=is_many)
+    return Column(name=field.name, kind=found, is_many=is_many, type=_type(single))
 
 
 def _kind(kind: pyarrow.DataType, *, is_word: bool) -> FieldKind | None:
     if arrow_types.is_string(kind) or arrow_types.is_large_string(kind):
         return FieldKind.WORD if is_word else FieldKind.TEXT
-    if arrow_types.is_integer(kind):
+    if arrow_types.is_integer(kind) or arrow_types.is_duration(kind):
         return FieldKind.INTEGER
     if arrow_types.is_floating(kind) or arrow_types.is_decimal(kind):
         return FieldKind.FLOAT
@@ -121,6 +130,18 @@ def _kind(kind: pyarrow.DataType, *, is_word: bool) -> FieldKind | None:
     return None
 
 
+def _type(kind: pyarrow.DataType) -> str:
+    if arrow_types.is_timestamp(kind):
+        return "timestamp" if kind.tz else "timestamp_ntz"
+    names = {
+        "decimal": arrow_types.is_decimal,
+        "date": arrow_types.is_date,
+        "duration": arrow_types.is_duration,
+        "binary": lambda each: arrow_types.is_binary(each) or arrow_types.is_large_binary(each),
+    }
+    return next((name for name, is_it in names.items() if is_it(kind)), "")
+
+
 def tantivy_schema(layout: Layout) -> Any:
     import tantivy
 
@@ -128,6 +149,7 @@ def tantivy_schema(layout: Layout) -> Any:
     builder.add_text_field(KEY_FIELD, tokenizer_name="raw", index_option="basic")
     builder.add_text_field(JOB_FIELD, tokenizer_name="raw", index_option="basic")
     builder.add_text_field(MARK_FIELD, tokenizer_name="raw", index_option="basic")
+    builder.add_bytes_field(ROW_FIELD, stored=True)
     builder.add_bytes_field(FENCE_FIELD, stored=True)
     for column in layout.columns:
         if not tantivy.SchemaBuilder.is_valid_field_name(column.name):
@@ -141,76 +163,100 @@ def tantivy_schema(layout: Layout) -> Any:
 def _add_field(builder: Any, column: Column) -> None:
     match column.kind:
         case FieldKind.TEXT:
-            builder.add_text_field(column.name, stored=True)
+            builder.add_text_field(column.name)
         case FieldKind.WORD:
-            builder.add_text_field(column.name, stored=True, tokenizer_name="raw", index_option="basic")
+            builder.add_text_field(column.name, tokenizer_name="raw", index_option="basic")
         case FieldKind.INTEGER:
-            builder.add_integer_field(column.name, stored=True, indexed=True, fast=True)
+            builder.add_integer_field(column.name, indexed=True, fast=True)
         case FieldKind.FLOAT:
-            builder.add_float_field(column.name, stored=True, indexed=True, fast=True)
+            builder.add_float_field(column.name, indexed=True, fast=True)
         case FieldKind.BOOLEAN:
-            builder.add_boolean_field(column.name, stored=True, indexed=True, fast=True)
+            builder.add_boolean_field(column.name, indexed=True, fast=True)
         case FieldKind.DATE:
-            builder.add_date_field(column.name, stored=True, indexed=True, fast=True)
-        case FieldKind.BYTES:
-            builder.add_bytes_field(column.name, stored=True)
+            builder.add_date_field(column.name, indexed=True, fast=True)
         case FieldKind.JSON:
-            builder.add_json_field(column.name, stored=True)
+            builder.add_json_field(column.name)
+        case FieldKind.BYTES:
+            pass
 
 
 def key_text(row: Mapping[str, Any], key: Sequence[str]) -> str:
     """The same text for the same key, and for no other."""
-    return json.dumps([_plain(row[name]) for name in key], ensure_ascii=False, separators=(",", ":"))
+    return _json([row[name] for name in key])
 
 
 def document_fields(row: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
     """What tantivy is given for a row; a null is a field that isn't there."""
     fields: dict[str, Any] = {}
     for column in layout.columns:
-        content = row.get(column.name)
-        if content is None:
+        content = row[column.name]
+        if content is None or column.kind is FieldKind.BYTES:
             continue
         if column.is_many:
             fields[column.name] = [_field_value(each, column.kind) for each in content if each is not None]
         else:
             fields[column.name] = _field_value(content, column.kind)
+    fields[ROW_FIELD] = _json([row[column.name] for column in layout.columns]).encode()
+    if layout.key:
+        fields[KEY_FIELD] = key_text(row, layout.key)
     return fields
 
 
 def row_of_document(fields: Mapping[str, list[Any]], layout: Layout) -> dict[str, Any]:
-    """A row again, from what tantivy has stored of it."""
-    row: dict[str, Any] = {}
-    for column in layout.columns:
-        contents = fields.get(column.name, [])
-        if column.kind is FieldKind.BYTES:
-            contents = [bytes(each) for each in contents]
-        row[column.name] = list(contents) if column.is_many else next(iter(contents), None)
-    return row
+    """The row again. Inside of structs and maps, times and the like stay text."""
+    contents = json.loads(bytes(fields[ROW_FIELD][0]))
+    return {
+        column.name: _restored(content, column)
+        for column, content in zip(layout.columns, contents, strict=True)
+    }
+
+
+def _restored(content: Any, column: Column) -> Any:
+    restore = _RESTORE.get(column.type)
+    if content is None or restore is None:
+        return content
+    if column.is_many:
+        return [None if each is None else restore(each) for each in content]
+    return restore(content)
+
+
+_RESTORE: dict[str, Callable[[Any], Any]] = {
+    "timestamp": datetime.datetime.fromisoformat,
+    "timestamp_ntz": datetime.datetime.fromisoformat,
+    "date": datetime.date.fromisoformat,
+    "duration": lambda microseconds: datetime.timedelta(microseconds=microseconds),
+    "decimal": decimal.Decimal,
+    "binary": base64.b64decode,
+}
 
 
 def _field_value(content: Any, kind: FieldKind) -> Any:
     if kind is FieldKind.FLOAT:
         return float(content)
+    if kind is FieldKind.INTEGER and isinstance(content, datetime.timedelta):
+        return _without_json(content)
     if kind is FieldKind.DATE and not isinstance(content, datetime.datetime):
         return datetime.datetime(content.year, content.month, content.day, tzinfo=datetime.UTC)
     if kind is FieldKind.JSON:
-        return _plain(dict(content))
+        return _json(content)
     return content
 
 
-def _plain(content: Any) -> Any:
-    """A nested value in the types that JSON has."""
-    if isinstance(content, Mapping):
-        return {str(name): _plain(each) for name, each in content.items()}
-    if isinstance(content, (list, tuple)):
-        return [_plain(each) for each in content]
+def _json(content: Any) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"), default=_without_json)
+
+
+def _without_json(content: Any) -> Any:
+    """What JSON has no type for."""
     if isinstance(content, (datetime.datetime, datetime.date)):
         return content.isoformat()
+    if isinstance(content, datetime.timedelta):
+        return content // datetime.timedelta(microseconds=1)
     if isinstance(content, bytes):
         return base64.b64encode(content).decode()
     if isinstance(content, decimal.Decimal):
         return str(content)
-    return content
+    raise TypeError(f"{type(content).__name__} can't be kept in an index")
 
 
 def read_layout(folder: Path) -> Layout | None:

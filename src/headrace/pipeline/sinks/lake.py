@@ -89,7 +89,7 @@ class Lake(Sink):
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Self:
         """From the options of a Spark writer; those that begin with `storage.` are for the storage."""
-        from headrace.pipeline.sinks.options import read_options
+        from headrace.pipeline.sinks.options import name_in, read_options
 
         storage = {
             name.partition(".")[2]: text
@@ -103,7 +103,7 @@ class Lake(Sink):
             lists=("key", "partition_by"),
             numbers=("compact_files", "file_bytes", "keep_hours"),
         )
-        return cls(**found, storage_options=storage)
+        return cls(name_in("lake", found), **found, storage_options=storage)
 
     @property
     def address(self) -> str:

@@ -35,6 +35,14 @@ def read_options(
     return found
 
 
+def name_in(format: str, found: dict[str, Any]) -> str:
+    """The name, taken out; that of the folder if only a folder is given."""
+    name = found.pop("name", None) or str(found.get("at", "")).rstrip("/").rpartition("/")[2]
+    if not name:
+        raise BadSink(f"headrace-{format} needs a name", hint='.option("name", …), or a path')
+    return str(name)
+
+
 def _plain(option: str) -> str:
     return option.replace("_", "").lower()
 

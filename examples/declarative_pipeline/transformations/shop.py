@@ -1,0 +1,42 @@
+"""Spark's declarative pipelines with Headrace's sinks: what there shall be, and nothing of how it is run."""
+
+from __future__ import annotations
+
+from pyspark import pipelines
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from headrace.pipeline import spark_formats
+
+spark = SparkSession.active()
+spark_formats.register(spark)
+
+folder = spark.conf.get("shop.folder")
+pipelines.create_sink(
+    "orders_found", "headrace-index", {"name": "orders", "key": "id", "at": f"{folder}/index"}
+)
+pipelines.create_sink("orders_kept", "headrace-lake", {"name": "orders", "at": f"{folder}/lake"})
+
+
+@pipelines.temporary_view
+def orders() -> DataFrame:
+    """The topic of orders, read as any Kafka topic is."""
+    messages = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", spark.conf.get("shop.bootstrap"))
+        .option("subscribe", "orders")
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    order = F.from_json(F.col("value").cast("string"), "id LONG, city STRING, text STRING")
+    return messages.select(order.alias("order")).select("order.*")
+
+
+@pipelines.append_flow(target="orders_found")
+def find_orders() -> DataFrame:
+    return spark.readStream.table("orders")
+
+
+@pipelines.append_flow(target="orders_kept")
+def keep_orders() -> DataFrame:
+    return spark.readStream.table("orders").where("city = 'Rome'")

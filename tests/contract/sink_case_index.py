@@ -1,0 +1,37 @@
+"""The `Index` sink against the contract, with keys and without."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import StructType
+
+from headrace.pipeline.sinks.index import Index
+from headrace.pipeline.sinks.index_layout import TERM_BYTES_MAX
+from headrace.pipeline.sinks.index_reader import HITS_MAX, BadSearch
+from tests.contract.sink_contract import Lab, Row, SinkCase, row, sink_case
+
+
+@sink_case("index")
+def index(lab: Lab) -> SinkCase:
+    return _case(Index("contract", key="id", at=lab.folder / "index"), refused=row("x" * TERM_BYTES_MAX))
+
+
+@sink_case("index-append")
+def index_append(lab: Lab) -> SinkCase:
+    return _case(Index("contract", at=lab.folder / "index"))
+
+
+def _case(sink: Index, refused: Row | None = None) -> SinkCase:
+    return SinkCase(
+        sink=lambda: sink, read=lambda schema: _rows(sink, schema), is_keyed=bool(sink.key), refused=refused
+    )
+
+
+def _rows(sink: Index, schema: StructType) -> list[Row]:
+    try:
+        reader = sink.reader()
+    except BadSearch:
+        return []
+    found: list[Row] = []
+    while hits := reader.search("*", limit=HITS_MAX, offset=len(found)):
+        found.extend(dict(hit.row) for hit in hits)
+    return found
