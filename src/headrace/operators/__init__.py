@@ -7,3 +7,23 @@
 Each is a frozen value that checks itself when it is made. The same operator on a bounded DataFrame gives the rows that
 the stream gives in the end.
 """
+
+from headrace.operators.late import Correct, DropLate
+from headrace.operators.operator import BadOperator, Operator
+from headrace.operators.triggers import Trigger
+from headrace.operators.windows.hopping import Hopping
+from headrace.operators.windows.sampling import Sampling
+from headrace.operators.windows.session import Session
+from headrace.operators.windows.tumbling import Tumbling
+
+__all__ = [
+    "BadOperator",
+    "Correct",
+    "DropLate",
+    "Hopping",
+    "Operator",
+    "Sampling",
+    "Session",
+    "Trigger",
+    "Tumbling",
+]

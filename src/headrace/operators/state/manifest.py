@@ -1,0 +1,67 @@
+"""What a bucket's state consists of, in a few bytes: which runs, of which version, for how many buckets."""
+
+from __future__ import annotations
+
+import json
+
+from headrace.errors import HeadraceError
+from headrace.values import value
+
+FORMAT = 1
+
+
+class UnreadableState(HeadraceError):
+    """State that this operator can't have written, or that was written for another number of buckets."""
+
+
+@value
+class Manifest:
+    version: int
+    """Of the step's columns."""
+    buckets: int
+    runs: tuple[str, ...] = ()
+    """From the oldest on."""
+    timer_ms: int | None = None
+
+    def to_json(self) -> str:
+        kept = {
+            "format": FORMAT,
+            "version": self.version,
+            "buckets": self.buckets,
+            "runs": self.runs,
+            "timer": self.timer_ms,
+        }
+        return json.dumps(kept, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Manifest:
+        try:
+            kept = json.loads(text)
+            if kept["format"] != FORMAT:
+                raise UnreadableState(
+                    f"this state has format {kept['format']}, and {FORMAT} is what is known here",
+                    hint="a newer Headrace wrote it: use that one",
+                )
+            return cls(
+                version=int(kept["version"]),
+                buckets=int(kept["buckets"]),
+                runs=tuple(kept["runs"]),
+                timer_ms=kept["timer"],
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise UnreadableState(
+                f"this is no state of Headrace's: {text[:100]!r}",
+                hint="is the checkpoint that of another job?",
+            ) from error
+
+    def check(self, *, version: int, buckets: int) -> None:
+        if self.buckets != buckets:
+            raise UnreadableState(
+                f"the state was kept in {self.buckets} buckets, and is asked for in {buckets}",
+                hint=f"set spark.headrace.state.buckets to {self.buckets}, or rebuild the job's state",
+            )
+        if self.version > version:
+            raise UnreadableState(
+                f"the state has version {self.version}, and {version} is what is known here",
+                hint="a newer Headrace wrote it: use that one",
+            )

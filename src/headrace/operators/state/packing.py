@@ -1,0 +1,53 @@
+"""Many rows of a bucket as one: what travels through Spark between Python and Python.
+
+Spark hands rows to a stateful Python function one by one, which costs more than all the work on them. So the rows of a
+bucket are put into one binary value where they are read, and results leave the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.operators.state.ids import Hashes
+
+BUCKET = "bucket"
+PAYLOAD = "payload"
+PACKED_SCHEMA = pa.schema([pa.field(BUCKET, pa.int32()), pa.field(PAYLOAD, pa.binary())])
+
+PAYLOAD_ROWS_MAX = 200_000
+"""Of one payload of results. Spark holds a payload in memory, and a value of state or of a row must stay below 2 GB."""
+
+
+def pack(rows: pa.Table, hashes: Hashes, bucket_count: int) -> pa.RecordBatch:
+    """One row for each bucket that has any."""
+    buckets = (hashes % np.uint64(bucket_count)).astype(np.int32)
+    order = np.argsort(buckets, kind="stable")
+    sorted_rows = rows.take(pa.array(order)).combine_chunks()
+    numbers, starts = np.unique(buckets[order], return_index=True)
+    ends = np.append(starts[1:], len(buckets))
+    payloads = [
+        encode_rows(sorted_rows.slice(start, end - start)) for start, end in zip(starts, ends, strict=True)
+    ]
+    return pa.record_batch(
+        [pa.array(numbers, pa.int32()), pa.array(payloads, pa.binary())], schema=PACKED_SCHEMA
+    )
+
+
+def encode_rows(rows: pa.Table) -> bytes:
+    """Without the schema, which both sides know."""
+    batches = rows.combine_chunks().to_batches()
+    assert len(batches) <= 1
+    return bytes(batches[0].serialize()) if batches else b""
+
+
+def decode_rows(payloads: Iterable[bytes], schema: pa.Schema) -> pa.Table:
+    batches = [pa.ipc.read_record_batch(pa.py_buffer(each), schema) for each in payloads if each]
+    return pa.Table.from_batches(batches, schema).combine_chunks()
+
+
+def encode_output(rows: pa.Table) -> Iterator[bytes]:
+    for start in range(0, rows.num_rows, PAYLOAD_ROWS_MAX):
+        yield encode_rows(rows.slice(start, PAYLOAD_ROWS_MAX))

@@ -1,0 +1,226 @@
+"""The core on Spark: rows to buckets, a step for each bucket, results as rows. Streams and bounded rows alike.
+
+On a stream, a bucket is a grouping key of `transformWithState`; its manifest is a value, its runs are the entries of a
+map. On bounded rows the same step sees all rows of a bucket at once, and then the end of time.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from headrace.operators.state import cache
+from headrace.operators.state.bucket import work
+from headrace.operators.state.ids import Hashes
+from headrace.operators.state.packing import (
+    BUCKET,
+    PAYLOAD,
+    decode_rows,
+    encode_output,
+    pack,
+)
+from headrace.operators.state.step import BEGINNING_US, END_US, Advanced, Step, StepTime, advance
+from headrace.operators.state.table import StateTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.stateful_processor import (
+        ExpiredTimerInfo,
+        StatefulProcessorHandle,
+        TimerValues,
+    )
+
+BUCKETS_SETTING = "spark.headrace.state.buckets"
+BUCKETS = 32
+"""How many buckets, unless the session says otherwise: the most tasks that can share the work. More cost more calls in
+every batch. It can't change during the life of a checkpoint."""
+
+LIFT_ROWS_MAX = 500_000
+"""Rows that a task takes in before it merges and packs them: the more, the fewer payloads; it holds them in memory."""
+
+LATE = "_late_rows"
+
+_PACKED = StructType([StructField(BUCKET, IntegerType(), False), StructField(PAYLOAD, BinaryType(), False)])
+_RESULT = StructType([StructField(PAYLOAD, BinaryType()), StructField(LATE, LongType())])
+
+
+class Lift(Protocol):
+    """What is done to rows before they travel: they come out as the step wants them, with the hashes of their keys."""
+
+    def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]: ...
+
+
+def run_step(rows: DataFrame, lift: Lift, step: Step, *, name: str) -> DataFrame:
+    """The step's output for these rows, whose columns are as `lift` wants them.
+
+    Rows that came too late are counted as `late` in the observed metrics of the query, under `headrace.late:NAME`.
+    """
+    buckets = int(rows.sparkSession.conf.get(BUCKETS_SETTING, None) or BUCKETS)
+    packed = rows.mapInArrow(_packer(lift, buckets), _PACKED)
+    if not rows.isStreaming:
+        return packed.groupBy(BUCKET).applyInArrow(_bounded(step), from_arrow_schema(step.output_schema))
+    results = packed.groupBy(BUCKET).transformWithState(
+        BucketProcessor(step, buckets), _RESULT, "append", "eventTime"
+    )
+    with_late = pa.schema([*step.output_schema, pa.field(LATE, pa.int64())])
+    unpacked = results.mapInArrow(_unpacker(step.output_schema, with_late), from_arrow_schema(with_late))
+    metric = f"headrace.late:{name}:{uuid.uuid4().hex[:8]}"
+    late_rows = F.coalesce(F.sum(LATE), F.lit(0)).alias("late")
+    return unpacked.observe(metric, late_rows).filter(F.col(LATE).isNull()).drop(LATE)
+
+
+def _packer(lift: Lift, buckets: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for table in _gathered(batches):
+            rows, hashes = lift(table)
+            if rows.num_rows:
+                yield pack(rows, hashes, buckets)
+
+    return packed
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+            count += batch.num_rows
+        if count >= LIFT_ROWS_MAX:
+            yield pa.Table.from_batches(waiting).combine_chunks()
+            waiting, count = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting).combine_chunks()
+
+
+def _unpacker(
+    schema: pa.Schema, with_late: pa.Schema
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for payload, late in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+                if payload:
+                    rows = decode_rows([payload], schema)
+                    rows = rows.append_column(with_late.field(LATE), pa.nulls(rows.num_rows, pa.int64()))
+                    yield from rows.to_batches()
+                if late:
+                    nothing = [pa.nulls(1, each.type) for each in schema]
+                    yield pa.record_batch([*nothing, pa.array([late], pa.int64())], schema=with_late)
+
+    return unpacked
+
+
+def _bounded(step: Step) -> Callable[[pa.Table], pa.Table]:
+    def stepped(packed: pa.Table) -> pa.Table:
+        rows = decode_rows(packed.column(PAYLOAD).to_pylist(), step.input_schema)
+        during = StepTime(watermark_us=BEGINNING_US, now_us=0)
+        table = StateTable(step.state_schema)
+        first = advance(step, table, rows, during)
+        nothing = step.input_schema.empty_table()
+        last = advance(step, first.table, nothing, StepTime(watermark_us=END_US, now_us=0))
+        return last.output
+
+    return stepped
+
+
+class BucketProcessor(StatefulProcessor):
+    """One bucket is one key. Rows are payloads; results are payloads, and how many rows were too late."""
+
+    def __init__(self, step: Step, buckets: int) -> None:
+        self._step = step
+        self._buckets = buckets
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        text = StructType([StructField("text", StringType())])
+        content = StructType([StructField("content", BinaryType())])
+        self._handle = handle
+        self._manifest = handle.getValueState("manifest", text)
+        self._runs = handle.getMapState("runs", text, content)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+        incoming = decode_rows([bytes(row[1]) for row in rows], self._step.input_schema)
+        return self._work(incoming, timerValues, fired_ms=None)
+
+    def handleExpiredTimer(
+        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
+    ) -> Iterator[Row]:
+        nothing = self._step.input_schema.empty_table()
+        return self._work(nothing, timerValues, fired_ms=expiredTimerInfo.getExpiryTimeInMs())
+
+    def close(self) -> None:
+        pass
+
+    def _work(self, rows: pa.Table, times: TimerValues, *, fired_ms: int | None) -> Iterator[Row]:
+        watermark_ms = times.getCurrentWatermarkInMs()
+        time = StepTime(
+            # Spark's first watermark is the epoch; it means that there is none.
+            watermark_us=watermark_ms * 1_000 if watermark_ms > 0 else BEGINNING_US,
+            now_us=times.getCurrentProcessingTimeInMs() * 1_000,
+        )
+        advanced = work(
+            self._step,
+            _SparkStore(self._handle, self._manifest, self._runs),
+            rows,
+            time,
+            buckets=self._buckets,
+            cache=cache.of_this_process,
+            fired_ms=fired_ms,
+        )
+        return _results(advanced)
+
+
+def _results(advanced: Advanced) -> Iterator[Row]:
+    for payload in encode_output(advanced.output):
+        yield Row(**{PAYLOAD: payload, LATE: None})
+    if advanced.late_rows:
+        yield Row(**{PAYLOAD: None, LATE: advanced.late_rows})
+
+
+class _SparkStore:
+    """The state of the key that Spark has set."""
+
+    def __init__(self, handle: Any, manifest: Any, runs: Any) -> None:
+        self._handle = handle
+        self._manifest = manifest
+        self._runs = runs
+
+    def read_manifest(self) -> str | None:
+        kept = self._manifest.get()
+        return kept[0] if kept else None
+
+    def write_manifest(self, text: str) -> None:
+        self._manifest.update((text,))
+
+    def clear_manifest(self) -> None:
+        self._manifest.clear()
+
+    def read_run(self, name: str) -> bytes | None:
+        kept = self._runs.getValue((name,))
+        return bytes(kept[0]) if kept else None
+
+    def write_run(self, name: str, content: bytes) -> None:
+        self._runs.updateValue((name,), (content,))
+
+    def remove_run(self, name: str) -> None:
+        self._runs.removeKey((name,))
+
+    def set_timer(self, before_ms: int | None, after_ms: int | None) -> None:
+        if before_ms is not None:
+            self._handle.deleteTimer(before_ms)
+        if after_ms is not None:
+            self._handle.registerTimer(after_ms)

@@ -1,0 +1,84 @@
+"""Windows with nothing in between: a look now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headrace.operators.folds import Fold
+from headrace.operators.operator import BadOperator, Duration, duration_us, interval_text
+from headrace.operators.windows.lifting import ClockLift
+from headrace.operators.windows.slots import ClockSlots
+from headrace.operators.windows.tumbling import spark_window
+from headrace.operators.windows.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from headrace.operators.state.spark import Lift
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling(Window):
+    """Windows of one length, one beginning every so often, and rows in between are in none.
+
+        op.Sampling("1 minute", every="1 hour", by="sensor", aggregate={"mean": "avg(celsius)"})
+
+    length   of a window
+    every    the time from the beginning of one to that of the next; longer than `length`
+    offset   when the first one begins, after the epoch
+    """
+
+    length: Duration
+    every: Duration = field(kw_only=True)
+    offset: Duration = field(default="0 seconds", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.slots.every_us <= self.slots.length_us:
+            raise BadOperator(
+                "Sampling",
+                "every",
+                f"is {self.every!r}, not longer than a window of {self.length!r}",
+                hint="windows that touch are called Tumbling, and those that overlap Hopping",
+            )
+        Window.__post_init__(self)
+
+    @property
+    def slots(self) -> ClockSlots:
+        every_us = duration_us(self.every, operator="Sampling", field="every")
+        offset_us = duration_us(self.offset, operator="Sampling", field="offset", zero=True)
+        return ClockSlots(
+            length_us=duration_us(self.length, operator="Sampling", field="length"),
+            every_us=every_us,
+            offset_us=offset_us % every_us,
+        )
+
+    @property
+    def _unsampled_us(self) -> int:
+        return self.slots.every_us - self.slots.length_us
+
+    def _native_rows(self, rows: DataFrame, time: str) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        time_us = F.unix_micros(F.col(f"`{time}`").cast("timestamp"))
+        since_us = F.pmod(time_us - self.slots.offset_us, F.lit(self.slots.every_us))
+        return rows.filter(since_us < self.slots.length_us)
+
+    def _native_window(self, time: str) -> Column:
+        """Spark refuses gaps. So its windows have the gap in front, where no row is left: they end when ours do."""
+        slots = self.slots
+        offset_us = (slots.offset_us - self._unsampled_us) % slots.every_us
+        return spark_window(
+            ClockSlots(length_us=slots.every_us, every_us=slots.every_us, offset_us=offset_us), time
+        )
+
+    def _native_bounds(self, window: Column) -> tuple[Column, Column]:
+        from pyspark.sql import functions as F
+
+        return window["start"] + F.expr(f"interval {interval_text(self._unsampled_us)}"), window["end"]
+
+    def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift:
+        return ClockLift(self.slots, folds, schema)

@@ -1,0 +1,166 @@
+"""What all windows have in common: the fields of the description, and the two ways to run.
+
+Spark does a window itself where nothing is asked for that it can't do: one result a window, when it is over. Panes,
+retractions and corrections, and counting exactly what was late, need the core (`state/`).
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headrace.operators.aggregates import (
+    RESULT_COLUMNS,
+    Aggregate,
+    native_column,
+    read_aggregates,
+    require_folds,
+)
+from headrace.operators.folds import CountFold, Fold
+from headrace.operators.late import Correct, DropLate, Late
+from headrace.operators.operator import (
+    BadOperator,
+    Operator,
+    event_time_column,
+    names,
+    require_columns,
+    require_watermark,
+)
+from headrace.operators.triggers import Panes, Trigger
+from headrace.operators.windows.panes import PaneRules, PaneStep
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from headrace.operators.state.spark import Lift
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window(Operator):
+    """The fields of every window.
+
+    by          the columns of the key; none for one window over everything
+    aggregate   results by name, such as {"n": "count(*)", "slowest": "max(ms)"}
+    time        the column with the event time; by default the one that the source declared
+    trigger     when to publish besides on time (`Trigger`)
+    late        what becomes of late rows (`DropLate`, `Correct`)
+    """
+
+    by: str | Sequence[str] = ()
+    aggregate: Mapping[str, str] = field(default_factory=lambda: {"count": "count(*)"})
+    time: str | None = None
+    trigger: Trigger | None = None
+    late: Late | None = None
+
+    def __post_init__(self) -> None:
+        kind = type(self).__name__
+        object.__setattr__(self, "by", names(self.by, operator=kind, field="by"))
+        object.__setattr__(self, "aggregate", dict(self.aggregate))
+        for each in self.keys:
+            if each in RESULT_COLUMNS or each in self.aggregate:
+                raise BadOperator(
+                    kind,
+                    "by",
+                    f"names {each!r}, which is a result's name too",
+                    hint="rename the column first",
+                )
+        if not self.is_native:
+            require_folds(self.aggregates, operator=kind, why="with trigger= or late=")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(self.by)
+
+    @property
+    def aggregates(self) -> tuple[Aggregate, ...]:
+        return read_aggregates(self.aggregate, operator=type(self).__name__)
+
+    @property
+    def is_native(self) -> bool:
+        """Whether Spark's own window will do."""
+        return self.trigger is None and (self.late is None or self.late == DropLate())
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        kind = type(self).__name__
+        time = event_time_column(rows, self.time, operator=kind)
+        require_columns(rows, self.keys, operator=kind, field="by")
+        require_watermark(rows, time, operator=kind)
+        return self._native(rows, time) if self.is_native else self._core(rows, time)
+
+    @abc.abstractmethod
+    def _native_rows(self, rows: DataFrame, time: str) -> DataFrame:
+        """The rows that are in any window."""
+
+    @abc.abstractmethod
+    def _native_window(self, time: str) -> Column:
+        """Spark's window of a row."""
+
+    @abc.abstractmethod
+    def _native_bounds(self, window: Column) -> tuple[Column, Column]:
+        """Start and end, from Spark's window."""
+
+    @abc.abstractmethod
+    def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift: ...
+
+    @property
+    def _merges_overlaps(self) -> bool:
+        return False
+
+    def _more_columns(self, rows: DataFrame) -> list[Column]:
+        """What the lift needs besides time, keys and values."""
+        return []
+
+    def _native(self, rows: DataFrame, time: str) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        grouped = self._native_rows(rows, time).groupBy(
+            self._native_window(time).alias("__window"), *(F.col(f"`{name}`") for name in self.keys)
+        )
+        results = grouped.agg(*(native_column(each, time) for each in self.aggregates))
+        start, end = self._native_bounds(F.col("__window"))
+        return results.select(
+            *(F.col(f"`{name}`") for name in self.keys),
+            start.alias("window_start"),
+            end.alias("window_end"),
+            *(F.col(f"`{each.name}`") for each in self.aggregates),
+            F.lit("on time").alias("pane"),
+            F.lit(0).alias("revision"),
+            F.lit("+").alias("op"),
+            F.lit(None).cast("timestamp").alias("watermark"),
+        )
+
+    def _core(self, rows: DataFrame, time: str) -> DataFrame:
+        from headrace.operators.state.keys import arrow_type, keyed_columns
+        from headrace.operators.state.spark import run_step
+
+        kind = type(self).__name__
+        columns, values = keyed_columns(rows, self.keys, time, self._inputs(), operator=kind)
+        folds = [
+            (each.name, each.fold(values[number], operator=kind) if number in values else CountFold())
+            for number, each in enumerate(self.aggregates)
+        ]
+        keys = [pa.field(name, arrow_type(rows.schema[name].dataType)) for name in self.keys]
+        # Bounded rows are all there before anything is said: nothing is early, and nothing is late.
+        rules = self._rules() if rows.isStreaming else PaneRules()
+        step = PaneStep(keys=keys, folds=folds, rules=rules, merges_overlaps=self._merges_overlaps)
+        lift = self._lift([fold for _, fold in folds], step.input_schema)
+        selected = rows.select(*columns, *self._more_columns(rows)).filter("time is not null")
+        return run_step(selected, lift, step, name=kind.lower())
+
+    def _inputs(self) -> dict[int, str]:
+        """The expressions whose values are aggregated, by the number of their aggregate."""
+        return {number: each.input for number, each in enumerate(self.aggregates) if each.input is not None}
+
+    def _rules(self) -> PaneRules:
+        trigger = self.trigger or Trigger()
+        return PaneRules(
+            within_us=self.late.within_us if isinstance(self.late, Correct) else 0,
+            early_rows=trigger.early_rows,
+            early_us=trigger.early_us,
+            late_us=trigger.late_us,
+            panes=Panes(trigger.panes),
+        )

@@ -1,0 +1,76 @@
+"""Small streams for operators: each list of rows is one micro-batch, and the query may start anew in between."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = "user string, at timestamp, ms bigint"
+EPOCH_S = 1_700_000_000 // 3600 * 3600
+"""Times in tests are seconds after this; the beginning of an hour."""
+
+EventRow = tuple[str | None, float, int | None]
+
+
+def at(seconds: float) -> str:
+    return datetime.fromtimestamp(EPOCH_S + seconds, tz=UTC).isoformat()
+
+
+def bounded(spark: SparkSession, rows: Sequence[EventRow]) -> DataFrame:
+    made = [(user, datetime.fromtimestamp(EPOCH_S + seconds, tz=UTC), ms) for user, seconds, ms in rows]
+    return spark.createDataFrame(made, SCHEMA)
+
+
+class Stream:
+    """Micro-batches through an operator. Each `send` is a run of its own, that goes on where the last one ended."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: Path,
+        operator: Callable[[DataFrame], DataFrame],
+        watermark: str = "0 seconds",
+    ) -> None:
+        self._spark = spark
+        self._folder = folder
+        self._input = folder / "input"
+        self._input.mkdir()
+        self._operator = operator
+        self._watermark = watermark
+        self._count = 0
+        self.progress: list[dict[str, Any]] = []
+
+    def send(self, rows: Sequence[EventRow]) -> list[dict[str, Any]]:
+        """What comes out until there is nothing more to do, the watermark that these rows bring included."""
+        lines = [json.dumps({"user": user, "at": at(seconds), "ms": ms}) for user, seconds, ms in rows]
+        self._count += 1
+        (self._input / f"{self._count:04}.json").write_text("\n".join(lines) + "\n")
+        frame = (
+            self._spark.readStream.schema(SCHEMA).json(str(self._input)).withWatermark("at", self._watermark)
+        )
+        found: list[dict[str, Any]] = []
+
+        def collect(batch: DataFrame, number: int) -> None:
+            found.extend({"batch": number, **row.asDict()} for row in batch.collect())
+
+        query = (
+            frame.transform(self._operator)
+            .writeStream.foreachBatch(collect)
+            .option("checkpointLocation", str(self._folder / "checkpoint"))
+            .outputMode("append")
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        self.progress += [json.loads(each.json) for each in query.recentProgress]
+        return found
+
+
+def since_epoch(time: datetime) -> float:
+    """Seconds after EPOCH_S, of a time that Spark gave back (in the zone of this process)."""
+    return time.timestamp() - EPOCH_S

@@ -1,0 +1,139 @@
+"""Windows on Spark: streams that start anew between batches, bounded rows, Spark's own way and the core."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace import operators as op
+from tests.operators.streams import EventRow, Stream, bounded, since_epoch
+
+AGGREGATE = {
+    "n": "count(*)",
+    "known": "count(ms)",
+    "total": "sum(ms)",
+    "least": "min(ms)",
+    "most": "max(ms)",
+    "mean": "avg(ms)",
+    "spread": "stddev(ms)",
+    "opened": "first(ms)",
+    "closed": "last(ms)",
+    "every": "collect(ms)",
+}
+ROWS: list[EventRow] = [
+    ("ann", 1, 10),
+    ("bob", 2, None),
+    ("ann", 31, 20),
+    (None, 59.5, 7),
+    ("ann", 60, 5),
+    ("bob", 61, 8),
+    ("cat", 130, 1),
+    ("ann", 200, 4),
+    ("bob", 3, 9),
+    (None, 62, None),
+]
+WINDOWS: list[op.Operator] = [
+    op.Tumbling("1 minute", by="user", aggregate=AGGREGATE, time="at"),
+    op.Tumbling("1 minute", by="user", aggregate=AGGREGATE, time="at", offset="20 seconds"),
+    op.Hopping("1 minute", every="20 seconds", by="user", aggregate=AGGREGATE, time="at"),
+    op.Sampling("10 seconds", every="1 minute", by="user", aggregate=AGGREGATE, time="at"),
+    op.Session(gap="40 seconds", by="user", aggregate=AGGREGATE, time="at"),
+    op.Tumbling("1 minute", aggregate=AGGREGATE, time="at"),
+]
+
+
+def shown(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
+    """Rows without the columns that tell how they came about."""
+    return Counter(
+        tuple(
+            tuple(value)
+            if isinstance(value, list)
+            else round(value, 9)
+            if isinstance(value, float)
+            else value
+            for name, value in row.items()
+            if name not in ("batch", "pane", "revision", "op", "watermark")
+        )
+        for row in rows
+    )
+
+
+def standing(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
+    """What was said, less what was taken back."""
+    left = shown([row for row in rows if row["op"] == "+"])
+    left.subtract(shown([row for row in rows if row["op"] == "-"]))
+    assert all(count >= 0 for count in left.values()), "taken back what was never said"
+    return +left
+
+
+def collected(frame: Any) -> list[dict[str, Any]]:
+    return [row.asDict() for row in frame.collect()]
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=lambda each: type(each).__name__.lower())
+def test_sparks_way_and_the_core_agree_on_bounded_rows(spark: SparkSession, window: Any) -> None:
+    from dataclasses import replace
+
+    rows = bounded(spark, ROWS)
+    native, core = window(rows), replace(window, trigger=op.Trigger())(rows)
+    assert native.schema.simpleString() == core.schema.simpleString()
+    assert shown(collected(native)) == shown(collected(core))
+
+
+def test_a_stream_that_starts_anew_ends_with_the_batch_answer(spark: SparkSession, tmp_path: Path) -> None:
+    window = op.Tumbling(
+        "1 minute",
+        by="user",
+        aggregate=AGGREGATE,
+        time="at",
+        trigger=op.Trigger(early=1),
+        late=op.Correct(within="1 day"),
+    )
+    stream = Stream(spark, tmp_path, window)
+    said = stream.send(ROWS[:6])
+    assert {row["pane"] for row in said} == {"early", "on time"}
+    said += stream.send(ROWS[6:])
+    late = [row for row in said if row["pane"] == "late"]
+    assert [(row["user"], row["op"], row["n"], row["revision"]) for row in late if row["user"] == "bob"] == [
+        ("bob", "+", 2, 2)
+    ]
+    assert standing(said) == shown(collected(window(bounded(spark, ROWS))))
+
+
+def test_sessions_of_a_stream_merge_when_a_late_row_bridges_them(spark: SparkSession, tmp_path: Path) -> None:
+    window = op.Session(
+        gap="40 seconds", by="user", aggregate={"n": "count(*)"}, time="at", late=op.Correct(within="1 day")
+    )
+    stream = Stream(spark, tmp_path, window)
+    said = stream.send([("ann", 0, 1), ("ann", 50, 1), ("bob", 500, 1)])
+    assert sorted((row["op"], row["n"], since_epoch(row["window_start"])) for row in said) == [
+        ("+", 1, 0),
+        ("+", 1, 50),
+    ]
+    bridged = stream.send([("ann", 30, 1)])
+    assert sorted((row["op"], row["n"], since_epoch(row["window_end"])) for row in bridged) == [
+        ("+", 3, 90),
+        ("-", 1, 40),
+        ("-", 1, 90),
+    ]
+
+
+def test_late_rows_that_are_dropped_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+    window = op.Tumbling(
+        "1 minute", by="user", aggregate={"n": "count(*)"}, time="at", late=op.DropLate(alarm_above=0.5)
+    )
+    stream = Stream(spark, tmp_path, window)
+    said = stream.send([("ann", 0, 1), ("ann", 120, 1)])
+    said += stream.send([("ann", 1, 1), ("bob", 2, 1), ("ann", 121, 1), ("ann", 180, 1)])
+    assert [(row["user"], row["n"]) for row in said] == [("ann", 1), ("ann", 2)]
+    counted = [
+        metrics["late"]
+        for progress in stream.progress
+        for name, metrics in progress["observedMetrics"].items()
+        if name.startswith("headrace.late:")
+    ]
+    assert sum(counted) == 2
