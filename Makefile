@@ -7,6 +7,7 @@ BIN     := $(VENV)/bin
 READY   := $(VENV)/.ready
 ARGS    ?=
 FUZZ_EXAMPLES ?= 100000
+TEST_WORKERS ?= 2
 
 .PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-pipeline fuzz docs-reference format clean
 
@@ -52,7 +53,7 @@ contracts: setup
 	$(BIN)/lint-imports
 
 unit: setup
-	$(BIN)/python -m pytest -m "not slow and not bench" $(ARGS)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup -m "not slow and not bench" $(ARGS)
 
 test-slow: setup
 	$(BIN)/python -m pytest -m "slow and not bench" $(ARGS)

@@ -42,6 +42,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers a file stays whole, and whatever runs Spark in this process is with one of them.
+
+    The pages of the documentation are among those: their snippets share one session.
+    """
+    for item in items:
+        path = item.nodeid.partition("::")[0]
+        uses_spark = "spark" in getattr(item, "fixturenames", ()) or path.startswith("tests/docs/")
+        item.add_marker(pytest.mark.xdist_group("spark" if uses_spark else path))
+
+
 @pytest.fixture(scope="session")
 def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
