@@ -1,0 +1,153 @@
+"""A bucket in a store, as Spark uses it: batches fail and are done again, on any worker, woken by timers alone."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.operators.state.bucket import work
+from headrace.operators.state.cache import RunCache
+from headrace.operators.state.manifest import Manifest, UnreadableState
+from headrace.operators.state.run import Run
+from headrace.operators.state.step import BEGINNING_US, StepTime
+from headrace.operators.windows.slots import ClockSlots
+from tests.operators.windows.pane_oracle import Row, Rules
+from tests.operators.windows.test_panes import Windows, batches, said, table_of
+
+MILLISECOND = 1_000
+SLOTS = ClockSlots(length_us=10 * MILLISECOND, every_us=10 * MILLISECOND)
+
+
+class Store:
+    """What Spark keeps of one key."""
+
+    def __init__(self) -> None:
+        self.manifest: str | None = None
+        self.runs: dict[str, bytes] = {}
+        self.timers: set[int] = set()
+
+    def read_manifest(self) -> str | None:
+        return self.manifest
+
+    def write_manifest(self, text: str) -> None:
+        self.manifest = text
+
+    def clear_manifest(self) -> None:
+        self.manifest = None
+
+    def read_run(self, name: str) -> bytes | None:
+        return self.runs.get(name)
+
+    def write_run(self, name: str, content: bytes) -> None:
+        self.runs[name] = content
+
+    def remove_run(self, name: str) -> None:
+        del self.runs[name]
+
+    def set_timer(self, before_ms: int | None, after_ms: int | None) -> None:
+        if before_ms is not None:
+            self.timers.remove(before_ms)
+        if after_ms is not None:
+            self.timers.add(after_ms)
+
+
+class Spark:
+    """Calls a bucket when it has rows, and otherwise when its timer has come; forgets what a failed batch wrote."""
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+        self.store = Store()
+
+    def batch(self, rows: pa.Table, time: StepTime, workers: list[RunCache]) -> list[tuple[Any, ...]]:
+        """The batch is done once for every worker in turn; all but the last attempt fail."""
+        done: list[tuple[Any, ...]] = []
+        for worker in workers:
+            store = copy.deepcopy(self.store)
+            done = self._attempt(store, rows, time, worker)
+        self.store = store
+        return done
+
+    def _attempt(
+        self, store: Store, rows: pa.Table, time: StepTime, cache: RunCache
+    ) -> list[tuple[Any, ...]]:
+        watermark_ms = max(time.watermark_us, 0) // MILLISECOND
+        output = []
+        if rows.num_rows:
+            output += self._work(store, rows, time, cache, None)
+        for timer in sorted(each for each in store.timers if each <= watermark_ms):
+            output += self._work(store, rows.slice(0, 0), time, cache, timer)
+            store.timers.discard(timer)
+        return output
+
+    def _work(
+        self, store: Store, rows: pa.Table, time: StepTime, cache: RunCache, fired_ms: int | None
+    ) -> list[tuple[Any, ...]]:
+        step = self._windows.step
+        advanced = work(step, store, rows, time, buckets=4, cache=cache, fired_ms=fired_ms)
+        return [said(row) for row in advanced.output.to_pylist()]
+
+
+@settings(max_examples=60)
+@given(batches(), st.sampled_from([0, 5_000, 10**9]), st.data())
+def test_a_bucket_says_the_same_through_failures_and_moves(
+    batches: list[tuple[list[Row], float, int]], within: int, data: st.DataObject
+) -> None:
+    rules = Rules(within=within, early_rows=2)
+    direct, spark = Windows(rules, slots=SLOTS), Spark(Windows(rules, slots=SLOTS))
+    workers = [RunCache(), RunCache(), RunCache(bytes_max=1_000)]
+    for rows, watermark, now in batches:
+        rows = [(key, time * MILLISECOND, value) for key, time, value in rows]
+        watermark = watermark * MILLISECOND if watermark < 1e9 else watermark
+        tries = data.draw(st.lists(st.sampled_from(workers), min_size=1, max_size=3))
+        is_there = watermark > 0
+        time = StepTime(watermark_us=int(watermark) if is_there else BEGINNING_US, now_us=now)
+        expected = direct.work(rows, watermark if is_there else -math.inf, now)
+        slots = direct.lift(table_of(rows))[0]
+        assert Counter(spark.batch(slots, time, tries)) == Counter(expected)
+        runs = direct.table.runs
+        assert sorted(len(Run.decode(each, name="")) for each in spark.store.runs.values()) == sorted(
+            len(each) for each in runs
+        ), "runs stay behind, or are missing"
+    assert (spark.store.manifest, spark.store.runs, spark.store.timers) == (None, {}, set())
+
+
+def test_a_cache_keeps_to_its_bound() -> None:
+    windows = Windows(Rules(within=10**9), slots=SLOTS)
+    runs = []
+    for number in range(20):
+        windows.work([("a", number * 10 * MILLISECOND, 1)], -math.inf, 1)
+        runs += windows.table.runs
+    one = runs[0].size_bytes
+    cache = RunCache(bytes_max=one * 5)
+    for run in runs:
+        cache.put(run)
+        assert cache.size_bytes <= one * 5
+    assert cache.size_bytes > 0
+
+
+@pytest.mark.parametrize(
+    ("manifest", "problem"),
+    [
+        (Manifest(version=1, buckets=8).to_json(), "8 buckets"),
+        (Manifest(version=99, buckets=4).to_json(), "version 99"),
+        (Manifest(version=1, buckets=4, runs=("lost",)).to_json(), "missing"),
+        ('{"format":2}', "format 2"),
+        ("gibberish", "no state of Headrace's"),
+    ],
+)
+def test_state_that_does_not_fit_is_refused(manifest: str, problem: str) -> None:
+    windows = Windows(Rules(), slots=SLOTS)
+    store = Store()
+    store.manifest = manifest
+    rows = windows.lift(table_of([("a", 1, 1)]))[0]
+    time = StepTime(watermark_us=BEGINNING_US, now_us=1)
+    with pytest.raises(UnreadableState, match=problem) as refused:
+        work(windows.step, store, rows, time, buckets=4, cache=RunCache())
+    assert refused.value.hint
