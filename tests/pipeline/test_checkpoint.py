@@ -66,7 +66,7 @@ def test_restored_checkpoint_has_the_fence_s_batch_planned_and_not_committed(
 ) -> None:
     fence = as_spark_writes(tmp_path / "before").fence("j", batch_id)
     restored = Checkpoint(tmp_path / "after")
-    restored.restore(fence)
+    restored.restore(fence, conf={}, now_ms=1)
     assert restored.fence("j", batch_id) == fence
     assert restored.planned_batch() == batch_id
     assert restored.committed_batch() == (None if batch_id == 0 else batch_id - 1)
@@ -75,7 +75,7 @@ def test_restored_checkpoint_has_the_fence_s_batch_planned_and_not_committed(
 def test_restoring_leaves_nothing_of_an_older_checkpoint(tmp_path: Path) -> None:
     checkpoint = as_spark_writes(tmp_path / "checkpoint")
     fence = Fence(job="j", checkpoint="7c17cd84", batch_id=5, starts=(SECOND,), ends=(THIRD,))
-    checkpoint.restore(fence)
+    checkpoint.restore(fence, conf={}, now_ms=1)
     assert sorted(path.name for path in (checkpoint.folder / "offsets").iterdir()) == ["4", "5"]
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
 

@@ -27,7 +27,7 @@ from tests.pipeline.journal_sink import Journal, rows_in
 
 pytestmark = pytest.mark.timeout(300)
 
-WAIT_S = 120.0
+WAIT_S = 250.0
 SCHEMA = "user STRING, n INT"
 Send = Callable[..., None]
 
@@ -274,6 +274,28 @@ def test_realtime_names_what_stands_in_the_way_and_the_nearest_mode(
         Job(name, read(spark, topic), journal, mode="realtime").start()
     with pytest.raises(BadJob, match="bounded"):
         Job(name, read_topic(spark, topic, schema=SCHEMA, bounded=True), journal, mode="realtime")
+
+
+def test_realtime_job_hands_rows_on_and_sets_bad_ones_aside(
+    spark: SparkSession, topic: str, create_topic: Callable[..., str], send: Send, name: str, bootstrap: str
+) -> None:
+    from headrace.pipeline.sinks import Topic
+
+    out = create_topic(suffix="-out")
+    sink = Topic(out, key="user", guarantee="at-least-once")
+    running = Job(
+        name, read(spark, topic).where("n > 1"), sink, mode="realtime", interval="5 seconds"
+    ).start()
+    try:
+        send(topic, *orders(1), b"{poison", *orders(2))
+        (message,) = consume(bootstrap, out, 1)
+        assert json.loads(message.value()) == orders(2)[0]
+        eventually(lambda: running.status().rows_in == 3)
+        (letter,) = consume(bootstrap, f"{topic}.dead", 1)
+        assert letter.value() == b"{poison"
+    finally:
+        running.stop()
+    assert running.status().state is JobState.STOPPED
 
 
 def test_wrong_words_are_refused_when_the_job_is_made(

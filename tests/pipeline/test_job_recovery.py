@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +24,14 @@ from headrace.pipeline.launch import Launch
 from headrace.pipeline.recovery import ForeignFence, StateLost
 from headrace.pipeline.registry import Registry
 from headrace.pipeline.settings import data_dir
+from headrace.pipeline.sinks import Table
+from headrace.pipeline.sinks.sink import Sink
 from headrace.pipeline.supervisor import RunningJob
 from tests.pipeline.journal_sink import Journal, rows_in
 
 pytestmark = pytest.mark.timeout(300)
 
-WAIT_S = 120.0
+WAIT_S = 250.0
 Send = Callable[..., None]
 
 
@@ -44,7 +48,7 @@ def read(spark: SparkSession, topic: str) -> DataFrame:
     return read_topic(spark, topic, schema="user STRING, n INT").select("user", "n")
 
 
-def drain(name: str, rows: DataFrame, sink: Journal) -> RunningJob:
+def drain(name: str, rows: DataFrame, sink: Sink) -> RunningJob:
     running = Job(name, rows, sink, mode="batch").start()
     assert running.wait(WAIT_S)
     return running
@@ -57,6 +61,11 @@ def counted(path: Path) -> list[dict[str, Any]]:
 def lose_checkpoint(name: str) -> None:
     """All that the data folder knows of the job."""
     shutil.rmtree(Registry(data_dir()).folder(name).path)
+
+
+@pytest.fixture(autouse=True)
+def no_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_PIPELINE_RESTARTS_MAX", "0")
 
 
 @pytest.fixture
@@ -125,6 +134,21 @@ def test_job_with_state_says_so_and_is_rebuilt_by_replay_to_the_same_rows(
     with launch.using(Launch(rebuild=True)):
         drain(name, read(spark, topic).groupBy("user").count(), by_user)
     assert counted(by_user.path) == counts(1, 2, 3, 4, 5)
+
+
+def test_state_in_a_table_survives_the_loss_of_the_checkpoint(
+    spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str
+) -> None:
+    table = Table("by_user", key="user", merge={"count": "sum"}, at=tmp_path / "views.db")
+    rows = read(spark, topic).selectExpr("user", "CAST(1 AS BIGINT) AS count")
+    for numbers in ((1, 2, 3), (4, 5)):
+        send(topic, *orders(*numbers))
+        drain(name, rows, table)
+        lose_checkpoint(name)
+    drain(name, rows, table)
+    with closing(sqlite3.connect(tmp_path / "views.db")) as database:
+        found = database.execute("SELECT user, count FROM by_user ORDER BY user").fetchall()
+    assert found == [(row["user"], row["count"]) for row in counts(1, 2, 3, 4, 5)]
 
 
 def test_reset_job_starts_over_and_clears_its_target_only_if_it_is_told_to(

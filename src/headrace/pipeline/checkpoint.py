@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.errors import HeadraceError
@@ -100,8 +101,10 @@ class Checkpoint:
         version, _, offsets = text.lstrip("\0").partition("\n")
         return offsets.strip() if version.startswith("v") else NO_OFFSET
 
-    def restore(self, fence: Fence) -> None:
+    def restore(self, fence: Fence, *, conf: Mapping[str, str], now_ms: int) -> None:
         """Write the checkpoint that was there when the fence's batch was begun, and not yet committed.
+
+        `conf` is what Spark keeps of its configuration with each batch; `now_ms` what the batch takes for the time.
 
         Spark will run that batch again, from the same offsets and under its old number; the target knows it, in whole
         or in part, and takes what is missing.
@@ -110,13 +113,13 @@ class Checkpoint:
         shutil.rmtree(made, ignore_errors=True)
         _write(made / "metadata", json.dumps({"id": fence.checkpoint}))
         if fence.batch_id > 0:
-            _write(made / "offsets" / str(fence.batch_id - 1), _offset_log(fence.starts))
+            _write(made / "offsets" / str(fence.batch_id - 1), _offset_log(fence.starts, conf, now_ms))
             _write(made / "commits" / str(fence.batch_id - 1), _commit_log())
         else:
             for source, start in enumerate(fence.starts):
                 if start != NO_OFFSET:
                     _write(made / "sources" / str(source) / "0", f"\0v1\n{start}")
-        _write(made / "offsets" / str(fence.batch_id), _offset_log(fence.ends))
+        _write(made / "offsets" / str(fence.batch_id), _offset_log(fence.ends, conf, now_ms))
         self.remove()
         os.replace(made, self.folder)
 
@@ -137,8 +140,8 @@ def _newest(log: Path) -> int | None:
         return None
 
 
-def _offset_log(offsets: tuple[str, ...]) -> str:
-    metadata = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
+def _offset_log(offsets: tuple[str, ...], conf: Mapping[str, str], now_ms: int) -> str:
+    metadata = {"batchWatermarkMs": 0, "batchTimestampMs": now_ms, "conf": dict(conf)}
     return "\n".join([LOG_VERSION, json.dumps(metadata), *offsets])
 
 

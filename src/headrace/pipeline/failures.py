@@ -22,6 +22,7 @@ _SPARK_GONE = re.compile(
     r"SparkContext (was|has been) (stopped|shut down)|stopped SparkContext", re.IGNORECASE
 )
 _JAVA_NAME = re.compile(r"^(?:[a-z][\w$]*\.)+([A-Z][\w$]*)(?::\s*|$)")
+_QUERY = re.compile(r"^\[STREAM_FAILED\] Query \[id = [^\]]*\] terminated with exception: ")
 _CAUSED_BY = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 
 
@@ -51,6 +52,6 @@ def in_short(error: BaseException) -> str:
     text = str(error).strip()
     causes = _CAUSED_BY.findall(text)
     line = causes[-1] if causes else next((each.strip() for each in text.splitlines() if each.strip()), "")
-    line = _JAVA_NAME.sub(r"\1: ", line)
+    line = _JAVA_NAME.sub(r"\1: ", _QUERY.sub("", line))
     name = type(error).__name__
     return f"{name}: {line}"[:LINE_LENGTH_MAX] if line else name

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from headrace.clock import SystemClock
 from headrace.pipeline import plan, recovery
 from headrace.pipeline.batch_step import BatchStep, JobStopping
 from headrace.pipeline.progress import bad_counts, bad_rows
@@ -26,6 +27,8 @@ COMMIT_S_MAX = 10.0
 """Spark commits a written batch within milliseconds; a disk that takes longer has other troubles."""
 
 STOP_LOOK_S = 0.01
+
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 class StreamRun:
@@ -81,7 +84,9 @@ class StreamRun:
             writer.clear()
         elif decision.way is Way.RESTORE:
             assert found.fence is not None
-            prepared.checkpoint.restore(found.fence)
+            # The one setting that Spark misses where it is not: it compares the numbers of two batches.
+            conf = {SHUFFLE_PARTITIONS: str(prepared.spark.conf.get(SHUFFLE_PARTITIONS))}
+            prepared.checkpoint.restore(found.fence, conf=conf, now_ms=SystemClock().now_ms())
         elif decision.way is Way.BEGIN and forgotten.clear_target:
             writer.clear()
         if forgotten.clear_target:

@@ -1,0 +1,216 @@
+"""A process with a job for every sink there is, to be killed: `python -m tests.faults.sink_jobs PLACES.json`.
+
+All jobs read one topic and drain it. What each target must hold in the end follows from the topic alone.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from headrace.pipeline.sinks import Cache, Each, Index, Lake, Table, Topic
+from headrace.pipeline.sinks.sink import Sink
+from tests.pipeline.journal_sink import Journal, rows_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Row = dict[str, Any]
+STARTED = "started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where the jobs read and write. The folder is theirs alone."""
+
+    bootstrap: str
+    topic: str
+    folder: str
+    postgres: str
+    redis: str
+
+    @property
+    def path(self) -> Path:
+        return Path(self.folder)
+
+    def save(self) -> Path:
+        saved = self.path / "places.json"
+        saved.write_text(json.dumps(asdict(self)))
+        return saved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkJob:
+    sink: Sink
+    read: Callable[[], list[Row]]
+    is_counting: bool = False
+    """counts by user, with state, rather than passing rows on"""
+    may_repeat: bool = False
+    """the sink promises at least once, and no more"""
+
+    def rows(self, orders: DataFrame) -> DataFrame:
+        return orders.groupBy("user").count() if self.is_counting else orders
+
+    def expected(self, orders: list[Row]) -> list[Row]:
+        if not self.is_counting:
+            return ordered(orders)
+        return ordered(
+            [{"user": user, "count": count} for user, count in Counter(o["user"] for o in orders).items()]
+        )
+
+    def found(self) -> list[Row]:
+        rows = ordered(self.read())
+        if self.may_repeat:
+            return [row for position, row in enumerate(rows) if position == 0 or rows[position - 1] != row]
+        return rows
+
+
+def ordered(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
+
+
+def sink_jobs(places: Places) -> dict[str, SinkJob]:
+    """A job for every sink, by its name; where a sink can append it does, because that shows what came twice."""
+    folder, topic = places.path, places.topic
+    by_driver, by_tasks = f"{topic}-by-driver", f"{topic}-by-tasks"
+    index, lake = Index("orders", at=folder / "index"), Lake("orders", at=folder / "lake")
+    said = folder / "each.jsonl"
+    return {
+        "journal": SinkJob(
+            sink=Journal(folder / "journal.db", key="user"),
+            read=lambda: rows_in(folder / "journal.db"),
+            is_counting=True,
+        ),
+        "topic": SinkJob(
+            sink=Topic(by_driver, key="user"), read=lambda: committed(places.bootstrap, by_driver)
+        ),
+        "topic-by-tasks": SinkJob(
+            sink=Topic(by_tasks, key="user", driver_rows_max=0),
+            read=lambda: committed(places.bootstrap, by_tasks),
+        ),
+        "table-sqlite": SinkJob(
+            sink=Table("orders", at=folder / "views.db"),
+            read=lambda: sqlite_rows(folder / "views.db", "SELECT user, n FROM orders"),
+        ),
+        "table-sqlite-upsert": SinkJob(
+            sink=Table("by_user", key="user", at=folder / "counts.db"),
+            read=lambda: sqlite_rows(folder / "counts.db", "SELECT user, count FROM by_user"),
+            is_counting=True,
+        ),
+        "table-postgres": SinkJob(
+            sink=Table("orders", at=places.postgres),
+            read=lambda: postgres_rows(places.postgres, 'SELECT "user", n FROM orders'),
+        ),
+        "cache": SinkJob(
+            sink=Cache(topic, key="n", at=places.redis), read=lambda: redis_rows(places.redis, topic)
+        ),
+        "index": SinkJob(sink=index, read=lambda: index_rows(index)),
+        "lake": SinkJob(sink=lake, read=lambda: lake_rows(lake)),
+        "each": SinkJob(
+            sink=Each(lambda row, _fence: say(said, {"user": row["user"], "n": row["n"]})),
+            read=lambda: [json.loads(line) for line in said.read_text().splitlines()],
+            may_repeat=True,
+        ),
+    }
+
+
+def say(path: Path, row: Mapping[str, Any]) -> None:
+    with path.open("a") as stream:
+        stream.write(json.dumps(row) + "\n")
+
+
+def committed(bootstrap: str, topic: str) -> list[Row]:
+    """What a reader of committed data sees."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"{topic}-reader",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+    )
+    partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+    found: list[Row] = []
+    ends = 0
+    while ends < len(partitions):
+        message = consumer.poll(60)
+        assert message is not None, "the broker does not answer"
+        error = message.error()
+        if error is None:
+            found.append(json.loads(message.value() or b""))
+        else:
+            assert error.name() == "_PARTITION_EOF", error
+            ends += 1
+    consumer.close()
+    return found
+
+
+def sqlite_rows(path: Path, query: str) -> list[Row]:
+    with closing(sqlite3.connect(path)) as database:
+        database.row_factory = sqlite3.Row
+        return [dict(row) for row in database.execute(query)]
+
+
+def postgres_rows(address: str, query: str) -> list[Row]:
+    import psycopg
+    from psycopg.rows import dict_row
+
+    with psycopg.connect(address, row_factory=dict_row) as connection:
+        return connection.execute(query).fetchall()
+
+
+def redis_rows(address: str, name: str) -> list[Row]:
+    import redis
+
+    with redis.Redis.from_url(address, decode_responses=True) as client:
+        hashes = [client.hgetall(key) for key in client.scan_iter(f"{name}:*", _type="hash")]
+    return [{"user": row["user"], "n": int(row["n"])} for row in hashes if "n" in row]
+
+
+def index_rows(index: Index) -> list[Row]:
+    reader = index.reader()
+    found: list[Row] = []
+    while hits := reader.search("*", limit=1_000, offset=len(found)):
+        found.extend(dict(hit.row) for hit in hits)
+    return found
+
+
+def lake_rows(lake: Lake) -> list[Row]:
+    return list(lake.table().to_pyarrow_table().select(["user", "n"]).to_pylist())
+
+
+def main(places_file: str) -> None:
+    from headrace.pipeline import Job, read_topic, session
+
+    places = Places(**json.loads(Path(places_file).read_text()))
+    spark = session(
+        "sinks",
+        master="local[2]",
+        bootstrap=places.bootstrap,
+        data_dir=places.path / "data",
+        conf={"spark.driver.memory": "1g"},
+    )
+    orders = read_topic(spark, places.topic, schema="user STRING, n INT").select("user", "n")
+    running = [
+        Job(f"{places.topic}-{name}", job.rows(orders), job.sink, mode="batch").start()
+        for name, job in sink_jobs(places).items()
+    ]
+    print(STARTED, flush=True)
+    for job in running:
+        job.wait()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

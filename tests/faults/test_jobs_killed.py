@@ -1,0 +1,129 @@
+"""`kill -9` of a driver, for every sink: afterwards the targets hold what they would have held without it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.pipeline.faults import AFTER_COMMIT, AFTER_WRITE, BEFORE_WRITE, FAULT_VARIABLE
+from headrace.testing.postgres import PostgresServer
+from headrace.testing.redis_server import RedisServer
+from tests.compatibility.topic_contents import write
+from tests.faults.sink_jobs import STARTED, Places, sink_jobs
+
+ROWS_PER_BATCH = 50
+BATCHES = 6
+"""Enough that each death happens within a batch which is neither the first nor the last one."""
+
+RUN_S_MAX = 400.0
+"""A hang is a failure."""
+
+ROUNDS = 20
+FIRST_SECONDS = 8.0
+"""Within which a random death comes: the batches of a round take about as long on a small machine."""
+
+SEED = int(os.environ.get("HEADRACE_KILL_SEED", "20261115"))
+
+
+class Orders:
+    """What was sent to the topic, and so what the targets must hold."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self.sent: list[dict[str, Any]] = []
+
+    def send(self, count: int) -> None:
+        first = len(self.sent)
+        new = [{"user": f"u{n % 7}", "n": n} for n in range(first, first + count)]
+        write(self._places.bootstrap, self._places.topic, [{"value": json.dumps(row)} for row in new])
+        self.sent += new
+
+    def check(self) -> None:
+        for name, job in sink_jobs(self._places).items():
+            assert job.found() == job.expected(self.sent), f"{name} holds other rows than an undisturbed run"
+
+
+@pytest.fixture
+def places(bootstrap: str, postgres: PostgresServer, redis_server: RedisServer, tmp_path: Path) -> Places:
+    name = f"killed-{uuid.uuid4().hex[:8]}"
+    return Places(
+        bootstrap=bootstrap,
+        topic=name,
+        folder=str(tmp_path),
+        postgres=postgres.create_database(name),
+        redis=redis_server.address,
+    )
+
+
+@pytest.fixture
+def orders(places: Places) -> Orders:
+    return Orders(places)
+
+
+@contextlib.contextmanager
+def driver(places: Places, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """The process of all jobs; whatever is left of it afterwards is killed, with its JVM."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.faults.sink_jobs", str(places.save())],
+        env={
+            **os.environ,
+            "HEADRACE_PIPELINE_ROWS_PER_BATCH_MAX": str(ROWS_PER_BATCH),
+            **environment,
+        },
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def run_to_the_end(places: Places) -> None:
+    with driver(places) as process:
+        assert process.wait(RUN_S_MAX) == 0
+
+
+@pytest.mark.timeout(900)
+def test_driver_killed_between_every_two_steps_of_a_batch_changes_nothing(
+    places: Places, orders: Orders
+) -> None:
+    orders.send(ROWS_PER_BATCH * BATCHES)
+    jobs = len(sink_jobs(places))
+    for point in (BEFORE_WRITE, AFTER_WRITE, AFTER_COMMIT):
+        with driver(places, **{FAULT_VARIABLE: f"{point}:2:{jobs}"}) as process:
+            assert process.wait(RUN_S_MAX) == -signal.SIGKILL, f"it was not killed at {point}"
+    run_to_the_end(places)
+    orders.check()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_driver_killed_at_twenty_random_moments_changes_nothing(places: Places, orders: Orders) -> None:
+    moments = random.Random(SEED)
+    deaths = 0
+    for _ in range(ROUNDS):
+        orders.send(ROWS_PER_BATCH * 4)
+        with driver(places) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline().strip() == STARTED
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(moments.uniform(0, FIRST_SECONDS))
+            deaths += process.poll() is None
+    assert deaths > ROUNDS / 2, "the moments come too late to test anything"
+    run_to_the_end(places)
+    orders.check()
