@@ -13,9 +13,9 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO
 
 from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -168,42 +168,58 @@ def _cores_of_this_process() -> int:
 
 def _start_context(name: str, settings: PipelineSettings, wanted: Mapping[str, str]) -> None:
     """Start Spark's JVM and its context; what they have to say goes to the log."""
-
     java_of_version(JAVA_VERSION_MIN)
-    jars = [str(jar) for jar in sorted(fetch_jars(CONNECTOR).glob("*.jar"))]
-    is_local = local_cores(settings.master) is not None
-    if is_local or "PYSPARK_PYTHON" not in os.environ:
+    jars = fetch_jars(CONNECTOR)
+    if local_cores(settings.master) is not None or "PYSPARK_PYTHON" not in os.environ:
         # Without it the workers run whichever python3 comes first, and miss every package.
         os.environ["PYSPARK_PYTHON"] = wanted.get("spark.pyspark.python", sys.executable)
     log = log_file(settings.data_dir.absolute(), name)
     log.parent.mkdir(parents=True, exist_ok=True)
-    log4j = _write_log4j_properties(log)
-    merged = {**spark_conf(name, settings), **wanted}
-    merged["spark.jars"] = ",".join([*jars, *filter(None, [wanted.get("spark.jars")])])
-    own_options = f"-Dlog4j2.configurationFile={log4j.as_uri()}"
-    merged["spark.driver.extraJavaOptions"] = (
-        f"{own_options} {wanted.get('spark.driver.extraJavaOptions', '')}".strip()
-    )
-    spark_configuration = SparkConf(loadDefaults=False)
-    spark_configuration.setAll(list(merged.items()))
-    output = log.with_suffix(".out")
-    with output.open("w") as stream:
-        SparkContext(conf=spark_configuration, gateway=_gateway(spark_configuration, stream, output))
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll(list(_whole_conf(spark_conf(name, settings), wanted, jars, log).items()))
+    gateway = _gateway(conf, log.with_suffix(".out"))
+    try:
+        SparkContext(conf=conf, gateway=gateway)
+    except Py4JError as error:
+        raise SessionUnavailable(
+            f"Spark did not start on {settings.master}: {_first_line(error)}",
+            hint=f"is the master right, and does it answer? Spark's log is {log}",
+        ) from error
 
 
-def _gateway(conf: SparkConf, stream: IO[str], output: Path) -> JavaGateway | None:
+def _whole_conf(own: Mapping[str, str], wanted: Mapping[str, str], jars: Path, log: Path) -> dict[str, str]:
+    """The caller's word goes before ours, except where both can be had."""
+    own_options = f"-Dlog4j2.configurationFile={_write_log4j_properties(log).as_uri()}"
+    return {
+        **own,
+        **wanted,
+        "spark.jars": ",".join(
+            filter(None, [*map(str, sorted(jars.glob("*.jar"))), wanted.get("spark.jars")])
+        ),
+        "spark.driver.extraJavaOptions": " ".join(
+            filter(None, [own_options, wanted.get("spark.driver.extraJavaOptions")])
+        ),
+    }
+
+
+def _gateway(conf: SparkConf, output: Path) -> JavaGateway | None:
     """The JVM, with its output in a file; None if this process has one already, from an earlier session."""
-
     if SparkContext._gateway is not None:
         return None
-    try:
-        gateway: JavaGateway = launch_gateway(conf, popen_kwargs={"stdout": stream, "stderr": stream})
-    except PySparkRuntimeError as error:
-        raise SessionUnavailable(
-            f"Spark's Java process ended before it was ready; it last said:\n{last_lines(output.read_text())}",
-            hint=f"the whole of it is in {output}",
-        ) from error
+    with output.open("w") as stream:
+        try:
+            gateway: JavaGateway = launch_gateway(conf, popen_kwargs={"stdout": stream, "stderr": stream})
+        except PySparkRuntimeError as error:
+            raise SessionUnavailable(
+                f"Spark's Java process ended before it was ready; it last said:\n{last_lines(output.read_text())}",
+                hint=f"the whole of it is in {output}",
+            ) from error
     return gateway
+
+
+def _first_line(error: Py4JError) -> str:
+    cause = getattr(error, "java_exception", None)
+    return str(cause.toString() if cause is not None else error).splitlines()[0]
 
 
 def _write_log4j_properties(log: Path) -> Path:

@@ -1,0 +1,139 @@
+"""A real Spark cluster for tests: a standalone master and workers on this machine, out of pyspark's own jars."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from headrace.errors import HeadraceError
+from headrace.java import last_lines
+
+READY_TIMEOUT_S = 120.0
+"""A master and its workers are there within 5 s on an idle machine; a busy one with two cores may need much more."""
+
+STOP_TIMEOUT_S = 20.0
+
+DAEMON_MEMORY = "256m"
+"""Masters and workers only keep accounts; the work is done by executors."""
+
+
+class SparkClusterDidNotStart(HeadraceError):
+    """A master or a worker ended, or stayed silent."""
+
+
+class SparkCluster:
+    """A master and workers, from entering the context until leaving it.
+
+        with SparkCluster(workers=2) as cluster:
+            session("shop", master=cluster.master)
+
+    Each worker has one core and `worker_memory` for executors. Everything listens on the loopback address only.
+    """
+
+    def __init__(self, *, workers: int = 2, worker_memory: str = "1g") -> None:
+        self._workers = workers
+        self._worker_memory = worker_memory
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.folder = Path(tempfile.mkdtemp(prefix="headrace-spark-cluster-"))
+        self.master = ""
+
+    def start(self) -> Self:
+        port = _free_port()
+        self.master = f"spark://127.0.0.1:{port}"
+        try:
+            log = self._run("master", "master.Master", "--port", str(port))
+            self._wait_for(log, "New state: ALIVE")
+            logs = [self._start_worker(number) for number in range(self._workers)]
+            for log in logs:
+                self._wait_for(log, "Successfully registered with master")
+        except BaseException:
+            self._end_processes()
+            raise
+        return self
+
+    def stop(self) -> None:
+        self._end_processes()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _start_worker(self, number: int) -> Path:
+        work = self.folder / f"worker-{number}"
+        return self._run(
+            f"worker-{number}",
+            "worker.Worker",
+            *("--cores", "1", "--memory", self._worker_memory, "--work-dir", str(work), self.master),
+        )
+
+    def _run(self, name: str, main_class: str, *arguments: str) -> Path:
+        """Start a part of the cluster; the path of its log."""
+        home = _spark_home()
+        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{main_class}"]
+        command += ["--host", "127.0.0.1", "--webui-port", "0", *arguments]
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": DAEMON_MEMORY,
+            "SPARK_LOCAL_DIRS": str(self.folder / "local"),
+        }
+        log = self.folder / f"{name}.log"
+        with log.open("wb") as output:
+            # spark-class becomes the Java process itself, so the signal that ends it reaches Java.
+            self._processes.append(
+                subprocess.Popen(command, stdout=output, stderr=output, env=environment, cwd=self.folder)
+            )
+        return log
+
+    def _wait_for(self, log: Path, words: str) -> None:
+        deadline_s = time.monotonic() + READY_TIMEOUT_S
+        while time.monotonic() < deadline_s:
+            if words in log.read_text(errors="replace"):
+                return
+            if any(process.poll() is not None for process in self._processes):
+                break
+            time.sleep(0.1)
+        said = last_lines(log.read_text(errors="replace"))
+        raise SparkClusterDidNotStart(
+            f"{log.stem} of the Spark cluster is not ready; it last said:\n{said}",
+            hint=f"the logs are in {self.folder}",
+        )
+
+    def _end_processes(self) -> None:
+        """Workers first: they end their executors."""
+        processes, self._processes = self._processes[::-1], []
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        for process in processes:
+            try:
+                process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _spark_home() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise SparkClusterDidNotStart("pyspark is not installed", hint="pip install 'headrace[spark]'")
+    return Path(spec.origin).parent
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])

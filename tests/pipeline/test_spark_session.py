@@ -1,0 +1,181 @@
+"""The session: what it starts with, what it says when it cannot start, and that a cluster runs the same job."""
+
+from __future__ import annotations
+
+import json
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.java import JavaUnavailable, java_of_version, java_version
+from headrace.pipeline import launch, session
+from headrace.pipeline.launch import Launch
+from headrace.pipeline.settings import data_dir, pipeline_settings
+from headrace.pipeline.spark_session import (
+    ROCKSDB,
+    SessionUnavailable,
+    bootstrap_of,
+    local_cores,
+    log_file,
+    spark_conf,
+)
+from headrace.testing.requirements import require_java
+from headrace.testing.spark_cluster import SparkCluster
+from tests.compatibility.topic_contents import read_to_end
+from tests.pipeline.conftest import CreateTopic
+
+CLUSTER_TIMEOUT_S = 500
+JOB = Path(__file__).with_name("job_on_cluster.py")
+
+
+def fake_java(folder: Path, *, says: str, code: int = 0) -> str:
+    """A `java` that answers `-version`, without the file beside it in which real ones say it."""
+    command = folder / "bin" / "java"
+    command.parent.mkdir(parents=True)
+    command.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit {code}\n")
+    command.chmod(command.stat().st_mode | stat.S_IXUSR)
+    return str(command)
+
+
+@pytest.mark.parametrize(
+    ("says", "version"), [('openjdk version "17.0.15" 2025-04-15', 17), ('java version "1.8.0_401"', 8)]
+)
+def test_the_version_of_java_is_known(tmp_path: Path, says: str, version: int) -> None:
+    assert java_version(fake_java(tmp_path, says=says)) == version
+
+
+def test_a_java_that_only_says_that_there_is_none_is_none(tmp_path: Path) -> None:
+    assert java_version(fake_java(tmp_path, says="Unable to locate a Java Runtime.", code=1)) is None
+
+
+def test_java_that_is_too_old_or_missing_is_an_error_that_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_java(tmp_path, says='openjdk version "11.0.2"')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(JavaUnavailable, match=r"is version 11.*apt-get install openjdk-17.*JAVA_HOME"):
+        java_of_version(17)
+
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(JavaUnavailable, match="apt-get install openjdk-17-jre-headless"):
+        java_of_version(17)
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"),
+    [("local", 1), ("local[3]", 3), ("local[2,4]", 2), ("spark://head:7077", None), ("yarn", None)],
+)
+def test_only_a_local_master_has_a_number_of_cores_here(master: str, cores: int | None) -> None:
+    assert local_cores(master) == cores
+    conf = spark_conf("x", pipeline_settings(master=master))
+    assert conf.get("spark.sql.shuffle.partitions") == (None if cores is None else str(cores))
+
+
+def test_settings_come_from_the_environment_the_script_and_the_launch_in_this_order(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "headrace.toml").write_text('[pipeline]\nbootstrap = "file:1"\nmaster = "local[7]"\n')
+    monkeypatch.delenv("HEADRACE_PIPELINE_BOOTSTRAP", raising=False)
+    monkeypatch.setenv("HEADRACE_BOOTSTRAP", "short:1")
+    assert (pipeline_settings().bootstrap, pipeline_settings().master) == ("short:1", "local[7]")
+    monkeypatch.setenv("HEADRACE_PIPELINE_BOOTSTRAP", "long:1")
+    assert pipeline_settings().bootstrap == "long:1"
+    assert pipeline_settings(bootstrap="script:1").bootstrap == "script:1"
+    with launch.using(Launch(bootstrap="launch:1", data_dir=tmp_path / "other")):
+        assert pipeline_settings(bootstrap="script:1").bootstrap == "launch:1"
+        assert data_dir() == tmp_path / "other"
+
+
+def test_a_second_call_gives_the_session_that_is_there(spark: SparkSession, bootstrap: str) -> None:
+    folder = data_dir()
+    try:
+        again = session(
+            "again", bootstrap="elsewhere:1", data_dir="elsewhere", conf={"spark.sql.shuffle.partitions": "3"}
+        )
+        assert again.sparkContext is spark.sparkContext
+        assert bootstrap_of(again) == "elsewhere:1"
+        assert bootstrap_of(again, "given:1") == "given:1"
+        assert data_dir() == Path("elsewhere").absolute()
+        assert again.conf.get("spark.sql.shuffle.partitions") == "3"
+    finally:
+        session(bootstrap=bootstrap, data_dir=folder, conf={"spark.sql.shuffle.partitions": "2"})
+
+
+def test_what_a_running_session_cannot_become_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(SessionUnavailable, match=r"on local\[2\] and not on spark://head:7077"):
+        session(master="spark://head:7077")
+    with pytest.raises(SessionUnavailable, match=r"driver\.memory can no longer be set to '7g'"):
+        session(conf={"spark.driver.memory": "7g"}, bootstrap=bootstrap_of(spark), data_dir=data_dir())
+
+
+def test_streams_keep_state_in_rocksdb_and_times_are_utc(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.streaming.stateStore.providerClass") == ROCKSDB
+    assert spark.conf.get("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled") == "true"
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_ctrl_c_is_left_to_the_program(spark: SparkSession) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    assert handler is signal.default_int_handler
+
+
+def test_sparks_log_is_a_file_and_says_what_went_wrong(spark: SparkSession) -> None:
+    spark._jvm.org.apache.logging.log4j.LogManager.getLogger("test").warn("it is written down")  # type: ignore[union-attr]
+
+    assert "WARN test: it is written down" in log_file(data_dir(), "tests").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ('master="local[many]"', "Spark did not start on local[many]: "),
+        ('conf={"spark.driver.memory": "1 potato"}', "Spark's Java process ended before it was ready"),
+    ],
+)
+def test_a_session_that_does_not_start_says_why_and_where_its_log_is(
+    tmp_path: Path, arguments: str, says: str
+) -> None:
+    program = f"from headrace.pipeline import session\nsession(data_dir={str(tmp_path)!r}, {arguments})"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    last = done.stderr[done.stderr.rindex("SessionUnavailable") :]
+    assert done.returncode == 1
+    assert says in last
+    assert str(tmp_path / "log") in last
+
+
+@pytest.mark.timeout(CLUSTER_TIMEOUT_S)
+def test_the_same_job_runs_on_a_cluster_of_two_workers(
+    bootstrap: str, create_topic: CreateTopic, send: Callable[..., None], tmp_path: Path
+) -> None:
+    require_java()
+    source, target = create_topic(suffix=".in", partitions=2), create_topic(suffix=".out")
+    for partition in (0, 1):
+        send(source, *({"user": f"u{number}", "visits": number} for number in range(4)), partition=partition)
+
+    with SparkCluster(workers=2) as cluster:
+        done = subprocess.run(
+            [sys.executable, JOB, cluster.master, bootstrap, source, target, tmp_path],
+            capture_output=True,
+            text=True,
+            timeout=CLUSTER_TIMEOUT_S,
+            check=False,
+        )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    workers = {Path(line).relative_to(cluster.folder).parts[0] for line in done.stdout.split()}
+    assert workers == {"worker-0", "worker-1"}
+    written = read_to_end(bootstrap, target, isolation_level="read_committed")
+    assert sorted(json.loads(message.value())["visits"] for message in written) == [2, 2, 3, 3]
+    # Nothing of Spark's comes between the program and its user.
+    assert done.stderr == ""
