@@ -71,7 +71,8 @@ def test_job_goes_on_where_it_was(
     drain(name, read(spark, topic), journal)
     assert rows_in(journal.path) == orders(1, 2, 3)
     send(topic, *orders(4, 5))
-    assert drain(name, read(spark, topic), journal).status().rows_in == 2
+    status = drain(name, read(spark, topic), journal).status()
+    assert (status.rows_in, status.rows_out, status.batch_id) == (2, 2, 1)
     assert rows_in(journal.path) == orders(1, 2, 3, 4, 5)
 
 

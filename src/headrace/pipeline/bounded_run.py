@@ -22,6 +22,7 @@ class BoundedRun:
     """Writes in a thread of its own. A second try has the same fence, so that nothing is written twice."""
 
     query = None
+    ends_by_itself = True
 
     def __init__(self, prepared: Prepared) -> None:
         self._prepared = prepared
@@ -37,6 +38,7 @@ class BoundedRun:
         self._thread: threading.Thread | None = None
         self._failure: Exception | None = None
         self._is_rebuild = prepared.launch.rebuild
+        self._rows_written = 0
 
     def check(self) -> tuple[str, ...]:
         if self._prepared.checkpoint.identity() is not None:
@@ -75,7 +77,7 @@ class BoundedRun:
             if self._is_rebuild:
                 writer.clear()
             self._is_rebuild = False
-            writer.write(
+            self._rows_written += writer.write(
                 prepared.rows, self._fence, lambda refused: prepared.letters.of_refused(refused, self._fence)
             )
         finally:
@@ -104,9 +106,14 @@ class BoundedRun:
     def cause_of(self, error: Exception) -> Exception:
         return error
 
-    @property
-    def letters_written(self) -> int:
-        return self._prepared.letters.written
+    def written(self) -> dict[str, int]:
+        written = {
+            "dead_letters": self._prepared.letters.written,
+            "bad_rows": sum(self._bad_counts().values()),
+        }
+        if self._prepared.native is None:
+            written["rows_out"] = self._rows_written
+        return written
 
     def after_commit(self, told: Mapping[str, Any]) -> None:
         """There are no commits to hear of."""

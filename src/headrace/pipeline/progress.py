@@ -35,24 +35,21 @@ CLOSE_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 10.0
 
 
-def measure(status: JobStatus, progress: Mapping[str, Any], *, dead_letters: int, now_ms: int) -> JobStatus:
+def measure(status: JobStatus, progress: Mapping[str, Any], *, now_ms: int) -> JobStatus:
     """The status after a batch, from Spark's own account of it."""
     operators = progress.get("stateOperators") or []
-    rows_out = (progress.get("sink") or {}).get("numOutputRows", -1)
     return dataclasses.replace(
         status,
         updated_ms=now_ms,
         batch_id=progress["batchId"],
         rows_in=status.rows_in + progress["numInputRows"],
         rows_per_s=_number(progress.get("processedRowsPerSecond")),
-        rows_out=rows_out if rows_out is not None and rows_out >= 0 else status.rows_out,
         lag=lag(progress),
         watermark=(progress.get("eventTime") or {}).get("watermark"),
         late_rows=status.late_rows + sum(each.get("numRowsDroppedByWatermark", 0) for each in operators),
         state_rows=sum(each.get("numRowsTotal", 0) for each in operators),
         state_bytes=sum(each.get("memoryUsedBytes", 0) for each in operators),
         bad_rows=status.bad_rows + bad_rows(progress),
-        dead_letters=dead_letters,
         batch_ms=(progress.get("durationMs") or {}).get("triggerExecution", 0),
     )
 

@@ -94,6 +94,7 @@ class JobStatus:
     """since the job was started"""
     rows_per_s: float = 0.0
     rows_out: int | None = None
+    """that the sink has taken since the job was started; None where Spark writes by itself"""
     lag: int | None = None
     """records of the sources that are still to be read; None where a source does not tell"""
     watermark: str | None = None

@@ -9,6 +9,7 @@ import logging
 import queue
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,9 @@ FLUSH_INTERVAL_S = 0.5
 EVENTS_S_MAX = 5.0
 """Events are heard within milliseconds; other jobs may keep the listener busy."""
 
+UNHEARD_MAX = 100
+"""Events of queries that nobody watches yet; those of other people's queries push each other out."""
+
 OnProgress = Callable[[Mapping[str, Any]], None]
 
 
@@ -35,12 +39,20 @@ class ProgressListener:
 
     def __init__(self) -> None:
         self._heard_by: dict[str, OnProgress] = {}
+        # A first batch may be done before anybody could say whose query it was.
+        self._unheard: deque[Mapping[str, Any]] = deque(maxlen=UNHEARD_MAX)
+        self._lock = threading.Lock()
 
     def watch(self, run_id: str, on_progress: OnProgress) -> None:
-        self._heard_by[run_id] = on_progress
+        with self._lock:
+            self._heard_by[run_id] = on_progress
+            early = [told for told in self._unheard if told["runId"] == run_id]
+        for told in early:
+            on_progress(told)
 
     def unwatch(self, run_id: str) -> None:
-        self._heard_by.pop(run_id, None)
+        with self._lock:
+            self._heard_by.pop(run_id, None)
 
     def onQueryStarted(self, _event: Any) -> None: ...
 
@@ -49,10 +61,13 @@ class ProgressListener:
     def onQueryTerminated(self, _event: Any) -> None: ...
 
     def onQueryProgress(self, event: Any) -> None:
-        text = json.loads(event.progress().json())
-        on_progress = self._heard_by.get(text["runId"])
+        told = json.loads(event.progress().json())
+        with self._lock:
+            on_progress = self._heard_by.get(told["runId"])
+            if on_progress is None:
+                self._unheard.append(told)
         if on_progress is not None:
-            on_progress(text)
+            on_progress(told)
 
     class Java:
         implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
@@ -155,12 +170,11 @@ class JobReport:
             self._write()
         _thread.submit(lambda: self._publish(changed, None))
 
-    def batch(self, told: Mapping[str, Any], *, dead_letters: int) -> None:
-        """Spark's account of a batch. Returns at once."""
+    def batch(self, told: Mapping[str, Any], **written: Any) -> None:
+        """Spark's account of a batch, and what was `written` so far. Returns at once."""
         with self._lock:
-            measured = progress.measure(
-                self.status, told, dead_letters=dead_letters, now_ms=self._clock.now_ms()
-            )
+            measured = progress.measure(self.status, told, now_ms=self._clock.now_ms())
+            measured = dataclasses.replace(measured, **written)
             self.status = measured
             self._offsets.update(progress.processed(told))
         _thread.submit(lambda: self._publish(measured, told))

@@ -41,6 +41,7 @@ class StreamRun:
         self._is_rebuild = prepared.launch.rebuild
         self._writer: SinkWriter | None = None
         self._step: BatchStep | None = None
+        self._rows_before = 0
 
     def check(self) -> tuple[str, ...]:
         """Raise if the checkpoint can't be gone on with; returns notes on what has changed otherwise."""
@@ -149,6 +150,10 @@ class StreamRun:
                 return
             time.sleep(STOP_LOOK_S)
 
+    @property
+    def ends_by_itself(self) -> bool:
+        return "availableNow" in self._prepared.trigger
+
     def cause_of(self, error: Exception) -> Exception:
         """The error of ours or of the sink's that made the query fail, rather than Spark's account of it."""
         failure = self._step.failure if self._step is not None else None
@@ -156,9 +161,14 @@ class StreamRun:
             return failure
         return error
 
-    @property
-    def letters_written(self) -> int:
-        return self._prepared.letters.written
+    def written(self) -> dict[str, int]:
+        """What was written since the job was started, as its status calls it."""
+        written = {"dead_letters": self._prepared.letters.written}
+        if self._prepared.native is None:
+            written["rows_out"] = self._rows_before + (
+                self._step.rows_written if self._step is not None else 0
+            )
+        return written
 
     def after_commit(self, told: Mapping[str, Any]) -> None:
         """Within the batch of a sink of Spark's own nothing of ours runs, so its letters are written behind it."""
@@ -179,6 +189,7 @@ class StreamRun:
         if self.query is not None and self.query.isActive:
             self.query.stop()
         self.is_begun = False
+        self._rows_before = self.written().get("rows_out", 0)
         self._step = None
         self._close_writer()
 

@@ -63,8 +63,12 @@ class Run(Protocol):
 
     def cause_of(self, error: Exception) -> Exception: ...
 
+    def written(self) -> dict[str, int]:
+        """What was written since the job was started: fields of the status."""
+
     @property
-    def letters_written(self) -> int: ...
+    def ends_by_itself(self) -> bool:
+        """Whether there is an end that nobody has to ask for."""
 
     def after_commit(self, told: Mapping[str, Any]) -> None:
         """A batch was committed. Called in a thread that may take its time."""
@@ -165,7 +169,8 @@ class RunningJob:
                 self._raise_first_failure()
                 self._begin_query()
                 self._watch()
-                return (JobState.STOPPED if self._stopping.is_set() else JobState.DONE), None
+                is_done = self._run.ends_by_itself and not self._stopping.is_set()
+                return (JobState.DONE if is_done else JobState.STOPPED), None
             except Exception as error:
                 if self._stopping.is_set():
                     break
@@ -183,9 +188,10 @@ class RunningJob:
     def _begin_query(self) -> None:
         if self._run.is_begun:
             return
+        listener = listener_of(self.job.rows.sparkSession)
         note = self._run.begin()
         if self._run.query is not None:
-            listener_of(self.job.rows.sparkSession).watch(str(self._run.query.runId), self._on_progress)
+            listener.watch(str(self._run.query.runId), self._on_progress)
         notes = (*self.status().notes, *filter(None, [note]))
         for each in filter(None, [note]):
             logger.warning("job %s: %s", self.name, each)
@@ -230,7 +236,7 @@ class RunningJob:
         """In Spark's listener thread: a batch was committed."""
         faults.reached(faults.AFTER_COMMIT, job=self.name)
         self._failures_in_a_row = 0
-        self._report.batch(told, dead_letters=self._run.letters_written)
+        self._report.batch(told, **self._run.written())
         self._report.later(lambda: self._run.after_commit(told))
 
     def _unwatch(self) -> None:
@@ -247,7 +253,7 @@ class RunningJob:
             self._run.close()
         except Exception:
             logger.exception("job %s: its sink did not close", self.name)
-        told: dict[str, Any] = {"dead_letters": self._run.letters_written}
+        told: dict[str, Any] = dict(self._run.written())
         if failure is not None:
             told["error"] = failures.in_short(failure)
             logger.error("job %s is given up: %s", self.name, told["error"])
