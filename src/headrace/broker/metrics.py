@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from headrace.broker.groups.coordinator import GroupRefused
+from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.services import Services
 from headrace.broker.shares.numbers import SHARE_COUNTERS, SHARE_GAUGES, group_numbers
 from headrace.broker.transactions.coordinator import TransactionRefused

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.groups.coordinator import GroupCoordinator, GroupRefused
+from headrace.broker.groups.coordinator import GroupCoordinator
+from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.events import Heartbeat, Join, JoinAnswer, Leave, LeavingMember, Sync
 from headrace.broker.groups.offsets import CommittedOffset, TopicPartition
 from headrace.broker.groups.state import GroupState

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +20,7 @@ from headrace.broker.groups.consumer import ConsumerHeartbeat, check_epoch_of
 from headrace.broker.groups.consumer_members import ConsumerMembers, Done
 from headrace.broker.groups.consumer_state import JOIN_EPOCH, ConsumerGroup, ConsumerGroupState
 from headrace.broker.groups.consumer_step import ConsumerRefused
+from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.events import (
     Heartbeat,
     HeartbeatAnswer,
@@ -31,16 +32,10 @@ from headrace.broker.groups.events import (
     Sync,
     SyncAnswer,
 )
-from headrace.broker.groups.offsets import (
-    CommittedOffset,
-    Offsets,
-    TopicPartition,
-    expired,
-    expired_of_consumers,
-)
+from headrace.broker.groups.kept_offsets import KeptOffsets
+from headrace.broker.groups.offsets import CommittedOffset, TopicPartition, expired, expired_of_consumers
 from headrace.broker.groups.state import TRANSITIONS, UNKNOWN_MEMBER, Group, GroupLimits, GroupState, Trigger
 from headrace.broker.groups.subscription import is_subscribed
-from headrace.broker.groups.transactional_offsets import PendingOffsets
 from headrace.errors import HeadraceError
 from headrace.protocol.error_codes import ErrorCode
 
@@ -51,14 +46,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AnswerT = TypeVar("AnswerT", JoinAnswer, SyncAnswer, HeartbeatAnswer, LeaveAnswer)
-
-
-class GroupRefused(HeadraceError):
-    """A request that its group can't grant; the client is told the code."""
-
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(f"refused with {code.name}")
-        self.code = code
 
 
 class GroupCoordinator:
@@ -73,8 +60,7 @@ class GroupCoordinator:
             new_member_join_timeout_ms=services.settings.group_new_member_join_timeout_ms,
         )
         self._groups: dict[str, Group] = {}
-        self._offsets = Offsets()
-        self._pending = PendingOffsets()
+        self._offsets = KeptOffsets(services)
         self._members = ClassicMembers(
             self._groups,
             limits=limits,
@@ -118,8 +104,7 @@ class GroupCoordinator:
             return  # stopped in the meantime
         self._groups.update(contents.groups)
         self._consumers.loaded(contents.consumer_groups)
-        self._offsets = contents.offsets
-        self._pending = contents.pending
+        self._offsets.load(contents.offsets, contents.pending)
         for group in self._groups.values():
             # Members of before the restart are alive until their sessions say otherwise.
             for member in group.members.values():
@@ -303,11 +288,7 @@ class GroupCoordinator:
         return self._spawn(self._commit(group_id, offsets))
 
     async def _commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        log_offset = storage.end_offset(self._services)
-        await self._append(storage.offset_record(group_id, *offset) for offset in offsets.items())
-        for partition, committed in offsets.items():
-            self._offsets.put(group_id, partition, committed)
-            self._pending.supersede(group_id, partition, log_offset)
+        await self._offsets.put(group_id, offsets)
         if offsets:
             self._ensure(group_id)
 
@@ -345,26 +326,18 @@ class GroupCoordinator:
             _require(self._check_room())
         elif generation >= 0 or member_id != UNKNOWN_MEMBER or instance_id is not None:
             _require(check_commit(group, member_id=member_id, instance_id=instance_id, generation=generation))
-        entries = [storage.offset_record(group_id, *offset) for offset in offsets.items()]
-        try:
-            log_offset, durable = storage.append_in_transaction(
-                self._services, entries, producer_id=producer_id, producer_epoch=producer_epoch
-            )
-        except (HeadraceError, OSError) as failure:
-            logger.error("offsets not stored: %s", failure)
-            raise GroupRefused(storage.told(failure)) from failure
-        self._pending.put(producer_id, group_id, offsets, log_offset)
-        return durable
+        return self._offsets.put_in_transaction(
+            group_id, offsets, producer_id=producer_id, producer_epoch=producer_epoch
+        )
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """The marker of a producer's transaction is durable: its offsets count, or are gone."""
-        for group_id in self._pending.end(producer_id, self._offsets, is_commit=is_commit):
-            if self._offsets.of(group_id):
-                self._ensure(group_id)
+        for group_id in self._offsets.end_transaction(producer_id, is_commit=is_commit):
+            self._ensure(group_id)
 
     def unstable(self, group_id: str) -> Collection[TopicPartition]:
         """The partitions whose offset an open transaction may still change."""
-        return self._pending.of(group_id)
+        return self._offsets.unstable(group_id)
 
     def committed(
         self, group_id: str, *, member_id: str | None = None, member_epoch: int = -1
@@ -405,20 +378,8 @@ class GroupCoordinator:
     async def _delete_offsets(
         self, removed: Sequence[tuple[str, TopicPartition]], results: Mapping[TopicPartition, ErrorCode]
     ) -> Mapping[TopicPartition, ErrorCode]:
-        await self._remove_offsets(removed)
+        await self._offsets.remove(removed)
         return results
-
-    async def _remove_offsets(self, removed: Sequence[tuple[str, TopicPartition]]) -> None:
-        await self._append(storage.offset_tombstone(*name) for name in removed)
-        for group_id, partition in removed:
-            self._offsets.remove(group_id, partition)
-
-    async def _append(self, entries: Iterable[storage.KeyValue]) -> None:
-        try:
-            await storage.append(self._services, [*entries])
-        except (HeadraceError, OSError) as failure:
-            logger.error("offsets not stored: %s", failure)
-            raise GroupRefused(storage.told(failure)) from failure
 
     # Groups as a whole
 
@@ -461,11 +422,7 @@ class GroupCoordinator:
         return group is not None and (group.state, Trigger.DELETED) in TRANSITIONS
 
     async def _delete(self, group_id: str) -> None:
-        removed = [*self._offsets.of(group_id)]
-        tombstones = [storage.offset_tombstone(group_id, partition) for partition in removed]
-        await self._append([*tombstones, storage.group_tombstone(group_id)])
-        for partition in removed:
-            self._offsets.remove(group_id, partition)
+        await self._offsets.remove_group(group_id)
         # Somebody may have joined or committed while the disk was busy: then it lives on without its past.
         if self._is_empty(group_id) and not self._offsets.of(group_id):
             consumers = self._consumers.get(group_id)
@@ -495,7 +452,7 @@ class GroupCoordinator:
             old += [(consumers.group_id, partition) for partition in gone]
         try:
             if old:
-                await self._remove_offsets(old)
+                await self._offsets.remove(old)
                 logger.info("offsets expired", extra={"offsets": len(old)})
             for group_id in [*self._groups, *self._consumers.groups]:
                 if self._is_abandoned(group_id):
@@ -506,7 +463,7 @@ class GroupCoordinator:
     def _is_abandoned(self, group_id: str) -> bool:
         group = self._groups.get(group_id)
         is_awaited = group is not None and group.pending_member_ids
-        has_work = is_awaited or group_id in self._pending or self._offsets.of(group_id)
+        has_work = is_awaited or self._offsets.unstable(group_id) or self._offsets.of(group_id)
         return self._is_empty(group_id) and not has_work
 
     def _aged_ms(self, now_ms: int) -> int:
@@ -521,7 +478,7 @@ class GroupCoordinator:
 
     async def _topic_deleted(self, topic: str) -> None:
         try:
-            await self._remove_offsets([*self._offsets.of_topic(topic)])
+            await self._offsets.remove_topic(topic)
         except GroupRefused:
             logger.error("offsets of the deleted topic %s are still there", topic)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.assignors import UNIFORM
 from headrace.broker.groups.consumer_state import ConsumerGroup, ConsumerMember
-from headrace.broker.groups.coordinator import GroupRefused
+from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.handlers.describe_groups import OPERATIONS_ALL, OPERATIONS_NOT_ASKED
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.groups.coordinator import GroupRefused
+from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.state import Group, GroupState
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode

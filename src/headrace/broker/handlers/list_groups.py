@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.groups.coordinator import GroupRefused
+from headrace.broker.groups.errors import GroupRefused
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 

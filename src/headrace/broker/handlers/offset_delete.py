@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.groups.coordinator import GroupRefused
+from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.offsets import TopicPartition
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode

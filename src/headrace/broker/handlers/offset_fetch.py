@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.groups.coordinator import GroupRefused
+from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.offsets import CommittedOffset, TopicPartition
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.groups.coordinator import GroupRefused
+from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.offsets import CommittedOffset, TopicPartition
 from headrace.broker.groups.storage import OFFSETS_TOPIC
 from headrace.broker.handlers.add_partitions_to_txn import when_durable
