@@ -4,7 +4,7 @@ python examples/declarative_pipeline/run.py
 
 The pipeline itself is transformations/shop.py, its specification spark-pipeline.yml. This script gives it a broker with
 some orders and a folder, runs it as the command line would, and looks at what is there. It needs
-`pip install 'pyspark[connect,pipelines]'`, which declarative pipelines are built on.
+`pip install 'pyspark[pipelines]'`, which declarative pipelines are built on.
 """
 
 from __future__ import annotations

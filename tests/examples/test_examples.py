@@ -42,12 +42,33 @@ SHOWS: dict[str, list[str]] = {
         "put back: 1, left: 1",
         "  order 2: charged 9.90",
     ],
+    "search_index.py": [
+        "  \"the log\": ['Keeping a log']",
+        "  log OR logs: ['Keeping a log', 'On queues and logs']",
+        "  article 1: None; 2 are left",
+    ],
+    "lake.py": [
+        "300 orders, partitions ['2026-11-15', '2026-11-16']",
+        "  DuckDB: Rome 100 orders for 1485.0",
+        "  Spark:  100 orders of 20 and more",
+    ],
+    "plain_spark.py": [
+        "the same batch again, as after a crash:\n  table: 3 orders\n  index: the best hit for 'green tomatoes' is order 3",
+        "another order:\n  table: 4 orders",
+        "  lake: 4 orders in 3 partitions",
+        "  and Spark reads back 2 of Rome",
+    ],
+    "declarative_pipeline/run.py": [
+        "index: 3 orders; the best hit for 'green tomatoes' is order 3",
+        "lake: 2 orders of Rome",
+    ],
     "overload.py": ["buffer: 5000 written", "missed records", "push back: 5000 of 5000 stored"],
 }
 
 
 def test_every_example_is_run_here() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == SHOWS.keys()
+    there = [*EXAMPLES.glob("*.py"), *EXAMPLES.glob("*/run.py")]
+    assert {path.relative_to(EXAMPLES).as_posix() for path in there} == SHOWS.keys()
 
 
 @pytest.mark.parametrize("name", SHOWS)
