@@ -10,6 +10,7 @@ file `crash-…`. Otherwise it ends by saying how many inputs were tried.
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 import tempfile
 from pathlib import Path
@@ -52,13 +53,11 @@ def instrument() -> None:
     """Make coverage visible to the fuzzer, in the generated code too, which no import hook sees."""
     for place in (primitives, framing, stored_format, stored_format.StoredTopic):
         module_name = place.__module__ if isinstance(place, type) else place.__name__
-        for name, value in list(vars(place).items()):
-            if (
-                callable(value)
-                and getattr(value, "__module__", "") == module_name
-                and not isinstance(value, type)
-            ):
-                setattr(place, name, atheris.instrument_func(value))
+        for value in list(vars(place).values()):
+            # What is cached is a function underneath; it is changed where it stands.
+            function = inspect.unwrap(value) if callable(value) else value
+            if inspect.isfunction(function) and function.__module__ == module_name:
+                atheris.instrument_func(function)
     for made in codec._CODECS.values():
         atheris.instrument_func(made.read)
 
