@@ -196,9 +196,7 @@ def test_job_is_seen_in_a_topic_and_in_a_group(
 ) -> None:
     send(topic, *orders(1, 2, 3))
     drain(name, read(spark, topic), journal)
-    records = [
-        json.loads(each.value()) for each in consume(bootstrap, JOBS_TOPIC) if each.key() == name.encode()
-    ]
+    records = records_of(name, bootstrap)
     assert [each["state"] for each in records if each["event"] == "state"] == ["starting", "running", "done"]
     (batch,) = [each for each in records if each["event"] == "batch"]
     assert (batch["batch_id"], batch["rows_in"], batch["lag"], batch["sources"]) == (
@@ -267,7 +265,14 @@ def test_realtime_names_what_stands_in_the_way_and_the_nearest_mode(
     shout = F.udf(lambda text: text.upper())
     in_python = read(spark, topic).select(shout("user").alias("user"))
     joined = read(spark, topic).join(read(spark, topic), "user")
-    for rows, operator in ((in_python, "Python function <lambda>"), (joined, "join of two streams")):
+    counted = read(spark, topic).groupBy("user").count()
+    spread = read(spark, topic).repartition(4)
+    for rows, operator in (
+        (in_python, "Python function <lambda>"),
+        (joined, "join of two streams"),
+        (counted, "aggregate"),
+        (spread, "repartition"),
+    ):
         with pytest.raises(BadJob, match=operator) as refused:
             Job(name, rows, journal, mode="realtime").start()
         assert "micro-batch" in refused.value.hint
@@ -311,20 +316,32 @@ def test_wrong_words_are_refused_when_the_job_is_made(
         Job("a/b", rows, journal)
 
 
-def consume(bootstrap: str, topic: str, count: int | None = None) -> list[Any]:
-    """The first records of a topic, or all that are there."""
+def consume(bootstrap: str, topic: str, count: int) -> list[Any]:
+    """The first records of a topic, which may have to be made first."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "test-jobs", "enable.auto.commit": False}
     )
-    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=WAIT_S)
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[Any] = []
-    # A transaction's end has an offset too, and no record.
-    while len(found) < (end if count is None else count):
-        message = consumer.poll(WAIT_S if count is not None else 5.0)
-        if message is None:
-            break
-        assert message.error() is None
-        found.append(message)
+    deadline_s = time.monotonic() + WAIT_S
+    while len(found) < count:
+        assert time.monotonic() < deadline_s, f"{len(found)} of {count} records are in {topic}"
+        message = consumer.poll(1.0)
+        if message is not None and message.error() is None:
+            found.append(message)
     consumer.close()
     return found
+
+
+def records_of(name: str, bootstrap: str) -> list[dict[str, Any]]:
+    """What was published about a job that has ended."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "test-jobs", "enable.auto.commit": False}
+    )
+    _, end = consumer.get_watermark_offsets(TopicPartition(JOBS_TOPIC, 0), timeout=WAIT_S)
+    consumer.close()
+    return [
+        json.loads(each.value())
+        for each in consume(bootstrap, JOBS_TOPIC, end)
+        if each.key() == name.encode()
+    ]

@@ -188,10 +188,6 @@ class JobReport:
         if offsets:
             self._outlet().commit(self.status.name, offsets)
 
-    def later(self, task: Callable[[], None]) -> None:
-        """Do something in the thread of reports, where it may take its time."""
-        _thread.submit(task)
-
     def drain(self) -> None:
         _thread.drain(progress.CLOSE_TIMEOUT_S)
 

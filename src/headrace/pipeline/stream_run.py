@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from headrace.clock import SystemClock
@@ -23,10 +25,15 @@ if TYPE_CHECKING:
     from headrace.pipeline.job import Prepared
     from headrace.pipeline.sinks.sink import SinkWriter
 
+logger = logging.getLogger("headrace.pipeline")
+
 COMMIT_S_MAX = 10.0
 """Spark commits a written batch within milliseconds; a disk that takes longer has other troubles."""
 
 STOP_LOOK_S = 0.01
+
+LETTER_PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""A broker that restarts is back within half a minute; a stream that writes to it would have failed by then."""
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
@@ -42,6 +49,7 @@ class StreamRun:
         self._writer: SinkWriter | None = None
         self._step: BatchStep | None = None
         self._rows_before = 0
+        self._behind = ThreadPoolExecutor(1, thread_name_prefix=f"headrace-letters-{prepared.job.name}")
 
     def check(self) -> tuple[str, ...]:
         """Raise if the checkpoint can't be gone on with; returns notes on what has changed otherwise."""
@@ -172,10 +180,21 @@ class StreamRun:
 
     def after_commit(self, told: Mapping[str, Any]) -> None:
         """Within the batch of a sink of Spark's own nothing of ours runs, so its letters are written behind it."""
+        if self._prepared.native is not None and bad_rows(told):
+            self._behind.submit(self._write_letters, told)
+
+    def _write_letters(self, told: Mapping[str, Any]) -> None:
+        """In a thread of its own: all of Spark's cores may be busy with the stream until its next checkpoint."""
         prepared = self._prepared
-        if prepared.native is not None and bad_rows(told):
-            fence = prepared.checkpoint.fence(prepared.job.name, int(told["batchId"]))
-            prepared.letters.of_counts(bad_counts(told), fence)
+        for pause_s in LETTER_PAUSES_S:
+            try:
+                fence = prepared.checkpoint.fence(prepared.job.name, int(told["batchId"]))
+                prepared.letters.of_counts(bad_counts(told), fence)
+                return
+            except Exception as error:
+                logger.warning("job %s: dead letters were not written: %s", prepared.job.name, error)
+                time.sleep(pause_s)
+        logger.error("job %s: the dead letters of batch %s are lost", prepared.job.name, told["batchId"])
 
     def _catch_up_with_letters(self) -> None:
         """A process that died behind a commit of a native sink may have left letters unwritten."""
@@ -194,6 +213,7 @@ class StreamRun:
         self._close_writer()
 
     def close(self) -> None:
+        self._behind.shutdown()
         self._close_writer()
         self._prepared.letters.close()
 

@@ -71,7 +71,7 @@ class Run(Protocol):
         """Whether there is an end that nobody has to ask for."""
 
     def after_commit(self, told: Mapping[str, Any]) -> None:
-        """A batch was committed. Called in a thread that may take its time."""
+        """A batch was committed. Returns at once."""
 
     def abandon(self) -> None: ...
 
@@ -237,7 +237,7 @@ class RunningJob:
         faults.reached(faults.AFTER_COMMIT, job=self.name)
         self._failures_in_a_row = 0
         self._report.batch(told, **self._run.written())
-        self._report.later(lambda: self._run.after_commit(told))
+        self._run.after_commit(told)
 
     def _unwatch(self) -> None:
         if self._run.query is not None:
