@@ -15,6 +15,7 @@ from tests.compatibility.java_programs import (
     CONSUMER_GROUP_COMMAND,
     DELETE_RECORDS_COMMAND,
     GET_OFFSET_SHELL,
+    LOG_DIRS_COMMAND,
     TOPIC_COMMAND,
     run,
 )
@@ -120,3 +121,21 @@ def test_records_are_deleted_up_to_an_offset(
 
     assert "low_watermark: 30" in output
     assert [int(m.value()) for m in read_to_end(bootstrap, topic)] == list(range(30, 50))
+
+
+def test_sizes_on_disk_are_told(java_tools: JavaTools, bootstrap: str, create_topic: CreateTopic) -> None:
+    topic = create_topic(partitions=2)
+    write(bootstrap, topic, ({"value": b"x" * 1000, "partition": 1} for _ in range(10)))
+
+    output = run(
+        java_tools, LOG_DIRS_COMMAND, "--bootstrap-server", bootstrap, "--describe", "--topic-list", topic
+    )
+
+    (line,) = [line for line in output.splitlines() if line.startswith("{")]
+    (broker,) = json.loads(line)["brokers"]
+    (folder,) = broker["logDirs"]
+    assert folder["error"] is None
+    sizes = {one["partition"]: one["size"] for one in folder["partitions"]}
+    assert sizes.keys() == {f"{topic}-0", f"{topic}-1"}
+    assert sizes[f"{topic}-0"] == 0
+    assert sizes[f"{topic}-1"] > 10_000
