@@ -1,0 +1,166 @@
+"""Runs an example, and then each of its jobs twice over: as a stream and bounded. The rows must be the same.
+
+    python -m tests.examples.both_ways EXAMPLE.py
+
+The example prints what it always prints. Behind it comes a line for each job, or an error with the first difference.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.pipeline.fence import Fence
+from headrace.pipeline.job import Job
+from headrace.pipeline.plan import read as read_plan
+from headrace.pipeline.sinks.sink import Refuse, Sink, SinkWriter
+from headrace.pipeline.supervisor import RunningJob
+from tests.examples.bounded_plan import bounded
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql.types import StructType
+
+ROWS_PER_BATCH = "7"
+"""Few enough that the stream comes in several batches, which a bounded read never does."""
+
+WAIT_S = 300.0
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Captured(Sink):
+    """Keeps rows in memory, in the order in which they came."""
+
+    kind: ClassVar[str] = "captured"
+
+    rows: list[Row] = field(default_factory=list)
+
+    def target(self) -> str:
+        return "memory"
+
+    def open(self, job: str, schema: StructType) -> SinkWriter:
+        return _Keeper(self.rows)
+
+
+class _Keeper(SinkWriter):
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+
+    def applied(self) -> Fence | None:
+        return None
+
+    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, refuse: Refuse) -> int:
+        found = [row for batch in rows for row in batch.to_pylist()]
+        self._rows += found
+        return len(found)
+
+    def clear(self) -> None:
+        self._rows.clear()
+
+    def close(self) -> None: ...
+
+
+_jobs: dict[str, Job] = {}
+_start = Job.start
+_stop = SparkSession.stop
+
+
+def _remember_and_start(job: Job) -> RunningJob:
+    if job.rows.isStreaming:
+        _jobs[job.name] = job
+    return _start(job)
+
+
+def _compare_and_stop(spark: SparkSession) -> None:
+    jobs = list(_jobs.values())
+    _jobs.clear()
+    for job in jobs:
+        _compare(job)
+    _stop(spark)
+
+
+def _compare(job: Job) -> None:
+    streamed, watermark = _as_stream(job)
+    at_once: list[Row] = []
+    _run(replace(job, name=f"{job.name}-bounded", rows=bounded(job.rows), sink=Captured(at_once)))
+    at_once = [row for row in at_once if not _is_open(row, watermark)]
+    key = _key(job)
+    expected, found = _final(at_once, key), _final(streamed, key)
+    for position, (row, other) in enumerate(zip(expected, found, strict=False)):
+        assert row == other, f"job {job.name}: row {position} is {other} as a stream and {row} bounded"
+    assert len(expected) == len(found), (
+        f"job {job.name}: {len(found)} rows as a stream and {len(expected)} bounded"
+    )
+    print(f"both ways: {job.name}: {len(found)} rows")
+
+
+def _as_stream(job: Job) -> tuple[list[Row], str | None]:
+    """The rows of a drained stream; and how far its watermark came, where that decides what was emitted."""
+    rows: list[Row] = []
+    described = read_plan(job.rows)
+    output_mode = job.output_mode or job.sink.output_mode(
+        aggregated=described.is_aggregated, watermarked=described.is_watermarked
+    )
+    again = replace(
+        job,
+        name=f"{job.name}-streamed",
+        sink=Captured(rows),
+        mode="batch",
+        output_mode=output_mode,
+        checkpoint=None,
+    )
+    running = _run(again)
+    is_held_back = described.is_aggregated and output_mode == "append"
+    return rows, running.status().watermark if is_held_back else None
+
+
+def _run(job: Job) -> RunningJob:
+    running = _start(job)
+    assert running.wait(WAIT_S), f"job {job.name} does not end"
+    return running
+
+
+def _key(job: Job) -> tuple[str, ...]:
+    """Rows of one key take each other's place, so that only the last counts."""
+    key = getattr(job.sink, "key", ())
+    is_replacing = read_plan(job.rows).is_aggregated or getattr(job.sink, "mode", "") == "upsert"
+    return ((key,) if isinstance(key, str) else tuple(key)) if is_replacing else ()
+
+
+def _final(rows: list[Row], key: tuple[str, ...]) -> list[str]:
+    texts = [json.dumps(row, default=str, sort_keys=True) for row in rows]
+    if key:
+        texts = list(
+            dict(zip((str([row[name] for name in key]) for row in rows), texts, strict=True)).values()
+        )
+    return sorted(texts)
+
+
+def _is_open(row: Row, watermark: str | None) -> bool:
+    """A window that no event has closed yet: the stream still holds it back, bounded reading has come to the end."""
+    end = row.get("window_end") or (row.get("window") or {}).get("end")
+    return watermark is not None and end is not None and end.isoformat() > watermark.removesuffix("Z")
+
+
+def main(example: str) -> None:
+    os.environ["HEADRACE_PIPELINE_ROWS_PER_BATCH_MAX"] = ROWS_PER_BATCH
+    hooks = pytest.MonkeyPatch()
+    hooks.setattr(Job, "start", _remember_and_start)
+    hooks.setattr(SparkSession, "stop", _compare_and_stop)
+    sys.path.insert(0, str(Path(example).parent))
+    runpy.run_path(example, run_name="__main__")
+    assert not _jobs, "the example ended without stopping its session, and nothing was compared"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
