@@ -1,0 +1,44 @@
+"""ListConfigResources: which topics, brokers and groups have configs that DescribeConfigs tells.
+
+0: subscriptions to client metrics only, and there are none. 1: of the types asked for, or of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from headrace.broker.dispatch import Call, handles
+from headrace.broker.handlers.describe_configs import BROKER, GROUP, TOPIC
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+BROKER_LOGGER, CLIENT_METRICS = 8, 16
+TYPES_SINCE = 1
+
+_NAMES: dict[int, Callable[[Call], Iterable[str]]] = {
+    TOPIC: lambda call: (topic.name for topic in call.services.topics),
+    BROKER: lambda call: [str(call.services.settings.node_id)],
+    BROKER_LOGGER: lambda call: [],
+    CLIENT_METRICS: lambda call: [],
+    # A group is listed for configs of its own, whether it exists or not.
+    GROUP: lambda call: call.services.group_configs.group_ids(),
+}
+
+
+@handles(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1))
+def list_config_resources(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourcesResponse:
+    types = (request.resource_types or tuple(_NAMES)) if call.version >= TYPES_SINCE else (CLIENT_METRICS,)
+    if not _NAMES.keys() >= {*types}:
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=tuple(
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in dict.fromkeys(types)
+            for name in _NAMES[kind](call)
+        )
+    )
