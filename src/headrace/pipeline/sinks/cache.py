@@ -198,11 +198,12 @@ class CacheWriter(SinkWriter):
             for command in commands:
                 pipeline.execute_command(*command.words)
             answers = pipeline.execute(raise_on_error=False)
-        return [
-            RefusedRow(row=command.row(), reason=str(answer))
+        refused = {
+            command.row: str(answer)  # once a row, which may have several commands
             for command, answer in zip(commands, answers, strict=True)
             if isinstance(answer, redis.ResponseError)
-        ]
+        }
+        return [RefusedRow(row=row(), reason=reason) for row, reason in refused.items()]
 
     def _write_fence(self, fence: Fence) -> None:
         with self._redis.pipeline(transaction=True) as pipeline:
@@ -221,7 +222,7 @@ class CacheWriter(SinkWriter):
                 f"another process writes to cache {self._layout.name} as job {self._job}",
                 hint="a job runs in one process at a time; stop the other one",
             )
-        if owner is None or _is_missing_batches(kept, fence) or (self._written and kept != self._written):
+        if owner is None or _is_missing_batches(kept, fence) or _is_older(kept, self._written):
             raise self._lost(kept, fence)
         return kept is not None and kept.covers(fence)
 
@@ -258,6 +259,13 @@ def _is_missing_batches(kept: Fence | None, fence: Fence) -> bool:
     if kept is None:
         return False
     return kept.checkpoint == fence.checkpoint and kept.batch_id < fence.batch_id - 1
+
+
+def _is_older(kept: Fence | None, written: Fence | None) -> bool:
+    """Whether Redis keeps less than this writer was told it does. More is fine: an answer may have been lost."""
+    if written is None:
+        return False
+    return kept is None or (kept.checkpoint == written.checkpoint and kept.batch_id < written.batch_id)
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:

@@ -107,26 +107,18 @@ class CacheLayout:
 
     def _without_unplaceable(self, rows: pa.Table) -> tuple[pa.Table, list[RefusedRow]]:
         """A row without a key has no place, nor has one without a score in an order."""
-        missing = [(name, pc.is_null(rows[name])) for name in (*self.per, *self.key)]
-        if self.score is not None:
-            is_there = changes.has_op(rows.schema) and pc.is_in(
-                rows[changes.OP], value_set=pa.array(changes.RETRACTIONS, rows[changes.OP].type)
-            )
-            no_score = pc.is_null(rows[self.score], nan_is_null=True)
-            missing.append(
-                (self.score, pc.and_(no_score, pc.invert(is_there)) if is_there is not False else no_score)
-            )
         refused: list[RefusedRow] = []
-        placeable: Any = None
-        for name, is_missing in missing:
-            if not pc.any(is_missing).as_py():
-                continue
-            refused += [
-                RefusedRow(row=row, reason=f"{name} is null") for row in rows.filter(is_missing).to_pylist()
-            ]
-            rows_left = pc.invert(is_missing)
-            placeable = rows_left if placeable is None else pc.and_(placeable, rows_left)
-        return (rows if placeable is None else rows.filter(placeable)), refused
+        for name in (*self.per, *self.key, *filter(None, (self.score,))):
+            is_missing = pc.is_null(rows[name], nan_is_null=True)
+            if name == self.score and changes.has_op(rows.schema):
+                op = rows[changes.OP]
+                takes_away = pc.is_in(op, value_set=pa.array(changes.RETRACTIONS, op.type))
+                is_missing = pc.and_(is_missing, pc.invert(takes_away))
+            if pc.any(is_missing).as_py():
+                missing = rows.filter(is_missing).to_pylist()
+                refused += [RefusedRow(row=row, reason=f"{name} is null") for row in missing]
+                rows = rows.filter(pc.invert(is_missing))
+        return rows, refused
 
 
 def texts_of(column: pa.ChunkedArray) -> list[bytes | None]:

@@ -96,6 +96,7 @@ class FencedProducer:
             {**_PRODUCER_CONFIG, **producer_config, **self._client_config, "transactional.id": writer},
             logger=_LOG,
         )
+        self._group(0)  # connects while the producer does
         try:
             self._producer.init_transactions(timeout_s)
             self.kept = self._read()

@@ -1,0 +1,237 @@
+"""`Cache`: what is in Redis afterwards, whatever happens to Redis or to the writer; on a real Redis."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import redis
+from pyspark.sql.types import StructType
+
+from headrace.pipeline.fence import Fence
+from headrace.pipeline.sinks import Cache
+from headrace.pipeline.sinks import cache as cache_module
+from headrace.pipeline.sinks.cache import CacheAway, CacheLost, CacheTakenOver
+from headrace.pipeline.sinks.sink import BadSink, RefusedRow, SinkWriter
+from headrace.testing.redis_server import RedisServer
+from headrace.testing.requirements import require_redis
+
+
+@pytest.fixture
+def client(redis_server: RedisServer) -> Iterator[Any]:
+    with redis.Redis.from_url(redis_server.address, decode_responses=True) as client:
+        client.flushdb()
+        yield client
+
+
+@pytest.fixture
+def own_server() -> Iterator[RedisServer]:
+    """A Redis that a test may stop."""
+    require_redis()
+    with RedisServer() as server:
+        yield server
+
+
+def fence(batch_id: int, checkpoint: str = "first") -> Fence:
+    return Fence(job="job", checkpoint=checkpoint, batch_id=batch_id)
+
+
+def opened(sink: Cache, columns: Iterable[str]) -> SinkWriter:
+    schema = StructType()
+    for name in columns:
+        schema = schema.add(name, "string")
+    return sink.open("job", schema)
+
+
+def refuse_none(rows: Sequence[RefusedRow]) -> None:
+    raise AssertionError(f"nothing should be refused, and {rows} was")
+
+
+def batches(*rows: dict[str, Any]) -> list[pa.RecordBatch]:
+    return pa.Table.from_pylist(list(rows)).to_batches() if rows else []
+
+
+# What is in Redis
+
+
+def test_row_is_a_hash_without_its_nulls(redis_server: RedisServer, client: Any) -> None:
+    writer = opened(Cache("users", key="id", at=redis_server.address), ["id", "city", "n"])
+    writer.apply(batches({"id": "a:b", "city": "Rome", "n": 1, "_offset": 5}), fence(0), refuse_none)
+    assert client.hgetall("users:a:b") == {"id": "a:b", "city": "Rome", "n": "1"}
+    writer.apply(batches({"id": "a:b", "city": None, "n": 2}), fence(1), refuse_none)
+    assert client.hgetall("users:a:b") == {"id": "a:b", "n": "2"}
+
+
+def test_keys_of_several_columns_never_meet(redis_server: RedisServer, client: Any) -> None:
+    writer = opened(Cache("c", key=["a", "b"], at=redis_server.address), ["a", "b"])
+    rows = batches({"a": "x:y", "b": "z"}, {"a": "x", "b": "y:z"}, {"a": "x\\", "b": "y"})
+    writer.apply(rows, fence(0), refuse_none)
+    assert sorted(client.scan_iter("c:*")) == sorted(["c:x\\:y:z", "c:x:y\\:z", "c:x\\\\:y"])
+
+
+def test_sorted_set_is_in_the_order_of_its_scores(redis_server: RedisServer, client: Any) -> None:
+    writer = opened(Cache("top", key="url", score="n", at=redis_server.address), ["url", "n", "op"])
+    writer.apply(
+        batches(*({"url": u, "n": n, "op": "u"} for u, n in (("/a", 1), ("/b", 5), ("/c", 3)))),
+        fence(0),
+        refuse_none,
+    )
+    writer.apply(
+        batches({"url": "/a", "n": 9, "op": "u"}, {"url": "/b", "n": None, "op": "d"}), fence(1), refuse_none
+    )
+    assert client.zrevrange("top", 0, -1, withscores=True) == [("/a", 9.0), ("/c", 3.0)]
+
+
+def test_sorted_set_for_each_value_of_per(redis_server: RedisServer, client: Any) -> None:
+    sink = Cache("top", key="url", score="n", per="country", at=redis_server.address)
+    writer = opened(sink, ["url", "n", "country"])
+    rows = batches({"url": "/a", "n": 1.5, "country": "no"}, {"url": "/a", "n": 2.5, "country": "it"})
+    writer.apply(rows, fence(0), refuse_none)
+    assert client.zscore("top:no", "/a") == 1.5
+    assert client.zscore("top:it", "/a") == 2.5
+
+
+def test_what_expires_is_told_to(redis_server: RedisServer, client: Any) -> None:
+    writer = opened(Cache("users", key="id", expire_s=1000, at=redis_server.address), ["id"])
+    writer.apply(batches({"id": "a"}), fence(0), refuse_none)
+    assert 0 < client.ttl("users:a") <= 1000
+
+
+def test_clear_leaves_the_keys_of_others(redis_server: RedisServer, client: Any) -> None:
+    client.set("users-2:a", "theirs")
+    client.set("user[s]", "theirs")
+    writer = opened(Cache("user*", key="id", at=redis_server.address), ["id"])
+    writer.apply(batches({"id": "a"}, {"id": "b"}), fence(0), refuse_none)
+    writer.clear()
+    left = set(client.scan_iter())
+    assert left == {"users-2:a", "user[s]", "headrace:fence:user*:job"}
+    assert writer.applied() is None
+
+
+# Rows that Redis will not take
+
+
+def test_row_without_a_key_or_a_score_is_refused_once(redis_server: RedisServer, client: Any) -> None:
+    sink = Cache("top", key=["a", "b"], score="n", at=redis_server.address)
+    refused: list[RefusedRow] = []
+    rows = [
+        {"a": "x", "b": "y", "n": 1.0},
+        {"a": None, "b": None, "n": None},
+        {"a": "x", "b": "z", "n": None},
+    ]
+    rows.append({"a": "x", "b": "nan", "n": float("nan")})
+    assert opened(sink, ["a", "b", "n"]).apply(batches(*rows), fence(0), refused.extend) == 1
+    assert client.zrange("top", 0, -1) == ["x:y"]
+    assert sorted(each.reason for each in refused) == ["a is null", "n is null", "n is null"]
+
+
+def test_row_whose_place_is_taken_by_something_else_is_refused(
+    redis_server: RedisServer, client: Any
+) -> None:
+    client.set("users:b", "a text")
+    refused: list[RefusedRow] = []
+    writer = opened(Cache("users", key="id", at=redis_server.address), ["id", "n"])
+    written = writer.apply(batches({"id": "a", "n": 1}, {"id": "b", "n": None}), fence(0), refused.extend)
+    assert (written, client.hget("users:a", "n"), client.get("users:b")) == (1, "1", "a text")
+    assert [each.row["id"] for each in refused] == ["b"]
+    assert "WRONGTYPE" in refused[0].reason
+
+
+# Redis, and others who write
+
+
+def test_redis_that_is_restarted_under_a_writer_has_every_batch(own_server: RedisServer) -> None:
+    """Killed again and again, while a writer goes on."""
+    writer = opened(Cache("counts", key="id", at=own_server.address), ["id", "n"])
+
+    def restart() -> None:
+        for _ in range(5):
+            time.sleep(0.1)
+            own_server.kill()
+            own_server.start()
+
+    restarting = threading.Thread(target=restart)
+    restarting.start()
+    last = 0
+    while restarting.is_alive() or last < 20:
+        rows = batches(
+            *({"id": str(each), "n": last} for each in range(50)), {"id": f"only {last}", "n": last}
+        )
+        assert writer.apply(rows, fence(last), refuse_none) == 51
+        last += 1
+    restarting.join()
+    with redis.Redis.from_url(own_server.address, decode_responses=True) as client:
+        assert {client.hget(f"counts:{each}", "n") for each in range(50)} == {str(last - 1)}
+        assert all(client.hget(f"counts:only {each}", "n") == str(each) for each in range(last))
+    assert writer.applied() == fence(last - 1)
+
+
+def test_redis_that_forgot_is_told_instead_of_served(own_server: RedisServer) -> None:
+    sink = Cache("counts", key="id", at=own_server.address)
+    writer = opened(sink, ["id"])
+    writer.apply(batches({"id": "a"}), fence(0), refuse_none)
+    with redis.Redis.from_url(own_server.address) as client:
+        backup = client.hgetall("headrace:fence:counts:job")
+        writer.apply(batches({"id": "b"}), fence(1), refuse_none)
+        client.hset("headrace:fence:counts:job", mapping=backup)
+        with pytest.raises(CacheLost, match=r"up to 0 .* at batch 2"):
+            writer.apply(batches({"id": "c"}), fence(2), refuse_none)
+        with pytest.raises(CacheLost, match="--rebuild"):
+            opened(sink, ["id"]).apply(batches({"id": "c"}), fence(2), refuse_none)
+        writer = opened(sink, ["id"])
+        client.flushall()
+        with pytest.raises(CacheLost, match="nothing of job"):
+            writer.apply(batches({"id": "b"}), fence(1), refuse_none)
+
+
+def test_writer_that_was_thought_dead_changes_nothing(redis_server: RedisServer, client: Any) -> None:
+    sink = Cache("users", key="id", at=redis_server.address)
+    thought_dead = opened(sink, ["id", "n"])
+    thought_dead.apply(batches({"id": "a", "n": 1}), fence(0), refuse_none)
+    opened(sink, ["id", "n"]).apply(batches({"id": "a", "n": 2}), fence(1), refuse_none)
+    with pytest.raises(CacheTakenOver, match="another process"):
+        thought_dead.apply(batches({"id": "a", "n": 1}), fence(1), refuse_none)
+    assert client.hget("users:a", "n") == "2"
+
+
+def test_redis_that_stays_away_is_named(own_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "RETRY_S_MAX", 0.0)
+    writer = opened(Cache("users", key="id", at=own_server.address), ["id"])
+    own_server.stop()
+    with pytest.raises(CacheAway, match="is it running"):
+        writer.apply(batches({"id": "a"}), fence(0), refuse_none)
+
+
+def test_large_batch_is_written_in_several_transactions(
+    redis_server: RedisServer, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache_module, "COMMANDS_PER_TRANSACTION_MAX", 7)
+    writer = opened(Cache("users", key="id", at=redis_server.address), ["id"])
+    rows = batches(*({"id": str(each)} for each in range(50)))
+    assert writer.apply(rows, fence(0), refuse_none) == 50
+    assert len(list(client.scan_iter("users:*"))) == 50
+    assert json.loads(client.hget("headrace:fence:users:job", "fence"))["batch"] == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "names"),
+    [
+        ({"key": ()}, "key"),
+        ({"key": "id", "per": "x"}, "score"),
+        ({"key": "id", "expire_s": 0}, "expire_s"),
+        ({"key": "id", "at": "http://there"}, "redis://"),
+    ],
+)
+def test_wrong_option_is_named(wrong: dict[str, Any], names: str) -> None:
+    with pytest.raises(BadSink, match=names):
+        opened(Cache("users", **wrong), ["id"])
+
+
+def test_missing_column_is_named_with_those_that_are_there() -> None:
+    with pytest.raises(BadSink, match=r"'user'.*id, n"):
+        opened(Cache("users", key="user"), ["id", "n"])
