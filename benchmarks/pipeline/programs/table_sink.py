@@ -1,0 +1,125 @@
+"""Upserts into a database: Headrace's `Table`, and the `foreachBatch` with `executemany` that people write. Rows/s.
+
+The rows come from Parquet files, which cost next to nothing to read: what is measured is the way into the database.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks.measurements import Side
+from headrace.pipeline import Job, session
+from headrace.pipeline.sinks import Table
+from headrace.testing.postgres import PostgresServer
+
+FILES = 20
+FILES_PER_BATCH = 10
+"""Two batches: the second one finds keys of the first in the table."""
+
+SCHEMA = "url STRING, clicks BIGINT, spent DOUBLE"
+MERGE = "ON CONFLICT (url) DO UPDATE SET clicks = excluded.clicks, spent = excluded.spent"
+
+Batch = Callable[[DataFrame, int], None]
+
+
+def write_rows(spark: SparkSession, folder: Path, rows: int, keys: int) -> None:
+    """As many rows as told, of so many keys, in an order that has nothing to do with them."""
+    random_rows = spark.range(0, rows, numPartitions=FILES).selectExpr(
+        f"'https://shop.example/item/' || pmod(xxhash64(id), {keys}) AS url",
+        "id AS clicks",
+        "pmod(xxhash64(id, 1), 100000) / 100.0D AS spent",
+    )
+    random_rows.write.parquet(str(folder))
+
+
+def read_rows(spark: SparkSession, folder: Path) -> DataFrame:
+    return (
+        spark.readStream.schema(SCHEMA)
+        .option("maxFilesPerTrigger", str(FILES_PER_BATCH))
+        .parquet(str(folder))
+    )
+
+
+def drain_headrace(name: str, rows: DataFrame, at: str) -> None:
+    Job(name, rows, Table("visits", key="url", at=at), mode="batch").start().wait()
+
+
+def drain_by_hand(folder: Path, name: str, rows: DataFrame, batch: Batch) -> None:
+    query = (
+        rows.writeStream.foreachBatch(batch)
+        .option("checkpointLocation", str(folder / "by-hand" / name))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def sqlite_by_hand(path: str) -> Batch:
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE visits (url TEXT PRIMARY KEY, clicks INTEGER, spent REAL)")
+
+    def upsert(batch: DataFrame, batch_id: int) -> None:
+        with sqlite3.connect(path) as connection:
+            connection.executemany(f"INSERT INTO visits VALUES (?, ?, ?) {MERGE}", batch.collect())
+
+    return upsert
+
+
+def postgres_by_hand(address: str) -> Batch:
+    with psycopg.connect(address) as connection:
+        connection.execute(
+            "CREATE TABLE visits (url text PRIMARY KEY, clicks bigint, spent double precision)"
+        )
+
+    def upsert(batch: DataFrame, batch_id: int) -> None:
+        with psycopg.connect(address) as connection:
+            connection.cursor().executemany(
+                f"INSERT INTO visits VALUES (%s, %s, %s) {MERGE}", batch.collect()
+            )
+
+    return upsert
+
+
+def main(arguments: dict[str, Any]) -> dict[str, float]:
+    folder = Path(arguments["folder"])
+    rows, keys = arguments["rows"], arguments["keys"]
+    spark = session(
+        "benchmark", master="local[2]", bootstrap=arguments["bootstrap"], data_dir=folder / "data"
+    )
+    write_rows(spark, folder / "rows", rows, keys)
+    write_rows(spark, folder / "warm-up-rows", max(rows // 20, FILES), keys)
+
+    def run(name: str, at: str) -> float:
+        source = read_rows(spark, folder / ("warm-up-rows" if name.startswith("warm-up") else "rows"))
+        by_hand = postgres_by_hand if "://" in at else sqlite_by_hand
+        batch = by_hand(at) if arguments["side"] == Side.SPARK else None
+        started_s = time.monotonic()
+        if batch is not None:
+            drain_by_hand(folder, name, source, batch)
+        else:
+            drain_headrace(name, source, at)
+        return time.monotonic() - started_s
+
+    figures = {}
+    if "sqlite" in arguments["databases"]:
+        run("warm-up-sqlite", str(folder / "warm-up.db"))
+        figures["sqlite"] = rows / run("sqlite", str(folder / "measured.db"))
+    if "postgres" in arguments["databases"]:
+        with PostgresServer() as postgres:
+            run("warm-up-postgres", postgres.create_database("warm_up"))
+            figures["postgres"] = rows / run("postgres", postgres.create_database("measured"))
+    return figures
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))

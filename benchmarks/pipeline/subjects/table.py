@@ -1,0 +1,45 @@
+"""The `Table` sink beside the `foreachBatch` with `executemany` that people write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.broker.brokers import Durability, running_broker
+from benchmarks.measurements import Goal, Row, Sample, Side, Unit
+from benchmarks.pipeline.bench import Bench, Subject
+
+DATABASES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
+
+
+class Tables(Subject):
+    name = "pipeline-table"
+    title = "1 M upserts of 200,000 keys in two batches, from files into a table"
+    sides = (Side.HEADRACE, Side.SPARK)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        return tuple(
+            Row(
+                key=f"table-{database}",
+                what=f"`Table` in {name}, beside `foreachBatch` with `executemany`",
+                unit=Unit.RECORDS_PER_S,
+                goals=(Goal(at_least=5.0, against_best=True),),
+            )
+            for database, name in DATABASES.items()
+        )
+
+    def measure(self, side: Side, bench: Bench) -> Iterator[tuple[str, Sample]]:
+        databases = [database for database in DATABASES if bench.wants(f"table-{database}")]
+        bench.say(", ".join(databases))
+        # The broker is for the job's reports on its progress, which are part of a job.
+        with bench.folder() as folder, running_broker(Side.HEADRACE, folder, Durability.OS) as broker:
+            figures = bench.run_program(
+                "table_sink",
+                side=side,
+                databases=databases,
+                bootstrap=broker.bootstrap,
+                rows=bench.sizes.upserts,
+                keys=bench.sizes.upsert_keys,
+            )
+        for database in databases:
+            yield f"table-{database}", Sample(value=figures[database])
