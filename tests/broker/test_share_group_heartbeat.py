@@ -14,7 +14,7 @@ from headrace.protocol.messages.share_group_heartbeat import ShareGroupHeartbeat
 from headrace.testing.wire import Wire
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.group_requests import join_request, stable_member
-from tests.broker.requests import batch, create_topic, new_name, produce
+from tests.broker.requests import batch, create_topic, delete_topic, new_name, produce
 from tests.broker.share_requests import ACCEPT, WAIT_MS, ShareMember, assigned, heartbeat, set_group_configs
 
 
@@ -87,6 +87,16 @@ def test_topic_that_comes_later_or_grows_is_given_out(wire: Wire, group: str) ->
     more = CreatePartitionsTopic(name=name, count=3, assignments=None)
     wire.ask(CreatePartitionsRequest(topics=(more,), timeout_ms=1000, validate_only=False))
     assert assigned(heartbeat(wire, group, "a", second.member_epoch)) == {topic_id: (0, 1, 2)}
+
+
+def test_topic_that_is_made_anew_under_its_name_is_given_out(wire: Wire, group: str) -> None:
+    """Both happened between two heartbeats, so nobody saw that it was gone."""
+    name = new_name()
+    create_topic(wire, name)
+    first = heartbeat(wire, group, "a", 0, name)
+    delete_topic(wire, name)
+    topic_id = create_topic(wire, name)
+    assert assigned(heartbeat(wire, group, "a", first.member_epoch)) == {topic_id: (0,)}
 
 
 def test_subscription_can_change(wire: Wire, group: str) -> None:

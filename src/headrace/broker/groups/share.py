@@ -7,8 +7,10 @@ nobody else is looked at, and each learns of its new place with its next heartbe
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from headrace.broker.groups.state import GroupState
 from headrace.protocol.error_codes import ErrorCode
@@ -21,7 +23,15 @@ MEMBERS_PER_PARTITION_MIN = 2
 """How many members a partition has at least, if there are so many: while one of them is slow, or dead and not yet
 missed, the other goes on. More would only make every fetch look at more partitions."""
 
-Assignment = Mapping[str, tuple[int, ...]]
+# By topic id: a topic that was deleted and made anew under its old name is another one.
+Assignment = Mapping[uuid.UUID, tuple[int, ...]]
+
+
+class FoundTopic(NamedTuple):
+    """A topic that exists, as groups see it."""
+
+    id: uuid.UUID
+    partition_count: int
 
 
 @value
@@ -105,7 +115,7 @@ class ShareGroup:
         self.epoch = epoch
         self.members: dict[str, ShareMember] = {}
         self._subscribers: dict[str, Subscribers] = {}
-        self._partition_counts: dict[str, int] = {}
+        self._topics: dict[str, FoundTopic] = {}
 
     @property
     def state(self) -> GroupState:
@@ -115,9 +125,9 @@ class ShareGroup:
         return topic in self._subscribers
 
     def heartbeat(
-        self, heartbeat: ShareHeartbeat, partition_counts: Mapping[str, int], *, members_max: int
+        self, heartbeat: ShareHeartbeat, found: Mapping[str, FoundTopic], *, members_max: int
     ) -> ShareHeartbeatAnswer:
-        """What a member that joins or reports is told. `partition_counts` is of the topics that exist."""
+        """What a member that joins or reports is told. `found` are those of its topics that exist, by name."""
         member = self.members.get(heartbeat.member_id)
         error = self._check(heartbeat, member, members_max)
         if error is not ErrorCode.NONE:
@@ -127,7 +137,7 @@ class ShareGroup:
             member = self._add(heartbeat)
         if heartbeat.topics is not None:
             self._subscribe(member, heartbeat.topics)
-        self._note_partitions(member, partition_counts)
+        self._note_topics(member, found)
         return self._reconcile(member, is_told_all=is_joining)
 
     def leave(self, member_id: str) -> bool:
@@ -171,19 +181,23 @@ class ShareGroup:
             subscribers.remove(member.member_id)
             if not len(subscribers):
                 del self._subscribers[topic]
-                self._partition_counts.pop(topic, None)
+                self._topics.pop(topic, None)
         for topic in wanted:
             self._subscribers.setdefault(topic, Subscribers()).add(member.member_id)
         member.topics = wanted
         self.epoch += 1
 
-    def _note_partitions(self, member: ShareMember, partition_counts: Mapping[str, int]) -> None:
-        """Topics come, grow and go: whoever reports first makes the group notice."""
-        for topic in member.topics:
-            count = partition_counts.get(topic, 0)
-            if self._partition_counts.get(topic, 0) != count:
-                self._partition_counts[topic] = count
-                self.epoch += 1
+    def _note_topics(self, member: ShareMember, found: Mapping[str, FoundTopic]) -> None:
+        """Topics come, grow, go and come again: whoever reports first makes the group notice."""
+        for name in member.topics:
+            topic = found.get(name)
+            if self._topics.get(name) == topic:
+                continue
+            if topic is None:
+                del self._topics[name]
+            else:
+                self._topics[name] = topic
+            self.epoch += 1
 
     def _reconcile(self, member: ShareMember, *, is_told_all: bool) -> ShareHeartbeatAnswer:
         is_changed = False
@@ -198,9 +212,9 @@ class ShareGroup:
 
     def _assignment_of(self, member: ShareMember) -> Assignment:
         return {
-            topic: self._subscribers[topic].partitions_of(member.member_id, count)
-            for topic in member.topics
-            if (count := self._partition_counts.get(topic, 0))
+            topic.id: self._subscribers[name].partitions_of(member.member_id, topic.partition_count)
+            for name in member.topics
+            if (topic := self._topics.get(name)) is not None
         }
 
 

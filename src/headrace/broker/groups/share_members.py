@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.broker.groups.share import (
     LEAVE_EPOCH,
+    FoundTopic,
     ShareGroup,
     ShareHeartbeat,
     ShareHeartbeatAnswer,
@@ -80,7 +81,7 @@ class ShareMembers:
             group = ShareGroup(group_id)
         answer = group.heartbeat(
             heartbeat,
-            self._partition_counts(group, heartbeat),
+            self._found(group, heartbeat),
             members_max=self._services.settings.group_members_max,
         )
         if answer.error is ErrorCode.NONE:
@@ -90,11 +91,15 @@ class ShareMembers:
             self._timers.arm(MemberKey(group_id, heartbeat.member_id), timeout_ms)
         return answer
 
-    def _partition_counts(self, group: ShareGroup, heartbeat: ShareHeartbeat) -> Mapping[str, int]:
+    def _found(self, group: ShareGroup, heartbeat: ShareHeartbeat) -> Mapping[str, FoundTopic]:
         member = group.members.get(heartbeat.member_id)
         wanted = heartbeat.topics if heartbeat.topics is not None else member.topics if member else ()
         topics = self._services.topics
-        return {name: len(topic.partitions) for name in wanted if (topic := topics.get(name)) is not None}
+        return {
+            name: FoundTopic(topic.id, len(topic.partitions))
+            for name in wanted
+            if (topic := topics.get(name)) is not None
+        }
 
     def _leave(self, group_id: str, member_id: str) -> ShareHeartbeatAnswer:
         if not self._remove(MemberKey(group_id, member_id)):

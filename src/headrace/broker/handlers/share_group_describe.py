@@ -61,9 +61,9 @@ def _member(member: ShareMember, call: Call) -> Member:
         subscribed_topic_names=member.topics,
         assignment=Assignment(
             topic_partitions=tuple(
-                TopicPartitions(topic_id=topic.id, topic_name=name, partitions=partitions)
-                for name, partitions in member.assignment.items()
-                if (topic := topics.get(name)) is not None
+                TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=partitions)
+                for topic_id, partitions in member.assignment.items()
+                if (topic := topics.get_by_id(topic_id)) is not None
             )
         ),
     )

@@ -63,8 +63,8 @@ def _check(request: ShareGroupHeartbeatRequest, call: Call) -> None:
 def _assigned(group_id: str, assignment: Assignment, call: Call) -> wire.Assignment:
     """With it the group takes its place in the partitions, so that nothing that is written from now on is missed."""
     partitions = []
-    for name, indexes in assignment.items():
-        topic = call.services.topics.get(name)
+    for topic_id, indexes in assignment.items():
+        topic = call.services.topics.get_by_id(topic_id)
         if topic is not None:
             call.services.shares.begin_topic(group_id, topic)
             partitions.append(wire.TopicPartitions(topic_id=topic.id, partitions=indexes))
