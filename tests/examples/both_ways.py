@@ -131,8 +131,8 @@ def _run(job: Job) -> RunningJob:
 
 
 def _key(job: Job) -> tuple[str, ...]:
-    """Rows of one key take each other's place, so that only the last counts."""
-    key = getattr(job.sink, "key", ())
+    """Rows of one key take each other's place, so that only the last counts; unless the target adds them up."""
+    key = () if getattr(job.sink, "merge", None) else getattr(job.sink, "key", ())
     is_replacing = read_plan(job.rows).is_aggregated or getattr(job.sink, "mode", "") == "upsert"
     return ((key,) if isinstance(key, str) else tuple(key)) if is_replacing else ()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,18 @@ def test_reset_forgets_the_checkpoint_and_remembers_that_it_did(
     folder.write(status(state=JobState.STOPPED, checkpoint="two"))
     registry.reset("orders", clear_target=True)
     assert folder.forgotten() == Forgotten(checkpoints=("one", "two"), clear_target=True)
+
+
+def test_reset_finds_a_checkpoint_that_is_elsewhere(
+    registry: Registry, folder: JobFolder, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "metadata").write_text('{"id": "three"}')
+    folder.write(replace(status(state=JobState.KILLED), checkpoint_folder=str(elsewhere)))
+    registry.reset("orders")
+    assert not elsewhere.exists()
+    assert folder.forgotten() == Forgotten(checkpoints=("three",))
 
 
 def test_running_job_cannot_be_reset(registry: Registry, folder: JobFolder) -> None:

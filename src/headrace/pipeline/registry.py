@@ -19,12 +19,12 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import time
 from pathlib import Path
 from typing import IO
 
 from headrace.errors import HeadraceError
+from headrace.pipeline.checkpoint import Checkpoint
 from headrace.values import value
 
 NAME_LENGTH_MAX = 200
@@ -82,6 +82,7 @@ class JobStatus:
     bootstrap: str = ""
     checkpoint: str = ""
     """the identity that Spark gave the query, or empty before there is one"""
+    checkpoint_folder: str = ""
     started_ms: int = 0
     updated_ms: int = 0
     restarts: int = 0
@@ -287,13 +288,15 @@ class Registry:
 
     def _forget(self, folder: JobFolder, clear_target: bool) -> None:
         record = self.read(folder.name)
+        checkpoint = Checkpoint(Path(record.checkpoint_folder or folder.checkpoint))
         kept = folder.forgotten()
-        identities = dict.fromkeys((*kept.checkpoints, *filter(None, (record.checkpoint,))))
+        known = filter(None, (record.checkpoint, checkpoint.identity()))
+        identities = dict.fromkeys((*kept.checkpoints, *known))
         # Remembered before anything is removed: a reset that is cut short can be done again.
         folder.forget(
             Forgotten(checkpoints=tuple(identities), clear_target=clear_target or kept.clear_target)
         )
-        shutil.rmtree(folder.checkpoint, ignore_errors=True)
+        checkpoint.remove()
         folder.plan.unlink(missing_ok=True)
 
 

@@ -68,6 +68,9 @@ class StreamRun:
             decision = self._recover(self._writer)
         elif self._is_rebuild:
             prepared.checkpoint.remove()
+            decision = Decision(
+                way=Way.REBUILD, note="Spark writes this target by itself: it was not cleared"
+            )
         else:
             self._catch_up_with_letters()
         # From here on a failure must not clear the target again: what is in it now is this run's own.

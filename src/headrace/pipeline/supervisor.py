@@ -274,6 +274,7 @@ class RunningJob:
             target=self.job.sink.target(),
             guarantee=self.job.sink.guarantee,
             bootstrap=prepared.bootstrap,
+            checkpoint_folder=str(prepared.checkpoint.folder) if self.job.rows.isStreaming else "",
             started_ms=now_ms,
             updated_ms=now_ms,
         )
