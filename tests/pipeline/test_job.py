@@ -180,6 +180,19 @@ def test_poison_record_is_a_dead_letter_and_the_job_goes_on(
     assert dict(letter.headers())["headrace.error.job"] == name.encode()
 
 
+def test_poison_record_of_rows_joined_and_united_with_themselves_is_one_letter(
+    spark: SparkSession, topic: str, send: Send, journal: Journal, name: str, tmp_path: Path
+) -> None:
+    send(topic, *orders(1), b"{poison", *orders(2))
+    rows = read(spark, topic)
+    joined = rows.join(rows.withColumnRenamed("user", "other"), "n")
+    assert drain(f"{name}-joined", joined, journal).status().dead_letters == 1
+    assert [row["n"] for row in rows_in(journal.path)] == [1, 2]
+    united = Journal(tmp_path / "united.db")
+    assert drain(f"{name}-united", rows.union(rows), united).status().dead_letters == 1
+    assert [row["n"] for row in rows_in(united.path)] == [1, 1, 2, 2]
+
+
 def test_row_that_the_sink_refuses_is_a_dead_letter_and_not_the_end(
     spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str, bootstrap: str
 ) -> None:

@@ -6,8 +6,9 @@ commits, so that no crash can come between a record that is left out and its let
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.pipeline.dead_letters import DeadLetters, SourceBatch
@@ -29,7 +30,7 @@ class BatchLetters:
     def __init__(self, letters: DeadLetters, spark: SparkSession, sources: Sequence[SourceStep]) -> None:
         self._letters = letters
         self._spark = spark
-        # A source that two branches of a plan share is one source for Spark, and comes once in its offset log.
+        self._in_plan = list(sources)
         self.sources = list({_identity(source): source for source in sources}.values())
         self.can_have_bad = any(source.spec is not None and source.spec.can_have_bad for source in sources)
         self.written = 0
@@ -58,10 +59,29 @@ class BatchLetters:
         wanted = {spec.id for spec in specs}
         batches = [
             SourceBatch(spec=source.spec, start=start, end=end)
-            for source, start, end in zip(self.sources, fence.starts, fence.ends, strict=True)
+            for source, start, end in self._parts(fence)
             if source.spec is not None and source.spec.id in wanted
         ]
         self.written += self._letters.of_sources(self._spark, batches, fence)
+
+    def _parts(self, fence: Fence) -> Iterator[tuple[SourceStep, str, str]]:
+        """Each source with its offsets.
+
+        Rows that are united with themselves are one source for Spark, and two where they are joined with themselves.
+        """
+        for sources in (self.sources, self._in_plan):
+            if len(sources) == len(fence.ends):
+                yield from zip(sources, fence.starts, fence.ends, strict=True)
+                return
+        for source in self.sources:
+            for start, end in zip(fence.starts, fence.ends, strict=True):
+                if source.spec is not None and _is_of(source.spec, end):
+                    yield source, start, end
+
+
+def _is_of(spec: SourceSpec, offsets: str) -> bool:
+    topics = json.loads(offsets) if offsets.startswith("{") else {}
+    return all(topic in spec.topics or spec.pattern is not None for topic in topics)
 
 
 def observed_counts(query: Any) -> dict[str, int]:

@@ -135,7 +135,9 @@ def _prepare(job: Job) -> Prepared:
     if job.restarts_max is not None:
         settings = replace(settings, restarts_max=job.restarts_max)
     folder = Registry(data_dir()).folder(job.name)
-    bootstrap = launched.bootstrap or bootstrap_of(spark)
+    # Reports, offsets and dead letters go to the broker that the records come from.
+    of_sources = [source.spec.bootstrap for source in described.sources if source.spec is not None]
+    bootstrap = of_sources[0] if of_sources else bootstrap_of(spark)
     return Prepared(
         job=job,
         rows=rows,
