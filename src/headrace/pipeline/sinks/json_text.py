@@ -1,4 +1,4 @@
-"""Nested Arrow columns as JSON text, written as Spark's `to_json` writes them; nulls stay.
+"""Nested Arrow columns as JSON text, as Spark's `to_json` writes them.
 
 For rows that reach a sink without having passed its `prepare`, where Spark does the same much faster.
 """
@@ -12,6 +12,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+
+JSON_OPTIONS = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",  # Spark's own cuts off the microseconds
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""For Spark's `to_json`, so that nothing is lost."""
 
 
 def json_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -49,9 +56,7 @@ def _leaf(each: Any, kind: pa.DataType) -> str:
     if pa.types.is_decimal(kind):
         return format(each, "f")
     if pa.types.is_timestamp(kind):
-        text = each.replace(tzinfo=None).isoformat(
-            timespec="milliseconds" if not each.microsecond % 1000 else "auto"
-        )
+        text = each.replace(tzinfo=None).isoformat(timespec="microseconds")
         return json.dumps(text + ("Z" if kind.tz else ""))
     if pa.types.is_date(kind):
         return json.dumps(each.isoformat())

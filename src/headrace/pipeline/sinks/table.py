@@ -6,8 +6,9 @@ before the transaction begins; how they are written is the stores' matter.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -18,13 +19,13 @@ import pyarrow.compute as pc
 
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.changes import OFFSET, OP, Changes, accumulate, collapse
-from headrace.pipeline.sinks.json_text import is_nested, json_column
+from headrace.pipeline.sinks.json_text import JSON_OPTIONS, is_nested, json_column
 from headrace.pipeline.sinks.options import read_options
 from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkWriter
 from headrace.pipeline.sinks.table_schema import JSON_MARK, SUMMABLE, Column, Kind, columns_of
 from headrace.pipeline.sinks.table_schema import is_nested as is_nested_in_spark
 from headrace.pipeline.sinks.table_sqlite import EXACT_DIGITS, SqliteStore
-from headrace.pipeline.sinks.table_store import TableShape, TableStore
+from headrace.pipeline.sinks.table_store import RowRefusal, TableShape, TableStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -148,8 +149,7 @@ class Table(Sink):
         for name in [*stored, *needed]:
             column = F.col(f"`{name.replace('`', '``')}`")
             if is_nested_in_spark(kinds[name]):
-                json = F.to_json(column, {"ignoreNullFields": "false"})
-                column = json.alias(name, metadata={JSON_MARK: True})
+                column = F.to_json(column, JSON_OPTIONS).alias(name, metadata={JSON_MARK: True})
             chosen.append(column)
         return rows.select(*chosen)
 
@@ -232,7 +232,7 @@ class TableWriter(SinkWriter):
         batch = pa.Table.from_batches(batches).combine_chunks() if batches else None
         refused: list[RefusedRow] = []
         if batch is not None:
-            batch, refused = self._with_keys(batch)
+            batch, refused = self._with_keys(_json_as_text(batch))
         changes = None if batch is None else self._changes(batch)
         with self._store.transaction():
             kept = self._store.fence()
@@ -242,12 +242,11 @@ class TableWriter(SinkWriter):
                 self._store.remove_all()
             written = 0
             if batch is not None and changes is not None:
-                self._store.remove(changes.deletes)
-                for found in self._store.put(changes.upserts):
-                    row = batch.slice(changes.upsert_positions[found.position].as_py(), 1).to_pylist()[0]
-                    refused.append(RefusedRow(row=row, reason=found.reason))
-                    written -= 1
-                written += len(changes.upserts) + len(changes.deletes)
+                not_removed = self._store.remove(changes.deletes)
+                refused += self._refused(batch, changes.delete_positions, not_removed)
+                not_put = self._store.put(changes.upserts)
+                refused += self._refused(batch, changes.upsert_positions, not_put)
+                written = len(changes.upserts) + len(changes.deletes) - len(not_removed) - len(not_put)
             self._store.keep_fence(fence)
             if refused:
                 refuse(refused)
@@ -273,14 +272,14 @@ class TableWriter(SinkWriter):
 
     def _changes(self, batch: pa.Table) -> Changes:
         """What is to be done with these rows, in the order of the key: neighbours in the batch are neighbours in the
-        database, and two jobs that write to one table never wait for each other crosswise."""
+        database."""
         shape = self._shape
         names = [column.name for column in shape.columns]
         if not shape.key or shape.mode == "append":
             positions = pa.array(np.arange(len(batch)))
             nothing = batch.select(list(shape.key)).slice(0, 0)
             return Changes(
-                upserts=_json_as_text(batch.select(names)),
+                upserts=batch.select(names),
                 deletes=nothing,
                 upsert_positions=positions,
                 delete_positions=positions[:0],
@@ -291,14 +290,27 @@ class TableWriter(SinkWriter):
             changes = collapse(batch, key=shape.key, order_by=self._order_by, keep=names)
         order = pc.sort_indices(changes.upserts, sort_keys=[(name, "ascending") for name in shape.key])
         return Changes(
-            upserts=_json_as_text(changes.upserts.select(names).take(order)),
+            upserts=changes.upserts.select(names).take(order),
             deletes=changes.deletes,
             upsert_positions=changes.upsert_positions.take(order),
             delete_positions=changes.delete_positions,
         )
 
+    def _refused(
+        self, batch: pa.Table, positions: pa.Array, found: Sequence[RowRefusal]
+    ) -> Iterator[RefusedRow]:
+        """With all their columns, as they came. What was to be added up is several rows, and all are told."""
+        for each in found:
+            rows = batch.slice(positions[each.position].as_py(), 1)
+            if self._shape.merge:
+                is_same = [pc.equal(batch[name], rows[name][0]) for name in self._shape.key]
+                rows = batch.filter(functools.reduce(pc.and_, is_same))
+            for row in rows.to_pylist():
+                yield RefusedRow(row=row, reason=each.reason)
+
 
 def _json_as_text(rows: pa.Table) -> pa.Table:
+    """For rows that have not passed `prepare`: those of plain Spark's `writeStream.format("headrace-table")`."""
     for index, name in enumerate(rows.column_names):
         if is_nested(rows[name].type):
             rows = rows.set_column(index, name, json_column(rows[name]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import LiteralString
 
 import numpy as np
@@ -90,6 +90,7 @@ class PostgresStore(TableStore):
                 application_name=f"headrace {self._shape.job}",
                 client_encoding="utf8",
             )
+            self._connected.execute("SET TIME ZONE 'UTC'")  # of the timestamps that come as text
             self._has_stage = False
         return self._connected
 
@@ -229,36 +230,30 @@ class PostgresStore(TableStore):
         """Not TRUNCATE: it would wait for every reader, and make every reader wait."""
         self._execute("DELETE FROM {}", self._table)
 
-    def remove(self, keys: pa.Table) -> None:
-        if not len(keys):
-            return
-        self._copy(_STAGED_KEYS, keys)
-        here = sql.SQL(" AND ").join(
-            sql.SQL("t.{} = s.{}").format(sql.Identifier(name), sql.Identifier(name))
-            for name in self._shape.key
-        )
-        self._execute("DELETE FROM {} t USING {} s WHERE {}", self._table, _STAGED_KEYS, here)
+    def remove(self, keys: pa.Table) -> Sequence[RowRefusal]:
+        return self._but_refused(keys, self._remove_all_of)
 
     def put(self, rows: pa.Table) -> Sequence[RowRefusal]:
-        if not len(rows):
-            return []
+        return self._but_refused(rows, self._put_all)
+
+    def _but_refused(self, rows: pa.Table, write: Callable[[pa.Table], None]) -> Sequence[RowRefusal]:
         refused = _with_nul(rows)
         bad = {each.position for each in refused}
-        positions = np.array([each for each in range(len(rows)) if each not in bad]) if bad else None
-        good = rows if positions is None else rows.take(pa.array(positions))
-        for found in self._put_but_refused(good, 0, len(good)):
-            position = found.position if positions is None else int(positions[found.position])
-            refused.append(RowRefusal(position=position, reason=found.reason))
+        if not bad:
+            return list(self._found_by_halves(rows, write))
+        positions = [position for position in range(len(rows)) if position not in bad]
+        for found in self._found_by_halves(rows.take(pa.array(positions, pa.int64())), write):
+            refused.append(RowRefusal(position=positions[found.position], reason=found.reason))
         return refused
 
-    def _put_but_refused(self, rows: pa.Table, begin: int, end: int) -> Iterator[RowRefusal]:
-        """All of them in one go; if the table does not want some, each half by itself."""
-        pending, refusals = [(begin, end)], 0
+    def _found_by_halves(self, rows: pa.Table, write: Callable[[pa.Table], None]) -> Iterator[RowRefusal]:
+        """Write all in one go; what the table does not want like that, each half by itself."""
+        pending, refusals = [(0, len(rows))] if len(rows) else [], 0
         while pending:
             begin, end = pending.pop()
             try:
                 with self._connection.transaction():
-                    self._put_all(rows.slice(begin, end - begin))
+                    write(rows.slice(begin, end - begin))
             except psycopg.Error as error:
                 if error.sqlstate is None or not REFUSED_STATES.fullmatch(error.sqlstate):
                     raise
@@ -274,6 +269,14 @@ class PostgresStore(TableStore):
                         hint="the table does not fit the rows: change one of them",
                     ) from error
                 yield RowRefusal(position=begin, reason=_reason(error))
+
+    def _remove_all_of(self, keys: pa.Table) -> None:
+        self._copy(_STAGED_KEYS, keys)
+        here = sql.SQL(" AND ").join(
+            sql.SQL("t.{} = s.{}").format(sql.Identifier(name), sql.Identifier(name))
+            for name in self._shape.key
+        )
+        self._execute("DELETE FROM {} t USING {} s WHERE {}", self._table, _STAGED_KEYS, here)
 
     def _put_all(self, rows: pa.Table) -> None:
         if self._shape.mode == "append" or not self._shape.key:
@@ -383,6 +386,9 @@ def _as_text(rows: pa.Table) -> pa.Table:
         column = rows[name]
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
             rows = rows.set_column(index, name, _hexadecimal(column))
+        elif pa.types.is_timestamp(column.type):
+            # Without its zone: Arrow would look up what UTC is for every value.
+            rows = rows.set_column(index, name, column.cast(pa.timestamp("us")))
         elif pa.types.is_decimal(column.type):
             rows = rows.set_column(index, name, column.cast(pa.string()))
         elif pa.types.is_duration(column.type):

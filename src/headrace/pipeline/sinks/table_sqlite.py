@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.sink import BadSink, SinkUnavailable
@@ -156,16 +157,18 @@ class SqliteStore(TableStore):
     def remove_all(self) -> None:
         self._execute(f"DELETE FROM {self._table}")
 
-    def remove(self, keys: pa.Table) -> None:
+    def remove(self, keys: pa.Table) -> Sequence[RowRefusal]:
         if not len(keys):
-            return
+            return []
         matches = " AND ".join(f"{quoted(name)} = ?" for name in self._shape.key)
-        self._connection.executemany(f"DELETE FROM {self._table} WHERE {matches}", self._tuples(keys))
+        return self._execute_each(f"DELETE FROM {self._table} WHERE {matches}", keys)
 
     def put(self, rows: pa.Table) -> Sequence[RowRefusal]:
+        return self._execute_each(self._put_statement(rows.column_names), rows)
+
+    def _execute_each(self, statement: str, rows: pa.Table) -> Sequence[RowRefusal]:
         """A statement that fails undoes itself and nothing else, so that the ones behind it can go on."""
-        statement = self._put_statement(rows.column_names)
-        tuples = self._tuples(rows)
+        tuples = list(zip(*(_python_values(rows[name]) for name in rows.column_names), strict=True))
         refused: list[RowRefusal] = []
         begin = 0
         while begin < len(tuples):
@@ -173,9 +176,9 @@ class SqliteStore(TableStore):
             try:
                 self._connection.executemany(statement, remaining)
                 break
-            except (sqlite3.IntegrityError, sqlite3.DataError, OverflowError) as error:
+            except (sqlite3.IntegrityError, sqlite3.DataError) as error:
                 if not self._connection.in_transaction:
-                    raise
+                    raise  # a trigger may end the whole transaction
                 failed = len(tuples) - 1 - sum(1 for _ in remaining)
                 refused.append(RowRefusal(position=failed, reason=f"{self._shape.name}: {error}"))
                 begin = failed + 1
@@ -204,10 +207,6 @@ class SqliteStore(TableStore):
         if how == "sum" and column.kind is Kind.DECIMAL:
             combined = f"round({combined}, {column.scale})"
         return f"coalesce({combined}, {here}, {new})"
-
-    def _tuples(self, rows: pa.Table) -> list[tuple[Any, ...]]:
-        columns = [_python_values(rows[name]) for name in rows.column_names]
-        return list(zip(*columns, strict=True))
 
     def close(self) -> None:
         self._connection.close()
@@ -297,7 +296,11 @@ def _python_values(values: pa.ChunkedArray) -> list[Any]:
         values = values.cast(pa.int8())
     elif pa.types.is_duration(kind):
         values = values.cast(pa.duration("us")).cast(pa.int64())
-    elif pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_decimal(kind):
+    elif pa.types.is_timestamp(kind):
+        # Without its zone first: Arrow would look up what UTC is for every value.
+        values = values.cast(pa.timestamp("us")).cast(pa.string())
+        values = pc.binary_join_element_wise(values, "Z", "") if kind.tz else values
+    elif pa.types.is_date(kind) or pa.types.is_decimal(kind):
         values = values.cast(pa.string())
     if pa.types.is_string(values.type) or (values.null_count == 0 and pa.types.is_primitive(values.type)):
         # Through numpy the objects are made in one loop in C.

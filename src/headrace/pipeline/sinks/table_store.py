@@ -36,7 +36,7 @@ class TableShape:
 
 @value
 class RowRefusal:
-    """A row that the database would not take: where it stands in the rows that were to be put, and why."""
+    """What the database would not do for a row: where it stands among the rows that were given, and why."""
 
     position: int
     reason: str
@@ -66,7 +66,8 @@ class TableStore(abc.ABC):
     def remove_all(self) -> None: ...
 
     @abc.abstractmethod
-    def remove(self, keys: pa.Table) -> None: ...
+    def remove(self, keys: pa.Table) -> Sequence[RowRefusal]:
+        """Delete the rows of these keys; all but those that come back."""
 
     @abc.abstractmethod
     def put(self, rows: pa.Table) -> Sequence[RowRefusal]:
