@@ -6,74 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.java import JarSet, JavaUnavailable, fetch_jars
+from headrace.java import fetch_jars
 from headrace.testing.apache_kafka import KAFKA_4_3, ApacheKafka, KafkaDidNotStart
 from headrace.testing.java import JavaTools
 from headrace.testing.requirements import require_command, require_java
 from tests.compatibility.topic_contents import read_to_end, write_values
-
-
-def test_a_jar_set_that_changed_is_not_taken_for_the_old_one() -> None:
-    old = JarSet(name="set", dependencies=("a:b:1",))
-    for changed in (
-        JarSet(name="set", dependencies=("a:b:2",)),
-        JarSet(name="set", dependencies=("a:b:1",), excludes=("c",)),
-        JarSet(name="set", dependencies=("a:b:1",), overrides=("c:d:3",)),
-    ):
-        assert changed.folder_name() != old.folder_name()
-
-
-def test_excludes_stand_before_overrides_as_ivy_wants_them() -> None:
-    xml = JarSet(name="set", dependencies=("a:b:1",), excludes=("c", "d:e"), overrides=("f:g:3",)).ivy_xml()
-
-    tags = [line.split()[0] for line in xml.splitlines() if "org=" in line]
-    assert tags == ["<dependency", "<exclude", "<exclude", "<override"]
-
-
-def test_a_malformed_coordinate_is_named() -> None:
-    with pytest.raises(ValueError, match="a:b"):
-        JarSet(name="set", dependencies=("a:b",)).ivy_xml()
-
-
-def test_jars_that_were_fetched_are_used_without_java_or_network(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    jar_set = JarSet(name="set", dependencies=("a:b:1",))
-    folder = tmp_path / "java" / jar_set.folder_name()
-    folder.mkdir(parents=True)
-    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path))
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-
-    assert fetch_jars(jar_set) == folder
-
-
-def test_without_java_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path))
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-
-    with pytest.raises(JavaUnavailable, match="openjdk"):
-        fetch_jars(JarSet(name="set", dependencies=("a:b:1",)))
-
-
-def test_a_fetch_that_fails_leaves_nothing_that_looks_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    require_java()
-    settings = tmp_path / "ivysettings.xml"  # a mirror that is an empty folder
-    settings.write_text(
-        '<ivysettings><settings defaultResolver="empty"/><resolvers><filesystem name="empty">'
-        f'<artifact pattern="{tmp_path}/none/[artifact].[ext]"/></filesystem></resolvers></ivysettings>'
-    )
-    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("HEADRACE_IVY_SETTINGS", str(settings))
-
-    with pytest.raises(JavaUnavailable, match="HEADRACE_IVY_SETTINGS") as failed:
-        fetch_jars(JarSet(name="set", dependencies=("a:b:1",)))
-
-    assert "a#b;1: not found" in str(failed.value)
-    assert [path.suffix for path in (tmp_path / "cache" / "java").iterdir()] == [".lock"]
 
 
 @pytest.mark.parametrize(("in_ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.java import JavaUnavailable, java_of_version, java_version
 from headrace.pipeline import launch, session
 from headrace.pipeline.launch import Launch
 from headrace.pipeline.settings import data_dir, pipeline_settings
@@ -32,40 +30,6 @@ from tests.pipeline.conftest import CreateTopic
 
 CLUSTER_TIMEOUT_S = 500
 JOB = Path(__file__).with_name("job_on_cluster.py")
-
-
-def fake_java(folder: Path, *, says: str, code: int = 0) -> str:
-    """A `java` that answers `-version`, without the file beside it in which real ones say it."""
-    command = folder / "bin" / "java"
-    command.parent.mkdir(parents=True)
-    command.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit {code}\n")
-    command.chmod(command.stat().st_mode | stat.S_IXUSR)
-    return str(command)
-
-
-@pytest.mark.parametrize(
-    ("says", "version"), [('openjdk version "17.0.15" 2025-04-15', 17), ('java version "1.8.0_401"', 8)]
-)
-def test_the_version_of_java_is_known(tmp_path: Path, says: str, version: int) -> None:
-    assert java_version(fake_java(tmp_path, says=says)) == version
-
-
-def test_a_java_that_only_says_that_there_is_none_is_none(tmp_path: Path) -> None:
-    assert java_version(fake_java(tmp_path, says="Unable to locate a Java Runtime.", code=1)) is None
-
-
-def test_java_that_is_too_old_or_missing_is_an_error_that_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake_java(tmp_path, says='openjdk version "11.0.2"')
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(JavaUnavailable, match=r"is version 11.*apt-get install openjdk-17.*JAVA_HOME"):
-        java_of_version(17)
-
-    monkeypatch.delenv("JAVA_HOME")
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(JavaUnavailable, match="apt-get install openjdk-17-jre-headless"):
-        java_of_version(17)
 
 
 @pytest.mark.parametrize(
