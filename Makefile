@@ -35,6 +35,7 @@ $(READY): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON3) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints.txt
 	@sh .ci/system-packages
+	@$(BIN)/headrace job prepare || echo "jobs will say so again when they are run; everything else works"
 	@touch $(READY)
 
 run: setup

@@ -26,7 +26,7 @@ LEAVES = [
     *(["topic", each] for each in ("create", "list", "describe", "alter", "delete")),
     *(["group", each] for each in ("list", "describe", "reset", "delete")),
     *(["queue", each] for each in ("list", "describe", "alter", "delete", "dead")),
-    *(["job", each] for each in ("run", "list", "status", "stop", "reset", "explain")),
+    *(["job", each] for each in ("run", "prepare", "list", "status", "stop", "reset", "explain")),
     *(["log", each] for each in ("dump", "repair")),
 ]
 

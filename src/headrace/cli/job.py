@@ -26,7 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
-    help="Jobs on Spark: run, list, status, stop, reset, explain.",
+    help="Jobs on Spark: run, list, status, stop, reset, explain, prepare.",
 )
 
 Script = Annotated[
@@ -106,6 +106,24 @@ def run(
     run_jobs(
         script, _launch(once=once, rebuild=rebuild, bootstrap=bootstrap, master=master, data_dir=data_dir)
     )
+
+
+@app.command()
+def prepare() -> None:
+    """Fetch what Spark needs to read topics and prepare its classes, once; later starts are quick and offline.
+
+    Jobs do without, but the first of them has to fetch, and each takes a few seconds more to start.
+
+    \b
+    headrace job prepare
+    """
+    _require_spark()
+    from headrace.java import fetch_jars
+    from headrace.pipeline.class_archive import make_archive
+    from headrace.pipeline.spark_session import CONNECTOR
+
+    fetch_jars(CONNECTOR)
+    make_archive()
 
 
 @app.command("list")

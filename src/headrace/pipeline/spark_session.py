@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from headrace.errors import HeadraceError
 from headrace.java import JarSet, fetch_jars, java_of_version, last_lines
-from headrace.pipeline import launch
+from headrace.pipeline import class_archive, launch
 from headrace.pipeline.settings import PipelineSettings, pipeline_settings
 
 JAVA_VERSION_MIN = 17
@@ -189,7 +189,10 @@ def _start_context(name: str, settings: PipelineSettings, wanted: Mapping[str, s
 
 def _whole_conf(own: Mapping[str, str], wanted: Mapping[str, str], jars: Path, log: Path) -> dict[str, str]:
     """The caller's word goes before ours, except where both can be had."""
-    own_options = f"-Dlog4j2.configurationFile={_write_log4j_properties(log).as_uri()}"
+    own_options = [
+        f"-Dlog4j2.configurationFile={_write_log4j_properties(log).as_uri()}",
+        class_archive.java_options(),
+    ]
     return {
         **own,
         **wanted,
@@ -197,7 +200,7 @@ def _whole_conf(own: Mapping[str, str], wanted: Mapping[str, str], jars: Path, l
             filter(None, [*map(str, sorted(jars.glob("*.jar"))), wanted.get("spark.jars")])
         ),
         "spark.driver.extraJavaOptions": " ".join(
-            filter(None, [own_options, wanted.get("spark.driver.extraJavaOptions")])
+            filter(None, [*own_options, wanted.get("spark.driver.extraJavaOptions")])
         ),
     }
 

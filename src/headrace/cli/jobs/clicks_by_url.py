@@ -19,7 +19,8 @@ def main() -> None:
     from headrace.pipeline.sinks import Table
 
     tell("Python")
-    spark = session("headrace-run")
+    # Quick to start rather than quick for long: without the second compiler the JVM has half as much to do until then.
+    spark = session("headrace-run", conf={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
     tell("Spark")
     clicks = read_topic(
         spark,
