@@ -6,6 +6,7 @@ import json
 import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -20,7 +21,7 @@ NESTED = (
 
 def test_nested_columns_become_what_spark_makes_of_them(spark: SparkSession) -> None:
     at = datetime(2026, 11, 15, 13, 59, 0, 120_003, tzinfo=UTC)
-    full = {
+    full: dict[str, Any] = {
         "n": 2**60,
         "x": 0.1,
         "is_so": True,
@@ -33,7 +34,7 @@ def test_nested_columns_become_what_spark_makes_of_them(spark: SparkSession) -> 
         "list": [{"a": 1}, {"a": None}, None],
         "map": {1: ["a", None], 2: None},
     }
-    empty = dict.fromkeys(full)
+    empty: dict[str, Any] = dict.fromkeys(full)
     strange = {**empty, "x": math.nan, "text": "", "list": [], "map": {}, "price": Decimal("0.00")}
     rows = spark.createDataFrame([(full,), (empty,), (strange,), (None,)], NESTED)
     by_spark = [each[0] for each in rows.select(F.to_json("whole", JSON_OPTIONS)).collect()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -154,7 +155,7 @@ def test_locked_sqlite_is_a_clear_error_and_the_batch_can_come_again(
     monkeypatch.setattr(table_sqlite, "BUSY_TIMEOUT_S", 0.1)
     database = Sqlite(tmp_path / "views.db")
     with closing(Batches(Table("t", key="id", at=database.at), SCHEMA)) as table:
-        with closing(table_sqlite.sqlite3.connect(database.at)) as other:
+        with closing(sqlite3.connect(database.at)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(SinkUnavailable, match="locked"):
                 table.write(("a", 1))
