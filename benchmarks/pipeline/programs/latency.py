@@ -1,0 +1,93 @@
+"""One event's way through a job, from a topic to a topic: in micro-batches and in real-time mode. Milliseconds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from benchmarks.broker.load import create_topic
+from benchmarks.measurements import Side
+from benchmarks.pipeline.events import PARTITIONS, SCHEMA
+from benchmarks.pipeline.programs.topic_sink import KEY, MASTER, as_messages
+from headrace.pipeline import Job, read_topic, session
+from headrace.pipeline.sinks import Topic
+
+MICRO_BATCH = "micro-batch"
+REALTIME = "realtime"
+MODES = (MICRO_BATCH, REALTIME)
+CHECKPOINT_INTERVAL = "30 seconds"
+
+
+def start_headrace(spark: SparkSession, mode: str, source: str, target: str) -> Any:
+    rows = read_topic(spark, source, schema=SCHEMA, key=None).select("user", "url", "at", "ms")
+    # Real-time mode is Spark's own sink, and Spark's own guarantee.
+    guarantee = "exactly-once" if mode == MICRO_BATCH else "at-least-once"
+    interval = None if mode == MICRO_BATCH else CHECKPOINT_INTERVAL
+    return Job(
+        target, rows, Topic(target, key=KEY, guarantee=guarantee), mode=mode, interval=interval
+    ).start()
+
+
+def start_by_hand(
+    spark: SparkSession, mode: str, source: str, target: str, bootstrap: str, folder: Path
+) -> Any:
+    writer = (
+        as_messages(read_by_hand(spark, source, bootstrap))
+        .writeStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("topic", target)
+        .option("checkpointLocation", str(folder / "by-hand" / target))
+    )
+    if mode == REALTIME:
+        writer = writer.outputMode("update").trigger(realTime=CHECKPOINT_INTERVAL)
+    return writer.start()
+
+
+def read_by_hand(spark: SparkSession, topic: str, bootstrap: str) -> DataFrame:
+    raw = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    return raw.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event")).select("event.*")
+
+
+def main(arguments: dict[str, Any]) -> dict[str, float]:
+    folder = Path(arguments["folder"])
+    bootstrap = arguments["bootstrap"]
+    spark = session("benchmark", master=MASTER, bootstrap=bootstrap, data_dir=folder / "data")
+    figures: dict[str, float] = {}
+    for mode in arguments["modes"]:
+        source, target = (f"{mode}-{end}-{uuid.uuid4().hex[:8]}" for end in ("from", "to"))
+        for topic in (source, target):
+            create_topic(bootstrap, topic, partitions=1 if mode == REALTIME else PARTITIONS)
+        if arguments["side"] == Side.SPARK:
+            running = start_by_hand(spark, mode, source, target, bootstrap, folder)
+        else:
+            running = start_headrace(spark, mode, source, target)
+        measured = measure(bootstrap, source, target, arguments["events"], arguments["rate"])
+        figures |= {f"{mode}-{name}": figure for name, figure in measured.items()}
+        running.stop()
+    return figures
+
+
+def measure(bootstrap: str, source: str, target: str, events: int, rate: int) -> dict[str, float]:
+    """In a process of its own, so that what sends and reads shares no interpreter with the job."""
+    client = [sys.executable, "-m", "benchmarks.pipeline.programs.latency_client"]
+    told = {"bootstrap": bootstrap, "source": source, "target": target, "events": events, "rate": rate}
+    done = subprocess.run([*client, json.dumps(told)], stdout=subprocess.PIPE, text=True, check=True)
+    figures: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+    return figures
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))

@@ -1,0 +1,71 @@
+"""JSON from a topic to a topic: Headrace's exactly-once sink, and Spark's own at-least-once one. Records per second."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from benchmarks.broker.load import check_end_offset, create_topic
+from benchmarks.measurements import Side
+from benchmarks.pipeline.events import EVENTS_TOPIC, PARTITIONS
+from benchmarks.pipeline.programs.jobs import read_by_hand, read_headrace
+from headrace.pipeline import Job, session
+from headrace.pipeline.sinks import Topic
+
+KEY = "user"
+MASTER = "local[2]"
+
+
+def drain_headrace(name: str, rows: DataFrame, topic: str) -> None:
+    Job(name, rows, Topic(topic, key=KEY), mode="batch").start().wait()
+
+
+def drain_by_hand(folder: Path, name: str, rows: DataFrame, topic: str, bootstrap: str) -> None:
+    query = (
+        as_messages(rows)
+        .writeStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("topic", topic)
+        .option("checkpointLocation", str(folder / "by-hand" / name))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def as_messages(rows: DataFrame) -> DataFrame:
+    return rows.select(F.col(KEY).alias("key"), F.to_json(F.struct(*rows.columns)).alias("value"))
+
+
+def main(arguments: dict[str, Any]) -> dict[str, float]:
+    folder = Path(arguments["folder"])
+    bootstrap = arguments["bootstrap"]
+    spark = session("benchmark", master=MASTER, bootstrap=bootstrap, data_dir=folder / "data")
+
+    def run(name: str) -> tuple[str, float]:
+        topic = f"{name}-{uuid.uuid4().hex[:8]}"
+        create_topic(bootstrap, topic, partitions=PARTITIONS)
+        started_s = time.monotonic()
+        if arguments["side"] == Side.SPARK:
+            rows = read_by_hand(spark, bootstrap, EVENTS_TOPIC)
+            drain_by_hand(folder, name, rows, topic, bootstrap)
+        else:
+            drain_headrace(name, read_headrace(spark, EVENTS_TOPIC), topic)
+        return topic, time.monotonic() - started_s
+
+    run("warm-up")
+    topic, took_s = run("measured")
+    if arguments["side"] == Side.SPARK:  # a transaction's end takes an offset of its own
+        check_end_offset(bootstrap, topic, arguments["events"], partitions=PARTITIONS)
+    return {"records_per_s": arguments["events"] / took_s}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))
