@@ -38,7 +38,8 @@ def start_headrace(spark: SparkSession, mode: str, source: str, target: str) -> 
 def start_by_hand(
     spark: SparkSession, mode: str, source: str, target: str, bootstrap: str, folder: Path
 ) -> Any:
-    writer = (
+    # Any: pyspark's types do not know of real-time mode.
+    writer: Any = (
         as_messages(read_by_hand(spark, source, bootstrap))
         .writeStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
