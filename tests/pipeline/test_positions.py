@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import json
 
-from headrace.pipeline.positions import EARLIEST, offsets_from_text, offsets_text, span_of_batch
+import pytest
+
+from headrace.errors import HeadraceError
+from headrace.pipeline import positions
+from headrace.pipeline.positions import (
+    EARLIEST,
+    TopicsOnBroker,
+    offsets_from_text,
+    offsets_text,
+    span_of_batch,
+)
 
 
 def test_offsets_survive_their_text() -> None:
@@ -25,3 +35,10 @@ def test_a_partition_that_a_batch_saw_first_is_read_from_its_beginning() -> None
 
     assert span.starts == {"clicks": {0: 3, 1: EARLIEST}, "views": {0: EARLIEST}}
     assert span_of_batch(None, '{"clicks":{"0":7}}').starts == {"clicks": {0: EARLIEST}}
+
+
+def test_a_broker_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(positions, "BROKER_TIMEOUT_S", 0.5)
+
+    with pytest.raises(HeadraceError, match=r"no broker answers at 127\.0\.0\.1:1: .*headrace broker"):
+        TopicsOnBroker("127.0.0.1:1", topics=("clicks",), pattern=None).partitions()

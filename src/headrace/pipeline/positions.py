@@ -6,6 +6,7 @@ Nothing of Spark is imported.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -151,7 +152,11 @@ class TopicsOnBroker:
         self._bootstrap = bootstrap
         self._topics = topics
         self._pattern = pattern
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    @functools.cached_property
+    def _admin(self) -> AdminClient:
+        """Made when there is something to ask: most streams ask nothing, and need no broker to be declared."""
+        return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
 
     def partitions(self) -> dict[str, list[int]]:
         try:

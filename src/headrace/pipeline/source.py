@@ -30,6 +30,7 @@ from headrace.pipeline.positions import (
     streaming_start_options,
 )
 from headrace.pipeline.settings import pipeline_settings
+from headrace.pipeline.source_options import BATCH_BOUND
 from headrace.pipeline.spark_session import bootstrap_of
 from headrace.values import value
 
@@ -165,7 +166,7 @@ def read_topic(
 
 def read_span(spark: SparkSession, spec: SourceSpec, span: Span) -> DataFrame:
     """Kafka's own columns of exactly these records, bounded."""
-    return _load(spark.read, spec, {**span.options(), SOURCE_OPTION: spec.to_option()})
+    return _load(spark.read, spec, span.options())
 
 
 def bad_records(raw: DataFrame, spec: SourceSpec) -> DataFrame:
@@ -229,23 +230,19 @@ def _check_times(event_time: str | None, watermark: str | None) -> None:
 
 def _streaming(spark: SparkSession, spec: SourceSpec, start: Position) -> DataFrame:
     on_broker = TopicsOnBroker(spec.bootstrap, topics=spec.topics, pattern=spec.pattern)
+    if launch.current().explain:  # nothing is read, so there need be no broker
+        start = "earliest"
     begin = streaming_start_options(start, find_partitions=lambda: on_broker.everywhere(EARLIEST))
-    own = {
-        **begin,
-        **_subscription(spec),
-        "maxOffsetsPerTrigger": str(pipeline_settings().rows_per_batch_max),
-        SOURCE_OPTION: spec.to_option(),
-    }
-    return _load(spark.readStream, spec, own)
+    bound = {BATCH_BOUND: str(pipeline_settings().rows_per_batch_max)}
+    return _load(spark.readStream, spec, {**begin, **_subscription(spec)}, usual=bound)
 
 
 def _bounded(spark: SparkSession, spec: SourceSpec, start: Position, end: Position | None) -> DataFrame:
-    own = {SOURCE_OPTION: spec.to_option()}
-    if launch.current().explain:  # nothing is read, so there need be no broker
-        return _load(spark.read, spec, {**own, **_subscription(spec)})
+    if launch.current().explain:
+        return _load(spark.read, spec, _subscription(spec))
     on_broker = TopicsOnBroker(spec.bootstrap, topics=spec.topics, pattern=spec.pattern)
     span = on_broker.pin(start, "latest" if end is None else end)
-    return _load(spark.read, spec, {**own, **span.options()})
+    return _load(spark.read, spec, span.options())
 
 
 def _subscription(spec: SourceSpec) -> dict[str, str]:
@@ -254,13 +251,22 @@ def _subscription(spec: SourceSpec) -> dict[str, str]:
     return {"subscribe": ",".join(spec.topics)}
 
 
-def _load(reader: DataFrameReader | DataStreamReader, spec: SourceSpec, own: Mapping[str, str]) -> DataFrame:
+def _load(
+    reader: DataFrameReader | DataStreamReader,
+    spec: SourceSpec,
+    own: Mapping[str, str],
+    *,
+    usual: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """`own` options go before those of the user, and those before the `usual` ones."""
     options = {
-        "kafka.bootstrap.servers": spec.bootstrap,
         "kafka.isolation.level": "read_committed",
-        "includeHeaders": "true",
-        **own,
+        **(usual or {}),
         **spec.options,
+        "includeHeaders": "true",
+        "kafka.bootstrap.servers": spec.bootstrap,
+        SOURCE_OPTION: spec.to_option(),
+        **own,
     }
     return reader.format("kafka").options(**options).load()
 
