@@ -19,8 +19,8 @@ from headrace.pipeline.registry import JobState, JobStatus, Registry
 from headrace.testing.requirements import require_java
 from tests.cli.conftest import COMMAND, Headrace, Ran, started
 
-# A job's process starts Spark: ten seconds on a machine with nothing else to do.
-SPARK_TIMEOUT_S = 300
+# A job's process starts Spark: ten seconds on a machine with nothing else to do, minutes on one with much.
+SPARK_TIMEOUT_S = 600
 LOOK_EVERY_S = 0.1
 
 

@@ -28,7 +28,7 @@ def has_something_to_run(page: Path) -> bool:
         return True  # its own test says what is wrong with it
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("page", [each for each in PAGES if has_something_to_run(each)], ids=named)
 def test_snippets_of_page_run(page: Path, tmp_path: Path) -> None:
     with PageRunner(page.read_text(), name=named(page), folder=tmp_path) as runner:

@@ -1,15 +1,25 @@
-"""Every example runs by itself, ends by itself, and shows what it is there to show."""
+"""Every example runs by itself, ends by itself, and shows what it is there to show.
+
+Those with jobs run through `both_ways`, which does the same and then runs each job as a stream and bounded: a batch is
+a stream that ends, row by row.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from headrace.testing.requirements import require_command, require_java
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
-TIMEOUT_S = 100
+ROOT = EXAMPLES.parent
+# Those with jobs start Spark: ten seconds, and minutes where much else goes on.
+TIMEOUT_S = 600
 
 # The lines that make an example worth reading; the rest of what it prints may change.
 SHOWS: dict[str, list[str]] = {
@@ -53,7 +63,10 @@ SHOWS: dict[str, list[str]] = {
         "  Spark:  100 orders of 20 and more",
     ],
     "plain_spark.py": [
-        "the same batch again, as after a crash:\n  table: 3 orders\n  index: the best hit for 'green tomatoes' is order 3",
+        (
+            "the same batch again, as after a crash:\n  table: 3 orders\n"
+            "  index: the best hit for 'green tomatoes' is order 3"
+        ),
         "another order:\n  table: 4 orders",
         "  lake: 4 orders in 3 partitions",
         "  and Spark reads back 2 of Rome",
@@ -63,7 +76,32 @@ SHOWS: dict[str, list[str]] = {
         "lake: 2 orders of Rome",
     ],
     "overload.py": ["buffer: 5000 written", "missed records", "push back: 5000 of 5000 stored"],
+    "read_topic.py": [
+        "the stream: 6 records, 3 of them dead letters",
+        "  clicks@1: field at: 'yesterday' is not a TIMESTAMP",
+        "  clicks@4: not JSON: Expecting value at character 0",
+        "  5: dora saw /shop",
+    ],
+    "clicks_by_url.py": ["  /cart 7", "  /home 5", "  u0 4 2.0", "  u4 1 0.5"],
+    "topic_to_topic.py": [
+        "10 of 30 clicks were in the shop",
+        "nothing new: still 10",
+        "and then 20, of which 20 are different",
+    ],
+    "cache_top_urls.py": ["the first two:", "  /home: 5", "and after some more clicks:", "  /help: 10"],
+    "windows.py": ["what is known so far:", "after two clicks that were late:"],
 }
+# The jobs of an example, each of which is run both ways.
+JOBS: dict[str, list[str]] = {
+    "read_topic.py": ["clicks"],
+    "clicks_by_url.py": ["clicks-by-url", "clicks-by-user"],
+    "topic_to_topic.py": ["shop-clicks"],
+    "cache_top_urls.py": ["top-urls"],
+    "search_index.py": ["articles"],
+    "lake.py": ["orders-to-lake"],
+}
+NEEDS = {"cache_top_urls.py": "redis-server"}
+NEEDS_JAVA = JOBS.keys() | {"plain_spark.py", "declarative_pipeline/run.py", "windows.py"}
 
 
 def test_every_example_is_run_here() -> None:
@@ -71,16 +109,34 @@ def test_every_example_is_run_here() -> None:
     assert {path.relative_to(EXAMPLES).as_posix() for path in there} == SHOWS.keys()
 
 
+@pytest.mark.timeout(TIMEOUT_S)
 @pytest.mark.parametrize("name", SHOWS)
 def test_example_runs_and_shows_its_point(name: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / name],
-        cwd=tmp_path,
+    require(name)
+    done = run(name, tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    missing = [line for line in SHOWS[name] if line not in done.stdout]
+    assert missing == [], done.stdout + done.stderr
+    both_ways = re.findall(r"^both ways: (.+): [1-9]\d* rows$", done.stdout, re.MULTILINE)
+    assert sorted(both_ways) == JOBS.get(name, []), done.stdout + done.stderr
+
+
+def require(name: str) -> None:
+    if name in NEEDS_JAVA:
+        require_java()
+    if name in NEEDS:
+        require_command(NEEDS[name], install=f"Debian: apt-get install {NEEDS[name]}")
+
+
+def run(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    program = ["-m", "tests.examples.both_ways"] if name in JOBS else []
+    return subprocess.run(
+        [sys.executable, *program, EXAMPLES / name],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    missing = [line for line in SHOWS[name] if line not in done.stdout]
-    assert missing == [], done.stdout + done.stderr
