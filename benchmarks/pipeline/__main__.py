@@ -8,10 +8,11 @@ from benchmarks.command import run_command
 from benchmarks.pipeline.bench import FULL, QUICK, Bench, Subject
 from benchmarks.pipeline.subjects.jobs import Jobs
 from benchmarks.pipeline.subjects.latency import Latency
+from benchmarks.pipeline.subjects.table import Tables
 from benchmarks.pipeline.subjects.topic_sink import TopicSink
 from benchmarks.runner import Say
 
-SUBJECTS: tuple[type[Subject], ...] = (Jobs, TopicSink, Latency)
+SUBJECTS: tuple[type[Subject], ...] = (Jobs, TopicSink, Tables, Latency)
 
 
 def make_bench(is_quick: bool, workplace: Path, rows_wanted: str, say: Say) -> Bench:

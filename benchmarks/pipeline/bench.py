@@ -42,7 +42,7 @@ FULL = Sizes(
     warmup=500_000,
     upserts=1_000_000,
     upsert_keys=200_000,
-    latency_events=20_000,
+    latency_events=10_000,
     latency_rate=500,
 )
 QUICK = Sizes(
