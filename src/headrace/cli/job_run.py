@@ -49,6 +49,7 @@ def run_jobs(script: Path, launch: Launch) -> None:
             if launch.once:
                 note("stopped before everything was processed; the next run goes on there")
                 sys.exit(EXIT_STOPPED)
+            note("stopped")
         except BaseException:
             _stop(launched)
             raise
