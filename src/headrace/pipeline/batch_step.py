@@ -92,6 +92,7 @@ class BatchStep:
         self.rows_written += self._writer.write(
             rows, fence, lambda refused: self._letters.of_refused(refused, fence)
         )
+        faults.reached(faults.BEFORE_LETTERS, job=self._job)
         self._write_letters(fence)
         faults.reached(faults.AFTER_WRITE, job=self._job)
         self.last_written = batch_id

@@ -19,9 +19,10 @@ from headrace.values import value
 FAULT_VARIABLE = "HEADRACE_FAULT"
 
 BEFORE_WRITE = "before-write"
+BEFORE_LETTERS = "before-letters"
 AFTER_WRITE = "after-write"
 AFTER_COMMIT = "after-commit"
-POINTS = (BEFORE_WRITE, AFTER_WRITE, AFTER_COMMIT)
+POINTS = (BEFORE_WRITE, BEFORE_LETTERS, AFTER_WRITE, AFTER_COMMIT)
 
 _WAIT_S_MAX = 120.0
 """A job that never comes must not hold up the others forever; a test that waits this long has failed anyway."""
