@@ -6,13 +6,14 @@ from pathlib import Path
 
 from benchmarks.command import run_command
 from benchmarks.pipeline.bench import FULL, QUICK, Bench, Subject
+from benchmarks.pipeline.subjects.first_event import FirstEvent
 from benchmarks.pipeline.subjects.jobs import Jobs
 from benchmarks.pipeline.subjects.latency import Latency
 from benchmarks.pipeline.subjects.table import Tables
 from benchmarks.pipeline.subjects.topic_sink import TopicSink
 from benchmarks.runner import Say
 
-SUBJECTS: tuple[type[Subject], ...] = (Jobs, TopicSink, Tables, Latency)
+SUBJECTS: tuple[type[Subject], ...] = (Jobs, TopicSink, Tables, Latency, FirstEvent)
 
 
 def make_bench(is_quick: bool, workplace: Path, rows_wanted: str, say: Say) -> Bench:

@@ -298,7 +298,7 @@ class TestOnSpark:
         assert ran.code == 0, ran.err
         assert ran.lines[0] == f"topic {topic}"
         assert any(line.startswith(f"├─▶ job {topic}-filter: micro-batch") for line in ran.lines)
-        assert any(line.endswith("└─▶ table clicks_by_url") for line in ran.lines)
+        assert any(line.endswith("─▶ table clicks_by_url") for line in ran.lines)
         texts = ["".join(each.itertext()) for each in ElementTree.parse(picture).iter()]
         assert f"{topic}-count" in texts
         assert Registry(tmp_path / "data").list() == []

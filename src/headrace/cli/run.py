@@ -60,11 +60,10 @@ def run(
     # To be asked to end is as good as Ctrl-C: everything below is left in order.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     clock = SystemClock()
-    began_ms = clock.now_ms()
     deadline_s = None if seconds is None else time.monotonic() + seconds
     with contextlib.suppress(KeyboardInterrupt), contextlib.ExitStack() as stack:
         broker = stack.enter_context(BrokerProcess(data_dir=data_dir, listen=listen))
-        jobs = _start_job(stack, broker.bootstrap, data_dir, began_ms) if job else None
+        jobs = _start_job(stack, broker.bootstrap, data_dir) if job else None
         cluster = Cluster(ClientSettings(bootstrap=broker.bootstrap))
         create_topic(cluster)
         clicks = stack.enter_context(Clicks(cluster, rate=rate))
@@ -76,12 +75,14 @@ def run(
     typer.echo("stopped")
 
 
-def _start_job(stack: contextlib.ExitStack, bootstrap: str, data_dir: Path, began_ms: int) -> JobsPanel:
+def _start_job(stack: contextlib.ExitStack, bootstrap: str, data_dir: Path) -> JobsPanel:
     """The job's process starts beside everything else: Spark takes seconds, and nobody should wait for it."""
-    from headrace.cli.run_job import JobsPanel, LiveJob
+    from headrace.cli.run_job import JobsPanel, LiveJob, process_age_ms
 
+    clock = SystemClock()
+    began_ms = clock.now_ms() - process_age_ms()
     live = stack.enter_context(LiveJob(bootstrap=bootstrap, data_dir=data_dir))
-    return JobsPanel(live, data_dir, SystemClock(), began_ms=began_ms)
+    return JobsPanel(live, data_dir, clock, began_ms=began_ms)
 
 
 def _watch(

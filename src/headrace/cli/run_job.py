@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Self
@@ -79,6 +80,17 @@ class LiveJob:
             if word == clicks_by_url.MILESTONE:
                 at_ms, _, what = rest.strip().partition(" ")
                 self.milestones.append((int(at_ms), what))
+
+
+def process_age_ms() -> int:
+    """How long this process has been there, Python's own start included; 0 where the system does not tell."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    # The 22nd field of proc(5), the 20th behind the name: clock ticks from the system's start to the process's.
+    started_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return max(int((time.clock_gettime(time.CLOCK_BOOTTIME) - started_s) * 1000), 0)
 
 
 def _what_is_missing() -> str:

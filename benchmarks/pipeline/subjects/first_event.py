@@ -1,0 +1,74 @@
+"""`headrace run` from its start to the first event that a job has processed, and where the time goes.
+
+Beside it, Spark by hand on a broker that is there already: what is left when nothing of ours is in the way.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from benchmarks.broker.brokers import Durability, running_broker
+from benchmarks.broker.load import create_topic
+from benchmarks.measurements import Row, Sample, Side, Unit
+from benchmarks.pipeline.bench import Bench, ProgramFailed, Subject
+from benchmarks.pipeline.events import PARTITIONS, produce_events
+
+FIRST_EVENT = re.compile(r"first event processed after ([\d.]+) s: (.+)")
+PART = re.compile(r"([A-Za-z ]+?) ([\d.]+) s\b")
+# What `headrace run` calls the parts, in their order.
+PARTS = {
+    "broker": "until the broker is there",
+    "Python": "until the job's Python is there",
+    "Spark": "until the Spark session is there",
+    "start of the job": "until the job is started",
+    "first batch": "until its first batch is done",
+}
+TOPIC = "first"
+
+
+class FirstEvent(Subject):
+    name = "pipeline-first-event"
+    title = "From the start to the first event that a job has processed"
+    sides = (Side.HEADRACE, Side.SPARK)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        parts = (Row(key=_key(part), what=what, unit=Unit.SECONDS, goals=()) for part, what in PARTS.items())
+        return (Row(key="first-event", what="all of it", unit=Unit.SECONDS, goals=()), *parts)
+
+    def measure(self, side: Side, bench: Bench) -> Iterator[tuple[str, Sample]]:
+        if side is Side.SPARK:
+            figures = self._by_hand(bench)
+            yield "first-event", Sample(value=figures["first"])
+            yield _key("Spark"), Sample(value=figures["spark"])
+            return
+        total, parts = self._headrace_run(bench)
+        yield "first-event", Sample(value=total)
+        for part, seconds in parts.items():
+            yield _key(part), Sample(value=seconds)
+
+    def _by_hand(self, bench: Bench) -> dict[str, float]:
+        with bench.folder() as folder, running_broker(Side.HEADRACE, folder, Durability.OS) as broker:
+            create_topic(broker.bootstrap, TOPIC, partitions=PARTITIONS)
+            produce_events(broker.bootstrap, TOPIC, 1_000)
+            return bench.run_program("first_event", bootstrap=broker.bootstrap, topic=TOPIC)
+
+    def _headrace_run(self, bench: Bench) -> tuple[float, dict[str, float]]:
+        with bench.folder() as folder:
+            command = [sys.executable, "-m", "headrace", "run", "--data-dir", str(folder / "data")]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+                assert process.stdout is not None
+                found = next(filter(None, map(FIRST_EVENT.search, process.stdout)), None)
+                process.send_signal(signal.SIGINT)
+                process.stdout.read()
+        if found is None:
+            raise ProgramFailed("headrace run ended before its job had processed anything")
+        return float(found[1]), {part.strip(): float(seconds) for part, seconds in PART.findall(found[2])}
+
+
+def _key(part: str) -> str:
+    return f"first-event-{part.lower().replace(' ', '-')}"
