@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 
 from headrace.pipeline.faults import AFTER_COMMIT, AFTER_WRITE, BEFORE_WRITE, FAULT_VARIABLE
+from headrace.testing.apache_kafka import ApacheKafka
 from headrace.testing.postgres import PostgresServer
 from headrace.testing.redis_server import RedisServer
+from headrace.testing.requirements import require_java
 from tests.compatibility.topic_contents import write
 from tests.faults.sink_jobs import STARTED, Places, sink_jobs
 
@@ -54,11 +56,22 @@ class Orders:
             assert job.found() == job.expected(self.sent), f"{name} holds other rows than an undisturbed run"
 
 
+@pytest.fixture(params=["headrace", pytest.param("kafka", marks=pytest.mark.slow)])
+def any_bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The broker of this test run, and Apache Kafka."""
+    if request.param == "headrace":
+        yield request.getfixturevalue("bootstrap")
+        return
+    require_java()
+    with ApacheKafka() as kafka:
+        yield kafka.bootstrap
+
+
 @pytest.fixture
-def places(bootstrap: str, postgres: PostgresServer, redis_server: RedisServer, tmp_path: Path) -> Places:
+def places(any_bootstrap: str, postgres: PostgresServer, redis_server: RedisServer, tmp_path: Path) -> Places:
     name = f"killed-{uuid.uuid4().hex[:8]}"
     return Places(
-        bootstrap=bootstrap,
+        bootstrap=any_bootstrap,
         topic=name,
         folder=str(tmp_path),
         postgres=postgres.create_database(name),
