@@ -8,11 +8,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping
 
+from headrace.broker.authorized_operations import GROUP_OPERATIONS_ALL, NOT_ASKED
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.assignors import UNIFORM
 from headrace.broker.groups.consumer_state import ConsumerGroup, ConsumerMember
 from headrace.broker.groups.errors import GroupRefused
-from headrace.broker.handlers.describe_groups import OPERATIONS_ALL, OPERATIONS_NOT_ASKED
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.consumer_group_describe import (
@@ -32,7 +32,7 @@ CONSUMER_MEMBER = 1
 def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, call: Call
 ) -> ConsumerGroupDescribeResponse:
-    operations = OPERATIONS_ALL if request.include_authorized_operations else OPERATIONS_NOT_ASKED
+    operations = GROUP_OPERATIONS_ALL if request.include_authorized_operations else NOT_ASKED
     return ConsumerGroupDescribeResponse(
         groups=tuple(_describe(group_id, operations, call) for group_id in request.group_ids)
     )

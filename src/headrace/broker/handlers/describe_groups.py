@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from headrace.broker.authorized_operations import GROUP_OPERATIONS_ALL, NOT_ASKED
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.state import Group, GroupState
@@ -19,15 +20,10 @@ from headrace.protocol.messages.describe_groups import (
 
 NOT_FOUND_SINCE = 6
 
-# Without access control everybody may do everything with a group: one bit for each of read, delete, describe,
-# describe configs and alter configs.
-OPERATIONS_ALL = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-OPERATIONS_NOT_ASKED = -(2**31)
-
 
 @handles(ApiKey.DESCRIBE_GROUPS, versions=(0, 6))
 def describe_groups(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
-    operations = OPERATIONS_ALL if request.include_authorized_operations else OPERATIONS_NOT_ASKED
+    operations = GROUP_OPERATIONS_ALL if request.include_authorized_operations else NOT_ASKED
     return DescribeGroupsResponse(
         groups=tuple(_describe(group_id, operations, call) for group_id in request.groups)
     )
@@ -46,7 +42,7 @@ def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE,
             error_message=_why_not(group_id, call) if is_error else None,
             # What may be done with a group is said of groups that there are.
-            authorized_operations=OPERATIONS_NOT_ASKED if is_error else operations,
+            authorized_operations=NOT_ASKED if is_error else operations,
         )
     is_stable = group.state is GroupState.STABLE
     return DescribedGroup(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from headrace.broker.authorized_operations import GROUP_OPERATIONS_ALL, NOT_ASKED
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.share import ShareMember
-from headrace.broker.handlers.describe_groups import OPERATIONS_ALL, OPERATIONS_NOT_ASKED
 from headrace.broker.shares.coordinator import ShareRefused
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -21,7 +21,7 @@ ASSIGNOR = "simple"
 
 @handles(ApiKey.SHARE_GROUP_DESCRIBE, versions=(1, 1))
 def share_group_describe(request: ShareGroupDescribeRequest, call: Call) -> ShareGroupDescribeResponse:
-    operations = OPERATIONS_ALL if request.include_authorized_operations else OPERATIONS_NOT_ASKED
+    operations = GROUP_OPERATIONS_ALL if request.include_authorized_operations else NOT_ASKED
     return ShareGroupDescribeResponse(
         groups=tuple(_describe(group_id, operations, call) for group_id in request.group_ids)
     )
