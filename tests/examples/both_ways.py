@@ -2,6 +2,9 @@
 
     python -m tests.examples.both_ways EXAMPLE.py
 
+Not for jobs with stateful operators of Headrace's: those choose how to run when they are declared, and tests/operators
+compare them both ways.
+
 The example prints what it always prints. Behind it comes a line for each job, or an error with the first difference.
 """
 
