@@ -25,6 +25,9 @@ GROUP_PREFIX = "headrace-job-"
 BAD_ROWS_PREFIX = "headrace.bad:"
 """How `read_topic` names the count of rows that it could not parse."""
 
+LATE_ROWS_PREFIX = "headrace.late:"
+"""How operators name the count of rows that they dropped as late, with the number above which it is an alarm."""
+
 REPORTS_WAITING_MAX = 10_000
 """Minutes of reports of many jobs, while a broker restarts; after that the oldest news is worth the least."""
 
@@ -46,7 +49,7 @@ def measure(status: JobStatus, progress: Mapping[str, Any], *, now_ms: int) -> J
         rows_per_s=_number(progress.get("processedRowsPerSecond")),
         lag=lag(progress),
         watermark=(progress.get("eventTime") or {}).get("watermark"),
-        late_rows=status.late_rows + sum(each.get("numRowsDroppedByWatermark", 0) for each in operators),
+        late_rows=status.late_rows + late_rows(progress),
         state_rows=sum(each.get("numRowsTotal", 0) for each in operators),
         state_bytes=sum(each.get("memoryUsedBytes", 0) for each in operators),
         bad_rows=status.bad_rows + bad_rows(progress),
@@ -66,6 +69,30 @@ def bad_counts(progress: Mapping[str, Any]) -> dict[str, int]:
         for name, metrics in observed.items()
         if name.startswith(BAD_ROWS_PREFIX) and isinstance(metrics, Mapping)
     }
+
+
+def late_rows(progress: Mapping[str, Any]) -> int:
+    """Rows dropped behind the watermark: by Spark's operators, and by Headrace's own, which count for themselves."""
+    by_spark = sum(each.get("numRowsDroppedByWatermark", 0) for each in progress.get("stateOperators") or [])
+    return by_spark + sum(late for _, late, _ in _late_counts(progress))
+
+
+def late_alarms(progress: Mapping[str, Any]) -> list[str]:
+    """A line for each operator that has dropped more rows in this batch than it was told to bear."""
+    return [
+        f"{late} rows came too late for {name.removeprefix(LATE_ROWS_PREFIX)} in batch {progress['batchId']}"
+        for name, late, alarm_above in _late_counts(progress)
+        if alarm_above is not None and late > alarm_above
+    ]
+
+
+def _late_counts(progress: Mapping[str, Any]) -> list[tuple[str, int, int | None]]:
+    observed = progress.get("observedMetrics") or {}
+    return [
+        (name, int(metrics.get("late") or 0), metrics.get("alarm_above"))
+        for name, metrics in observed.items()
+        if name.startswith(LATE_ROWS_PREFIX) and isinstance(metrics, Mapping)
+    ]
 
 
 def lag(progress: Mapping[str, Any]) -> int | None:
@@ -93,9 +120,7 @@ def record_of(status: JobStatus, progress: Mapping[str, Any] | None) -> dict[str
     record["event"] = "state" if progress is None else "batch"
     if progress is not None:
         record["rows_in_batch"] = progress["numInputRows"]
-        record["late_rows_in_batch"] = sum(
-            each.get("numRowsDroppedByWatermark", 0) for each in progress.get("stateOperators") or []
-        )
+        record["late_rows_in_batch"] = late_rows(progress)
         record["bad_rows_in_batch"] = bad_rows(progress)
         record["durations_ms"] = progress.get("durationMs") or {}
     return record
