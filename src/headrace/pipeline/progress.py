@@ -26,7 +26,7 @@ BAD_ROWS_PREFIX = "headrace.bad:"
 """How `read_topic` names the count of rows that it could not parse."""
 
 LATE_ROWS_PREFIX = "headrace.late:"
-"""How operators name the count of rows that they dropped as late, with the number above which it is an alarm."""
+"""How operators name the count of rows that they dropped as late."""
 
 REPORTS_WAITING_MAX = 10_000
 """Minutes of reports of many jobs, while a broker restarts; after that the oldest news is worth the least."""
@@ -73,26 +73,13 @@ def bad_counts(progress: Mapping[str, Any]) -> dict[str, int]:
 
 def late_rows(progress: Mapping[str, Any]) -> int:
     """Rows dropped behind the watermark: by Spark's operators, and by Headrace's own, which count for themselves."""
-    by_spark = sum(each.get("numRowsDroppedByWatermark", 0) for each in progress.get("stateOperators") or [])
-    return by_spark + sum(late for _, late, _ in _late_counts(progress))
-
-
-def late_alarms(progress: Mapping[str, Any]) -> list[str]:
-    """A line for each operator that has dropped more rows in this batch than it was told to bear."""
-    return [
-        f"{late} rows came too late for {name.removeprefix(LATE_ROWS_PREFIX)} in batch {progress['batchId']}"
-        for name, late, alarm_above in _late_counts(progress)
-        if alarm_above is not None and late > alarm_above
-    ]
-
-
-def _late_counts(progress: Mapping[str, Any]) -> list[tuple[str, int, int | None]]:
-    observed = progress.get("observedMetrics") or {}
-    return [
-        (name, int(metrics.get("late") or 0), metrics.get("alarm_above"))
-        for name, metrics in observed.items()
+    by_spark = [each.get("numRowsDroppedByWatermark", 0) for each in progress.get("stateOperators") or []]
+    by_operators = [
+        metrics.get("late") or 0
+        for name, metrics in (progress.get("observedMetrics") or {}).items()
         if name.startswith(LATE_ROWS_PREFIX) and isinstance(metrics, Mapping)
     ]
+    return sum(map(int, [*by_spark, *by_operators]))
 
 
 def lag(progress: Mapping[str, Any]) -> int | None:

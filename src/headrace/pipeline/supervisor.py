@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from headrace.clock import Clock, SystemClock
 from headrace.errors import HeadraceError
 from headrace.pipeline import failures, faults, launch
-from headrace.pipeline.progress import late_alarms
 from headrace.pipeline.registry import ENDS, JobState, JobStatus
 from headrace.pipeline.reporter import JobReport, await_events, listener_of
 
@@ -237,8 +236,6 @@ class RunningJob:
         """In Spark's listener thread: a batch was committed."""
         faults.reached(faults.AFTER_COMMIT, job=self.name)
         self._failures_in_a_row = 0
-        for alarm in late_alarms(told):
-            logger.warning("job %s: %s", self.name, alarm)
         self._report.batch(told, **self._run.written())
         self._run.after_commit(told)
 
