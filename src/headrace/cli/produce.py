@@ -269,15 +269,15 @@ class Sender:
         self._producer.poll(seconds)
 
     def finish(self) -> None:
-        deadline_s = time.monotonic() + DELIVERY_TIMEOUT_MS / 1000 + 5
-        delivered_count = -1
+        delivered_count, since_s = self.delivered_count, time.monotonic()
         while left := self._producer.flush(STALLED_S):
-            is_stalled, delivered_count = delivered_count == self.delivered_count, self.delivered_count
-            if is_stalled and self._why_not() is not None:
+            if self.delivered_count > delivered_count:
+                delivered_count, since_s = self.delivered_count, time.monotonic()
+            elif self._why_not() is not None:
                 self._producer.purge()
                 left = self._producer.flush(STALLED_S)
                 break
-            if time.monotonic() > deadline_s:
+            elif time.monotonic() - since_s > DELIVERY_TIMEOUT_MS / 1000 + 5:
                 break
         self.failed_count += left
 
