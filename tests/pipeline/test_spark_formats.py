@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.pipeline import spark_formats
 from headrace.pipeline.sinks.index import Index
 from headrace.pipeline.sinks.lake import Lake
+from headrace.testing.redis_server import RedisServer
+from tests.compatibility.topic_contents import read_to_end
 
 COLUMNS = "id LONG, city STRING, price DOUBLE"
 
@@ -44,12 +47,12 @@ class Stream:
         return self._spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).json(str(self._source))
 
     def write(
-        self, format: str, *, rows: DataFrame | None = None, mode: str = "append", **options: Any
+        self, format: str, *, rows: DataFrame | None = None, output_mode: str = "append", **options: Any
     ) -> None:
         query = (
             (self.rows() if rows is None else rows)
             .writeStream.format(format)
-            .outputMode(mode)
+            .outputMode(output_mode)
             .options(**options)
             .option("checkpointLocation", str(self.checkpoint))
             .trigger(availableNow=True)
@@ -121,6 +124,26 @@ def test_lake_has_each_row_once_and_is_read_by_spark(
     assert [tuple(row) for row in by_city] == [("Oslo", 1.5), ("Rome", 4.0)]
 
 
+def test_topic_shows_each_message_once_when_a_batch_is_committed_again(
+    stream: Stream, bootstrap: str, topic: str
+) -> None:
+    stream.add((1, "Rome", 1.0), (2, "Oslo", 1.5))
+    messages = stream.rows().selectExpr("CAST(id AS STRING) AS key", "city AS value")
+    stream.write("headrace-topic", rows=messages, topic=topic, bootstrap=bootstrap)
+    stream.forget_commits()
+    stream.write("headrace-topic", rows=messages, topic=topic, bootstrap=bootstrap)
+    found = read_to_end(bootstrap, topic, isolation_level="read_committed")
+    assert sorted((each.key(), each.value()) for each in found) == [(b"1", b"Rome"), (b"2", b"Oslo")]
+
+
+def test_cache_has_a_hash_for_each_row(stream: Stream, redis_server: RedisServer, name: str) -> None:
+    stream.add((1, "Rome", 1.0), (2, "Oslo", 1.5))
+    stream.write("headrace-cache", name=name, key="id", at=redis_server.address)
+    with redis.Redis.from_url(redis_server.address, decode_responses=True) as client:
+        assert client.hget(f"{name}:1", "city") == "Rome"
+        assert client.hget(f"{name}:2", "price") == "1.5"
+
+
 def test_spark_reads_the_files_of_a_lake_without_any_format(
     stream: Stream, tmp_path: Path, spark_with_formats: SparkSession
 ) -> None:
@@ -138,7 +161,7 @@ def test_aggregates_in_complete_mode_replace_the_table_with_each_batch(
     counts = stream.rows().groupBy("city").count()
     at = str(tmp_path / "views.db")
     options: dict[str, Any] = {"name": "by_city", "mode": "replace", "at": at}
-    stream.write("headrace-table", rows=counts, mode="complete", **options)
+    stream.write("headrace-table", rows=counts, output_mode="complete", **options)
     with sqlite3.connect(at) as database:
         assert sorted(database.execute("SELECT city, count FROM by_city")) == [("Oslo", 1), ("Rome", 2)]
 
@@ -148,7 +171,7 @@ def test_complete_mode_is_refused_where_the_sink_cannot_replace(stream: Stream, 
     counts = stream.rows().groupBy("city").count()
     with pytest.raises(PySparkException, match="can't be replaced whole by every batch"):
         stream.write(
-            "headrace-index", rows=counts, mode="complete", name="by_city", at=str(tmp_path / "index")
+            "headrace-index", rows=counts, output_mode="complete", name="by_city", at=str(tmp_path / "index")
         )
 
 

@@ -263,6 +263,14 @@ def test_wrong_options_are_named(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("kind", [pyarrow.duration("us"), pyarrow.null()], ids=str)
+def test_type_that_delta_does_not_have_is_an_error_that_names_the_column(
+    tmp_path: Path, kind: pyarrow.DataType
+) -> None:
+    with pytest.raises(BadSink, match="can't have the column 'took'"):
+        Lake("a", at=tmp_path).open("loading", from_arrow_schema(pyarrow.schema([("took", kind)])))
+
+
 def test_other_partitions_are_an_error_that_names_them(orders: Lake, writer: SinkWriter) -> None:
     with pytest.raises(BadSink, match="is partitioned by city"):
         Lake("orders", key="id", at=orders.address).open("loading", SCHEMA)

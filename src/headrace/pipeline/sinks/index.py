@@ -32,7 +32,7 @@ from headrace.pipeline.sinks.index_layout import (
     write_layout,
 )
 from headrace.pipeline.sinks.index_reader import IndexReader
-from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkWriter
+from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkUnavailable, SinkWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -135,7 +135,7 @@ class _OpenIndex:
         self.layout = layout
         self.lock = threading.Lock()
         self.users = 0
-        if tantivy.Index.exists(str(folder)) if folder.is_dir() else False:
+        if folder.is_dir() and tantivy.Index.exists(str(folder)):
             _check_layout(folder, read_layout(folder), layout)
         else:
             write_layout(folder, layout)
@@ -145,8 +145,8 @@ class _OpenIndex:
         try:
             self.writer = self.index.writer(heap_bytes, WRITER_THREADS)
         except ValueError as error:
-            raise BadSink(
-                f"the index in {folder} can't be written: {error}",
+            raise SinkUnavailable(
+                f"the index in {folder} can't be written now: {error}",
                 hint="one process at a time can write an index; stop the other one",
             ) from error
 

@@ -130,12 +130,33 @@ class Lake(Sink):
 
         arrow = to_arrow_schema(schema, timezone="UTC")
         wanted = pyarrow.schema([arrow.field(name) for name in changes.stored_columns(arrow)])
+        _check_types(wanted)
         for name in (*self.key, *self.partition_by):
             if name not in wanted.names:
                 raise BadSink(
                     f"there is no column {name!r}", hint=f"the columns are: {', '.join(wanted.names)}"
                 )
         return _LakeWriter(self, job, _open_table(self, wanted))
+
+
+def _check_types(wanted: pyarrow.Schema) -> None:
+    from deltalake import Schema
+
+    for column in wanted:
+        try:
+            if not pyarrow.types.is_null(column.type):
+                Schema.from_arrow(pyarrow.schema([column]))
+                continue
+        except Exception as error:  # delta-rs raises nothing more special
+            raise _no_such_type(column) from error
+        raise _no_such_type(column)
+
+
+def _no_such_type(column: pyarrow.Field) -> BadSink:
+    return BadSink(
+        f"a Delta table can't have the column {column.name!r} of type {column.type}",
+        hint="cast it, or select it away",
+    )
 
 
 def _open_table(sink: Lake, wanted: pyarrow.Schema) -> DeltaTable:
@@ -263,12 +284,10 @@ class _LakeWriter(SinkWriter):
 
     def _merge(self, collapsed: changes.Changes, properties: CommitProperties) -> int:
         """Upserts and deletions in one commit, so in one source: a deletion is a row of nulls beside its key."""
-        gone = collapsed.deletes.num_rows
         marked = [
-            collapsed.upserts.append_column(_IS_GONE, pyarrow.array([False] * collapsed.upserts.num_rows))
+            collapsed.upserts.append_column(_IS_GONE, pyarrow.repeat(False, collapsed.upserts.num_rows)),
+            collapsed.deletes.append_column(_IS_GONE, pyarrow.repeat(True, collapsed.deletes.num_rows)),
         ]
-        if gone:
-            marked.append(collapsed.deletes.append_column(_IS_GONE, pyarrow.array([True] * gone)))
         source = pyarrow.concat_tables(marked, promote_options="default")
         columns = {name: f"s.{_quoted(name)}" for name in collapsed.upserts.column_names}
         (
@@ -358,8 +377,8 @@ def _read_fences(text: str) -> dict[str, Fence]:
 def _without_null_keys(table: pyarrow.Table, key: Sequence[str]) -> tuple[pyarrow.Table, list[RefusedRow]]:
     import pyarrow.compute
 
-    is_null = pyarrow.array([False] * table.num_rows)
-    for name in key:
+    is_null = table[key[0]].is_null()
+    for name in key[1:]:
         is_null = pyarrow.compute.or_(is_null, table[name].is_null())
     bad = table.filter(is_null)
     if bad.num_rows == 0:
