@@ -1,8 +1,8 @@
 """The `Table` sink in PostgreSQL: a batch goes by COPY into a temporary table, and from there in one statement.
 
 The temporary table is made once a connection, of the target's own types, and empties itself at every commit. Rows go as
-CSV, which Arrow writes and every type of the target can read. ADBC's binary COPY saved a tenth of a batch's time,
-nearly all of which is the server's merge; it can't fill columns of other types than Arrow has.
+CSV, which Arrow writes and every type of the target can read. ADBC's binary COPY, which must match the types exactly,
+saved about a tenth of a batch's CPU time, most of which is the server's merge.
 """
 
 from __future__ import annotations

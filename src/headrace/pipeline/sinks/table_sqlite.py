@@ -1,8 +1,8 @@
 """The `Table` sink in SQLite: one file, one writer at a time, any number of readers that nobody blocks.
 
-Python's own `sqlite3` and no other. ADBC's driver, which binds Arrow in C, took a third of the time for this step; but
-it brings a second copy of the SQLite library into the process. The two drop each other's file locks, and readers in the
-same process use Python's.
+Python's own `sqlite3` and no other. ADBC's driver, which binds Arrow in C, took a third of the CPU time for this step;
+but it brings a second copy of the SQLite library into the process. The two drop each other's file locks, and readers in
+the same process use Python's.
 """
 
 from __future__ import annotations
