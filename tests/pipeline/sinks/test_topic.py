@@ -331,3 +331,18 @@ def test_crash_while_a_refused_row_is_told_loses_neither_it_nor_the_others(
     opened(sink, rows).write(sink.prepare(rows), fence(0), refused.extend)
     assert len(refused) == 1
     assert ids(bootstrap, name) == [0, 1, 2, 3, 4, 6, 7]
+
+
+def test_few_input_rows_that_become_many_are_written_by_tasks(
+    spark: SparkSession, bootstrap: str, name: str, opened: Any
+) -> None:
+    sink = Topic(name, bootstrap=bootstrap)
+    rows = numbers(spark, 400)
+    before = spark.conf.get("spark.driver.maxResultSize", "1g")
+    spark.sparkContext._jsc.sc().conf().set("spark.driver.maxResultSize", "4k")
+    try:
+        written = opened(sink, rows).write(sink.prepare(rows), fence(0), refuse_none)
+    finally:
+        spark.sparkContext._jsc.sc().conf().set("spark.driver.maxResultSize", before)
+    assert written == 400
+    assert ids(bootstrap, name) == list(range(400))

@@ -215,7 +215,12 @@ class FencedProducer:
         self._waiting_messages += messages_count
         if self._waiting_bytes <= WAITING_BYTES_MAX and self._waiting_messages <= WAITING_MESSAGES_MAX:
             return
-        self._producer.flush(self._timeout_s)
+        left = self._producer.flush(self._timeout_s)
+        if left:
+            raise TransactionFailed(
+                f"{self.writer}: the broker did not take {left:,} messages within {self._timeout_s:.0f} s",
+                hint="is it running, and is its disk full?",
+            )
         self._waiting_bytes, self._waiting_messages = bytes_count, messages_count
 
     def _insist(self, call: Any, *arguments: Any) -> None:

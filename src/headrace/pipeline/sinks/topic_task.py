@@ -18,7 +18,7 @@ from pyspark import TaskContext
 
 from headrace.errors import HeadraceError
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.fenced_producer import FencedProducer, TakenOver, TransactionFailed
+from headrace.pipeline.sinks.fenced_producer import FencedProducer, TransactionFailed
 from headrace.values import value
 
 PRODUCERS_MAX = 8
@@ -175,8 +175,9 @@ _producers: OrderedDict[tuple[str, str], FencedProducer] = OrderedDict()
 def _begin(plan: TaskPlan, writer: str, fence: Fence) -> FencedProducer | None:
     """A producer with an open transaction, or None if the fence is covered.
 
-    A kept producer may have lost its name, because another worker did this task meanwhile. Then it is opened
-    anew, once."""
+    A kept producer may have lost its name, because another worker did this task meanwhile, or the broker may have
+    forgotten it. Then it is opened anew, once.
+    """
     place = (plan.bootstrap, writer)
     producer = _producers.pop(place, None)
     is_new = producer is None
@@ -190,9 +191,9 @@ def _begin(plan: TaskPlan, writer: str, fence: Fence) -> FencedProducer | None:
         try:
             producer.begin(fence.batch_id, fence.to_json())
             return producer
-        except TransactionFailed as error:
+        except TransactionFailed:
             _drop(producer)
-            if is_new or not isinstance(error, TakenOver):
+            if is_new:
                 raise
         is_new = True
         producer = _open(plan, writer)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import topic_task
+from headrace.pipeline.sinks.collecting import collect
 from headrace.pipeline.sinks.fenced_producer import size_limits
 from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, SinkWriter
 from headrace.pipeline.sinks.topic_admin import TopicAdmin
@@ -84,7 +85,9 @@ class TopicWriter(SinkWriter):
         if self._is_written(fence):
             return 0
         if not self._is_begun_by_tasks(fence) and _input_rows(fence) <= self._driver_rows_max:
-            return self.apply(batch.toArrow().to_batches(), fence, refuse)
+            rows = _collect(batch)
+            if rows is not None:
+                return self.apply(rows, fence, refuse)
         return self._write_by_tasks(batch, fence, refuse)
 
     def clear(self) -> None:
@@ -152,6 +155,16 @@ class TopicWriter(SinkWriter):
             return True
         applied = self._batch.applied()
         return applied is not None and applied.covers(fence) and not self._is_begun_by_tasks(fence)
+
+
+def _collect(batch: DataFrame) -> list[pa.RecordBatch] | None:
+    """The rows on the driver; None if Spark finds them too many. A few input rows can close a million windows."""
+    try:
+        return collect(batch)
+    except Exception as error:
+        if "spark.driver.maxResultSize" in str(error):
+            return None
+        raise
 
 
 def _refused_rows(lines: Iterable[Mapping[str, Any]]) -> list[RefusedRow]:
