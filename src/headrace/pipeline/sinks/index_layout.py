@@ -242,13 +242,13 @@ def _field_value(content: Any, kind: FieldKind) -> Any:
     return content
 
 
-def _json(content: Any) -> str:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"), default=_without_json)
-
-
 def _without_json(content: Any) -> Any:
     """What JSON has no type for."""
-    if isinstance(content, (datetime.datetime, datetime.date)):
+    if isinstance(content, datetime.datetime) and content.tzinfo is not None:
+        return content.astimezone(
+            datetime.UTC
+        ).isoformat()  # a key stays the same in a session of another time zone
+    if isinstance(content, datetime.date):
         return content.isoformat()
     if isinstance(content, datetime.timedelta):
         return content // datetime.timedelta(microseconds=1)
@@ -257,6 +257,9 @@ def _without_json(content: Any) -> Any:
     if isinstance(content, decimal.Decimal):
         return str(content)
     raise TypeError(f"{type(content).__name__} can't be kept in an index")
+
+
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_without_json).encode
 
 
 def read_layout(folder: Path) -> Layout | None:
