@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import importlib.metadata
 import importlib.util
 import os
 import subprocess
@@ -36,11 +35,15 @@ def archive_path() -> Path:
     java = Path(java_command()).resolve()
     release = java.parent.parent / "release"
     spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    jars = Path(spec.origin).parent / "jars"
     parts = (
         str(java),
         release.read_text(errors="replace") if release.is_file() else "",
-        importlib.metadata.version("pyspark"),
-        str(spec.origin) if spec else "",
+        str(jars),
+        # Java takes an archive only for the very files that it was made from: the same Spark installed again is another.
+        str(jars.stat().st_mtime_ns),
     )
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
     return cache_folder() / "java" / f"spark-classes-{digest}.jsa"
