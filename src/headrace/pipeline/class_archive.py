@@ -42,7 +42,7 @@ def archive_path() -> Path:
         str(java),
         release.read_text(errors="replace") if release.is_file() else "",
         str(jars),
-        # Java takes an archive only for the very files that it was made from: the same Spark installed again is another.
+        # Java takes an archive only for the very files that it was made from, not for the same Spark installed again.
         str(jars.stat().st_mtime_ns),
     )
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
