@@ -26,6 +26,7 @@ _FIELDS_MAX = 1_000
 
 _EXPRESSION_IDS = re.compile(r"#\d+L?(?=\W|$)")
 _OBJECT_IDS = re.compile(r"@[0-9a-f]{4,}\b")
+_WATERMARKS = re.compile(r"-T\d+ms\b")  # behind a column's name; another delay is no other state
 _UUIDS = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 _STATEFUL = {
@@ -223,7 +224,8 @@ def realtime_obstacles(rows: DataFrame) -> list[str]:
             found.append(f"a join of two streams ({_plain(node.simpleString(_FIELDS_MAX))})")
         elif node.isStreaming() and name not in _REALTIME_STEPS and not _is_source(node):
             found.append(f"{_STATEFUL.get(name, name.lower())} ({_plain(node.simpleString(_FIELDS_MAX))})")
-        found += [f"the Python function {function} in {name.lower()}" for function in _python_functions(node)]
+        else:
+            found += [f"the Python function {each} in {name.lower()}" for each in _python_functions(node)]
         if _is_source(node) and _format(node) not in {"kafka", None}:
             found.append(f"the source {_source(node).description}, which is no topic")
     return found
@@ -247,7 +249,7 @@ def _step(node: Any, name: str) -> Step:
 
 def _plain(text: str) -> str:
     """Without the numbers and addresses that are others in every run."""
-    for varying in (_EXPRESSION_IDS, _OBJECT_IDS, _UUIDS):
+    for varying in (_EXPRESSION_IDS, _OBJECT_IDS, _UUIDS, _WATERMARKS):
         text = varying.sub("", text)
     return text.strip().removeprefix("~")  # Spark's sign for a stream
 
