@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,7 +56,9 @@ def test_java_ignores_an_archive_that_is_unfit(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_archive_is_made_once_and_java_takes_it(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_is_made_once_and_sessions_load_their_classes_from_it(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from headrace.pipeline.spark_session import CONNECTOR
 
     monkeypatch.delenv("HEADRACE_CACHE")
@@ -67,18 +71,12 @@ def test_archive_is_made_once_and_java_takes_it(cache: Path, monkeypatch: pytest
     first = made.stat()
     assert class_archive.make_archive().stat() == first
 
-    shown = subprocess.run(
-        [
-            require_java(),
-            f"-XX:SharedArchiveFile={made}",
-            "-Xlog:cds",
-            "-XX:+PrintSharedArchiveAndExit",
-            "-version",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
+    loaded = tmp_path / "loaded.log"
+    options = f"-Xlog:class+load=info:file={loaded}"
+    program = (
+        "from headrace.pipeline import session\n"
+        f"session('archive', data_dir={str(tmp_path)!r}, conf={{'spark.driver.extraJavaOptions': {options!r}}}).stop()"
     )
-    assert "org.apache.spark.sql" in shown.stdout or "org/apache/spark/sql" in shown.stdout, shown.stderr[
-        :500
-    ]
+    subprocess.run([sys.executable, "-c", program], check=True)
+    sources = re.findall(r" org\.apache\.spark\.sql\.SparkSession source: (.+)", loaded.read_text())
+    assert sources == ["shared objects file (top)"]
