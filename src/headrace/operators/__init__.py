@@ -14,6 +14,7 @@ from headrace.operators.triggers import Trigger
 from headrace.operators.windows.hopping import Hopping
 from headrace.operators.windows.sampling import Sampling
 from headrace.operators.windows.session import Session
+from headrace.operators.windows.sliding import Sliding
 from headrace.operators.windows.tumbling import Tumbling
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Operator",
     "Sampling",
     "Session",
+    "Sliding",
     "Trigger",
     "Tumbling",
 ]

@@ -107,7 +107,9 @@ def _read(name: str, text: str, operator: str) -> Aggregate:
     if call is None or arguments is None or _is_sparks_own(call.group(1).lower(), arguments):
         return Aggregate(name=name, text=text, function="", arguments=())
     aggregate = Aggregate(name=name, text=text, function=call.group(1).lower(), arguments=arguments)
-    if aggregate.function in _FOLDS and not arguments:
+    if aggregate.function in _FOLDS and (
+        not arguments or (arguments == ("*",) and aggregate.function != "count")
+    ):
         raise BadOperator(
             operator, "aggregate", f"has {name!r}: {text!r}", hint="name a column, or * to count rows"
         )

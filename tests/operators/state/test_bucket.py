@@ -120,7 +120,7 @@ def test_a_bucket_says_the_same_through_failures_and_moves(
 
 def test_a_cache_keeps_to_its_bound() -> None:
     windows = Windows(Rules(within=10**9), slots=SLOTS)
-    runs = []
+    runs: list[Run] = []
     for number in range(20):
         windows.work([("a", number * 10 * MILLISECOND, 1)], -math.inf, 1)
         runs += windows.table.runs

@@ -136,6 +136,44 @@ class Oracle:
         return said
 
 
+class SlidingOracle(Oracle):
+    """A window for every time at which a row came: the rows of the key less than `within` before it."""
+
+    def __init__(self, rules: Rules, within: int) -> None:
+        super().__init__(rules)
+        self.within = within
+        self.taken: list[Row] = []
+
+    def step(self, rows: Sequence[Row], watermark: float, now: int) -> list[tuple[Any, ...]]:
+        there = {(slot.key, slot.end) for slot in self.slots}
+        for row in rows:
+            if row[1] + 1 + self.rules.within <= watermark:
+                self.late_rows += 1
+                continue
+            self.taken.append(row)
+            if not any((slot.key, slot.end) == row[:2] for slot in self.slots):
+                self.slots.append(Slot(row[0], row[1] - self.within, row[1]))
+        said = []
+        for slot in list(self.slots):
+            was_said = slot.said
+            reached = [row for row in self.taken if row[0] == slot.key and slot.start < row[1] <= slot.end]
+            slot.new = reached[len(slot.rows) - len(slot.new) :]
+            slot.rows = reached
+            before = [Slot(slot.key, slot.start, slot.end, said=was_said)] if was_said else []
+            # The rules are about windows without their end; these are with it.
+            slot.end += 1
+            out = self._publish(slot, before, (slot.key, slot.end - 1) in there, watermark, now)
+            slot.end -= 1
+            if out:
+                key, start, end, *rest = out[-1][:-1]
+                slot.said = (key, start, end - 1, *rest)
+                out[-1] = (*slot.said, "+")
+            said += out
+            if slot.end + 1 + self.rules.within <= watermark:
+                self.slots.remove(slot)
+        return said
+
+
 def clock(length: int, every: int, offset: int = 0) -> Assign:
     """By looking at every window there could be, one by one."""
 

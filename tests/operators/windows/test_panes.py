@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from headrace.operators.folds import CollectFold, CountFold, EdgeFold, ExtremeFold, Fold, SumFold
 from headrace.operators.state.run import Run
-from headrace.operators.state.step import BEGINNING_US, END_US, StepTime, advance
+from headrace.operators.state.step import BEGINNING_US, END_US, Lift, StepTime, advance
 from headrace.operators.state.table import StateTable
 from headrace.operators.triggers import Panes
-from headrace.operators.windows.lifting import ClockLift, GapLift
+from headrace.operators.windows.lifting import ClockLift, GapLift, InstantLift
 from headrace.operators.windows.panes import PaneRules, PaneStep
+from headrace.operators.windows.sliding_panes import SlidingStep
 from headrace.operators.windows.slots import ClockSlots
-from tests.operators.windows.pane_oracle import Oracle, Row, Rules, clock, results
+from tests.operators.windows.pane_oracle import Oracle, Row, Rules, SlidingOracle, clock, results
 
 NUMBER = pa.int64()
 FOLDS: list[tuple[str, Fold]] = [
@@ -64,25 +65,32 @@ rules = st.builds(
 class Windows:
     """The step under test, with a bucket that may forget everything but its bytes."""
 
-    def __init__(self, rules: Rules, *, slots: ClockSlots | None = None, gap: int | None = None) -> None:
-        self.step = PaneStep(
-            keys=KEYS,
-            folds=FOLDS,
-            rules=PaneRules(
-                within_us=rules.within,
-                early_rows=rules.early_rows,
-                early_us=rules.early,
-                late_us=rules.late,
-                panes=Panes(rules.panes),
-            ),
-            merges_overlaps=gap is not None,
+    def __init__(
+        self,
+        rules: Rules,
+        *,
+        slots: ClockSlots | None = None,
+        gap: int | None = None,
+        sliding: int | None = None,
+    ) -> None:
+        pane_rules = PaneRules(
+            within_us=rules.within,
+            early_rows=rules.early_rows,
+            early_us=rules.early,
+            late_us=rules.late,
+            panes=Panes(rules.panes),
         )
         folds = [fold for _, fold in FOLDS]
-        self.lift = (
-            ClockLift(slots, folds, self.step.input_schema)
-            if slots
-            else GapLift(gap, folds, self.step.input_schema)
-        )
+        self.step = PaneStep(keys=KEYS, folds=FOLDS, rules=pane_rules, merges_overlaps=gap is not None)
+        self.lift: Lift
+        if slots is not None:
+            self.lift = ClockLift(slots, folds, self.step.input_schema)
+        elif gap is not None:
+            self.lift = GapLift(gap, folds, self.step.input_schema)
+        else:
+            assert sliding is not None
+            self.step = SlidingStep(keys=KEYS, folds=FOLDS, rules=pane_rules, length_us=sliding)
+            self.lift = InstantLift(sliding, folds, self.step.input_schema)
         self.table = StateTable(self.step.state_schema)
         self.late_rows = 0
 
@@ -157,6 +165,21 @@ def test_sessions_say_what_the_oracle_says_at_every_step(
             windows.restart()
     assert windows.late_rows == oracle.late_rows
     assert windows.table.all_rows().num_rows == 0, "state of sessions that are over stays behind"
+
+
+@settings(max_examples=100)
+@given(batches(), rules.filter(lambda each: each.panes != "discarding"), st.integers(1, 30), st.booleans())
+def test_sliding_windows_say_what_the_oracle_says_at_every_step(
+    batches: list[tuple[list[Row], float, int]], rules: Rules, within: int, restarts: bool
+) -> None:
+    oracle = SlidingOracle(rules, within)
+    windows = Windows(rules, sliding=within)
+    for batch in batches:
+        assert Counter(windows.work(*batch)) == Counter(oracle.step(*batch))
+        if restarts:
+            windows.restart()
+    assert windows.late_rows == oracle.late_rows
+    assert windows.table.all_rows().num_rows == 0, "rows that no window reaches back to stay behind"
 
 
 @settings(max_examples=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace import operators as op
-from tests.operators.streams import EventRow, Stream, bounded, since_epoch
+from headrace.operators.state.inspect import read_state
+from tests.operators.streams import EPOCH_S, EventRow, Stream, bounded, since_epoch
 
 AGGREGATE = {
     "n": "count(*)",
@@ -84,6 +86,18 @@ def test_sparks_way_and_the_core_agree_on_bounded_rows(spark: SparkSession, wind
     assert shown(collected(native)) == shown(collected(core))
 
 
+def test_the_time_zone_of_the_session_changes_nothing(spark: SparkSession) -> None:
+    newest = {"newest": "max(at)", "words": "min(user)"}
+    window = op.Tumbling("1 hour", by=["at", "user"], aggregate=newest, time="at", trigger=op.Trigger())
+    rows = bounded(spark, ROWS)
+    expected = shown(collected(window(rows)))
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        assert shown(collected(window(rows))) == expected
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
 def test_a_stream_that_starts_anew_ends_with_the_batch_answer(spark: SparkSession, tmp_path: Path) -> None:
     window = op.Tumbling(
         "1 minute",
@@ -122,9 +136,32 @@ def test_sessions_of_a_stream_merge_when_a_late_row_bridges_them(spark: SparkSes
     ]
 
 
-def test_late_rows_that_are_dropped_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_a_stream_keeps_can_be_looked_at(spark: SparkSession, tmp_path: Path) -> None:
+    window = op.Sliding(
+        "1 minute", by="user", aggregate={"total": "sum(ms)"}, time="at", late=op.Correct(within="10 minutes")
+    )
+    stream = Stream(spark, tmp_path, window)
+    stream.send([("ann", 0, 1)])
+    said = stream.send([("ann", 50, 2), (None, 55, 3), ("ann", 300, 4)])
+    assert sorted((str(row["user"]), row["total"], since_epoch(row["window_end"])) for row in said) == [
+        ("None", 3, 55),
+        ("ann", 1, 0),
+        ("ann", 3, 50),
+    ]
+    kept = read_state(spark, tmp_path / "checkpoint").to_pylist()
+    assert sorted((str(row["user"]), row["end"] // 1_000_000 - EPOCH_S, row["rows"]) for row in kept) == [
+        ("None", 55, 1),
+        ("ann", 0, 1),
+        ("ann", 50, 1),
+        ("ann", 300, 1),
+    ]
+
+
+def test_late_rows_that_are_dropped_are_counted_and_too_many_raise_an_alarm(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     window = op.Tumbling(
-        "1 minute", by="user", aggregate={"n": "count(*)"}, time="at", late=op.DropLate(alarm_above=0.5)
+        "1 minute", by="user", aggregate={"n": "count(*)"}, time="at", late=op.DropLate(alarm_above=0.4)
     )
     stream = Stream(spark, tmp_path, window)
     said = stream.send([("ann", 0, 1), ("ann", 120, 1)])
@@ -137,3 +174,9 @@ def test_late_rows_that_are_dropped_are_counted(spark: SparkSession, tmp_path: P
         if name.startswith("headrace.late:")
     ]
     assert sum(counted) == 2
+    # Spark tells its listeners a moment later.
+    deadline_s = time.monotonic() + 60
+    while not caplog.messages and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].endswith("2 of 4 rows came too late for tumbling, more than a share of 0.4")

@@ -19,6 +19,9 @@ ID = "id"
 GONE = "gone"
 ID_TYPE = pa.binary(ID_BYTES)
 
+COLUMN = b"column"
+"""Metadata of a column of state: the name that the user knows it by."""
+
 
 class Run:
     """`rows` has the columns `id` and `gone` first, then those of the state."""

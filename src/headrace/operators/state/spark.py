@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import (
     BinaryType,
@@ -24,9 +24,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from headrace.operators.late_alarm import LATE_METRIC, listen_for_late_rows
 from headrace.operators.state import cache
 from headrace.operators.state.bucket import work
-from headrace.operators.state.ids import Hashes
 from headrace.operators.state.packing import (
     BUCKET,
     PAYLOAD,
@@ -34,7 +34,7 @@ from headrace.operators.state.packing import (
     encode_output,
     pack,
 )
-from headrace.operators.state.step import BEGINNING_US, END_US, Advanced, Step, StepTime, advance
+from headrace.operators.state.step import BEGINNING_US, END_US, Advanced, Lift, Step, StepTime, advance
 from headrace.operators.state.table import StateTable
 
 if TYPE_CHECKING:
@@ -55,23 +55,21 @@ LIFT_ROWS_MAX = 500_000
 
 LATE = "_late_rows"
 
+Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
 _PACKED = StructType([StructField(BUCKET, IntegerType(), False), StructField(PAYLOAD, BinaryType(), False)])
 _RESULT = StructType([StructField(PAYLOAD, BinaryType()), StructField(LATE, LongType())])
 
 
-class Lift(Protocol):
-    """What is done to rows before they travel: they come out as the step wants them, with the hashes of their keys."""
-
-    def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]: ...
-
-
-def run_step(rows: DataFrame, lift: Lift, step: Step, *, name: str) -> DataFrame:
+def run_step(
+    rows: DataFrame, lift: Lift, step: Step, *, name: str, alarm_above: float | None = None
+) -> DataFrame:
     """The step's output for these rows, whose columns are as `lift` wants them.
 
     Rows that came too late are counted as `late` in the observed metrics of the query, under `headrace.late:NAME`.
     """
     buckets = int(rows.sparkSession.conf.get(BUCKETS_SETTING, None) or BUCKETS)
-    packed = rows.mapInArrow(_packer(lift, buckets), _PACKED)
+    packed = rows.mapInArrow(_packer(lift, buckets, to_arrow_schema(rows.schema, timezone="UTC")), _PACKED)
     if not rows.isStreaming:
         return packed.groupBy(BUCKET).applyInArrow(_bounded(step), from_arrow_schema(step.output_schema))
     results = packed.groupBy(BUCKET).transformWithState(
@@ -79,15 +77,19 @@ def run_step(rows: DataFrame, lift: Lift, step: Step, *, name: str) -> DataFrame
     )
     with_late = pa.schema([*step.output_schema, pa.field(LATE, pa.int64())])
     unpacked = results.mapInArrow(_unpacker(step.output_schema, with_late), from_arrow_schema(with_late))
-    metric = f"headrace.late:{name}:{uuid.uuid4().hex[:8]}"
+    metric = f"{LATE_METRIC}{name}:{uuid.uuid4().hex[:8]}"
     late_rows = F.coalesce(F.sum(LATE), F.lit(0)).alias("late")
-    return unpacked.observe(metric, late_rows).filter(F.col(LATE).isNull()).drop(LATE)
+    alarm = F.max(F.lit(alarm_above).cast("double")).alias("alarm_above")
+    if alarm_above is not None:
+        listen_for_late_rows(rows.sparkSession)
+    return unpacked.observe(metric, late_rows, alarm).filter(F.col(LATE).isNull()).drop(LATE)
 
 
-def _packer(lift: Lift, buckets: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _packer(lift: Lift, buckets: int, schema: pa.Schema) -> Batches:
     def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in _gathered(batches):
-            rows, hashes = lift(table)
+            # Spark names the session's time zone in the types, and may choose larger ones.
+            rows, hashes = lift(table.cast(schema))
             if rows.num_rows:
                 yield pack(rows, hashes, buckets)
 
@@ -108,9 +110,7 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting).combine_chunks()
 
 
-def _unpacker(
-    schema: pa.Schema, with_late: pa.Schema
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _unpacker(schema: pa.Schema, with_late: pa.Schema) -> Batches:
     def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for payload, late in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from headrace.operators.state.ids import Ids
+from headrace.operators.state.ids import Hashes, Ids
 from headrace.operators.state.table import NEVER, StateTable
 from headrace.values import value
 
@@ -37,6 +37,12 @@ class StepResult:
     output: pa.Table
     late_rows: int = 0
     """Rows that came too late, and were left out."""
+
+
+class Lift(Protocol):
+    """What is done to rows before they travel: they come out as the step wants them, with the hashes of their keys."""
+
+    def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]: ...
 
 
 class Step(Protocol):

@@ -16,9 +16,9 @@ from headrace.operators.windows.tumbling import spark_window
 from headrace.operators.windows.window import Window
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
-    from headrace.operators.state.spark import Lift
+    from headrace.operators.state.step import Lift
 
 OVERLAPS_MAX = 1_000
 """Windows that a row may be in: each is a row of state of its own."""
@@ -67,14 +67,8 @@ class Hopping(Window):
             offset_us=offset_us % every_us,
         )
 
-    def _native_rows(self, rows: DataFrame, time: str) -> DataFrame:
-        return rows
-
     def _native_window(self, time: str) -> Column:
         return spark_window(self.slots, time)
-
-    def _native_bounds(self, window: Column) -> tuple[Column, Column]:
-        return window["start"], window["end"]
 
     def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift:
         return ClockLift(self.slots, folds, schema)

@@ -11,13 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.operators.folds import Columns, Fold
-from headrace.operators.state.ids import Hashes, Ids, Ints, ids_of, mixed, segment_starts
+from headrace.operators.state.ids import Hashes, Ints, ids_of, mixed, segment_starts
 from headrace.operators.state.run import ids_column
 from headrace.operators.windows.slots import ClockSlots
 
 HASHES = ("h1", "h2")
 TIME = "time"
-GAP = "gap"
 
 
 class ClockLift:
@@ -59,7 +58,7 @@ class GapLift:
     Merging is left to the step, which knows what is late.
     """
 
-    def __init__(self, gap_us: int | None, folds: Sequence[Fold], schema: pa.Schema) -> None:
+    def __init__(self, gap_us: int, folds: Sequence[Fold], schema: pa.Schema) -> None:
         self._gap_us = gap_us
         self._folds = folds
         self._schema = schema
@@ -67,16 +66,46 @@ class GapLift:
     def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
         times_us = np.asarray(rows.column(TIME))
         first, second = _hashes(rows)
-        gap_us = np.asarray(rows.column(GAP)) if self._gap_us is None else self._gap_us
         columns = [
             ids_column(ids_of(first, second)),
             *key_columns(rows),
             pa.array(times_us),
-            pa.array(times_us + gap_us),
+            pa.array(times_us + self._gap_us),
             pa.array(np.ones(len(times_us), dtype=np.int64)),
             *lift_all(self._folds, rows, times_us),
         ]
         return pa.table(columns, schema=self._schema), first
+
+
+class InstantLift:
+    """For windows that end with a row: rows of a key and a time become one."""
+
+    def __init__(self, length_us: int, folds: Sequence[Fold], schema: pa.Schema) -> None:
+        self._length_us = length_us
+        self._folds = folds
+        self._schema = schema
+
+    def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
+        times_us = np.asarray(rows.column(TIME))
+        first, second = _hashes(rows)
+        ids = ids_of(first, second)
+        order = np.lexsort((times_us, ids))
+        ids, times_us = ids[order], times_us[order]
+        is_first = np.ones(len(ids), dtype=np.bool_)
+        is_first[1:] = (ids[1:] != ids[:-1]) | (times_us[1:] != times_us[:-1])
+        groups = np.flatnonzero(is_first)
+        heads = order[groups]
+        sorted_rows = rows.take(pa.array(order)).combine_chunks()
+        ends_us = times_us[groups] + 1
+        columns = [
+            ids_column(ids[groups]),
+            *(each.take(pa.array(heads)) for each in key_columns(rows)),
+            pa.array(ends_us - self._length_us),
+            pa.array(ends_us),
+            pa.array(np.diff(np.append(groups, len(ids)))),
+            *merge_lifted(self._folds, sorted_rows, times_us, groups),
+        ]
+        return pa.table(columns, schema=self._schema), first[heads]
 
 
 def key_columns(rows: pa.Table) -> Columns:
@@ -111,6 +140,3 @@ def _hashes(rows: pa.Table) -> tuple[Hashes, Hashes]:
 def _array(rows: pa.Table, name: str) -> pa.Array:
     column = rows.column(name)
     return pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
-
-
-__all__ = ["ClockLift", "GapLift", "Ids"]

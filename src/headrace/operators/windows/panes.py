@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from headrace.operators.folds import Columns, Fold
 from headrace.operators.state.ids import Ids, Ints, Mask, contains, segment_starts
-from headrace.operators.state.run import ID, ids_column
+from headrace.operators.state.run import COLUMN, ids_column
 from headrace.operators.state.step import StepResult, StepTime
 from headrace.operators.state.table import NEVER, StateTable, ids_in, state_schema
 from headrace.operators.triggers import Pane, Panes
@@ -45,6 +45,8 @@ class PaneStep:
 
     version = 1
     due_column = "due_us"
+    shown_before_us = 0
+    """How much earlier the bounds of a window are shown than they are reckoned with."""
 
     def __init__(
         self,
@@ -56,10 +58,13 @@ class PaneStep:
     ) -> None:
         self.rules = rules
         self.merges_overlaps = merges_overlaps
-        self._keys = [f"k{number}" for number in range(len(keys))]
-        self._folds = [fold for _, fold in folds]
-        self._retracts = rules.panes is Panes.RETRACTING
-        key_fields = [pa.field(name, each.type) for name, each in zip(self._keys, keys, strict=True)]
+        self.keys = [f"k{number}" for number in range(len(keys))]
+        self.folds = [fold for _, fold in folds]
+        self.retracts = rules.panes is Panes.RETRACTING
+        key_fields = [
+            pa.field(name, each.type, metadata={COLUMN: each.name.encode()})
+            for name, each in zip(self.keys, keys, strict=True)
+        ]
         slot_fields = [
             *key_fields,
             *(pa.field(name, pa.int64()) for name in ("start", "end", "rows")),
@@ -90,7 +95,7 @@ class PaneStep:
     def _fold_columns(self) -> list[tuple[str, pa.DataType]]:
         return [
             (f"f{number}_{part}", kind)
-            for number, fold in enumerate(self._folds)
+            for number, fold in enumerate(self.folds)
             for part, kind in enumerate(fold.state)
         ]
 
@@ -102,15 +107,15 @@ class PaneStep:
             pa.field("revision", pa.int32()),  # how many panes were published
             pa.field("rows_out", pa.int64()),  # how many rows were in the last of them
         ]
-        if self._retracts:
+        if self.retracts:
             fields += [pa.field(name, pa.int64()) for name in ("start_out", "end_out")]
             fields += [pa.field("pane_out", pa.int8())]
-            fields += [pa.field(f"out{number}", fold.result_type) for number, fold in enumerate(self._folds)]
+            fields += [pa.field(f"out{number}", fold.result_type) for number, fold in enumerate(self.folds)]
         return fields
 
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
-        too_late = _ints(rows, "end") + self.rules.within_us <= time.watermark_us
-        late_rows = int(_ints(rows, "rows")[too_late].sum())
+        too_late = ints_of(rows, "end") + self.rules.within_us <= time.watermark_us
+        late_rows = int(ints_of(rows, "rows")[too_late].sum())
         if too_late.any():
             rows = rows.filter(pa.array(~too_late))
         ids = np.unique(np.concatenate([ids_in(rows), *self._due(table, time)]))
@@ -122,11 +127,14 @@ class PaneStep:
                 late_rows=late_rows,
             )
         before = table.take(ids)
-        slots = _Slots(self, before, rows, time)
+        slots = self.slots_of(before, rows, time)
         kept = slots.kept()
         gone = ids_in(before)
         gone = np.unique(gone[~contains(np.unique(ids_in(kept)), gone)])
         return StepResult(rows=kept, gone=gone, output=slots.output(), late_rows=late_rows)
+
+    def slots_of(self, before: pa.Table, rows: pa.Table, time: StepTime) -> Slots:
+        return Slots(self, before, rows, time)
 
     def _due(self, table: StateTable, time: StepTime) -> list[Ids]:
         due = [table.due("due_us", time.watermark_us)]
@@ -135,7 +143,7 @@ class PaneStep:
         return due
 
 
-class _Slots:
+class Slots:
     """What there was and what came, side by side, sorted, and made into one row a slot."""
 
     def __init__(self, step: PaneStep, before: pa.Table, rows: pa.Table, time: StepTime) -> None:
@@ -152,30 +160,34 @@ class _Slots:
         self._decide()
 
     def _sort(self, together: pa.Table) -> tuple[Ints, Ints]:
+        """An order in which the rows of a slot lie side by side, and where each slot begins."""
         ids = ids_in(together)
         if not self._step.merges_overlaps:
             order = np.argsort(ids, kind="stable")
             return order, segment_starts(ids[order])
-        starts, ends = _ints(together, "start"), _ints(together, "end")
+        starts, ends = ints_of(together, "start"), ints_of(together, "end")
         order = np.lexsort((starts, ids))
         return order, _overlap_starts(ids[order], starts[order], ends[order])
 
     def _merge(self) -> None:
         starts, sorted_rows = self._starts, self._sorted
-        self.start = np.minimum.reduceat(_ints(sorted_rows, "start"), starts)
-        self.end = np.maximum.reduceat(_ints(sorted_rows, "end"), starts)
-        self.rows = np.add.reduceat(_ints(sorted_rows, "rows"), starts)
-        self.rows_out = np.add.reduceat(_ints(sorted_rows, "rows_out"), starts)
-        self.revision = np.maximum.reduceat(_ints(sorted_rows, "revision"), starts)
-        self.wake_us = np.minimum.reduceat(_ints(sorted_rows, "wake_us"), starts)
+        self.start = np.minimum.reduceat(ints_of(sorted_rows, "start"), starts)
+        self.end = np.maximum.reduceat(ints_of(sorted_rows, "end"), starts)
+        self.rows = np.add.reduceat(ints_of(sorted_rows, "rows"), starts)
+        self.rows_out = np.add.reduceat(ints_of(sorted_rows, "rows_out"), starts)
+        self.revision = np.maximum.reduceat(ints_of(sorted_rows, "revision"), starts)
+        self.wake_us = np.minimum.reduceat(ints_of(sorted_rows, "wake_us"), starts)
         self.is_done = np.logical_or.reduceat(np.asarray(sorted_rows.column("is_done")), starts)
         self.existed = np.logical_or.reduceat(self._is_state, starts)
-        self._published = self._is_state & (_ints(sorted_rows, "revision") > 0)
+        self._published = self._is_state & (ints_of(sorted_rows, "revision") > 0)
         self.published_count = np.add.reduceat(self._published.astype(np.int64), starts)
         self.folded: list[Columns] = []
-        for number, fold in enumerate(self._step._folds):
-            columns = [_array(sorted_rows, f"f{number}_{part}") for part in range(len(fold.state))]
+        for number, fold in enumerate(self._step.folds):
+            columns = [column_of(sorted_rows, f"f{number}_{part}") for part in range(len(fold.state))]
             self.folded.append(fold.merge(columns, starts))
+        self.rows_kept = self.rows
+        self.published_states = self.folded
+        self.forget_us = self.end + self._rules.within_us
 
     def _decide(self) -> None:
         """Which slots are published, and as what."""
@@ -201,12 +213,13 @@ class _Slots:
         self.publish: Mask = publish
         self.pane = np.where(self.is_over, np.where(self.on_time, 1, 2), 0).astype(np.int8)
         self.results = [
-            fold.result(columns) for fold, columns in zip(self._step._folds, self.folded, strict=True)
+            fold.result(columns)
+            for fold, columns in zip(self._step.folds, self.published_states, strict=True)
         ]
 
     def output(self) -> pa.Table:
         parts = [self._assertions()]
-        if self._step._retracts:
+        if self._step.retracts:
             retracted = self._published & np.repeat(self.publish, self._lengths())
             if retracted.any():
                 parts.insert(0, self._retractions(retracted))
@@ -227,12 +240,12 @@ class _Slots:
     def _retractions(self, retracted: Mask) -> pa.Table:
         rows = self._sorted.filter(pa.array(retracted)).combine_chunks()
         return self._said(
-            [_array(rows, name) for name in self._step._keys],
-            _ints(rows, "start_out"),
-            _ints(rows, "end_out"),
-            [_array(rows, f"out{number}") for number in range(len(self._step._folds))],
-            _ints(rows, "pane_out"),
-            _ints(rows, "revision") - 1,
+            [column_of(rows, name) for name in self._step.keys],
+            ints_of(rows, "start_out"),
+            ints_of(rows, "end_out"),
+            [column_of(rows, f"out{number}") for number in range(len(self._step.folds))],
+            ints_of(rows, "pane_out"),
+            ints_of(rows, "revision") - 1,
             "-",
         )
 
@@ -251,8 +264,8 @@ class _Slots:
         has_watermark = -(2**61) < watermark_us < 2**61
         columns = [
             *keys,
-            pa.array(start).cast(UTC_TIME),
-            pa.array(end).cast(UTC_TIME),
+            pa.array(start - self._step.shown_before_us).cast(UTC_TIME),
+            pa.array(end - self._step.shown_before_us).cast(UTC_TIME),
             *results,
             pa.array(np.array(_PANES, dtype=object)[pane], pa.string()),
             pa.array(revision.astype(np.int32)),
@@ -267,13 +280,14 @@ class _Slots:
         if self._rules.panes is Panes.DISCARDING:
             folded = [
                 _choose_all(self.publish, fold.empty(len(self.start)), columns)
-                for fold, columns in zip(self._step._folds, folded, strict=True)
+                for fold, columns in zip(self._step.folds, folded, strict=True)
             ]
-        due_us = np.where(self.is_over, self.end + self._rules.within_us, self.end)
+        due_us = np.where(self.is_over, self.forget_us, self.end)
+        is_forgotten = self.forget_us <= self._time.watermark_us
         columns = [
             ids_column(ids_in(self._sorted)[self._starts]),
             *self._key_columns(),
-            *(pa.array(each) for each in (self.start, self.end, self.rows)),
+            *(pa.array(each) for each in (self.start, self.end, self.rows_kept)),
             *(column for columns in folded for column in columns),
             pa.array(due_us),
             pa.array(np.where(self.publish, NEVER, self.wake_us)),
@@ -281,10 +295,10 @@ class _Slots:
             pa.array((self.revision + self.publish).astype(np.int32)),
             pa.array(np.where(self.publish, self.rows, self.rows_out)),
         ]
-        if self._step._retracts:
+        if self._step.retracts:
             columns += self._last_published()
         table = pa.table(columns, schema=self._step.state_schema)
-        return table.filter(pa.array(~self.is_expired)) if self.is_expired.any() else table
+        return table.filter(pa.array(~is_forgotten)) if is_forgotten.any() else table
 
     def _last_published(self) -> Columns:
         """What is to be taken back the next time."""
@@ -294,11 +308,11 @@ class _Slots:
         before = self._sorted.take(pa.array(positions, mask=positions < 0)).combine_chunks()
         now = [pa.array(self.start), pa.array(self.end), pa.array(self.pane), *self.results]
         names = ["start_out", "end_out", "pane_out", *(f"out{n}" for n in range(len(self.results)))]
-        return _choose_all(self.publish, now, [_array(before, name) for name in names])
+        return _choose_all(self.publish, now, [column_of(before, name) for name in names])
 
     def _key_columns(self) -> Columns:
         first = pa.array(self._starts)
-        return [_array(self._sorted, name).take(first) for name in self._step._keys]
+        return [column_of(self._sorted, name).take(first) for name in self._step.keys]
 
     def _lengths(self) -> Ints:
         return np.diff(np.append(self._starts, self._sorted.num_rows))
@@ -341,7 +355,7 @@ def _choose_all(which: Mask, chosen: Columns, others: Columns) -> Columns:
     return [pc.if_else(condition, one, other) for one, other in zip(chosen, others, strict=True)]
 
 
-def _array(table: pa.Table, name: str) -> pa.Array:
+def column_of(table: pa.Table, name: str) -> pa.Array:
     column = table.column(name)
     return (
         column.chunk(0)
@@ -350,8 +364,5 @@ def _array(table: pa.Table, name: str) -> pa.Array:
     )
 
 
-def _ints(table: pa.Table, name: str) -> Ints:
-    return np.asarray(_array(table, name)).astype(np.int64, copy=False)
-
-
-__all__ = ["ID", "PaneRules", "PaneStep"]
+def ints_of(table: pa.Table, name: str) -> Ints:
+    return np.asarray(column_of(table, name)).astype(np.int64, copy=False)

@@ -18,7 +18,7 @@ from headrace.operators.windows.window import Window
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from headrace.operators.state.spark import Lift
+    from headrace.operators.state.step import Lift
 
 
 @dataclass(frozen=True, slots=True)

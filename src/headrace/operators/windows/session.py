@@ -12,12 +12,13 @@ from headrace.operators.folds import Fold
 from headrace.operators.operator import BadOperator, Duration, duration_us, interval_text
 from headrace.operators.triggers import Panes
 from headrace.operators.windows.lifting import GapLift
+from headrace.operators.windows.panes import PaneRules, PaneStep
 from headrace.operators.windows.window import Window
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
-    from headrace.operators.state.spark import Lift
+    from headrace.operators.state.step import Lift
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,20 +47,15 @@ class Session(Window):
     def gap_us(self) -> int:
         return duration_us(self.gap, operator="Session", field="gap")
 
-    @property
-    def _merges_overlaps(self) -> bool:
-        return True
-
-    def _native_rows(self, rows: DataFrame, time: str) -> DataFrame:
-        return rows
+    def _step(
+        self, keys: Sequence[pa.Field], folds: Sequence[tuple[str, Fold]], rules: PaneRules
+    ) -> PaneStep:
+        return PaneStep(keys=keys, folds=folds, rules=rules, merges_overlaps=True)
 
     def _native_window(self, time: str) -> Column:
         from pyspark.sql import functions as F
 
         return F.session_window(F.col(f"`{time}`"), interval_text(self.gap_us))
-
-    def _native_bounds(self, window: Column) -> tuple[Column, Column]:
-        return window["start"], window["end"]
 
     def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift:
         return GapLift(self.gap_us, folds, schema)

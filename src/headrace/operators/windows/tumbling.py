@@ -15,9 +15,9 @@ from headrace.operators.windows.slots import ClockSlots
 from headrace.operators.windows.window import Window
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
-    from headrace.operators.state.spark import Lift
+    from headrace.operators.state.step import Lift
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,8 @@ class Tumbling(Window):
         offset_us = duration_us(self.offset, operator="Tumbling", field="offset", zero=True)
         return ClockSlots(length_us=length_us, every_us=length_us, offset_us=offset_us % length_us)
 
-    def _native_rows(self, rows: DataFrame, time: str) -> DataFrame:
-        return rows
-
     def _native_window(self, time: str) -> Column:
         return spark_window(self.slots, time)
-
-    def _native_bounds(self, window: Column) -> tuple[Column, Column]:
-        return window["start"], window["end"]
 
     def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift:
         return ClockLift(self.slots, folds, schema)

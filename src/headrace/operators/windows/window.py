@@ -36,7 +36,7 @@ from headrace.operators.windows.panes import PaneRules, PaneStep
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from headrace.operators.state.spark import Lift
+    from headrace.operators.state.step import Lift
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +68,9 @@ class Window(Operator):
                     f"names {each!r}, which is a result's name too",
                     hint="rename the column first",
                 )
+        aggregates = self.aggregates
         if not self.is_native:
-            require_folds(self.aggregates, operator=kind, why="with trigger= or late=")
+            require_folds(aggregates, operator=kind, why="here, where Spark can't do the window itself")
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -91,28 +92,25 @@ class Window(Operator):
         require_watermark(rows, time, operator=kind)
         return self._native(rows, time) if self.is_native else self._core(rows, time)
 
-    @abc.abstractmethod
     def _native_rows(self, rows: DataFrame, time: str) -> DataFrame:
         """The rows that are in any window."""
+        return rows
 
-    @abc.abstractmethod
     def _native_window(self, time: str) -> Column:
         """Spark's window of a row."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def _native_bounds(self, window: Column) -> tuple[Column, Column]:
         """Start and end, from Spark's window."""
+        return window["start"], window["end"]
+
+    def _step(
+        self, keys: Sequence[pa.Field], folds: Sequence[tuple[str, Fold]], rules: PaneRules
+    ) -> PaneStep:
+        return PaneStep(keys=keys, folds=folds, rules=rules)
 
     @abc.abstractmethod
     def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift: ...
-
-    @property
-    def _merges_overlaps(self) -> bool:
-        return False
-
-    def _more_columns(self, rows: DataFrame) -> list[Column]:
-        """What the lift needs besides time, keys and values."""
-        return []
 
     def _native(self, rows: DataFrame, time: str) -> DataFrame:
         from pyspark.sql import functions as F
@@ -146,10 +144,11 @@ class Window(Operator):
         keys = [pa.field(name, arrow_type(rows.schema[name].dataType)) for name in self.keys]
         # Bounded rows are all there before anything is said: nothing is early, and nothing is late.
         rules = self._rules() if rows.isStreaming else PaneRules()
-        step = PaneStep(keys=keys, folds=folds, rules=rules, merges_overlaps=self._merges_overlaps)
+        step = self._step(keys, folds, rules)
         lift = self._lift([fold for _, fold in folds], step.input_schema)
-        selected = rows.select(*columns, *self._more_columns(rows)).filter("time is not null")
-        return run_step(selected, lift, step, name=kind.lower())
+        selected = rows.select(*columns).filter("time is not null")
+        alarm_above = self.late.alarm_above if isinstance(self.late, DropLate) else None
+        return run_step(selected, lift, step, name=kind.lower(), alarm_above=alarm_above)
 
     def _inputs(self) -> dict[int, str]:
         """The expressions whose values are aggregated, by the number of their aggregate."""

@@ -1,0 +1,74 @@
+"""The step of windows that end with a row: one for every time at which something happened, looking back from there.
+
+The state has a row for each such time, with the folds of what happened then; a window's result is made of all those it
+reaches back to. What windows still to come may reach back to is kept, published or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.operators.folds import Fold
+from headrace.operators.state.ids import Ints
+from headrace.operators.state.step import StepTime
+from headrace.operators.state.table import ids_in
+from headrace.operators.windows.panes import PaneRules, PaneStep, Slots, ints_of
+
+
+class SlidingStep(PaneStep):
+    """Windows are reckoned with as all others, from `start` up to but without `end`, which is just behind the row."""
+
+    shown_before_us = 1
+
+    def __init__(
+        self, *, keys: Sequence[pa.Field], folds: Sequence[tuple[str, Fold]], rules: PaneRules, length_us: int
+    ) -> None:
+        super().__init__(keys=keys, folds=folds, rules=rules)
+        self.length_us = length_us
+
+    def slots_of(self, before: pa.Table, rows: pa.Table, time: StepTime) -> Slots:
+        return SlidingSlots(self, before, rows, time, length_us=self.length_us)
+
+
+class SlidingSlots(Slots):
+    def __init__(
+        self, step: PaneStep, before: pa.Table, rows: pa.Table, time: StepTime, *, length_us: int
+    ) -> None:
+        self._length_us = length_us
+        super().__init__(step, before, rows, time)
+
+    def _sort(self, together: pa.Table) -> tuple[Ints, Ints]:
+        ids, ends = ids_in(together), ints_of(together, "end")
+        order = np.lexsort((ends, ids))
+        ids, ends = ids[order], ends[order]
+        is_first = np.ones(len(ids), dtype=np.bool_)
+        is_first[1:] = (ids[1:] != ids[:-1]) | (ends[1:] != ends[:-1])
+        return order, np.flatnonzero(is_first)
+
+    def _merge(self) -> None:
+        super()._merge()
+        positions, starts = self._reached()
+        picked = pa.array(positions)
+        self.rows = np.add.reduceat(self.rows_kept[positions], starts)
+        self.published_states = [
+            fold.merge([column.take(picked) for column in columns], starts)
+            for fold, columns in zip(self._step.folds, self.folded, strict=True)
+        ]
+        # The last window that reaches back to a row ends almost a whole length later.
+        self.forget_us = self.forget_us + self._length_us - 1
+
+    def _reached(self) -> tuple[Ints, Ints]:
+        """For each window the slots that it reaches back to, one window behind the other, and where each begins."""
+        ids = ids_in(self._sorted)[self._starts]
+        number = np.cumsum(np.concatenate(([True], ids[1:] != ids[:-1])))
+        # Ordered by key and then by time: numpy's order of complex numbers, which are exact for centuries.
+        since_us = (self.end - self.end.min()).astype(np.float64)
+        places = number + 1j * since_us
+        first = np.searchsorted(places, number + 1j * (since_us - self._length_us), side="right")
+        counts = np.arange(len(ids)) + 1 - first
+        before = np.cumsum(counts) - counts
+        positions = np.arange(int(counts.sum())) + np.repeat(first - before, counts)
+        return positions, before

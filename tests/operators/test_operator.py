@@ -1,0 +1,116 @@
+"""What is wrong with an operator is said when it is made, and which field it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from headrace import operators as op
+from headrace.operators.operator import EVENT_TIME, duration_us
+from tests.operators.streams import bounded
+
+
+@pytest.mark.parametrize(
+    ("said", "us"),
+    [
+        ("10 seconds", 10_000_000),
+        ("1 hour 30 minutes", 5_400_000_000),
+        ("500 milliseconds", 500_000),
+        ("1 Day", 86_400_000_000),
+        (timedelta(minutes=2), 120_000_000),
+    ],
+)
+def test_durations_are_read_as_people_write_them(said: str | timedelta, us: int) -> None:
+    assert duration_us(said, operator="x", field="y") == us
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: op.Tumbling("0 seconds"), "length"),
+        (lambda: op.Tumbling("-1 minute"), "length"),
+        (lambda: op.Tumbling("a while"), "length"),
+        (lambda: op.Tumbling("1 month"), "length"),
+        (lambda: op.Tumbling("1 parsec"), "length"),
+        (lambda: op.Tumbling("300 weeks 99999 days"), "length"),
+        (lambda: op.Tumbling(60), "length"),  # type: ignore[arg-type]
+        (lambda: op.Tumbling("1 minute", offset="-1 second"), "offset"),
+        (lambda: op.Hopping("1 minute", every="2 minutes"), "every"),
+        (lambda: op.Hopping("1 day", every="1 second"), "every"),
+        (lambda: op.Sampling("1 minute", every="1 minute"), "every"),
+        (lambda: op.Session(gap=timedelta()), "gap"),
+        (lambda: op.Session(gap="1 minute", trigger=op.Trigger(panes="accumulating")), "trigger"),
+        (lambda: op.Tumbling("1 minute", aggregate={}), "aggregate"),
+        (lambda: op.Tumbling("1 minute", aggregate={"op": "count(*)"}), "aggregate"),
+        (lambda: op.Tumbling("1 minute", aggregate={"n": "count()"}), "aggregate"),
+        (lambda: op.Tumbling("1 minute", aggregate={"n": "sum(*)"}, trigger=op.Trigger()), "aggregate"),
+        (lambda: op.Sliding("1 minute", aggregate={"n": "percentile(x, 0.5)"}), "aggregate"),
+        (lambda: op.Sliding("1 minute", trigger=op.Trigger(panes="discarding")), "trigger"),
+        (lambda: op.Tumbling("1 minute", aggregate={"n": "median(x)"}, trigger=op.Trigger()), "aggregate"),
+        (
+            lambda: op.Tumbling("1 minute", aggregate={"n": "count(distinct x)"}, trigger=op.Trigger()),
+            "aggregate",
+        ),
+        (lambda: op.Tumbling("1 minute", by=["a", "a"]), "by"),
+        (lambda: op.Tumbling("1 minute", by="window_start"), "by"),
+        (lambda: op.Trigger(early=0), "early"),
+        (lambda: op.Trigger(early="soon"), "early"),
+        (lambda: op.Trigger(late="0 seconds"), "late"),
+        (lambda: op.Trigger(panes="some"), "panes"),
+        (lambda: op.Correct(within="0 seconds"), "within"),
+        (lambda: op.DropLate(alarm_above=2), "alarm_above"),
+    ],
+)
+def test_an_operator_that_makes_no_sense_is_refused_when_it_is_made(
+    make: Callable[[], object], field: str
+) -> None:
+    with pytest.raises(op.BadOperator) as refused:
+        make()
+    assert refused.value.field == field
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("window", "field"),
+    [
+        (op.Tumbling("1 minute"), "time"),
+        (op.Tumbling("1 minute", time="then"), "time"),
+        (op.Tumbling("1 minute", time="ms"), "time"),
+        (op.Tumbling("1 minute", time="at", by="usr"), "by"),
+        (op.Tumbling("1 minute", time="at", by="nested", trigger=op.Trigger()), "by"),
+        (
+            op.Tumbling("1 minute", time="at", aggregate={"n": "sum(nothing)"}, trigger=op.Trigger()),
+            "aggregate",
+        ),
+        (op.Tumbling("1 minute", time="at", aggregate={"n": "sum(user)"}, trigger=op.Trigger()), "aggregate"),
+        (
+            op.Tumbling("1 minute", time="at", aggregate={"n": "collect(ms, x)"}, trigger=op.Trigger()),
+            "aggregate",
+        ),
+    ],
+)
+def test_an_operator_that_does_not_fit_the_rows_is_refused_when_it_is_applied(
+    spark: SparkSession, window: op.Operator, field: str
+) -> None:
+    rows = bounded(spark, [("ann", 1, 1)]).withColumn("nested", F.struct("user", "ms"))
+    with pytest.raises(op.BadOperator) as refused:
+        window(rows)
+    assert refused.value.field == field
+    assert refused.value.hint
+
+
+def test_a_stream_without_a_watermark_is_refused(spark: SparkSession) -> None:
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(op.BadOperator, match="no watermark") as refused:
+        op.Tumbling("1 minute", time="timestamp")(stream)
+    assert "withWatermark" in refused.value.hint
+
+
+def test_the_column_that_the_source_declared_is_the_event_time(spark: SparkSession) -> None:
+    rows = bounded(spark, [("ann", 1, 1), ("ann", 61, 1)]).withColumn("sent", F.current_timestamp())
+    declared = rows.withColumn("at", F.col("at").alias("at", metadata={EVENT_TIME: True}))
+    assert op.Tumbling("1 minute")(declared).count() == 2
