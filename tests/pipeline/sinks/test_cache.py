@@ -119,7 +119,7 @@ def test_clear_leaves_the_keys_of_others(redis_server: RedisServer, client: Any)
 def test_row_without_a_key_or_a_score_is_refused_once(redis_server: RedisServer, client: Any) -> None:
     sink = Cache("top", key=["a", "b"], score="n", at=redis_server.address)
     refused: list[RefusedRow] = []
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"a": "x", "b": "y", "n": 1.0},
         {"a": None, "b": None, "n": None},
         {"a": "x", "b": "z", "n": None},

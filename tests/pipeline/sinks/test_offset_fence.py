@@ -52,4 +52,4 @@ def test_piece_that_somebody_changed_is_noticed() -> None:
 
 
 def test_first_group_has_the_writers_own_name() -> None:
-    assert [group_name("w", number) for number in range(3)] == ["w", "w.1", "w.2"]
+    assert [group_name("w", number) for number in range(3)] == ["w", "w:part-1", "w:part-2"]

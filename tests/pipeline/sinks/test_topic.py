@@ -22,6 +22,8 @@ from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import Topic
 from headrace.pipeline.sinks.fenced_producer import FencedProducer, TakenOver
 from headrace.pipeline.sinks.sink import BadSink, RefusedRow, SinkWriter
+from headrace.pipeline.sinks.topic_task import task_writer
+from headrace.pipeline.sinks.topic_writer import writer_name
 from tests.compatibility.topic_contents import read_to_end
 
 JOB = "orders"
@@ -284,9 +286,13 @@ def test_task_that_was_thought_dead_leaves_nothing(
 
 
 def _producer(bootstrap: str, topic: str, task: int) -> FencedProducer:
-    writer = f"headrace-sink.{JOB}.{topic}.task-{task}"
     return FencedProducer(
-        writer, topic=topic, bootstrap=bootstrap, config={}, producer_config={}, timeout_s=PATIENCE_S
+        task_writer(writer_name(JOB, topic), task),
+        topic=topic,
+        bootstrap=bootstrap,
+        config={},
+        producer_config={},
+        timeout_s=PATIENCE_S,
     )
 
 

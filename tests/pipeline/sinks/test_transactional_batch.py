@@ -92,3 +92,17 @@ def test_topic_is_made_as_told_and_takes_as_much(bootstrap: str, name: str) -> N
         assert batch.message_bytes_max == 5_000_000
         batch.write([OutgoingMessage(value=bytes(4_900_000))], fence(0))
     assert [len(each) for each in values(bootstrap, name)] == [4_900_000]
+
+
+def test_clearing_leaves_the_fences_of_names_that_begin_alike(bootstrap: str, name: str) -> None:
+    """A topic `clicks` and a topic `clicks.1` of the same job."""
+    with (
+        TransactionalBatch(f"{name}:clicks", topic=name, bootstrap=bootstrap) as cleared,
+        TransactionalBatch(f"{name}:clicks.1", topic=name, bootstrap=bootstrap) as other,
+    ):
+        cleared.write([], fence(4, ends=(random.Random(1).randbytes(10_000).hex(),)))
+        other.write([], fence(5))
+        cleared.clear()
+        assert cleared.applied() is None
+        other.close()
+        assert other.applied() == fence(5)

@@ -24,7 +24,7 @@ _PACKED = "packed:"
 
 def group_name(writer: str, number: int) -> str:
     """The group that keeps one piece of the fence. The first has the writer's own name."""
-    return writer if number == 0 else f"{writer}.{number}"
+    return writer if number == 0 else f"{writer}:part-{number}"
 
 
 def cut(text: str) -> list[str]:

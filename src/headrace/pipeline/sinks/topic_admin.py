@@ -60,10 +60,10 @@ class TopicAdmin:
             self._answer(topic, "can't be emptied", answer)
 
     def forget_groups(self, writer: str) -> None:
-        """Delete the groups that keep a writer's fence: its own name, and the names that begin with it and a dot."""
+        """Delete the groups that keep a writer's fence: its own name, and the names that begin with it and a colon."""
         listed = self._answer(writer, "can't be looked up", self._admin.list_consumer_groups())
         names = [each.group_id for each in listed.valid]
-        ours = [name for name in names if name == writer or name.startswith(f"{writer}.")]
+        ours = [name for name in names if name == writer or name.startswith(f"{writer}:")]
         if not ours:
             return
         deleted = self._admin.delete_consumer_groups(ours, request_timeout=self._timeout_s)

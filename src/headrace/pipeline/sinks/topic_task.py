@@ -66,6 +66,10 @@ class TaskPlan:
     """Once the driver has them in safety. Before that, a task with a refused row writes nothing."""
 
 
+def task_writer(writer: str, task: int) -> str:
+    return f"{writer}:task-{task}"
+
+
 def write_part(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function of `mapInArrow`."""
     rows = (batch for batch in batches if batch.num_rows)
@@ -75,7 +79,7 @@ def write_part(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
     context = TaskContext.get()
     assert context is not None, "this runs in a task"
     fence = Fence(job=plan.job, checkpoint=plan.checkpoint, batch_id=plan.batch_id)
-    producer = _begin(plan, f"{plan.writer}.task-{context.partitionId()}", fence)
+    producer = _begin(plan, task_writer(plan.writer, context.partitionId()), fence)
     if producer is None:
         for _ in rows:  # a worker that leaves rows unread can't be used again
             pass

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 _BY_TASKS = "tasks"
 
 
+def writer_name(job: str, topic: str) -> str:
+    """For transactions and groups. No topic has a colon in its name, so no two jobs and topics share one."""
+    return f"headrace-sink:{job}:{topic}"
+
+
 class TopicWriter(SinkWriter):
     """Writes batches of columns `value`, and perhaps `key` and `headers`, to one topic for one job."""
 
@@ -56,7 +61,7 @@ class TopicWriter(SinkWriter):
         }
         self._written: Fence | None = None
         self._batch = TransactionalBatch(
-            f"headrace-sink.{job}.{topic}",
+            writer_name(job, topic),
             topic=topic,
             bootstrap=bootstrap,
             producer_config=self._producer_config,
