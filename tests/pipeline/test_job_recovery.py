@@ -182,7 +182,8 @@ def test_state_is_rebuilt_from_checkpoint_and_changelog_on_another_machine(
     for machine, numbers in (("one", (1, 2, 3)), ("two", (4, 5, 6, 7))):
         send(topic, *orders(*numbers))
         run_counting(machine, bootstrap, topic, tmp_path, name)
-        shutil.rmtree(tmp_path / machine)
+        # Its JVM may still be tidying up there; the other machine does not know of the place anyway.
+        shutil.rmtree(tmp_path / machine, ignore_errors=True)
     assert counted(tmp_path / "by-user.db") == counts(1, 2, 3, 4, 5, 6, 7)
 
 
