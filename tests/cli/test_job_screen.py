@@ -59,6 +59,19 @@ def test_end_of_each_job_is_told_once(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().out == "job counts: done, 2,000,000 rows in 20.0 s (100,000/s)\n"
 
 
+def test_ends_are_told_in_the_order_of_the_script(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = (dataclasses.replace(DONE, name=each) for each in ("first", "second"))
+    view = EndView()
+    view.show([dataclasses.replace(first, state=JobState.RUNNING), second])
+    assert capsys.readouterr().out == ""
+
+    view.show([first, second])
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == [
+        "job first",
+        "job second",
+    ]
+
+
 def test_end_of_a_job_tells_its_bad_rows(capsys: pytest.CaptureFixture[str]) -> None:
     EndView().show([dataclasses.replace(DONE, bad_rows=3)])
 

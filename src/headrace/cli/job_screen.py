@@ -88,16 +88,17 @@ class BarsView(JobsView):
 
 
 class EndView(JobsView):
-    """Of a run without a terminal: what each job came to."""
+    """Of a run without a terminal: what each job came to, in the order in which the script starts them."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._told_count = 0
 
     def show(self, jobs: Sequence[JobStatus]) -> None:
-        for job in jobs:
-            if job.state in ENDS and job.name not in self._told:
-                self._told.add(job.name)
-                print(f"job {job.name}: {_end_words(job)}", flush=True)
+        for job in jobs[self._told_count :]:
+            if job.state not in ENDS:
+                return
+            self._told_count += 1
+            print(f"job {job.name}: {_end_words(job)}", flush=True)
 
 
 class TableView(JobsView):
