@@ -21,7 +21,8 @@ class Fence:
     """One micro-batch of one job.
 
     `checkpoint` is the identity that Spark gives a query and keeps in its checkpoint. `starts` and `ends` hold a text
-    for each source of the query, in Spark's own notation, as its offset log has them; `-` stands for a source without one.
+    for each source of the query, in Spark's own notation, as its offset log has them; `-` stands for a source without
+    one.
     """
 
     job: str
