@@ -37,6 +37,6 @@ def _value(kept: bytes | None, kind: DataType) -> Any:
     """Redis keeps bytes, and nothing of a null."""
     if kept is None or kind.typeName() == "binary":
         return kept
-    if kind.typeName().startswith("interval"):
+    if kind.typeName() == "daytimeinterval":
         return as_python(int(kept), kind)
     return as_python(kept.decode(), kind)

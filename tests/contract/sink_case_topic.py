@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from functools import partial
 
 from pyspark.sql.types import StructType
@@ -38,7 +39,8 @@ def _case(lab: Lab, bootstrap: str, driver_rows_max: int) -> SinkCase:
 
 def rows_in_topic(bootstrap: str, topic: str, schema: StructType) -> list[Row]:
     messages = read_to_end(bootstrap, topic, isolation_level="read_committed")
-    rows = [json.loads(message.value()) for message in messages]
+    # Decimals keep all their digits, which Python's float would not.
+    rows = [json.loads(message.value(), parse_float=Decimal) for message in messages]
     return [
         {field.name: as_python(each.get(field.name), field.dataType) for field in schema} for each in rows
     ]
