@@ -86,3 +86,10 @@ def test_state_that_is_gone_takes_no_room() -> None:
     table = StateTable(SCHEMA).with_changes(table_of({n: [(n, "x")] for n in range(100)}), ids_of([]))
     table = table.with_changes(SCHEMA.empty_table(), ids_of(list(range(100))))
     assert table.runs == ()
+
+
+def test_state_that_goes_bit_by_bit_takes_no_room_either() -> None:
+    table = StateTable(SCHEMA).with_changes(table_of({n: [(n, "x")] for n in range(100)}), ids_of([]))
+    for number in range(100):
+        table = table.with_changes(SCHEMA.empty_table(), ids_of([number]))
+    assert table.runs == ()

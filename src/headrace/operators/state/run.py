@@ -59,6 +59,10 @@ class Run:
         return np.asarray(self.rows.column(GONE))
 
     @functools.cached_property
+    def gone_count(self) -> int:
+        return int(self.gone.sum())
+
+    @functools.cached_property
     def has_groups(self) -> bool:
         """Whether an id may have several rows here."""
         return bool((self.ids[1:] == self.ids[:-1]).any())

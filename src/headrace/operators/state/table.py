@@ -91,9 +91,14 @@ class StateTable:
 
 
 def merge_like_sizes(runs: Sequence[Run]) -> list[Run]:
-    """Merge from the newest on, as long as the next one is not bigger than what came together."""
+    """Merge from the newest on, as long as the next one is not bigger than what came together.
+
+    All of them are merged when much of the oldest is gone: else a bucket in which nothing is left, and to which
+    nothing more comes, would keep what it had for good.
+    """
     kept = list(runs)
-    while len(kept) > 1 and len(kept[-2]) <= len(kept[-1]):
+    much_is_gone = 2 * sum(run.gone_count for run in kept) >= len(kept[0])
+    while len(kept) > 1 and (much_is_gone or len(kept[-2]) <= len(kept[-1])):
         newer, older = kept.pop(), kept.pop()
         kept.append(merge(older, newer, is_oldest=not kept))
     if len(kept) == 1 and bool(kept[0].gone.any()):
