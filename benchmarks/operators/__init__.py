@@ -1,0 +1,1 @@
+"""Operators, measured beside the same work in plain PySpark."""
