@@ -31,7 +31,9 @@ class Flusher:
         """Done when everything appended up to now is on disk; fails with StorageFailed when that went wrong."""
         done: asyncio.Future[None] = self._loop.create_future()
         waiting = self._next.get(partition)
-        if waiting is not None:
+        if self._closed:
+            done.cancel()  # nobody is there to be answered any more, and closing the logs brings this to the disk
+        elif waiting is not None:
             waiting.append(done)
         elif partition.log.read_only_reason is not None:
             # An fsync failed since the append, or the topic was deleted.

@@ -198,7 +198,7 @@ def test_batch_of_which_some_tasks_are_done_is_completed_by_the_others(
     assert 0 < len(there) < 400
     assert writer.applied() == fence(0), "a lost checkpoint must find this batch begun"
     left = opened(sink, rows).write(sink.prepare(rows), fence(0), refuse_none)
-    assert left == 400 - len(there)
+    assert left <= 400 - len(there), "a task may have ended after the batch had failed"
     assert ids(either, name) == list(range(400))
 
 
