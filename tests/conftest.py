@@ -1,4 +1,4 @@
-"""What all tests share: one broker and one Spark for the whole run, and how many inputs a fuzzing test tries."""
+"""What all tests share: one broker and one Spark for each worker, and how many inputs a fuzzing test tries."""
 
 from __future__ import annotations
 
@@ -40,18 +40,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("HEADRACE_TEST_BOOTSTRAP_OF", "headrace"),
         help="which broker the tests that talk to one run against",
     )
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist looks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers a file stays whole, and whatever runs Spark in this process is with one of them.
-
-    The pages of the documentation are among those: their snippets share one session.
-    """
-    for item in items:
-        path = item.nodeid.partition("::")[0]
-        uses_spark = "spark" in getattr(item, "fixturenames", ()) or path.startswith("tests/docs/")
-        item.add_marker(pytest.mark.xdist_group("spark" if uses_spark else path))
 
 
 @pytest.fixture(scope="session")
