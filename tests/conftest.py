@@ -63,6 +63,7 @@ def spark(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """The one session of this test run; its broker is `broker`. A test that needs another one starts a process."""
     require_java()
     from headrace.pipeline import session  # a run without such tests does not pay for it
+    from headrace.pipeline.spark_session import BOOTSTRAP_KEY, DATA_DIR_KEY
 
     spark = session(
         "tests",
@@ -71,8 +72,21 @@ def spark(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         data_dir=tmp_path_factory.mktemp("pipeline-data"),
         conf={"spark.driver.memory": "1g"},
     )
+    _told.update({key: spark.conf.get(key) or "" for key in (BOOTSTRAP_KEY, DATA_DIR_KEY)})
     yield spark
     spark.stop()
+
+
+_told: dict[str, str] = {}
+
+
+@pytest.fixture(autouse=True)
+def _session_is_told_again(request: pytest.FixtureRequest) -> None:
+    """A page of the documentation leaves the session with a broker of its own, which is gone by now."""
+    if "spark" in request.fixturenames:
+        spark = request.getfixturevalue("spark")
+        for key, text in _told.items():
+            spark.conf.set(key, text)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 # Those in the root are for people who work on Headrace; the README has a test of its own.
 LINKING_PAGES = [*PAGES, *sorted(ROOT.glob("*.md"))]
+USES_SPARK = re.compile(r"\b(?:session|read_topic)\(")
 LINK = re.compile(r"\[[^\]]+\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 
 
@@ -30,8 +31,11 @@ def has_something_to_run(page: Path) -> bool:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("page", [each for each in PAGES if has_something_to_run(each)], ids=named)
-def test_snippets_of_page_run(page: Path, tmp_path: Path) -> None:
-    with PageRunner(page.read_text(), name=named(page), folder=tmp_path) as runner:
+def test_snippets_of_page_run(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    text = page.read_text()
+    if USES_SPARK.search(text):
+        request.getfixturevalue("spark")  # so that `session()` finds the one that all tests of this worker share
+    with PageRunner(text, name=named(page), folder=tmp_path) as runner:
         runner.run()
 
 
