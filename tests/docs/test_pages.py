@@ -34,7 +34,9 @@ def has_something_to_run(page: Path) -> bool:
 def test_snippets_of_page_run(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     text = page.read_text()
     if USES_SPARK.search(text):
-        request.getfixturevalue("spark")  # so that `session()` finds the one that all tests of this worker share
+        request.getfixturevalue(
+            "spark"
+        )  # so that `session()` finds the one that all tests of this worker share
     with PageRunner(text, name=named(page), folder=tmp_path) as runner:
         runner.run()
 
