@@ -111,7 +111,8 @@ def run_to_the_end(places: Places) -> None:
         assert process.wait(RUN_S_MAX) == 0
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_driver_killed_between_every_two_steps_of_a_batch_changes_nothing(
     places: Places, orders: Orders
 ) -> None:
