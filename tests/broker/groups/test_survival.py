@@ -87,12 +87,15 @@ def test_members_outlive_their_broker_without_a_rebalance(tmp_path: Path, strate
                 on_revoke=lambda *_: events.append("revoked"),
             )
 
-        def both_have_one() -> bool:
-            for member in members:
-                member.poll(0.05)
-            return all(len(member.assignment()) == 1 for member in members)
+        def both_have_one_and_hear_no_more() -> bool:
+            heard = len(events)
+            for _ in range(10):
+                for member in members:
+                    member.poll(0.05)
+            return heard == len(events) and all(len(member.assignment()) == 1 for member in members)
 
-        until(both_have_one, "both members have a partition")
+        # Cooperative members hear of the last round, which gives them nothing more, a moment later.
+        until(both_have_one_and_hear_no_more, "both members have a partition")
         before = ([member.assignment() for member in members], [*events])
         broker.kill()
         broker.start()
