@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
-import pyarrow as pa
-
-from headrace.operators.folds import Fold
-from headrace.operators.operator import BadOperator, Duration, duration_us
-from headrace.operators.windows.lifting import ClockLift
-from headrace.operators.windows.slots import ClockSlots
-from headrace.operators.windows.tumbling import spark_window
+from headrace.operators.operator import BadOperator, Duration
+from headrace.operators.windows.clock import ClockWindow
 from headrace.operators.windows.window import Window
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-    from headrace.operators.state.step import Lift
 
 OVERLAPS_MAX = 1_000
 """Windows that a row may be in: each is a row of state of its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hopping(Window):
+class Hopping(ClockWindow):
     """Windows of one length, one beginning every so often; each row is in length / every of them.
 
         op.Hopping("10 minutes", every="1 minute", by="url", aggregate={"mean_ms": "avg(ms)"})
@@ -35,9 +24,9 @@ class Hopping(Window):
     offset   when the first one begins, after the epoch
     """
 
-    length: Duration
     every: Duration = field(kw_only=True)
-    offset: Duration = field(default="0 seconds", kw_only=True)
+
+    period: ClassVar[str] = "every"
 
     def __post_init__(self) -> None:
         slots = self.slots
@@ -56,19 +45,3 @@ class Hopping(Window):
                 hint="let them begin less often",
             )
         Window.__post_init__(self)
-
-    @property
-    def slots(self) -> ClockSlots:
-        every_us = duration_us(self.every, operator="Hopping", field="every")
-        offset_us = duration_us(self.offset, operator="Hopping", field="offset", zero=True)
-        return ClockSlots(
-            length_us=duration_us(self.length, operator="Hopping", field="length"),
-            every_us=every_us,
-            offset_us=offset_us % every_us,
-        )
-
-    def _native_window(self, time: str) -> Column:
-        return spark_window(self.slots, time)
-
-    def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift:
-        return ClockLift(self.slots, folds, schema)

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-import pyarrow as pa
-
-from headrace.operators.folds import Fold
-from headrace.operators.operator import BadOperator, Duration, duration_us, interval_text
-from headrace.operators.windows.lifting import ClockLift
+from headrace.operators.operator import BadOperator, Duration, interval_text
+from headrace.operators.windows.clock import ClockWindow, spark_window
 from headrace.operators.windows.slots import ClockSlots
-from headrace.operators.windows.tumbling import spark_window
 from headrace.operators.windows.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from headrace.operators.state.step import Lift
-
 
 @dataclass(frozen=True, slots=True)
-class Sampling(Window):
+class Sampling(ClockWindow):
     """Windows of one length, one beginning every so often, and rows in between are in none.
 
         op.Sampling("1 minute", every="1 hour", by="sensor", aggregate={"mean": "avg(celsius)"})
@@ -32,9 +25,9 @@ class Sampling(Window):
     offset   when the first one begins, after the epoch
     """
 
-    length: Duration
     every: Duration = field(kw_only=True)
-    offset: Duration = field(default="0 seconds", kw_only=True)
+
+    period: ClassVar[str] = "every"
 
     def __post_init__(self) -> None:
         if self.slots.every_us <= self.slots.length_us:
@@ -45,16 +38,6 @@ class Sampling(Window):
                 hint="windows that touch are called Tumbling, and those that overlap Hopping",
             )
         Window.__post_init__(self)
-
-    @property
-    def slots(self) -> ClockSlots:
-        every_us = duration_us(self.every, operator="Sampling", field="every")
-        offset_us = duration_us(self.offset, operator="Sampling", field="offset", zero=True)
-        return ClockSlots(
-            length_us=duration_us(self.length, operator="Sampling", field="length"),
-            every_us=every_us,
-            offset_us=offset_us % every_us,
-        )
 
     @property
     def _unsampled_us(self) -> int:
@@ -79,6 +62,3 @@ class Sampling(Window):
         from pyspark.sql import functions as F
 
         return window["start"] + F.expr(f"interval {interval_text(self._unsampled_us)}"), window["end"]
-
-    def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift:
-        return ClockLift(self.slots, folds, schema)

@@ -1,0 +1,64 @@
+"""What the windows that begin by the clock share: their length, when they begin, and how each way runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+
+from headrace.operators.folds import Fold
+from headrace.operators.operator import Duration, duration_us, interval_text
+from headrace.operators.windows.lifting import ClockLift
+from headrace.operators.windows.slots import ClockSlots
+from headrace.operators.windows.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from headrace.operators.state.step import Lift
+
+
+@dataclass(frozen=True, slots=True)
+class ClockWindow(Window):
+    """The fields of every window that begins by the clock.
+
+    length   of a window
+    offset   when the first one begins, after the epoch
+    """
+
+    length: Duration
+    offset: Duration = field(default="0 seconds", kw_only=True)
+
+    period: ClassVar[str] = "length"
+    """The field that says how long it is from the beginning of one window to that of the next."""
+
+    @property
+    def slots(self) -> ClockSlots:
+        kind = type(self).__name__
+        every_us = duration_us(getattr(self, self.period), operator=kind, field=self.period)
+        offset_us = duration_us(self.offset, operator=kind, field="offset", zero=True)
+        return ClockSlots(
+            length_us=duration_us(self.length, operator=kind, field="length"),
+            every_us=every_us,
+            offset_us=offset_us % every_us,
+        )
+
+    def _native_window(self, time: str) -> Column:
+        return spark_window(self.slots, time)
+
+    def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift:
+        return ClockLift(self.slots, folds, schema)
+
+
+def spark_window(slots: ClockSlots, time: str) -> Column:
+    """As Spark's own function makes them."""
+    from pyspark.sql import functions as F
+
+    return F.window(
+        F.col(f"`{time}`"),
+        interval_text(slots.length_us),
+        interval_text(slots.every_us),
+        interval_text(slots.offset_us) if slots.offset_us else None,
+    )
