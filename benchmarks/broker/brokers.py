@@ -18,6 +18,7 @@ from benchmarks.broker.wire import knows_a_broker, metadata_request, read_answer
 from benchmarks.measurements import Side
 from headrace.errors import HeadraceError
 from headrace.testing.apache_kafka import ApacheKafka
+from headrace.testing.ports import free_port
 
 START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 60
@@ -87,7 +88,7 @@ def running_headrace(
 ) -> Iterator[RunningBroker]:
     """Headrace's broker; `python_options` stand before `-m headrace`, for a profiler."""
     log_file = folder / "broker.log"
-    bootstrap = f"127.0.0.1:{_free_port()}"
+    bootstrap = f"127.0.0.1:{free_port()}"
     command = [
         sys.executable,
         *python_options,
@@ -160,11 +161,6 @@ def answers_metadata(bootstrap: str) -> bool:
             return knows_a_broker(read_answer(connection))
     except OSError:
         return False
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 def _last_lines(log_file: Path) -> str:

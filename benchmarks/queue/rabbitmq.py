@@ -19,6 +19,7 @@ from pathlib import Path
 
 from headrace.errors import HeadraceError
 from headrace.java import last_lines
+from headrace.testing.ports import free_ports
 
 SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 """The script itself: the one on the search path insists on another user and on the system's folders."""
@@ -49,7 +50,7 @@ def running_rabbitmq(folder: Path) -> Iterator[RunningRabbit]:
     if not is_installed():
         raise RabbitUnavailable("RabbitMQ is not here", hint="Debian: apt-get install rabbitmq-server")
     folder.mkdir(parents=True, exist_ok=True)
-    mapper_port, distribution_port, amqp_port = _free_ports(3)
+    mapper_port, distribution_port, amqp_port = free_ports(3)
     environment = _environment(folder, mapper_port, distribution_port, amqp_port)
     log_file = folder / "server.log"
     with log_file.open("w") as log:
@@ -99,14 +100,6 @@ def _environment(folder: Path, mapper_port: int, distribution_port: int, amqp_po
         "RABBITMQ_CONF_ENV_FILE": absent,
         "RABBITMQ_ADVANCED_CONFIG_FILE": f"{absent}.config",
     }
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(taken.getsockname()[1]) for taken in sockets]
-    for taken in sockets:
-        taken.close()
-    return ports
 
 
 def _wait_for_port(process: subprocess.Popen[bytes], port: int, log_file: Path, *, greeting: bytes) -> None:

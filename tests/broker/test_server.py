@@ -16,6 +16,7 @@ import pytest
 
 from headrace.cli.main import main
 from headrace.testing.failing_filesystem import FailingFileSystem
+from headrace.testing.ports import free_port
 from headrace.testing.wire import Disconnected, Wire
 from tests.broker.requests import (
     FETCH_BY_NAME,
@@ -28,7 +29,7 @@ from tests.broker.requests import (
     produce_request,
     read_all,
 )
-from tests.faults.broker_process import BrokerProcess, free_port
+from tests.faults.broker_process import BrokerProcess
 from tests.faults.faulty_broker import broker_on
 
 REFUSAL_TIMEOUT_S = 30

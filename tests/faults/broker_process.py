@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import threading
@@ -10,17 +9,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from headrace.testing.ports import free_port
+
 READY_PREFIX = "headrace broker ready at "
 READY_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class BrokerProcess:

@@ -24,6 +24,7 @@ from confluent_kafka.admin import AdminClient
 from headrace.errors import HeadraceError
 from headrace.java import JarSet, fetch_jars, last_lines
 from headrace.testing.java import JavaTools
+from headrace.testing.ports import free_ports
 
 # slf4j-simple writes to stderr and is set up by system properties, so that no logging configuration file is
 # needed; Kafka 3.9 would bring another binding for slf4j, and two of them quarrel.
@@ -154,7 +155,7 @@ class ApacheKafka:
         self.stop()
 
     def _properties(self) -> dict[str, str]:
-        broker_port, controller_port = _free_ports(2)
+        broker_port, controller_port = free_ports(2)
         self.bootstrap = f"127.0.0.1:{broker_port}"
         listeners = f"PLAINTEXT://{self.bootstrap}"
         return {
@@ -229,15 +230,6 @@ _INTERNAL_TOPICS_OF_ONE_NODE = {
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "4",
 }
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all different: the sockets are held until the last one is found."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [taken.getsockname()[1] for taken in sockets]
-    for taken in sockets:
-        taken.close()
-    return ports
 
 
 def _answers_metadata(bootstrap: str) -> bool:

@@ -10,7 +10,6 @@ import importlib.util
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -20,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from headrace.errors import HeadraceError
+from headrace.testing.ports import free_port
 
 READY_TIMEOUT_S = 60
 """A start takes well under a second on an idle machine, and recovery after a kill some more."""
@@ -67,7 +67,7 @@ class PostgresServer:
     def __init__(self, *, settings: Mapping[str, str] | None = None) -> None:
         self._settings = dict(settings or {})
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-postgres-"))
-        self._port = _free_port()
+        self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -184,10 +184,3 @@ class PostgresServer:
 def _user() -> str | None:
     """PostgreSQL does not run as root; where the tests do, it runs as somebody without rights."""
     return "nobody" if os.geteuid() == 0 else None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,7 @@ from typing import Self
 
 from headrace.errors import HeadraceError
 from headrace.java import last_lines
+from headrace.testing.ports import free_port
 
 READY_TIMEOUT_S = 120.0
 """A master and its workers are there within 5 s on an idle machine; a busy one with two cores may need much more."""
@@ -47,7 +47,7 @@ class SparkCluster:
         self.master = ""
 
     def start(self) -> Self:
-        port = _free_port()
+        port = free_port()
         self.master = f"spark://127.0.0.1:{port}"
         try:
             log = self._run("master", "master.Master", "--port", str(port))
@@ -132,8 +132,3 @@ def _spark_home() -> Path:
     if spec is None or spec.origin is None:
         raise SparkClusterDidNotStart("pyspark is not installed", hint="pip install 'headrace[spark]'")
     return Path(spec.origin).parent
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
