@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -13,6 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 from headrace.errors import HeadraceError
 
 _BROKERS_DEFAULT = -1
+_LOOK_AGAIN_S = 0.05
 
 
 class TopicUnusable(HeadraceError):
@@ -41,10 +43,20 @@ class TopicAdmin:
                 raise self._unusable(topic, "can't be made", error) from error
 
     def message_bytes_max(self, topic: str) -> int:
-        """The topic's `max.message.bytes`."""
-        resource = ConfigResource(ResourceType.TOPIC, topic)
-        answer = self._admin.describe_configs([resource], request_timeout=self._timeout_s)[resource]
-        return int(self._answer(topic, "does not say what it takes", answer)["max.message.bytes"].value)
+        """The topic's `max.message.bytes`.
+
+        A topic that was made a moment ago is unknown to a broker until the controller's word has reached it.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            resource = ConfigResource(ResourceType.TOPIC, topic)
+            answer = self._admin.describe_configs([resource], request_timeout=self._timeout_s)[resource]
+            try:
+                return int(self._answer(topic, "does not say what it takes", answer)["max.message.bytes"].value)
+            except _NotThere:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_LOOK_AGAIN_S)
 
     def empty(self, topic: str) -> None:
         """Delete every record that is there now."""
@@ -88,13 +100,15 @@ class TopicAdmin:
 
     def _unusable(self, name: str, what: str, error: KafkaException) -> TopicUnusable:
         cause = error.args[0]
-        kind = _NotThere if cause.code() == KafkaError.GROUP_ID_NOT_FOUND else TopicUnusable
+        kind = _NotThere if cause.code() in _NOT_THERE else TopicUnusable
         return kind(f"{name} {what}: {cause.str()}", hint=_HINTS.get(cause.code(), ""))
 
 
 class _NotThere(TopicUnusable):
-    """Forgotten already."""
+    """Forgotten already, or not heard of yet."""
 
+
+_NOT_THERE = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 _HINTS = {
     KafkaError.POLICY_VIOLATION: "a compacted topic can't be emptied; delete it and let the job make it again",
