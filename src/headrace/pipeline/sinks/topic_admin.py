@@ -52,7 +52,9 @@ class TopicAdmin:
             resource = ConfigResource(ResourceType.TOPIC, topic)
             answer = self._admin.describe_configs([resource], request_timeout=self._timeout_s)[resource]
             try:
-                return int(self._answer(topic, "does not say what it takes", answer)["max.message.bytes"].value)
+                return int(
+                    self._answer(topic, "does not say what it takes", answer)["max.message.bytes"].value
+                )
             except _NotThere:
                 if time.monotonic() > deadline:
                     raise
