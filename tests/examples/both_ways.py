@@ -1,20 +1,17 @@
-"""Runs an example, and then each of its jobs twice over: as a stream and bounded. The rows must be the same.
+"""Runs an example in the session of the tests, and then its jobs twice over: as a stream and bounded.
 
-    python -m tests.examples.both_ways EXAMPLE.py
+The rows must be the same. The example prints what it always prints; behind it comes a line for each job that was
+compared, or an error with the first difference.
 
 Not for jobs with stateful operators of Headrace's: those choose how to run when they are declared, and tests/operators
 compare them both ways.
-
-The example prints what it always prints. Behind it comes a line for each job, or an error with the first difference.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import runpy
-import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -73,23 +70,27 @@ class _Keeper(SinkWriter):
     def close(self) -> None: ...
 
 
-_jobs: dict[str, Job] = {}
 _start = Job.start
-_stop = SparkSession.stop
 
 
-def _remember_and_start(job: Job) -> RunningJob:
-    if job.rows.isStreaming:
-        _jobs[job.name] = job
-    return _start(job)
+def run_example(example: Path, *, compared: Collection[str], hooks: pytest.MonkeyPatch) -> None:
+    """`compared` names the jobs that are run both ways. The session is not stopped: other tests use it too."""
+    jobs: dict[str, Job] = {}
 
+    def remember_and_start(job: Job) -> RunningJob:
+        if job.name in compared and job.rows.isStreaming:
+            jobs[job.name] = job
+        return _start(job)
 
-def _compare_and_stop(spark: SparkSession) -> None:
-    jobs = list(_jobs.values())
-    _jobs.clear()
-    for job in jobs:
-        _compare(job)
-    _stop(spark)
+    def compare(spark: SparkSession) -> None:
+        for name in list(jobs):
+            _compare(jobs.pop(name))
+
+    hooks.setenv("HEADRACE_PIPELINE_ROWS_PER_BATCH_MAX", ROWS_PER_BATCH)
+    hooks.setattr(Job, "start", remember_and_start)
+    hooks.setattr(SparkSession, "stop", compare)
+    runpy.run_path(str(example), run_name="__main__")
+    assert not jobs, "the example ended without stopping its session, and nothing was compared"
 
 
 def _compare(job: Job) -> None:
@@ -153,17 +154,3 @@ def _is_open(row: Row, watermark: str | None) -> bool:
     """A window that no event has closed yet: the stream still holds it back, bounded reading has come to the end."""
     end = row.get("window_end") or (row.get("window") or {}).get("end")
     return watermark is not None and end is not None and end.isoformat() > watermark.removesuffix("Z")
-
-
-def main(example: str) -> None:
-    os.environ["HEADRACE_PIPELINE_ROWS_PER_BATCH_MAX"] = ROWS_PER_BATCH
-    hooks = pytest.MonkeyPatch()
-    hooks.setattr(Job, "start", _remember_and_start)
-    hooks.setattr(SparkSession, "stop", _compare_and_stop)
-    sys.path.insert(0, str(Path(example).parent))
-    runpy.run_path(example, run_name="__main__")
-    assert not _jobs, "the example ended without stopping its session, and nothing was compared"
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -1,7 +1,7 @@
-"""Every example runs by itself, ends by itself, and shows what it is there to show.
+"""Every example ends by itself, and shows what it is there to show.
 
-Those with jobs run through `both_ways`, which does the same and then runs each job as a stream and bounded: a batch is
-a stream that ends, row by row.
+Those on Spark run in the tests' own session, which saves each of them a start, except for the few that run as a user
+runs them. `both_ways` runs their jobs as a stream and bounded: a batch is a stream that ends, row by row.
 """
 
 from __future__ import annotations
@@ -11,10 +11,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from headrace.testing.requirements import require_command, require_java
+from tests.examples.both_ways import run_example
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROOT = EXAMPLES.parent
@@ -101,7 +106,9 @@ JOBS: dict[str, list[str]] = {
     "lake.py": ["orders-to-lake"],
 }
 NEEDS = {"cache_top_urls.py": "redis-server"}
-NEEDS_JAVA = JOBS.keys() | {"plain_spark.py", "declarative_pipeline/run.py", "windows.py"}
+IN_OUR_SESSION = [*JOBS, "plain_spark.py", "windows.py"]
+BY_THEMSELVES = [name for name in SHOWS if name not in IN_OUR_SESSION]
+STARTS_SPARK_ITSELF = ["clicks_by_url.py", "declarative_pipeline/run.py"]
 
 
 def test_every_example_is_run_here() -> None:
@@ -110,33 +117,47 @@ def test_every_example_is_run_here() -> None:
 
 
 @pytest.mark.timeout(TIMEOUT_S)
-@pytest.mark.parametrize("name", SHOWS)
-def test_example_runs_and_shows_its_point(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", IN_OUR_SESSION)
+def test_example_on_spark_shows_its_point_and_its_jobs_say_the_same_both_ways(
+    name: str,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     require(name)
-    done = run(name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run_example(EXAMPLES / name, compared=JOBS.get(name, ()), hooks=monkeypatch)
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    missing = [line for line in SHOWS[name] if line not in done.stdout]
-    assert missing == [], done.stdout + done.stderr
-    both_ways = re.findall(r"^both ways: (.+): [1-9]\d* rows$", done.stdout, re.MULTILINE)
-    assert sorted(both_ways) == JOBS.get(name, []), done.stdout + done.stderr
-
-
-def require(name: str) -> None:
-    if name in NEEDS_JAVA:
-        require_java()
-    if name in NEEDS:
-        require_command(NEEDS[name], install=f"Debian: apt-get install {NEEDS[name]}")
+    printed = capsys.readouterr().out
+    assert_shown(name, printed)
+    both_ways = re.findall(r"^both ways: (.+): [1-9]\d* rows$", printed, re.MULTILINE)
+    assert sorted(both_ways) == JOBS.get(name, []), printed
 
 
-def run(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    program = ["-m", "tests.examples.both_ways"] if name in JOBS else []
-    return subprocess.run(
-        [sys.executable, *program, EXAMPLES / name],
-        cwd=folder,
+@pytest.mark.timeout(TIMEOUT_S)
+@pytest.mark.parametrize("name", [*BY_THEMSELVES, "clicks_by_url.py"])
+def test_example_runs_by_itself_and_shows_its_point(name: str, tmp_path: Path) -> None:
+    require(name)
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name],
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
         check=False,
     )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert_shown(name, done.stdout)
+
+
+def assert_shown(name: str, printed: str) -> None:
+    assert [line for line in SHOWS[name] if line not in printed] == [], printed
+
+
+def require(name: str) -> None:
+    if name in STARTS_SPARK_ITSELF:
+        require_java()
+    if name in NEEDS:
+        require_command(NEEDS[name], install=f"Debian: apt-get install {NEEDS[name]}")
