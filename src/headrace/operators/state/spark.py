@@ -73,7 +73,7 @@ def run_step(
     if not rows.isStreaming:
         return packed.groupBy(BUCKET).applyInArrow(_bounded(step), from_arrow_schema(step.output_schema))
     results = packed.groupBy(BUCKET).transformWithState(
-        BucketProcessor(step, buckets), _RESULT, "append", "eventTime"
+        BucketProcessor(step, buckets), _RESULT, "append", "eventTime" if step.due_column else "none"
     )
     with_late = pa.schema([*step.output_schema, pa.field(LATE, pa.int64())])
     unpacked = results.mapInArrow(_unpacker(step.output_schema, with_late), from_arrow_schema(with_late))
@@ -133,7 +133,7 @@ def _bounded(step: Step) -> Callable[[pa.Table], pa.Table]:
         first = advance(step, table, rows, during)
         nothing = step.input_schema.empty_table()
         last = advance(step, first.table, nothing, StepTime(watermark_us=END_US, now_us=0))
-        return last.output
+        return pa.concat_tables([first.output, last.output])
 
     return stepped
 

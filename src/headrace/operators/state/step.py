@@ -62,8 +62,9 @@ class Step(Protocol):
     def output_schema(self) -> pa.Schema: ...
 
     @property
-    def due_column(self) -> str:
-        """The state's column with the event time at which a row must be looked at again."""
+    def due_column(self) -> str | None:
+        """The state's column with the event time at which a row must be looked at again; None if time changes nothing,
+        and the stream needs no watermark."""
 
     @property
     def wake_column(self) -> str | None:
@@ -94,6 +95,6 @@ def advance(step: Step, table: StateTable, rows: pa.Table, time: StepTime) -> Ad
         table=after,
         output=result.output,
         late_rows=result.late_rows,
-        next_due_us=after.next_due(step.due_column, time.watermark_us),
+        next_due_us=after.next_due(step.due_column, time.watermark_us) if step.due_column else NEVER,
         next_wake_us=after.next_due(step.wake_column, time.now_us) if step.wake_column else NEVER,
     )
