@@ -4,6 +4,9 @@
 
 What is inside the brackets is any Spark expression on the row. Where Spark can do the window itself, the aggregate may
 be any of Spark's too. The names below mean the same on both ways.
+
+Sketches (`distinct`, `percentile`, `top`) are kept by the core always. Spark's own would give other numbers than the
+core's, some of them others for every order of rows, and its exact ones keep every value.
 """
 
 from __future__ import annotations
@@ -25,13 +28,20 @@ from headrace.operators.folds import (
     SumFold,
 )
 from headrace.operators.operator import BadOperator
+from headrace.operators.sketches import TOP_RESULTS_MAX, DistinctFold, PercentileFold, TopFold
 from headrace.values import value
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
 COLLECT_COUNT_MAX = 1_000
 """How many values `collect(x)` keeps for a window, unless it says `collect(x, n)`: state must have a bound."""
+
+SKETCHES = ("distinct", "percentile", "top")
+
+_ARGUMENTS_MAX = {"collect": 2, "percentile": 2, "top": 2}
+_COUNTS_ROWS = ("count", "rate")
+"""What can be said of `*`."""
 
 _CALL = re.compile(r"\s*([a-z_]+)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 
@@ -49,10 +59,20 @@ class Aggregate:
     @property
     def input(self) -> str | None:
         """The expression whose values are aggregated; None for `count(*)`."""
-        return None if self.arguments[:1] == ("*",) else self.arguments[0]
+        if self.arguments[:1] == ("*",):
+            return None
+        inside = self.arguments[0]
+        if self.function == "distinct":
+            # Hashed by Spark, where any value can be; its hash of null would be one of a value.
+            return f"if(({inside}) is null, null, xxhash64({inside}))"
+        return f"cast(({inside}) as double)" if self.function == "rate" else inside
 
     def has_fold(self) -> bool:
         return self.function in _FOLDS
+
+    @property
+    def is_sketch(self) -> bool:
+        return self.function in SKETCHES
 
     def fold(self, values: pa.DataType, *, operator: str) -> Fold:
         return _FOLDS[self.function](self, values, operator)
@@ -62,6 +82,20 @@ def read_aggregates(said: Mapping[str, str], *, operator: str) -> tuple[Aggregat
     if not said:
         raise BadOperator(operator, "aggregate", "is empty", hint='such as aggregate={"n": "count(*)"}')
     return tuple(_read(name, text, operator) for name, text in said.items())
+
+
+def are_for_spark(aggregates: tuple[Aggregate, ...], *, operator: str) -> bool:
+    """Whether Spark's own window will do for these; it won't for sketches."""
+    own = [each for each in aggregates if not each.has_fold()]
+    sketches = [each for each in aggregates if each.is_sketch]
+    if own and sketches:
+        raise BadOperator(
+            operator,
+            "aggregate",
+            f"has {sketches[0].text!r}, which Headrace keeps, beside {own[0].text!r}, which only Spark can work out",
+            hint="two windows, or Spark's own approx_percentile, approx_count_distinct or approx_top_k for the former",
+        )
+    return not sketches
 
 
 def require_folds(aggregates: tuple[Aggregate, ...], *, operator: str, why: str) -> None:
@@ -87,9 +121,22 @@ def native_column(aggregate: Aggregate, time: str) -> Column:
             sorted_values = F.transform(F.array_sort(F.collect_list(timed)), lambda each: each["value"])
             return F.slice(sorted_values, 1, _count_max(aggregate, "")).alias(aggregate.name)
         return (F.min(timed) if function == "first" else F.max(timed))["value"].alias(aggregate.name)
-    if function == "sum" and aggregate.input is not None:
+    if function == "rate":
+        text = "count(*)" if aggregate.input is None else f"sum({aggregate.input})"
+    elif function == "sum" and aggregate.input is not None:
         text = f"sum({aggregate.input})"
     return F.expr(text).alias(aggregate.name)
+
+
+def with_rates(results: DataFrame, aggregates: tuple[Aggregate, ...]) -> DataFrame:
+    """Results in which rates are sums and counts still, with these divided by the seconds of their window."""
+    from pyspark.sql import functions as F
+
+    rates = [each.name for each in aggregates if each.function == "rate"]
+    if not rates:
+        return results
+    length_us = F.unix_micros("window_end") - F.unix_micros("window_start")
+    return results.withColumns({name: F.try_divide(F.col(f"`{name}`"), length_us / 1e6) for name in rates})
 
 
 def _read(name: str, text: str, operator: str) -> Aggregate:
@@ -108,11 +155,15 @@ def _read(name: str, text: str, operator: str) -> Aggregate:
         return Aggregate(name=name, text=text, function="", arguments=())
     aggregate = Aggregate(name=name, text=text, function=call.group(1).lower(), arguments=arguments)
     if aggregate.function in _FOLDS and (
-        not arguments or (arguments == ("*",) and aggregate.function != "count")
+        not arguments or (arguments == ("*",) and aggregate.function not in _COUNTS_ROWS)
     ):
         raise BadOperator(
             operator, "aggregate", f"has {name!r}: {text!r}", hint="name a column, or * to count rows"
         )
+    if aggregate.function == "percentile":
+        _share(aggregate, operator)
+    elif aggregate.function == "top":
+        _results(aggregate, operator)
     return aggregate
 
 
@@ -146,8 +197,10 @@ def _split(inside: str) -> tuple[str, ...] | None:
 
 def _is_sparks_own(function: str, arguments: tuple[str, ...]) -> bool:
     """Calls of a name that there is a fold for, in a form that the fold can't do."""
-    return any(each.lower().startswith("distinct ") for each in arguments) or (
-        len(arguments) > (2 if function == "collect" else 1)
+    return (
+        any(each.lower().startswith("distinct ") for each in arguments)
+        or len(arguments) > _ARGUMENTS_MAX.get(function, 1)
+        or (function == "percentile" and arguments[-1].lower().startswith("array("))
     )
 
 
@@ -157,6 +210,33 @@ def _count_max(aggregate: Aggregate, operator: str) -> int:
     said = aggregate.arguments[1]
     if not said.isdigit() or int(said) < 1:
         raise BadOperator(operator, "aggregate", f"has {aggregate.text!r}", hint="such as collect(url, 100)")
+    return int(said)
+
+
+def _share(aggregate: Aggregate, operator: str) -> float:
+    try:
+        share = float(aggregate.arguments[1])
+    except (IndexError, ValueError):
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise BadOperator(
+            operator,
+            "aggregate",
+            f"has {aggregate.text!r}",
+            hint="a share between 0 and 1, such as percentile(ms, 0.95)",
+        )
+    return share
+
+
+def _results(aggregate: Aggregate, operator: str) -> int:
+    said = aggregate.arguments[1] if len(aggregate.arguments) == 2 else ""
+    if not said.isdigit() or not 1 <= int(said) <= TOP_RESULTS_MAX:
+        raise BadOperator(
+            operator,
+            "aggregate",
+            f"has {aggregate.text!r}",
+            hint=f"how many of the most frequent, at most {TOP_RESULTS_MAX:,}, such as top(url, 10)",
+        )
     return int(said)
 
 
@@ -185,6 +265,23 @@ def _deviation(aggregate: Aggregate, values: pa.DataType, operator: str) -> Fold
     return DeviationFold()
 
 
+def _percentile(aggregate: Aggregate, values: pa.DataType, operator: str) -> Fold:
+    if not pa.types.is_decimal(values):
+        _number(aggregate, values, operator)
+    return PercentileFold(_share(aggregate, operator))
+
+
+def _top(aggregate: Aggregate, values: pa.DataType, operator: str) -> Fold:
+    if pa.types.is_nested(values):
+        raise BadOperator(
+            operator,
+            "aggregate",
+            f"has {aggregate.text!r} of values that are {values}",
+            hint=f'plain values, such as "top(to_json({aggregate.arguments[0]}), 10)"',
+        )
+    return TopFold(values, results=_results(aggregate, operator))
+
+
 _FOLDS: Mapping[str, Callable[[Aggregate, pa.DataType, str], Fold]] = {
     "count": lambda aggregate, values, operator: CountFold(),
     "sum": _sum,
@@ -199,4 +296,8 @@ _FOLDS: Mapping[str, Callable[[Aggregate, pa.DataType, str], Fold]] = {
     "collect": lambda aggregate, values, operator: CollectFold(
         values, count_max=_count_max(aggregate, operator)
     ),
+    "distinct": lambda aggregate, values, operator: DistinctFold(),
+    "percentile": _percentile,
+    "rate": lambda aggregate, values, operator: SumFold(pa.float64()),
+    "top": _top,
 }

@@ -16,9 +16,11 @@ import pyarrow as pa
 from headrace.operators.aggregates import (
     RESULT_COLUMNS,
     Aggregate,
+    are_for_spark,
     native_column,
     read_aggregates,
     require_folds,
+    with_rates,
 )
 from headrace.operators.folds import CountFold, Fold
 from headrace.operators.late import Correct, DropLate, Late
@@ -83,14 +85,16 @@ class Window(Operator):
     @property
     def is_native(self) -> bool:
         """Whether Spark's own window will do."""
-        return self.trigger is None and (self.late is None or self.late == DropLate())
+        is_plain = self.trigger is None and (self.late is None or self.late == DropLate())
+        return is_plain and are_for_spark(self.aggregates, operator=type(self).__name__)
 
     def __call__(self, rows: DataFrame) -> DataFrame:
         kind = type(self).__name__
         time = event_time_column(rows, self.time, operator=kind)
         require_columns(rows, self.keys, operator=kind, field="by")
         require_watermark(rows, time, operator=kind)
-        return self._native(rows, time) if self.is_native else self._core(rows, time)
+        results = self._native(rows, time) if self.is_native else self._core(rows, time)
+        return with_rates(results, self.aggregates)
 
     def _native_rows(self, rows: DataFrame, time: str) -> DataFrame:
         """The rows that are in any window."""

@@ -1,0 +1,308 @@
+"""Sketches: distinct counts, percentiles and the most frequent values, in a bounded number of bytes a window.
+
+All three are exact as long as a window has few values, and come with a known error beyond that. They are columns of
+lists, so that the sketches of all windows of a batch are merged at once: elements are flattened, sorted by group, and
+cut back to the bound. The first two are functions of the set of values alone, whatever the order of merging; so a
+stream says exactly what bounded rows say.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.operators.folds import Columns, Floats, Fold
+from headrace.operators.state.ids import Ints, Mask
+
+DISTINCT_HASHES_MAX = 2_048
+"""Hashes that a distinct count keeps, 16 KiB: counts below are exact, those above have a standard error of 2.2 %."""
+
+PERCENTILE_BUCKETS_MAX = 1_024
+"""Buckets that a percentile keeps, 16 KiB: that many different values are kept as they are; more of them, spread over
+16 powers of two (1 ms to 65 s), are in buckets of which a value is less than 0.8 % off the middle."""
+
+TOP_VALUES_MIN = 1_000
+"""Values that `top(x, n)` counts at least: with fewer different ones in a window it is exact."""
+
+TOP_VALUES_PER_RESULT = 10
+"""Values counted for each one that is asked for: the last of a long list needs company to be found."""
+
+TOP_RESULTS_MAX = 1_000
+"""More than that is a table, and no list of the most frequent."""
+
+
+class DistinctFold(Fold):
+    """How many different values there are, from the hashes of them: the least `hashes_max` are kept.
+
+    If the 2,048th of hashes between 0 and 1 is 0.1, there are about 20,480 of them (Bar-Yossef and others, 2002).
+    """
+
+    state = (pa.list_(pa.int64()),)
+    result_type = pa.int64()
+
+    def __init__(self, hashes_max: int = DISTINCT_HASHES_MAX) -> None:
+        self._hashes_max = hashes_max
+
+    def lift(self, values: pa.Array | None, times_us: Ints) -> Columns:
+        """`values` are 64-bit hashes."""
+        assert values is not None
+        offsets = _offsets(values.is_valid())
+        return [pa.ListArray.from_arrays(offsets, values.drop_null())]
+
+    def merge(self, columns: Columns, starts: Ints) -> Columns:
+        groups, _ = _groups_of(columns[0], starts)
+        hashes = np.asarray(columns[0].flatten())
+        order = np.lexsort((hashes, groups))
+        groups, hashes = groups[order], hashes[order]
+        first = _is_first(groups, hashes)
+        groups, hashes = groups[first], hashes[first]
+        kept = _ranks(groups, len(starts)) < self._hashes_max
+        return [_lists(groups[kept], pa.array(hashes[kept]), len(starts))]
+
+    def result(self, columns: Columns) -> pa.Array:
+        counts = np.asarray(columns[0].value_lengths()).astype(np.int64)
+        hashes = np.asarray(columns[0].flatten())
+        full = counts >= self._hashes_max
+        greatest = hashes[np.cumsum(counts)[full] - 1]
+        share = (greatest.astype(np.float64) + 2.0**63) / 2.0**64
+        counts[full] = np.rint((self._hashes_max - 1) / share).astype(np.int64)
+        return pa.array(counts)
+
+    def empty(self, count: int) -> Columns:
+        return [_empty_lists(count, pa.int64())]
+
+
+class PercentileFold(Fold):
+    """A percentile of numbers, from counts in buckets that are as fine as the bound on their number allows.
+
+    The bits of a float, read as an integer, have the order of the float. Leaving out the last bits makes buckets of a
+    relative width: without the last 46 there are 64 of them between a number and its double. A state leaves out as few
+    bits as bring it below the bound; none, if there are few different values.
+    """
+
+    state = (pa.int8(), pa.list_(pa.int64()), pa.list_(pa.int64()))
+    """How many bits are left out; the buckets in order; their counts."""
+    result_type = pa.float64()
+
+    def __init__(self, share: float, buckets_max: int = PERCENTILE_BUCKETS_MAX) -> None:
+        self._share = share
+        self._buckets_max = buckets_max
+
+    def lift(self, values: pa.Array | None, times_us: Ints) -> Columns:
+        assert values is not None
+        offsets = _offsets(values.is_valid())
+        places = _ordered(np.asarray(values.drop_null().cast(pa.float64())))
+        return [
+            pa.array(np.zeros(len(values), dtype=np.int8)),
+            pa.ListArray.from_arrays(offsets, pa.array(places)),
+            pa.ListArray.from_arrays(offsets, pa.array(np.ones(len(places), dtype=np.int64))),
+        ]
+
+    def merge(self, columns: Columns, starts: Ints) -> Columns:
+        if len(starts) == 0:
+            return self.empty(0)
+        groups, states = _groups_of(columns[1], starts)
+        bits = np.asarray(columns[0]).astype(np.int64)
+        coarsest = np.maximum.reduceat(bits, starts)
+        places = np.asarray(columns[1].flatten()) >> (coarsest[groups] - bits[states])
+        order = np.lexsort((places, groups))
+        groups, places, counts = _summed(
+            groups[order], places[order], np.asarray(columns[2].flatten())[order]
+        )
+        extra = self._bits_too_many(groups, places, len(starts))
+        if extra.any():
+            groups, places, counts = _summed(groups, places >> extra[groups], counts)
+        return [
+            pa.array((coarsest + extra).astype(np.int8)),
+            _lists(groups, pa.array(places), len(starts)),
+            _lists(groups, pa.array(counts), len(starts)),
+        ]
+
+    def _bits_too_many(self, groups: Ints, places: Ints, count: int) -> Ints:
+        """For each group, how many more bits must go until its buckets are few enough."""
+        extra = np.zeros(count, dtype=np.int64)
+        is_big = np.bincount(groups, minlength=count) > self._buckets_max
+        if not is_big.any():
+            return extra
+        inside = is_big[groups]
+        groups, places = groups[inside], places[inside]
+        # Two neighbours stay apart as long as the highest bit in which they differ is there.
+        pairs = groups[1:] == groups[:-1]
+        lengths = _bit_lengths((places[1:] ^ places[:-1])[pairs].view(np.uint64))
+        groups = groups[1:][pairs]
+        lengths = lengths[np.lexsort((-lengths, groups))]
+        firsts = np.flatnonzero(_is_first(groups))
+        extra[is_big] = lengths[firsts + self._buckets_max - 1]
+        return extra
+
+    def result(self, columns: Columns) -> pa.Array:
+        bits = np.asarray(columns[0]).astype(np.int64)
+        lengths = np.asarray(columns[1].value_lengths()).astype(np.int64)
+        numbers = _middles(np.asarray(columns[1].flatten()), np.repeat(bits, lengths))
+        ends = np.append(0, np.cumsum(np.asarray(columns[2].flatten())))
+        edges = np.append(0, np.cumsum(lengths))
+        before, counts = ends[edges[:-1]], np.diff(ends[edges])
+        there = counts > 0
+        # Between two values it is interpolated, as Spark's `percentile` does.
+        position = self._share * (counts[there] - 1)
+        below, above = np.floor(position), np.ceil(position)
+        low, high = (
+            numbers[np.searchsorted(ends, before[there] + rank.astype(np.int64), side="right") - 1]
+            for rank in (below, above)
+        )
+        results = np.zeros(len(counts))
+        with np.errstate(invalid="ignore"):
+            between = (above - position) * low + (position - below) * high
+        results[there] = np.where((low == high) | (below == above), low, between)
+        return pa.array(results, mask=~there)
+
+    def empty(self, count: int) -> Columns:
+        lists = [_empty_lists(count, pa.int64()) for _ in range(2)]
+        return [pa.array(np.zeros(count, dtype=np.int8)), *lists]
+
+
+class TopFold(Fold):
+    """The most frequent values and how often they came; among equally frequent ones, the least values first.
+
+    While there are more than `values_max`, all counts are lowered by that of the first one too many, and those without
+    any left are dropped (Misra and Gries, 1982). So a count is never too high, and too low by at most one in
+    `values_max` of all rows.
+    """
+
+    def __init__(self, values: pa.DataType, *, results: int, values_max: int | None = None) -> None:
+        self._results = results
+        self._values_max = values_max or max(TOP_VALUES_MIN, results * TOP_VALUES_PER_RESULT)
+        self._values = values
+        self.state = (pa.list_(values), pa.list_(pa.int64()))
+        self.result_type = pa.list_(pa.struct([pa.field("value", values), pa.field("count", pa.int64())]))
+
+    def lift(self, values: pa.Array | None, times_us: Ints) -> Columns:
+        assert values is not None
+        offsets = _offsets(values.is_valid())
+        there = values.drop_null()
+        if pa.types.is_floating(there.type):
+            there = pc.add(there, pa.scalar(0.0, there.type))  # there is but one zero
+        ones = pa.array(np.ones(len(there), dtype=np.int64))
+        return [pa.ListArray.from_arrays(offsets, each) for each in (there, ones)]
+
+    def merge(self, columns: Columns, starts: Ints) -> Columns:
+        groups, _ = _groups_of(columns[0], starts)
+        codes, words = _coded(columns[0].flatten())
+        order = np.lexsort((codes, groups))
+        groups, codes, counts = _summed(
+            groups[order], codes[order], np.asarray(columns[1].flatten())[order]
+        )
+        order = np.lexsort((codes, -counts, groups))
+        groups, codes, counts = groups[order], codes[order], counts[order]
+        counts = counts - self._first_too_many(groups, counts, len(starts))[groups]
+        kept = counts > 0
+        groups, codes, counts = groups[kept], codes[kept], counts[kept]
+        taken = words.take(pa.array(codes))
+        return [_lists(groups, each, len(starts)) for each in (taken, pa.array(counts))]
+
+    def _first_too_many(self, groups: Ints, counts: Ints, count: int) -> Ints:
+        """The count of the first value beyond the bound, of groups ordered by it; 0 where there is none."""
+        lowered = np.zeros(count, dtype=np.int64)
+        first = np.flatnonzero(_ranks(groups, count) == self._values_max)
+        lowered[groups[first]] = counts[first]
+        return lowered
+
+    def result(self, columns: Columns) -> pa.Array:
+        count = len(columns[0])
+        groups = np.repeat(np.arange(count), np.asarray(columns[0].value_lengths()).astype(np.int64))
+        shown = _ranks(groups, count) < self._results
+        inside = [each.flatten().filter(pa.array(shown)) for each in columns]
+        fields = list(self.result_type.value_type)
+        return _lists(groups[shown], pa.StructArray.from_arrays(inside, fields=fields), count)
+
+    def empty(self, count: int) -> Columns:
+        return [_empty_lists(count, self._values), _empty_lists(count, pa.int64())]
+
+
+def _offsets(is_there: pa.Array) -> pa.Array:
+    """Of lists of one element or none."""
+    return pa.array(np.append(0, np.cumsum(np.asarray(is_there))).astype(np.int32))
+
+
+def _groups_of(lists: pa.Array, starts: Ints) -> tuple[Ints, Ints]:
+    """For each element of the lists, the number of its group, and that of its list."""
+    lengths = np.asarray(lists.value_lengths()).astype(np.int64)
+    numbers = np.repeat(np.arange(len(lists)), lengths)
+    groups = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(lists))))
+    return groups[numbers], numbers
+
+
+def _lists(groups: Ints, elements: pa.Array, count: int) -> pa.Array:
+    """One list a group, of elements that are sorted by group."""
+    lengths = np.bincount(groups, minlength=count)
+    return pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(lengths)).astype(np.int32)), elements)
+
+
+def _empty_lists(count: int, kind: pa.DataType) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(np.zeros(count + 1, dtype=np.int32)), pa.array([], kind))
+
+
+def _is_first(*keys: Ints) -> Mask:
+    """Which of sorted elements differ from the one before them."""
+    is_first = np.ones(len(keys[0]), dtype=np.bool_)
+    if len(is_first):
+        is_first[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
+    return is_first
+
+
+def _ranks(groups: Ints, count: int) -> Ints:
+    """For each of elements sorted by group, how many of its group are before it."""
+    counts = np.bincount(groups, minlength=count)
+    ranks: Ints = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return ranks
+
+
+def _summed(groups: Ints, keys: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:
+    """Of sorted elements, those of the same group and key made one."""
+    firsts = np.flatnonzero(_is_first(groups, keys))
+    if len(firsts) == len(groups):
+        return groups, keys, counts
+    return groups[firsts], keys[firsts], np.add.reduceat(counts, firsts)
+
+
+def _coded(values: pa.Array) -> tuple[Ints, pa.Array]:
+    """Each value as a number that has its order, and the values by number."""
+    encoded = values.dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary)
+    ranks = np.empty(len(order), dtype=np.int64)
+    ranks[np.asarray(order)] = np.arange(len(order))
+    return ranks[np.asarray(encoded.indices)], encoded.dictionary.take(order)
+
+
+_ALL_BUT_SIGN = np.int64(2**63 - 1)
+
+
+def _ordered(numbers: Floats) -> Ints:
+    """Integers in the order of the numbers; one zero, and NaN behind all others."""
+    clean = np.where(np.isnan(numbers), np.nan, numbers + 0.0)
+    bits = clean.view(np.int64)
+    return np.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits)
+
+
+def _numbers(places: Ints) -> Floats:
+    return np.where(places < 0, places ^ _ALL_BUT_SIGN, places).view(np.float64)
+
+
+_INFINITY = int(_ordered(np.array([np.inf]))[0])
+_MINUS_INFINITY = int(_ordered(np.array([-np.inf]))[0])
+
+
+def _middles(places: Ints, bits: Ints) -> Floats:
+    """The middle of each bucket; a bucket that begins at zero stands for zero."""
+    first = places << bits
+    middle = first + np.where(bits > 0, np.left_shift(1, np.maximum(bits - 1, 0)), 0)
+    middle = np.where((places == 0) | (first >= _INFINITY), first, np.maximum(middle, _MINUS_INFINITY))
+    return _numbers(middle)
+
+
+def _bit_lengths(bits: npt.NDArray[np.uint64]) -> Ints:
+    """Halves of 32 bits are exact as floats, whose exponent it is."""
+    high, low = (bits >> np.uint64(32)).astype(np.float64), (bits & np.uint64(2**32 - 1)).astype(np.float64)
+    return np.where(high > 0, np.frexp(high)[1] + 32, np.frexp(low)[1]).astype(np.int64)
