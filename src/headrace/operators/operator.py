@@ -127,7 +127,7 @@ def require_columns(rows: DataFrame, wanted: Iterable[str], *, operator: str, fi
             )
 
 
-def event_time_column(rows: DataFrame, said: str | None, *, operator: str) -> str:
+def event_time_column(rows: DataFrame, said: str | None, *, operator: str, field: str = "time") -> str:
     """The column that the operator names, or else the one that the source declared."""
     from pyspark.sql.types import TimestampNTZType, TimestampType
 
@@ -139,27 +139,30 @@ def event_time_column(rows: DataFrame, said: str | None, *, operator: str) -> st
             if declared:
                 problem = f"was not given, and several columns may be meant: {', '.join(declared)}"
             raise BadOperator(
-                operator, "time", problem, hint='time="the column", or event_time="the column" in read_topic'
+                operator,
+                field,
+                problem,
+                hint=f'{field}="the column", or event_time="the column" in read_topic',
             )
         said = declared[0]
-    require_columns(rows, [said], operator=operator, field="time")
+    require_columns(rows, [said], operator=operator, field=field)
     kind = rows.schema[said].dataType
     if not isinstance(kind, TimestampType | TimestampNTZType):
         raise BadOperator(
             operator,
-            "time",
+            field,
             f"names column {said!r}, which is {kind.simpleString()} and not a timestamp",
             hint=f'cast it: rows.withColumn("{said}", F.col("{said}").cast("timestamp"))',
         )
     return said
 
 
-def require_watermark(rows: DataFrame, time: str, *, operator: str) -> None:
+def require_watermark(rows: DataFrame, time: str, *, operator: str, field: str = "time") -> None:
     """A stream needs a watermark to know when a time has passed. Bounded rows need none."""
     if rows.isStreaming and WATERMARK_DELAY not in rows.schema[time].metadata:
         raise BadOperator(
             operator,
-            "time",
+            field,
             f"is column {time!r}, which has no watermark, so that nothing would ever be complete",
             hint=f'read_topic(…, watermark="10 seconds"), or rows.withWatermark("{time}", "10 seconds")',
         )
