@@ -8,7 +8,7 @@ Each is a frozen value that checks itself when it is made. The same operator on 
 the stream gives in the end.
 """
 
-from headrace.operators.late import Correct, DropLate
+from headrace.operators.late import Correct, DropLate, SideOutput
 from headrace.operators.operator import BadOperator, Operator
 from headrace.operators.triggers import Trigger
 from headrace.operators.windows.hopping import Hopping
@@ -25,6 +25,7 @@ __all__ = [
     "Operator",
     "Sampling",
     "Session",
+    "SideOutput",
     "Sliding",
     "Trigger",
     "Tumbling",

@@ -242,6 +242,33 @@ class CollectFold(Fold):
         return [pa.ListArray.from_arrays(offsets, pa.array([], each.value_type)) for each in self.state]
 
 
+class OriginalsFold(Fold):
+    """All values, in any order: the rows themselves, which are carried along and never kept in state."""
+
+    def __init__(self) -> None:
+        self.result_type = pa.list_(pa.string())
+        self.state = (self.result_type,)
+
+    def lift(self, values: pa.Array | None, times_us: Ints) -> Columns:
+        assert values is not None
+        return [pa.ListArray.from_arrays(pa.array(np.arange(len(values) + 1, dtype=np.int32)), values)]
+
+    def merge(self, columns: Columns, starts: Ints) -> Columns:
+        if len(starts) == 0:
+            return self.empty(0)
+        counts = np.add.reduceat(np.asarray(columns[0].value_lengths()), starts)
+        offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+        return [pa.ListArray.from_arrays(pa.array(offsets), columns[0].flatten())]
+
+    def result(self, columns: Columns) -> pa.Array:
+        return columns[0]
+
+    def empty(self, count: int) -> Columns:
+        return [
+            pa.ListArray.from_arrays(pa.array(np.zeros(count + 1, dtype=np.int32)), pa.array([], pa.string()))
+        ]
+
+
 def _zeros(count: int, kind: pa.DataType | None = None) -> pa.Array:
     return pa.array(np.zeros(count, dtype=np.int64)).cast(kind or pa.int64())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from headrace.operators.operator import BadOperator, Duration, duration_us
@@ -26,14 +27,41 @@ class DropLate:
             )
 
 
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+@dataclass(frozen=True, slots=True)
+class SideOutput:
+    """They are left out, counted, and kept: each goes whole to a topic, once for every window that it is too late for.
+
+        op.Tumbling("1 minute", by="url", late=op.SideOutput("clicks.late"))
+
+    The message's value is the row as JSON, its key that of the record that the row came from. Its headers say operator,
+    window, watermark, reason and origin (`headrace.late.…`). The Job writes them with the batch's fence: as many as
+    were late, each once. A stream that no Job runs fails with this, unless it is told a folder to leave them in.
+    """
+
+    topic: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.topic, str) or not _TOPIC.fullmatch(self.topic) or set(self.topic) == {"."}:
+            raise BadOperator(
+                "SideOutput",
+                "topic",
+                f"is {self.topic!r}, which can't be a topic's name",
+                hint="letters, digits, '.', '_' and '-', at most 249",
+            )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correct:
     """They are worked in, and the window is published again, for as long as `within` after its end.
 
-    Its state is kept that long. Rows that are later still are left out and counted.
+    Its state is kept that long. Rows that are later still are left out and counted; with `beyond`, they are also kept.
     """
 
     within: Duration
+    beyond: SideOutput | None = None
 
     def __post_init__(self) -> None:
         _ = self.within_us
@@ -43,4 +71,11 @@ class Correct:
         return duration_us(self.within, operator="Correct", field="within")
 
 
-Late = DropLate | Correct
+Late = DropLate | Correct | SideOutput
+
+
+def side_output(late: Late | None) -> SideOutput | None:
+    """Where rows go that nothing else is done with."""
+    if isinstance(late, Correct):
+        return late.beyond
+    return late if isinstance(late, SideOutput) else None

@@ -102,6 +102,16 @@ def interval_text(amount_us: int) -> str:
     return f"{amount_us} microseconds"
 
 
+def plainly(said: object) -> str:
+    """A field's value in one way of saying it: "60 seconds" and "1 minute" are the same."""
+    if isinstance(said, str | timedelta):
+        try:
+            return str(timedelta(microseconds=duration_us(said, operator="", field="", zero=True)))
+        except BadOperator:
+            pass
+    return repr(said)
+
+
 def names(said: str | Sequence[str], *, operator: str, field: str) -> tuple[str, ...]:
     """Column names: one, or several."""
     given = (said,) if isinstance(said, str) else tuple(said)

@@ -46,11 +46,12 @@ def work(
     buckets: int,
     cache: RunCache,
     fired_ms: int | None = None,
+    owner: str = "",
 ) -> Advanced:
     """One step of a bucket. `fired_ms` is the timer that brought us here, which is gone by itself."""
     text = store.read_manifest()
     manifest = Manifest.from_json(text) if text else Manifest(version=step.version, buckets=buckets)
-    manifest.check(version=step.version, buckets=buckets)
+    manifest.check(version=step.version, buckets=buckets, owner=owner)
     table = _open(step, store, manifest, cache)
     advanced = advance(step, table, rows, time)
     timer_ms = _timer_ms(advanced, time)
@@ -63,7 +64,11 @@ def work(
         store.set_timer(armed_ms, timer_ms)
     if advanced.table.runs or timer_ms is not None:
         after = Manifest(
-            version=step.version, buckets=buckets, runs=_names(advanced.table), timer_ms=timer_ms
+            version=step.version,
+            buckets=buckets,
+            runs=_names(advanced.table),
+            timer_ms=timer_ms,
+            owner=owner,
         )
         store.write_manifest(after.to_json())
     elif text:

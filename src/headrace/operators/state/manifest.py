@@ -22,6 +22,8 @@ class Manifest:
     runs: tuple[str, ...] = ()
     """From the oldest on."""
     timer_ms: int | None = None
+    owner: str = ""
+    """Whose state it is, in a word and a few digits; empty where that was not said."""
 
     def to_json(self) -> str:
         kept = {
@@ -30,6 +32,7 @@ class Manifest:
             "buckets": self.buckets,
             "runs": self.runs,
             "timer": self.timer_ms,
+            "owner": self.owner,
         }
         return json.dumps(kept, separators=(",", ":"))
 
@@ -47,6 +50,7 @@ class Manifest:
                 buckets=int(kept["buckets"]),
                 runs=tuple(kept["runs"]),
                 timer_ms=kept["timer"],
+                owner=kept.get("owner", ""),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise UnreadableState(
@@ -54,7 +58,12 @@ class Manifest:
                 hint="is the checkpoint that of another job?",
             ) from error
 
-    def check(self, *, version: int, buckets: int) -> None:
+    def check(self, *, version: int, buckets: int, owner: str = "") -> None:
+        if self.owner and owner and self.owner != owner:
+            raise UnreadableState(
+                f"the state was kept by `{self.owner}`, and is asked for by `{owner}`: another one, or set otherwise",
+                hint="put the operator back as it was, or build the state anew: another checkpoint, or --rebuild",
+            )
         if self.buckets != buckets:
             raise UnreadableState(
                 f"the state was kept in {self.buckets} buckets, and is asked for in {buckets}",

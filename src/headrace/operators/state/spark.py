@@ -6,6 +6,8 @@ map. On bounded rows the same step sees all rows of a bucket at once, and then t
 
 from __future__ import annotations
 
+import hashlib
+import json
 import uuid
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,7 @@ from pyspark.sql.types import (
 )
 
 from headrace.operators.late_alarm import LATE_METRIC, listen_for_late_rows
+from headrace.operators.late_rows import LateRowsTo
 from headrace.operators.state import cache
 from headrace.operators.state.bucket import work
 from headrace.operators.state.packing import (
@@ -55,6 +58,9 @@ LIFT_ROWS_MAX = 500_000
 
 LATE = "_late_rows"
 
+MARK = "headrace.operator:"
+"""What the alias of a stateful operator's rows begins with; behind it come, as JSON, its name and what it is."""
+
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _PACKED = StructType([StructField(BUCKET, IntegerType(), False), StructField(PAYLOAD, BinaryType(), False)])
@@ -62,18 +68,36 @@ _RESULT = StructType([StructField(PAYLOAD, BinaryType()), StructField(LATE, Long
 
 
 def run_step(
-    rows: DataFrame, lift: Lift, step: Step, *, name: str, alarm_above: float | None = None
+    rows: DataFrame,
+    lift: Lift,
+    step: Step,
+    *,
+    name: str,
+    kept_for: str | None = None,
+    late_topic: str | None = None,
+    alarm_above: float | None = None,
 ) -> DataFrame:
     """The step's output for these rows, whose columns are as `lift` wants them.
 
     Rows that came too late are counted as `late` in the observed metrics of the query, under `headrace.late:NAME`.
+    Those that the step hands on go to `late_topic`. `kept_for` says all that the state depends on: what was kept for
+    something else is refused.
     """
     buckets = int(rows.sparkSession.conf.get(BUCKETS_SETTING, None) or BUCKETS)
     packed = rows.mapInArrow(_packer(lift, buckets, to_arrow_schema(rows.schema, timezone="UTC")), _PACKED)
     if not rows.isStreaming:
         return packed.groupBy(BUCKET).applyInArrow(_bounded(step), from_arrow_schema(step.output_schema))
-    results = packed.groupBy(BUCKET).transformWithState(
-        BucketProcessor(step, buckets), _RESULT, "append", "eventTime" if step.due_column else "none"
+    kept_for = kept_for or f"{name}({', '.join(map(str, step.state_schema))})"
+    owner = f"{name} {hashlib.sha256(kept_for.encode()).hexdigest()[:8]}"
+    late_to = LateRowsTo(topic=late_topic, operator=name, owner=owner.split()[1]) if late_topic else None
+    mark = {"operator": name, "kept_for": kept_for, "owner": owner, "late_topic": late_topic}
+    # An alias changes nothing for Spark. It is the only place in a plan where others can see what an operator is.
+    marked = packed.alias(MARK + json.dumps(mark, ensure_ascii=False))
+    results = marked.groupBy(BUCKET).transformWithState(
+        BucketProcessor(step, buckets, owner=owner, late_to=late_to),
+        _RESULT,
+        "append",
+        "eventTime" if step.due_column else "none",
     )
     with_late = pa.schema([*step.output_schema, pa.field(LATE, pa.int64())])
     unpacked = results.mapInArrow(_unpacker(step.output_schema, with_late), from_arrow_schema(with_late))
@@ -141,9 +165,13 @@ def _bounded(step: Step) -> Callable[[pa.Table], pa.Table]:
 class BucketProcessor(StatefulProcessor):
     """One bucket is one key. Rows are payloads; results are payloads, and how many rows were too late."""
 
-    def __init__(self, step: Step, buckets: int) -> None:
+    def __init__(
+        self, step: Step, buckets: int, *, owner: str = "", late_to: LateRowsTo | None = None
+    ) -> None:
         self._step = step
         self._buckets = buckets
+        self._owner = owner
+        self._late_to = late_to
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         text = StructType([StructField("text", StringType())])
@@ -154,18 +182,20 @@ class BucketProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
         incoming = decode_rows([bytes(row[1]) for row in rows], self._step.input_schema)
-        return self._work(incoming, timerValues, fired_ms=None)
+        if self._late_to is not None:
+            self._late_to.require_folder()
+        return self._work(key, incoming, timerValues, fired_ms=None)
 
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[Row]:
         nothing = self._step.input_schema.empty_table()
-        return self._work(nothing, timerValues, fired_ms=expiredTimerInfo.getExpiryTimeInMs())
+        return self._work(key, nothing, timerValues, fired_ms=expiredTimerInfo.getExpiryTimeInMs())
 
     def close(self) -> None:
         pass
 
-    def _work(self, rows: pa.Table, times: TimerValues, *, fired_ms: int | None) -> Iterator[Row]:
+    def _work(self, key: Any, rows: pa.Table, times: TimerValues, *, fired_ms: int | None) -> Iterator[Row]:
         watermark_ms = times.getCurrentWatermarkInMs()
         time = StepTime(
             # Spark's first watermark is the epoch; it means that there is none.
@@ -180,7 +210,10 @@ class BucketProcessor(StatefulProcessor):
             buckets=self._buckets,
             cache=cache.of_this_process,
             fired_ms=fired_ms,
+            owner=self._owner,
         )
+        if self._late_to is not None and advanced.late is not None:
+            self._late_to.leave(advanced.late, key[0])
         return _results(advanced)
 
 

@@ -37,6 +37,8 @@ class StepResult:
     output: pa.Table
     late_rows: int = 0
     """Rows that came too late, and were left out."""
+    late: pa.Table | None = None
+    """These rows themselves (`late_rows.LATE_ROWS`), where they are to be kept."""
 
 
 class Lift(Protocol):
@@ -83,6 +85,7 @@ class Advanced:
     table: StateTable
     output: pa.Table
     late_rows: int
+    late: pa.Table | None
     next_due_us: int
     """The watermark at which there is something to do again, without any new row; NEVER if there is not."""
     next_wake_us: int
@@ -95,6 +98,7 @@ def advance(step: Step, table: StateTable, rows: pa.Table, time: StepTime) -> Ad
         table=after,
         output=result.output,
         late_rows=result.late_rows,
+        late=result.late,
         next_due_us=after.next_due(step.due_column, time.watermark_us) if step.due_column else NEVER,
         next_wake_us=after.next_due(step.wake_column, time.now_us) if step.wake_column else NEVER,
     )

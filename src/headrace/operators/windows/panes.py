@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.operators.folds import Columns, Fold
+from headrace.operators.late_rows import LATE_ROWS, UTC_TIME
 from headrace.operators.state.ids import Ids, Ints, Mask, contains, segment_starts
 from headrace.operators.state.run import COLUMN, ids_column
 from headrace.operators.state.step import StepResult, StepTime
@@ -21,7 +22,9 @@ from headrace.operators.state.table import NEVER, StateTable, ids_in, state_sche
 from headrace.operators.triggers import Pane, Panes
 from headrace.values import value
 
-UTC_TIME = pa.timestamp("us", tz="UTC")
+ORIGINALS = "originals"
+"""What comes in, and is not kept: the rows that were merged into a slot, if late ones are to go somewhere."""
+
 _PANES = tuple(Pane)
 
 
@@ -35,6 +38,8 @@ class PaneRules:
     early_us: int | None = None
     late_us: int = 0
     panes: Panes = Panes.RETRACTING
+    keeps_late: bool = False
+    """Whether rows that are too late are handed on, rather than only counted."""
 
 
 class PaneStep:
@@ -70,7 +75,8 @@ class PaneStep:
             *(pa.field(name, pa.int64()) for name in ("start", "end", "rows")),
             *(pa.field(name, kind) for name, kind in self._fold_columns()),
         ]
-        self.input_schema = state_schema(slot_fields)
+        originals = [pa.field(ORIGINALS, pa.list_(pa.string()))] if rules.keeps_late else []
+        self.input_schema = state_schema([*slot_fields, *originals])
         self.state_schema = state_schema([*slot_fields, *self._pane_fields()])
         self.output_schema = pa.schema(
             [
@@ -116,7 +122,9 @@ class PaneStep:
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
         too_late = ints_of(rows, "end") + self.rules.within_us <= time.watermark_us
         late_rows = int(ints_of(rows, "rows")[too_late].sum())
+        late = None
         if too_late.any():
+            late = self._late(rows.filter(pa.array(too_late)), time) if self.rules.keeps_late else None
             rows = rows.filter(pa.array(~too_late))
         ids = np.unique(np.concatenate([ids_in(rows), *self._due(table, time)]))
         if len(ids) == 0:
@@ -125,13 +133,23 @@ class PaneStep:
                 gone=ids,
                 output=self.output_schema.empty_table(),
                 late_rows=late_rows,
+                late=late,
             )
         before = table.take(ids)
         slots = self.slots_of(before, rows, time)
         kept = slots.kept()
         gone = ids_in(before)
         gone = np.unique(gone[~contains(np.unique(ids_in(kept)), gone)])
-        return StepResult(rows=kept, gone=gone, output=slots.output(), late_rows=late_rows)
+        return StepResult(rows=kept, gone=gone, output=slots.output(), late_rows=late_rows, late=late)
+
+    def _late(self, rows: pa.Table, time: StepTime) -> pa.Table:
+        """The rows that were merged into these slots, one by one."""
+        originals = column_of(rows, ORIGINALS)
+        counts = np.asarray(originals.value_lengths())
+        bounds = [np.repeat(ints_of(rows, name), counts) - self.shown_before_us for name in ("start", "end")]
+        watermark = np.full(int(counts.sum()), time.watermark_us)
+        times = [pa.array(each).cast(UTC_TIME) for each in (*bounds, watermark)]
+        return pa.table([*times, originals.flatten()], schema=LATE_ROWS)
 
     def slots_of(self, before: pa.Table, rows: pa.Table, time: StepTime) -> Slots:
         return Slots(self, before, rows, time)

@@ -1,0 +1,134 @@
+"""Late rows that are to be kept: whole, on their way from a bucket to whoever writes them to their topic.
+
+A bucket leaves those of a batch in a file, in a folder that the query was told of. The file's name is made of the batch
+and the bucket, so that a task that runs twice leaves the same file, and what comes behind the operator (a filter, a
+join, a sink that reads twice) makes no difference. A `Job` tells its query the folder, reads the files when the sink
+has written, and writes the rows with the batch's fence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headrace.errors import HeadraceError
+from headrace.values import value
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+FOLDER_PROPERTY = "headrace.late_rows.folder"
+"""Spark's local property, set in the thread that starts a query: a folder that driver and executors share."""
+
+_BATCH_PROPERTY = "streaming.sql.batchId"
+_SUFFIX = ".arrow"
+
+UTC_TIME = pa.timestamp("us", tz="UTC")
+LATE_ROWS = pa.schema(
+    [
+        pa.field("window_start", UTC_TIME),
+        pa.field("window_end", UTC_TIME),
+        pa.field("watermark", UTC_TIME),
+        pa.field("original", pa.string()),
+    ]
+)
+"""A row for each window that a row came too late for; `original` is what `original_row` makes."""
+
+ORIGIN_COLUMNS = ("_key", "_headers", "_topic", "_partition", "_offset", "_timestamp")
+"""What `read_topic` says about where a row came from."""
+
+
+class LateRowsUnkept(HeadraceError):
+    """Rows are late, and nobody has said where to leave them."""
+
+
+@value
+class LateRowsTo:
+    """Where an operator's late rows go."""
+
+    topic: str
+    operator: str
+    owner: str
+    """Tells operators of one query apart that write to the same topic; the same in every run."""
+
+    def require_folder(self) -> Path:
+        """In a task: the folder of the batch. Asked for before any row is late, so that no query begins without."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        folder = context.getLocalProperty(FOLDER_PROPERTY) if context else None
+        batch = context.getLocalProperty(_BATCH_PROPERTY) if context else None
+        if not folder or not batch:
+            raise LateRowsUnkept(
+                f"{self.operator}: late rows are to be kept in topic {self.topic}, and nothing here writes them",
+                hint="run it as a Job; or leave them as files: "
+                f'spark.sparkContext.setLocalProperty("{FOLDER_PROPERTY}", "/a/folder") before start()',
+            )
+        return Path(folder) / batch
+
+    def leave(self, rows: pa.Table, bucket: int) -> None:
+        """In a task: on disk before the batch can be committed."""
+        folder = self.require_folder() / self.topic
+        folder.mkdir(parents=True, exist_ok=True)
+        beside = folder / f".{uuid.uuid4().hex}"
+        with beside.open("wb") as stream:
+            with pa.ipc.new_stream(stream, LATE_ROWS) as writer:
+                writer.write_table(rows)
+            stream.flush()
+            os.fsync(stream.fileno())
+        beside.replace(folder / f"{self.operator} {self.owner} {bucket}{_SUFFIX}")
+
+
+@value
+class LateLot:
+    """The late rows of a batch that one bucket left."""
+
+    topic: str
+    operator: str
+    path: Path
+
+    def rows(self) -> pa.Table:
+        with pa.ipc.open_stream(self.path.read_bytes()) as reader:
+            return reader.read_all()
+
+
+def late_lots(folder: Path, batch_id: int) -> list[LateLot]:
+    """What a batch has left, always in the same order."""
+    return [
+        LateLot(topic=path.parent.name, operator=path.name.split(" ")[0], path=path)
+        for path in sorted((folder / str(batch_id)).glob(f"*/*{_SUFFIX}"))
+    ]
+
+
+def forget_lots(folder: Path, batch_id: int) -> None:
+    for path in _inside(folder / str(batch_id)):
+        path.unlink(missing_ok=True) if path.is_file() else path.rmdir()
+    with contextlib.suppress(FileNotFoundError):
+        (folder / str(batch_id)).rmdir()
+
+
+def _inside(folder: Path) -> Iterator[Path]:
+    """Everything in there, what a folder holds before the folder."""
+    yield from sorted(folder.rglob("*"), reverse=True)
+
+
+def original_row(rows: DataFrame) -> Column:
+    """A row as text: its own columns as JSON, within them where it came from."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import BinaryType
+
+    options = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
+    own = [name for name in rows.columns if not name.startswith("_")] or rows.columns
+    origin = [
+        F.col(name).alias("_key_base64" if isinstance(rows.schema[name].dataType, BinaryType) else name)
+        for name in ORIGIN_COLUMNS
+        if name in rows.columns
+    ]
+    row = F.to_json(F.struct(*(F.col(f"`{name}`") for name in own)), options)
+    return F.to_json(F.struct(row.alias("row"), *origin), options)
