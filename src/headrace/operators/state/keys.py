@@ -25,10 +25,8 @@ def keyed_columns(
     rows: DataFrame, keys: Sequence[str], time: str, inputs: Mapping[int, str], *, operator: str
 ) -> tuple[list[Column], dict[int, pa.DataType]]:
     """`h1`, `h2`, `time`, `k0`…, and `a0`… for the inputs; and the types of the inputs' values."""
-    hashed = [part for name in keys for part in _hashed(rows, name, operator)] or [F.lit(0)]
     columns = [
-        F.xxhash64(*hashed).alias("h1"),
-        F.xxhash64(F.lit("headrace"), *hashed).alias("h2"),
+        *hash_columns(rows, keys, operator=operator),
         F.unix_micros(F.col(f"`{time}`").cast(TimestampType())).alias("time"),
         *(F.col(f"`{name}`").alias(f"k{number}") for number, name in enumerate(keys)),
     ]
@@ -43,6 +41,12 @@ def keyed_columns(
             ) from error
         columns.append(column)
     return columns, values
+
+
+def hash_columns(rows: DataFrame, keys: Sequence[str], *, operator: str) -> list[Column]:
+    """`h1` and `h2`: of equal keys of one type the same, on whichever DataFrame."""
+    hashed = [part for name in keys for part in _hashed(rows, name, operator)] or [F.lit(0)]
+    return [F.xxhash64(*hashed).alias("h1"), F.xxhash64(F.lit("headrace"), *hashed).alias("h2")]
 
 
 def _hashed(rows: DataFrame, name: str, operator: str) -> list[Column]:
