@@ -8,10 +8,9 @@ has written, and writes the rows with the batch's fence.
 
 from __future__ import annotations
 
-import contextlib
 import os
+import shutil
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,15 +106,7 @@ def late_lots(folder: Path, batch_id: int) -> list[LateLot]:
 
 
 def forget_lots(folder: Path, batch_id: int) -> None:
-    for path in _inside(folder / str(batch_id)):
-        path.unlink(missing_ok=True) if path.is_file() else path.rmdir()
-    with contextlib.suppress(FileNotFoundError):
-        (folder / str(batch_id)).rmdir()
-
-
-def _inside(folder: Path) -> Iterator[Path]:
-    """Everything in there, what a folder holds before the folder."""
-    yield from sorted(folder.rglob("*"), reverse=True)
+    shutil.rmtree(folder / str(batch_id), ignore_errors=True)
 
 
 def original_row(rows: DataFrame) -> Column:

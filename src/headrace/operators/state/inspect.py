@@ -1,60 +1,197 @@
 """Looking into the state of a checkpoint: what a stateful operator keeps, as rows.
 
-Spark reads its own state stores (format `statestore`); the manifests and runs in there are put together here.
+Spark reads its own state stores (format `statestore`); the manifests and runs in there are put together here. That
+happens in Spark's tasks, bucket by bucket, so that only the rows that are asked for come to whoever asks.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from headrace.errors import HeadraceError
 from headrace.operators.state.manifest import Manifest, UnreadableState
-from headrace.operators.state.run import COLUMN, GONE, ID, Run
+from headrace.operators.state.run import COLUMN, GONE, ID, LABEL, Run, decode_tables, encode_table
 from headrace.operators.state.table import StateTable
+from headrace.values import value
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 BUCKET_COLUMN = "bucket"
+ROWS_MAX = 1 << 40
+"""All of them."""
+
+Keys = Sequence[str] | Mapping[str, str]
+"""Texts of a key's columns: in their order, or by name."""
+
+_FOUND = "owner string, rows binary, count bigint"
+
+
+class BadKey(HeadraceError):
+    """A key that the state can't have."""
+
+
+@value
+class StateOperator:
+    """A stateful operator of a checkpoint."""
+
+    number: int
+    name: str
+    """Spark's word for it"""
+    is_of_headrace: bool
+    side: str | None = None
+    """`left` or `right`, of Spark's own join of streams"""
+
+
+@value
+class StateRows:
+    """What was found."""
+
+    owner: str
+    """whose state it is, such as `tumbling 1f2e3d4c`; empty if nothing is kept"""
+    keys: tuple[str, ...]
+    rows: pa.Table
+    count: int
+    """of all rows that match, those that were left out included"""
+
+
+def state_operators(spark: SparkSession, checkpoint: str | Path) -> list[StateOperator]:
+    found: dict[tuple[int, str | None], StateOperator] = {}
+    for row in spark.read.format("state-metadata").load(str(checkpoint)).collect():
+        said = row.asDict()
+        side = said["stateStoreName"].split("-")[0] if said["operatorName"] == "symmetricHashJoin" else None
+        properties = str(said.get("operatorProperties") or "")
+        found[said["operatorId"], side] = StateOperator(
+            number=said["operatorId"],
+            name=said["operatorName"],
+            is_of_headrace="manifest" in properties and "runs" in properties,
+            side=side,
+        )
+    return [found[place] for place in sorted(found, key=lambda each: (each[0], each[1] or ""))]
 
 
 def read_state(spark: SparkSession, checkpoint: str | Path, *, operator: int = 0) -> pa.Table:
     """All rows that the operator with this number keeps, as of the last batch that was committed.
 
-    Bounds and times are microseconds after the epoch. All of it is brought here: it is meant for looking, and `--key`.
+    Bounds and times are microseconds after the epoch. All of it is brought here.
     """
-    manifests = _read(spark, checkpoint, operator, "manifest").select("key", "value").collect()
-    runs: dict[tuple[int, str], bytes] = {
-        (row.key[0], row.user_map_key[0]): bytes(row.user_map_value[0])
-        for row in _read(spark, checkpoint, operator, "runs").collect()
-    }
-    tables = []
-    for bucket, text in sorted((row.key[0], row.value[0]) for row in manifests):
-        table = _bucket(Manifest.from_json(text), runs, bucket)
-        if table is not None:
-            tables.append(table)
-    return pa.concat_tables(tables) if tables else pa.table({BUCKET_COLUMN: pa.array([], pa.int32())})
+    return find_state(spark, checkpoint, operator=operator).rows
 
 
-def _read(spark: SparkSession, checkpoint: str | Path, operator: int, variable: str) -> Any:
+def find_state(
+    spark: SparkSession,
+    checkpoint: str | Path,
+    *,
+    operator: int = 0,
+    keys: Keys = (),
+    rows_max: int = ROWS_MAX,
+) -> StateRows:
+    """The rows of a key, or of all; of each bucket, and in all, `rows_max` at most."""
+    from pyspark.sql import functions as F
+
+    manifests = _read(spark, checkpoint, operator, "manifest").select(
+        F.col("key")[BUCKET_COLUMN].alias(BUCKET_COLUMN), F.col("value")["text"].alias("manifest")
+    )
+    runs = _read(spark, checkpoint, operator, "runs").select(
+        F.col("key")[BUCKET_COLUMN].alias(BUCKET_COLUMN),
+        F.col("user_map_key")["text"].alias("name"),
+        F.col("user_map_value")["content"].alias("content"),
+    )
+    by_bucket = manifests.join(runs, BUCKET_COLUMN, "left").groupBy(BUCKET_COLUMN)
+    found = by_bucket.applyInArrow(_finder(keys, rows_max), _FOUND).collect()
+    tables = [decode_tables([bytes(row.rows)]) for row in found if row.rows is not None]
+    if not tables:
+        return StateRows(owner=found[0].owner if found else "", keys=(), rows=_nothing(), count=0)
+    schema = tables[0].schema
+    rows = pa.concat_tables(tables, promote_options="default").slice(0, rows_max)
+    return StateRows(
+        owner=found[0].owner,
+        keys=tuple(_name(field) for field in schema if _is_key(field)),
+        rows=rows.rename_columns([_name(field) for field in rows.schema]),
+        count=sum(row["count"] for row in found),
+    )
+
+
+def read_own_state(spark: SparkSession, checkpoint: str | Path, operator: StateOperator) -> DataFrame:
+    """What an operator of Spark's own keeps, in the columns that Spark has given it."""
+    reader = spark.read.format("statestore").option("operatorId", operator.number)
+    if operator.side is not None:
+        reader = reader.option("joinSide", operator.side)
+    return reader.load(str(checkpoint)).select("key.*", "value.*")
+
+
+def _read(spark: SparkSession, checkpoint: str | Path, operator: int, variable: str) -> DataFrame:
     reader = spark.read.format("statestore").option("operatorId", operator).option("stateVarName", variable)
     return reader.load(str(checkpoint))
 
 
-def _bucket(manifest: Manifest, runs: dict[tuple[int, str], bytes], bucket: int) -> pa.Table | None:
-    missing = [name for name in manifest.runs if (bucket, name) not in runs]
+def _finder(keys: Keys, rows_max: int) -> Callable[[pa.Table], pa.Table]:
+    def found(bucket: pa.Table) -> pa.Table:
+        rows = bucket.to_pylist()
+        manifest = Manifest.from_json(rows[0]["manifest"])
+        runs = {row["name"]: row["content"] for row in rows if row["name"] is not None}
+        table = _bucket(manifest, runs, rows[0][BUCKET_COLUMN])
+        kept = None if table is None else _of_key(table, keys)
+        return pa.table(
+            {
+                "owner": pa.array([manifest.owner], pa.string()),
+                "rows": pa.array(
+                    [None if kept is None else encode_table(kept.slice(0, rows_max))], pa.binary()
+                ),
+                "count": pa.array([0 if kept is None else kept.num_rows], pa.int64()),
+            }
+        )
+
+    return found
+
+
+def _bucket(manifest: Manifest, runs: Mapping[str, bytes], bucket: int) -> pa.Table | None:
+    missing = [name for name in manifest.runs if name not in runs]
     if missing:
         raise UnreadableState(
             f"a part of the state of bucket {bucket} is missing: run {missing[0]}",
             hint="a batch was committed while the state was being read: read it again",
         )
-    opened = [Run.decode(runs[bucket, name], name=name) for name in manifest.runs]
+    opened = [Run.decode(runs[name], name=name) for name in manifest.runs]
     if not opened:
         return None
     schema = opened[-1].rows.drop_columns([GONE]).schema
     rows = StateTable(schema, opened).all_rows().drop_columns([ID])
-    names = [(field.metadata or {}).get(COLUMN, field.name.encode()).decode() for field in schema][1:]
     numbers = pa.repeat(pa.scalar(bucket, pa.int32()), rows.num_rows)
-    return rows.rename_columns(names).add_column(0, BUCKET_COLUMN, numbers)
+    return rows.add_column(0, BUCKET_COLUMN, numbers)
+
+
+def _of_key(rows: pa.Table, keys: Keys) -> pa.Table:
+    names = {_name(field): field.name for field in rows.schema if _is_key(field)}
+    if isinstance(keys, Mapping):
+        wanted = dict(keys)
+    else:
+        wanted = dict(zip(itertools.chain(names, itertools.repeat("")), keys, strict=False))
+    for name, text in wanted.items():
+        if name not in names:
+            raise BadKey(
+                f"the state has no key column {name!r}" if name else f"there is no key column for {text!r}",
+                hint=f"the key is: {', '.join(names) or 'empty, everything is together'}",
+            )
+        rows = rows.filter(pc.equal(rows.column(names[name]).cast(pa.string()), text))
+    return rows
+
+
+def _is_key(field: pa.Field) -> bool:
+    return COLUMN in (field.metadata or {})
+
+
+def _name(field: pa.Field) -> str:
+    known = field.metadata or {}
+    said: Any = known.get(COLUMN, known.get(LABEL, field.name.encode()))
+    return str(said.decode())
+
+
+def _nothing() -> pa.Table:
+    return pa.table({BUCKET_COLUMN: pa.array([], pa.int32())})

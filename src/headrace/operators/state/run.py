@@ -20,7 +20,10 @@ GONE = "gone"
 ID_TYPE = pa.binary(ID_BYTES)
 
 COLUMN = b"column"
-"""Metadata of a column of state: the name that the user knows it by."""
+"""Metadata of a column of the key: the name that the user knows it by."""
+
+LABEL = b"label"
+"""Metadata of another column of state: what it is, in words of the user's."""
 
 
 class Run:

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql import functions as F
@@ -56,7 +57,8 @@ every batch. It can't change during the life of a checkpoint."""
 LIFT_ROWS_MAX = 500_000
 """Rows that a task takes in before it merges and packs them: the more, the fewer payloads; it holds them in memory."""
 
-LATE = "_late_rows"
+COUNTS = ("_rows_in", "_corrected_rows", "_late_rows")
+"""How many rows came, were corrections, and were too late: null, except in a row that has nothing else."""
 
 MARK = "headrace.operator:"
 """What the alias of a stateful operator's rows begins with; behind it come, as JSON, its name and what it is."""
@@ -64,7 +66,9 @@ MARK = "headrace.operator:"
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _PACKED = StructType([StructField(BUCKET, IntegerType(), False), StructField(PAYLOAD, BinaryType(), False)])
-_RESULT = StructType([StructField(PAYLOAD, BinaryType()), StructField(LATE, LongType())])
+_RESULT = StructType(
+    [StructField(PAYLOAD, BinaryType()), *(StructField(name, LongType()) for name in COUNTS)]
+)
 
 
 def run_step(
@@ -99,14 +103,17 @@ def run_step(
         "append",
         "eventTime" if step.due_column else "none",
     )
-    with_late = pa.schema([*step.output_schema, pa.field(LATE, pa.int64())])
-    unpacked = results.mapInArrow(_unpacker(step.output_schema, with_late), from_arrow_schema(with_late))
+    counted = pa.schema([*step.output_schema, *(pa.field(name, pa.int64()) for name in COUNTS)])
+    unpacked = results.mapInArrow(_unpacker(step.output_schema, counted), from_arrow_schema(counted))
     metric = f"{LATE_METRIC}{name}:{uuid.uuid4().hex[:8]}"
-    late_rows = F.coalesce(F.sum(LATE), F.lit(0)).alias("late")
+    sums = [
+        F.coalesce(F.sum(column), F.lit(0)).alias(name)
+        for column, name in zip(COUNTS, ("rows", "corrected", "late"), strict=True)
+    ]
     alarm = F.max(F.lit(alarm_above).cast("double")).alias("alarm_above")
     if alarm_above is not None:
         listen_for_late_rows(rows.sparkSession)
-    return unpacked.observe(metric, late_rows, alarm).filter(F.col(LATE).isNull()).drop(LATE)
+    return unpacked.observe(metric, *sums, alarm).filter(F.col(COUNTS[0]).isNull()).drop(*COUNTS)
 
 
 def _packer(lift: Lift, buckets: int, schema: pa.Schema) -> Batches:
@@ -134,17 +141,21 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting).combine_chunks()
 
 
-def _unpacker(schema: pa.Schema, with_late: pa.Schema) -> Batches:
+def _unpacker(schema: pa.Schema, counted: pa.Schema) -> Batches:
     def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        sums = np.zeros(len(COUNTS), dtype=np.int64)
         for batch in batches:
-            for payload, late in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-                if payload:
-                    rows = decode_rows([payload], schema)
-                    rows = rows.append_column(with_late.field(LATE), pa.nulls(rows.num_rows, pa.int64()))
-                    yield from rows.to_batches()
-                if late:
-                    nothing = [pa.nulls(1, each.type) for each in schema]
-                    yield pa.record_batch([*nothing, pa.array([late], pa.int64())], schema=with_late)
+            for payload, *counts in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                if payload is None:
+                    sums += counts
+                    continue
+                rows = decode_rows([payload], schema)
+                for name in COUNTS:
+                    rows = rows.append_column(counted.field(name), pa.nulls(rows.num_rows, pa.int64()))
+                yield from rows.to_batches()
+        if sums.any():
+            nothing = [pa.nulls(1, each.type) for each in schema]
+            yield pa.record_batch([*nothing, *(pa.array([each]) for each in sums)], schema=counted)
 
     return unpacked
 
@@ -219,9 +230,11 @@ class BucketProcessor(StatefulProcessor):
 
 def _results(advanced: Advanced) -> Iterator[Row]:
     for payload in encode_output(advanced.output):
-        yield Row(**{PAYLOAD: payload, LATE: None})
-    if advanced.late_rows:
-        yield Row(**{PAYLOAD: None, LATE: advanced.late_rows})
+        yield Row(**{PAYLOAD: payload, **dict.fromkeys(COUNTS)})
+    counts = advanced.counts
+    if counts.rows_in or counts.late:
+        sums = (counts.rows_in, counts.corrected, counts.late)
+        yield Row(**{PAYLOAD: None, **dict(zip(COUNTS, sums, strict=True))})
 
 
 class _SparkStore:

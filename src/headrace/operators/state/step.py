@@ -35,8 +35,12 @@ class StepResult:
     gone: Ids
     """Ids that have no rows any more."""
     output: pa.Table
+    rows_in: int = 0
+    """Rows that came, one for each window that they belong to; 0 where nothing can be late."""
+    corrected_rows: int = 0
+    """Of them, those that came after their window's result on time, and were worked in."""
     late_rows: int = 0
-    """Rows that came too late, and were left out."""
+    """Of them, those that came too late, and were left out."""
     late: pa.Table | None = None
     """These rows themselves (`late_rows.LATE_ROWS`), where they are to be kept."""
 
@@ -79,16 +83,29 @@ class Step(Protocol):
 
 
 @value
+class Counts:
+    """Of one step; what was neither corrected nor late was there in time."""
+
+    rows_in: int
+    corrected: int
+    late: int
+
+
+@value
 class Advanced:
     """A bucket after a step."""
 
     table: StateTable
     output: pa.Table
-    late_rows: int
+    counts: Counts
     late: pa.Table | None
     next_due_us: int
     """The watermark at which there is something to do again, without any new row; NEVER if there is not."""
     next_wake_us: int
+
+    @property
+    def late_rows(self) -> int:
+        return self.counts.late
 
 
 def advance(step: Step, table: StateTable, rows: pa.Table, time: StepTime) -> Advanced:
@@ -97,7 +114,7 @@ def advance(step: Step, table: StateTable, rows: pa.Table, time: StepTime) -> Ad
     return Advanced(
         table=after,
         output=result.output,
-        late_rows=result.late_rows,
+        counts=Counts(rows_in=result.rows_in, corrected=result.corrected_rows, late=result.late_rows),
         late=result.late,
         next_due_us=after.next_due(step.due_column, time.watermark_us) if step.due_column else NEVER,
         next_wake_us=after.next_due(step.wake_column, time.now_us) if step.wake_column else NEVER,

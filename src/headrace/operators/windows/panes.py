@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from headrace.operators.folds import Columns, Fold
 from headrace.operators.late_rows import LATE_ROWS, UTC_TIME
 from headrace.operators.state.ids import Ids, Ints, Mask, contains, segment_starts
-from headrace.operators.state.run import COLUMN, ids_column
+from headrace.operators.state.run import COLUMN, LABEL, ids_column
 from headrace.operators.state.step import StepResult, StepTime
 from headrace.operators.state.table import NEVER, StateTable, ids_in, state_schema
 from headrace.operators.triggers import Pane, Panes
@@ -73,7 +73,7 @@ class PaneStep:
         slot_fields = [
             *key_fields,
             *(pa.field(name, pa.int64()) for name in ("start", "end", "rows")),
-            *(pa.field(name, kind) for name, kind in self._fold_columns()),
+            *_fold_fields(folds),
         ]
         originals = [pa.field(ORIGINALS, pa.list_(pa.string()))] if rules.keeps_late else []
         self.input_schema = state_schema([*slot_fields, *originals])
@@ -98,13 +98,6 @@ class PaneStep:
     def migrate(self, rows: pa.Table, version: int) -> pa.Table:
         raise AssertionError(f"there never was a version {version}")
 
-    def _fold_columns(self) -> list[tuple[str, pa.DataType]]:
-        return [
-            (f"f{number}_{part}", kind)
-            for number, fold in enumerate(self.folds)
-            for part, kind in enumerate(fold.state)
-        ]
-
     def _pane_fields(self) -> list[pa.Field]:
         fields = [
             pa.field("due_us", pa.int64()),
@@ -120,11 +113,17 @@ class PaneStep:
         return fields
 
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
-        too_late = ints_of(rows, "end") + self.rules.within_us <= time.watermark_us
-        late_rows = int(ints_of(rows, "rows")[too_late].sum())
+        ends_us, row_counts = ints_of(rows, "end"), ints_of(rows, "rows")
+        is_over = ends_us <= time.watermark_us
+        too_late = ends_us + self.rules.within_us <= time.watermark_us
+        counts = {
+            "rows_in": int(row_counts.sum()),
+            "corrected_rows": int(row_counts[is_over & ~too_late].sum()),
+            "late_rows": int(row_counts[too_late].sum()),
+        }
         late = None
         if too_late.any():
-            late = self._late(rows.filter(pa.array(too_late)), time) if self.rules.keeps_late else None
+            late = self.late_of(rows.filter(pa.array(too_late)), time) if self.rules.keeps_late else None
             rows = rows.filter(pa.array(~too_late))
         ids = np.unique(np.concatenate([ids_in(rows), *self._due(table, time)]))
         if len(ids) == 0:
@@ -132,17 +131,17 @@ class PaneStep:
                 rows=self.state_schema.empty_table(),
                 gone=ids,
                 output=self.output_schema.empty_table(),
-                late_rows=late_rows,
                 late=late,
+                **counts,
             )
         before = table.take(ids)
         slots = self.slots_of(before, rows, time)
         kept = slots.kept()
         gone = ids_in(before)
         gone = np.unique(gone[~contains(np.unique(ids_in(kept)), gone)])
-        return StepResult(rows=kept, gone=gone, output=slots.output(), late_rows=late_rows, late=late)
+        return StepResult(rows=kept, gone=gone, output=slots.output(), late=late, **counts)
 
-    def _late(self, rows: pa.Table, time: StepTime) -> pa.Table:
+    def late_of(self, rows: pa.Table, time: StepTime) -> pa.Table:
         """The rows that were merged into these slots, one by one."""
         originals = column_of(rows, ORIGINALS)
         counts = np.asarray(originals.value_lengths())
@@ -334,6 +333,18 @@ class Slots:
 
     def _lengths(self) -> Ints:
         return np.diff(np.append(self._starts, self._sorted.num_rows))
+
+
+def _fold_fields(folds: Sequence[tuple[str, Fold]]) -> list[pa.Field]:
+    return [
+        pa.field(
+            f"f{number}_{part}",
+            kind,
+            metadata={LABEL: (name if len(fold.state) == 1 else f"{name}.{part}").encode()},
+        )
+        for number, (name, fold) in enumerate(folds)
+        for part, kind in enumerate(fold.state)
+    ]
 
 
 def _as_state(rows: pa.Table, schema: pa.Schema) -> pa.Table:
