@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import bench
+from benchmarks import bench, programs
 from benchmarks.broker.brokers import Durability, RunningBroker, running_broker
-from benchmarks.broker.load import check_end_offset, create_topic
+from benchmarks.event_topics import write_topic
 from benchmarks.measurements import Side
-from benchmarks.pipeline.events import EVENTS_TOPIC, PARTITIONS, WARMUP_TOPIC, produce_events
-from headrace.errors import HeadraceError
-
-PROGRAM_TIMEOUT_S = 1_800
-"""The slowest sample of a full run, a million rows by `executemany` into PostgreSQL, takes some minutes."""
-
-OUTPUT_LINES_QUOTED = 25
-
-
-class ProgramFailed(HeadraceError):
-    """A program of the benchmark ended with an error."""
+from benchmarks.pipeline.events import EVENTS_TOPIC, WARMUP_TOPIC, events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,29 +54,12 @@ class Bench(bench.Bench):
         with running_broker(Side.HEADRACE, folder, Durability.OS) as broker:
             if is_new:
                 self.say(f"writing {self.sizes.events:,} events")
-                self._write_events(broker.bootstrap, WARMUP_TOPIC, self.sizes.warmup)
-                self._write_events(broker.bootstrap, EVENTS_TOPIC, self.sizes.events)
+                for topic, count in ((WARMUP_TOPIC, self.sizes.warmup), (EVENTS_TOPIC, self.sizes.events)):
+                    write_topic(broker.bootstrap, topic, events(count), count)
             yield broker
 
-    def _write_events(self, bootstrap: str, topic: str, count: int) -> None:
-        create_topic(bootstrap, topic, partitions=PARTITIONS)
-        produce_events(bootstrap, topic, count)
-        check_end_offset(bootstrap, topic, count, partitions=PARTITIONS)
-
     def run_program(self, name: str, **arguments: Any) -> dict[str, float]:
-        """Run `benchmarks.pipeline.programs.<name>`; its last line of output is a JSON object of figures."""
-        with self.folder() as folder:
-            arguments["folder"] = str(folder)
-            command = [sys.executable, "-m", f"benchmarks.pipeline.programs.{name}", json.dumps(arguments)]
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=PROGRAM_TIMEOUT_S, check=False
-            )
-        lines = done.stdout.strip().splitlines()
-        if done.returncode != 0 or not lines:
-            said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-OUTPUT_LINES_QUOTED:])
-            raise ProgramFailed(f"{name} ended with code {done.returncode}; it last said:\n{said}")
-        figures: dict[str, float] = json.loads(lines[-1])
-        return figures
+        return programs.run_program(self, f"benchmarks.pipeline.programs.{name}", **arguments)
 
 
 Subject = bench.Subject[Bench]

@@ -5,16 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from confluent_kafka import Producer
+from benchmarks.event_topics import Message
 
 EVENTS_TOPIC = "events"
 WARMUP_TOPIC = "warm-up"
-PARTITIONS = 2
 USERS = 10_000
 PAGES = 1_000
 FIRST_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 EVENTS_PER_SECOND = 1_000  # in event time
-BATCH = 10_000
 SCHEMA = "user STRING, url STRING, at TIMESTAMP, ms INT"
 
 
@@ -32,22 +30,8 @@ def event(number: int, choose: random.Random) -> bytes:
     ).encode()
 
 
-def produce_events(bootstrap: str, topic: str, count: int) -> None:
-    """The same events in every run, in turn over the partitions, a batch at a time."""
+def events(count: int) -> Iterator[Message]:
+    """The same in every run."""
     choose = random.Random(17)
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "linger.ms": 20,
-            "queue.buffering.max.messages": 1_000_000,
-            "queue.buffering.max.kbytes": 1_000_000,
-        }
-    )
-    for number, batch in enumerate(_batches(count, choose)):
-        producer.produce_batch(topic, batch, partition=number % PARTITIONS)
-        producer.flush()
-
-
-def _batches(count: int, choose: random.Random) -> Iterator[list[dict[str, bytes]]]:
-    for first in range(0, count, BATCH):
-        yield [{"value": event(number, choose)} for number in range(first, min(first + BATCH, count))]
+    for number in range(count):
+        yield {"value": event(number, choose)}

@@ -8,62 +8,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from benchmarks.measurements import Side
 from benchmarks.pipeline.events import EVENTS_TOPIC, SCHEMA, WARMUP_TOPIC
-from headrace.pipeline import Job, read_topic, session
-from headrace.pipeline.sinks import Discard
-
-ROWS_PER_BATCH = 500_000
+from benchmarks.streams import drain_by_hand, drain_headrace, read_by_hand, read_headrace
+from headrace.pipeline import session
 
 WORKS = {
     "pass-through": "pass-through",
     "filter": "filter, one event in ten",
     "windowed-count": "count by url in windows of a minute",
 }
-
-
-def drain_headrace(name: str, rows: DataFrame) -> None:
-    Job(name, rows, Discard(), mode="batch", output_mode="update").start().wait()
-
-
-def drain_by_hand(folder: Path, name: str, rows: DataFrame) -> None:
-    query = (
-        rows.writeStream.format("noop")
-        .outputMode("update")
-        .option("checkpointLocation", str(folder / "by-hand" / name))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-
-
-def read_headrace(spark: SparkSession, topic: str) -> DataFrame:
-    rows = read_topic(
-        spark,
-        topic,
-        schema=SCHEMA,
-        event_time="at",
-        watermark="10 minutes",
-        key=None,
-        options={"maxOffsetsPerTrigger": str(ROWS_PER_BATCH)},
-    )
-    return rows.select("user", "url", "at", "ms")
-
-
-def read_by_hand(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
-    raw = (
-        spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", str(ROWS_PER_BATCH))
-        .load()
-    )
-    parsed = raw.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event")).select("event.*")
-    return parsed.withWatermark("at", "10 minutes")
 
 
 def work_on(rows: DataFrame, work: str) -> DataFrame:
@@ -84,9 +41,11 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
         name = f"{topic}-{work}"
         started_s = time.monotonic()
         if by_hand:
-            drain_by_hand(folder, name, work_on(read_by_hand(spark, arguments["bootstrap"], topic), work))
+            rows = read_by_hand(spark, arguments["bootstrap"], topic, SCHEMA)
+            drain_by_hand(folder, name, work_on(rows, work), output_mode="update")
         else:
-            drain_headrace(name, work_on(read_headrace(spark, topic), work))
+            rows = read_headrace(spark, topic, SCHEMA)
+            drain_headrace(name, work_on(rows, work), output_mode="update")
         return time.monotonic() - started_s
 
     figures = {}

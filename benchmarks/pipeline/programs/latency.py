@@ -13,8 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.broker.load import create_topic
+from benchmarks.event_topics import PARTITIONS
 from benchmarks.measurements import Side
-from benchmarks.pipeline.events import PARTITIONS, SCHEMA
+from benchmarks.pipeline.events import SCHEMA
 from benchmarks.pipeline.programs.topic_sink import KEY, MASTER, as_messages
 from headrace.pipeline import Job, read_topic, session
 from headrace.pipeline.sinks import Topic

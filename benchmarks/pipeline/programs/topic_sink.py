@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from benchmarks.broker.load import check_end_offset, create_topic
+from benchmarks.event_topics import PARTITIONS
 from benchmarks.measurements import Side
-from benchmarks.pipeline.events import EVENTS_TOPIC, PARTITIONS
-from benchmarks.pipeline.programs.jobs import read_by_hand, read_headrace
+from benchmarks.pipeline.events import EVENTS_TOPIC, SCHEMA
+from benchmarks.streams import read_by_hand, read_headrace
 from headrace.pipeline import Job, session
 from headrace.pipeline.sinks import Topic
 
@@ -54,10 +55,10 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
         create_topic(bootstrap, topic, partitions=PARTITIONS)
         started_s = time.monotonic()
         if arguments["side"] == Side.SPARK:
-            rows = read_by_hand(spark, bootstrap, EVENTS_TOPIC)
+            rows = read_by_hand(spark, bootstrap, EVENTS_TOPIC, SCHEMA)
             drain_by_hand(folder, name, rows, topic, bootstrap)
         else:
-            drain_headrace(name, read_headrace(spark, EVENTS_TOPIC), topic)
+            drain_headrace(name, read_headrace(spark, EVENTS_TOPIC, SCHEMA), topic)
         return topic, time.monotonic() - started_s
 
     run("warm-up")

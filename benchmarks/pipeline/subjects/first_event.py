@@ -12,10 +12,11 @@ import sys
 from collections.abc import Iterator
 
 from benchmarks.broker.brokers import Durability, running_broker
-from benchmarks.broker.load import create_topic
+from benchmarks.event_topics import write_topic
 from benchmarks.measurements import Row, Sample, Side, Unit
-from benchmarks.pipeline.bench import Bench, ProgramFailed, Subject
-from benchmarks.pipeline.events import PARTITIONS, produce_events
+from benchmarks.pipeline.bench import Bench, Subject
+from benchmarks.pipeline.events import events
+from benchmarks.programs import ProgramFailed
 
 FIRST_EVENT = re.compile(r"first event processed after ([\d.]+) s: (.+)")
 PART = re.compile(r"([A-Za-z ]+?) ([\d.]+) s\b")
@@ -28,6 +29,7 @@ PARTS = {
     "first batch": "until its first batch is done",
 }
 TOPIC = "first"
+EVENTS = 1_000
 
 
 class FirstEvent(Subject):
@@ -53,8 +55,7 @@ class FirstEvent(Subject):
 
     def _by_hand(self, bench: Bench) -> dict[str, float]:
         with bench.folder() as folder, running_broker(Side.HEADRACE, folder, Durability.OS) as broker:
-            create_topic(broker.bootstrap, TOPIC, partitions=PARTITIONS)
-            produce_events(broker.bootstrap, TOPIC, 1_000)
+            write_topic(broker.bootstrap, TOPIC, events(EVENTS), EVENTS)
             return bench.run_program("first_event", bootstrap=broker.bootstrap, topic=TOPIC)
 
     def _headrace_run(self, bench: Bench) -> tuple[float, dict[str, float]]:

@@ -1,0 +1,41 @@
+"""Topics of events that a benchmark writes once, and that all sides read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+from confluent_kafka import Producer
+
+from benchmarks.broker.load import check_end_offset, create_topic
+
+PARTITIONS = 2
+BATCH = 10_000
+
+Message = dict[str, bytes]
+"""A `value`, and a `key` where there is one."""
+
+
+def write_topic(bootstrap: str, topic: str, messages: Iterable[Message], count: int) -> None:
+    """The same log in every run: in turn over the partitions, a batch at a time; what has a key goes by its key."""
+    create_topic(bootstrap, topic, partitions=PARTITIONS)
+    produce(bootstrap, topic, messages)
+    check_end_offset(bootstrap, topic, count, partitions=PARTITIONS)
+
+
+def produce(bootstrap: str, topic: str, messages: Iterable[Message]) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 20,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 1_000_000,
+        }
+    )
+    remaining = iter(messages)
+    for number in itertools.count():
+        batch = list(itertools.islice(remaining, BATCH))
+        if not batch:
+            return
+        producer.produce_batch(topic, batch, partition=-1 if "key" in batch[0] else number % PARTITIONS)
+        producer.flush()

@@ -1,0 +1,46 @@
+"""Programs that samples run in: each a process of its own, with a Spark session, a warm-up, and work that is timed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.bench import Bench
+from headrace.errors import HeadraceError
+
+PROGRAM_TIMEOUT_S = 1_800
+"""The slowest sample of a full run, a million rows by `executemany` into PostgreSQL, takes some minutes."""
+
+OUTPUT_LINES_QUOTED = 25
+
+
+class ProgramFailed(HeadraceError):
+    """A program of the benchmark ended with an error."""
+
+
+def run_program(bench: Bench, module: str, **arguments: Any) -> dict[str, float]:
+    """Run `module` with the arguments and a folder that is gone afterwards; it ends with a JSON object of figures."""
+    return run_command(bench, [sys.executable, "-m", module], **arguments)
+
+
+def run_command(bench: Bench, command: Sequence[str], **arguments: Any) -> dict[str, float]:
+    """As `run_program`, with another interpreter."""
+    with bench.folder() as folder:
+        arguments["folder"] = str(folder)
+        done = subprocess.run(
+            [*command, json.dumps(arguments)],
+            capture_output=True,
+            text=True,
+            timeout=PROGRAM_TIMEOUT_S,
+            check=False,
+        )
+    lines = done.stdout.strip().splitlines()
+    if done.returncode != 0 or not lines:
+        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-OUTPUT_LINES_QUOTED:])
+        name = command[-1].rpartition(".")[2]
+        raise ProgramFailed(f"{name} ended with code {done.returncode}; it last said:\n{said}")
+    figures: dict[str, float] = json.loads(lines[-1])
+    return figures

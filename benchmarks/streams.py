@@ -1,0 +1,92 @@
+"""A topic drained to a sink that discards: as Headrace's users write it, and as one writes it in PySpark by hand."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.pipeline import Job, read_topic
+from headrace.pipeline.sinks import Discard
+
+ROWS_PER_BATCH = 500_000
+
+PROGRESS_KEPT = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
+"""Of a session whose batches are looked at one by one: Spark would remember the last hundred."""
+
+
+def read_headrace(
+    spark: SparkSession,
+    topic: str,
+    schema: str,
+    *,
+    event_time: str = "at",
+    watermark: str = "10 minutes",
+    rows_per_batch: int = ROWS_PER_BATCH,
+) -> DataFrame:
+    rows = read_topic(
+        spark,
+        topic,
+        schema=schema,
+        event_time=event_time,
+        watermark=watermark,
+        key=None,
+        options={"maxOffsetsPerTrigger": str(rows_per_batch)},
+    )
+    return rows.select(*column_names(schema))
+
+
+def read_by_hand(
+    spark: SparkSession,
+    bootstrap: str,
+    topic: str,
+    schema: str,
+    *,
+    event_time: str = "at",
+    watermark: str = "10 minutes",
+    rows_per_batch: int = ROWS_PER_BATCH,
+) -> DataFrame:
+    raw = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", str(rows_per_batch))
+        .load()
+    )
+    parsed = raw.select(F.from_json(F.col("value").cast("string"), schema).alias("event")).select("event.*")
+    return parsed.withWatermark(event_time, watermark)
+
+
+def column_names(schema: str) -> list[str]:
+    return [column.split()[0] for column in schema.split(",")]
+
+
+def drain_headrace(name: str, rows: DataFrame, *, output_mode: str) -> None:
+    Job(name, rows, Discard(), mode="batch", output_mode=output_mode).start().wait()
+
+
+def drain_by_hand(folder: Path, name: str, rows: DataFrame, *, output_mode: str) -> None:
+    query = (
+        rows.writeStream.format("noop")
+        .outputMode(output_mode)
+        .option("checkpointLocation", str(folder / "by-hand" / name))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def wait_for_batch(query: StreamingQuery, batch_id: int) -> int:
+    """The last batch that is done, which is this one or a later one."""
+    while True:
+        failure = query.exception()
+        if failure is not None:
+            raise failure
+        progress = query.lastProgress
+        if progress is not None and progress["batchId"] >= batch_id:
+            return int(progress["batchId"])
+        time.sleep(0.01)
