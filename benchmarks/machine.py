@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 
 import confluent_kafka
@@ -24,6 +25,7 @@ def machine_facts() -> dict[str, str]:
         "Python": platform.python_version(),
         "Java": _java_version(),
         "Apache Kafka": KAFKA_VERSION,
+        "Apache Spark": version("pyspark"),
         "RabbitMQ": _rabbitmq_version(),
         "confluent-kafka": f"{confluent_kafka.version()} (librdkafka {confluent_kafka.libversion()[0]})",
         "Headrace": _commit(),

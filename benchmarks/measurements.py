@@ -14,6 +14,9 @@ class Side(StrEnum):
     RABBITMQ_CLASSIC = "rabbitmq-classic"
     RABBITMQ_QUORUM = "rabbitmq-quorum"
     SPARK = "spark"  # the same work in PySpark, written by hand
+    SPARK_ROWS = "spark-rows"  # with one call of transformWithState per key
+    SPARK_PANDAS = "spark-pandas"  # with one call of transformWithStateInPandas per key
+    FLINK = "flink"
     BARE = "bare"  # a bare socket and a bare file: what the machine itself can do
 
 
@@ -23,9 +26,12 @@ SIDE_NAMES = {
     Side.RABBITMQ_CLASSIC: "RabbitMQ, classic queue",
     Side.RABBITMQ_QUORUM: "RabbitMQ, quorum queue",
     Side.SPARK: "PySpark by hand",
+    Side.SPARK_ROWS: "a call per key, rows",
+    Side.SPARK_PANDAS: "a call per key, pandas",
+    Side.FLINK: "Apache Flink SQL",
     Side.BARE: "bare",
 }
-PEERS = (Side.KAFKA, Side.RABBITMQ_CLASSIC, Side.RABBITMQ_QUORUM, Side.SPARK)
+PEERS = tuple(side for side in Side if side not in (Side.HEADRACE, Side.BARE))
 
 
 class Unit(StrEnum):
@@ -47,7 +53,7 @@ class Unit(StrEnum):
 class Goal:
     """A bound on one figure of Headrace's: as it is, or divided by Kafka's, by the best peer's, or by another row's.
 
-    `aim` is further than the bound: worth a word when it is reached, no failure when it is not.
+    `aim` is further than the bound: worth a word when it is reached, no failure when it is not. It may stand alone.
     """
 
     at_least: float | None = None
@@ -58,14 +64,18 @@ class Goal:
     against_row: str | None = None
 
     def text(self) -> str:
-        bound = f"≥ {self.at_least:g}" if self.at_least is not None else f"≤ {self.at_most:g}"
+        is_aim = self.at_least is None and self.at_most is None
+        if is_aim:
+            bound = f"aim {self.aim:g}"
+        else:
+            bound = f"≥ {self.at_least:g}" if self.at_least is not None else f"≤ {self.at_most:g}"
         if self.against_kafka:
             bound += " × Kafka"
         elif self.against_best:
             bound += " × the best"
         elif self.against_row:
             bound += f" × {self.against_row}"
-        return bound + (f", aim {self.aim:g}" if self.aim is not None else "")
+        return bound + (f", aim {self.aim:g}" if self.aim is not None and not is_aim else "")
 
     def verdict(self, figure: float) -> str:
         if self.at_least is not None and figure < self.at_least:
@@ -73,6 +83,8 @@ class Goal:
         if self.at_most is not None and figure > self.at_most:
             return "not reached"
         if self.aim is not None:
+            if self.at_least is None and self.at_most is None:
+                return "aim reached" if figure >= self.aim else "below the aim"
             aimed = figure >= self.aim if self.at_least is not None else figure <= self.aim
             return "aim reached" if aimed else "reached"
         return "reached"

@@ -1,4 +1,4 @@
-"""What the kernel says about a running process and its children: CPU time, resident memory."""
+"""What the kernel says about a running process and its children: CPU time, resident memory, bytes written."""
 
 from __future__ import annotations
 
@@ -36,3 +36,12 @@ def resident_mb(pid: int) -> float:
     """Resident memory of the process tree. Pages that processes share count in each of them."""
     pages = sum(int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in process_tree(pid))
     return pages * _PAGE_BYTES / 1e6
+
+
+def written_bytes(pid: int) -> int:
+    """What the process tree has given to the file systems, all that lives now; not what went through pipes."""
+    total = 0
+    for each in process_tree(pid):
+        counts = dict(line.split(": ") for line in Path(f"/proc/{each}/io").read_text().splitlines())
+        total += int(counts["write_bytes"])
+    return total

@@ -14,15 +14,20 @@ SCHEMA = "user string, at timestamp, ms bigint"
 EPOCH_S = 1_700_000_000 // 3600 * 3600
 """Times in tests are seconds after this; the beginning of an hour."""
 
-EventRow = tuple[str | None, float, int | None]
+EventRow = tuple[str | None, float | None, int | None]
 
 
-def at(seconds: float) -> str:
+def at(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
     return datetime.fromtimestamp(EPOCH_S + seconds, tz=UTC).isoformat()
 
 
 def bounded(spark: SparkSession, rows: Sequence[EventRow]) -> DataFrame:
-    made = [(user, datetime.fromtimestamp(EPOCH_S + seconds, tz=UTC), ms) for user, seconds, ms in rows]
+    made = [
+        (user, None if seconds is None else datetime.fromtimestamp(EPOCH_S + seconds, tz=UTC), ms)
+        for user, seconds, ms in rows
+    ]
     return spark.createDataFrame(made, SCHEMA)
 
 
@@ -34,7 +39,7 @@ class Stream:
         spark: SparkSession,
         folder: Path,
         operator: Callable[[DataFrame], DataFrame],
-        watermark: str = "0 seconds",
+        watermark: str | None = "0 seconds",
     ) -> None:
         self._spark = spark
         self._folder = folder
@@ -50,9 +55,9 @@ class Stream:
         lines = [json.dumps({"user": user, "at": at(seconds), "ms": ms}) for user, seconds, ms in rows]
         self._count += 1
         (self._input / f"{self._count:04}.json").write_text("\n".join(lines) + "\n")
-        frame = (
-            self._spark.readStream.schema(SCHEMA).json(str(self._input)).withWatermark("at", self._watermark)
-        )
+        frame = self._spark.readStream.schema(SCHEMA).json(str(self._input))
+        if self._watermark is not None:
+            frame = frame.withWatermark("at", self._watermark)
         found: list[dict[str, Any]] = []
 
         def collect(batch: DataFrame, number: int) -> None:

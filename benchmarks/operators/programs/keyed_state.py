@@ -1,7 +1,8 @@
-"""Counts by key and hour, every change published: the keyed-state core, one state call per key, and Spark's own window.
+"""Counts by key and hour, every change published: the keyed-state core, and one state call per key. Records per second.
 
-The rows come from Parquet files, which cost next to nothing to read; results are discarded. Rows per second, over
-batches that find state of earlier ones. Spark's own window publishes changes in update mode, without panes.
+With a `bootstrap`, the rows come from topics, and a whole run is timed, after a short one. Without, they come from
+Parquet files, which cost next to nothing to read, and batches are timed that find state of earlier ones: for looking at
+a way alone, with a profiler or without.
 """
 
 from __future__ import annotations
@@ -9,41 +10,164 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from benchmarks.operators.bench import SHORT, WARM_UP
+from benchmarks.operators.events import CLICKS, CLICKS_SCHEMA
+from benchmarks.streams import drain_by_hand, drain_headrace, read_by_hand, read_headrace
 from headrace import operators as op
 from headrace.pipeline import session
 
+CORE = "core"
+CORE_RETRACTING = "core-retracting"
+PER_KEY_ROWS = "per-key-rows"
+PER_KEY_PANDAS = "per-key-pandas"
+NATIVE = "native"
+
 BATCHES = 4
 FILES_PER_BATCH = 2
-SCHEMA = "key STRING, at TIMESTAMP, ms BIGINT"
-COUNT = StructType([StructField("n", LongType())])
+WINDOW = "1 hour"
+WATERMARK = "1 hour"
+FILES_SCHEMA = "key STRING, at TIMESTAMP, ms BIGINT"
+
+STATE = "n LONG, revision INT"
+RESULT = (
+    "key STRING, window_start TIMESTAMP, window_end TIMESTAMP, n LONG, pane STRING, revision INT, op STRING, "
+    "watermark TIMESTAMP"
+)
 
 
-class CountByKey(StatefulProcessor):
-    """As Spark's documentation has it: a state of its own for every key."""
+class CountWindow(StatefulProcessor):
+    """As Spark's documentation has it: state of its own for every key and window, and a timer for the window's end."""
 
     def init(self, handle: Any) -> None:
-        self._count = handle.getValueState("count", COUNT)
+        self._handle = handle
+        self._state = handle.getValueState("count", STATE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        before = self._count.get()
-        count = (before[0] if before else 0) + sum(1 for _ in rows)
-        self._count.update((count,))
-        yield Row(key=key[0], n=count)
+        count, revision = _counted(self._state, self._handle, key, sum(1 for _ in rows))
+        yield Row(**_result(key, count, "early", revision, timerValues))
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        count, revision = self._state.get()
+        self._state.clear()
+        yield Row(**_result(key, count, "on time", revision + 1, timerValues))
 
     def close(self) -> None:
         pass
 
 
-def write_rows(spark: SparkSession, folder: Path, rows: int, keys: int) -> None:
+class CountWindowInPandas(StatefulProcessor):
+    """The same, by frames."""
+
+    def init(self, handle: Any) -> None:
+        self._handle = handle
+        self._state = handle.getValueState("count", STATE)
+
+    def handleInputRows(
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
+    ) -> Iterator[pd.DataFrame]:
+        count, revision = _counted(self._state, self._handle, key, sum(len(frame) for frame in rows))
+        yield _frame(_result(key, count, "early", revision, timerValues))
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
+        count, revision = self._state.get()
+        self._state.clear()
+        yield _frame(_result(key, count, "on time", revision + 1, timerValues))
+
+    def close(self) -> None:
+        pass
+
+
+def _counted(state: Any, handle: Any, key: Any, more: int) -> tuple[int, int]:
+    before = state.get()
+    if before is None:
+        handle.registerTimer(int(key[2].timestamp() * 1000))
+        after = (more, 0)
+    else:
+        after = (before[0] + more, before[1] + 1)
+    state.update(after)
+    return after
+
+
+def _result(key: Any, count: int, pane: str, revision: int, times: Any) -> dict[str, Any]:
+    return {
+        "key": key[0],
+        "window_start": key[1],
+        "window_end": key[2],
+        "n": count,
+        "pane": pane,
+        "revision": revision,
+        "op": "+",
+        "watermark": datetime.fromtimestamp(times.getCurrentWatermarkInMs() / 1000, tz=UTC),
+    }
+
+
+def _frame(result: dict[str, Any]) -> pd.DataFrame:
+    return pd.DataFrame({name: [value] for name, value in result.items()})
+
+
+def _core(panes: str) -> Callable[[DataFrame], DataFrame]:
+    trigger = op.Trigger(early=1, panes=panes)
+    return op.Tumbling(WINDOW, by="key", aggregate={"n": "count(*)"}, trigger=trigger)
+
+
+def _by_window(rows: DataFrame) -> Any:
+    window = F.window("at", WINDOW)
+    windowed = rows.select(
+        "key", window["start"].alias("window_start"), window["end"].alias("window_end"), "at"
+    )
+    return windowed.groupBy("key", "window_start", "window_end")
+
+
+WAYS: dict[str, Callable[[DataFrame], DataFrame]] = {
+    CORE: _core("accumulating"),
+    CORE_RETRACTING: _core("retracting"),
+    PER_KEY_ROWS: lambda rows: _by_window(rows).transformWithState(
+        CountWindow(), RESULT, "append", "eventTime"
+    ),
+    PER_KEY_PANDAS: lambda rows: _by_window(rows).transformWithStateInPandas(
+        CountWindowInPandas(), RESULT, "append", "eventTime"
+    ),
+    NATIVE: lambda rows: rows.groupBy("key", F.window("at", WINDOW)).count(),
+}
+
+
+def from_topic(spark: SparkSession, arguments: dict[str, Any], way: str) -> float:
+    bootstrap, column = arguments["bootstrap"], arguments["column"]
+    rows_per_batch = arguments["events"] // BATCHES
+
+    def run(topic: str) -> float:
+        began_s = time.monotonic()
+        if way.startswith(CORE):
+            rows = read_headrace(
+                spark, topic, CLICKS_SCHEMA, watermark=WATERMARK, rows_per_batch=rows_per_batch
+            )
+            drain_headrace(
+                f"{way}-{topic}", WAYS[way](rows.withColumnRenamed(column, "key")), output_mode="append"
+            )
+        else:
+            rows = read_by_hand(
+                spark, bootstrap, topic, CLICKS_SCHEMA, watermark=WATERMARK, rows_per_batch=rows_per_batch
+            )
+            counted = WAYS[way](rows.withColumnRenamed(column, "key"))
+            drain_by_hand(Path(arguments["folder"]), f"{way}-{topic}", counted, output_mode="append")
+        return time.monotonic() - began_s
+
+    run(CLICKS + WARM_UP)
+    return float(arguments["events"] / run(CLICKS + SHORT))
+
+
+def write_files(spark: SparkSession, folder: Path, rows: int, keys: int) -> None:
     """One file after the other, so that every batch has its own part of the hour."""
     files = BATCHES * FILES_PER_BATCH
     spark.range(0, rows, numPartitions=files).selectExpr(
@@ -53,71 +177,42 @@ def write_rows(spark: SparkSession, folder: Path, rows: int, keys: int) -> None:
     ).write.parquet(str(folder))
 
 
-def read_rows(spark: SparkSession, folder: Path) -> DataFrame:
-    files = str(FILES_PER_BATCH)
-    rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files).parquet(str(folder))
-    return rows.withWatermark("at", "1 hour")
-
-
-def core(rows: DataFrame) -> DataFrame:
-    trigger = op.Trigger(early=1, panes="accumulating")
-    return rows.transform(op.Tumbling("1 hour", by="key", aggregate={"n": "count(*)"}, trigger=trigger))
-
-
-def core_retracting(rows: DataFrame) -> DataFrame:
-    trigger = op.Trigger(early=1)
-    return rows.transform(op.Tumbling("1 hour", by="key", aggregate={"n": "count(*)"}, trigger=trigger))
-
-
-def per_key(rows: DataFrame) -> DataFrame:
-    output = StructType([StructField("key", StringType()), *COUNT])
-    return rows.groupBy("key").transformWithState(CountByKey(), output, "update", "none")
-
-
-def native(rows: DataFrame) -> DataFrame:
-    return rows.groupBy("key", F.window("at", "1 hour")).count()
-
-
-WAYS = {"core": core, "core-retracting": core_retracting, "per-key": per_key, "native": native}
-
-
-def measure(rows: DataFrame, way: str, checkpoint: Path) -> dict[str, float]:
-    query = (
+def from_files(spark: SparkSession, files: Path, way: str, checkpoint: Path) -> float:
+    reader = spark.readStream.schema(FILES_SCHEMA).option("maxFilesPerTrigger", str(FILES_PER_BATCH))
+    rows = reader.parquet(str(files)).withWatermark("at", WATERMARK)
+    query: StreamingQuery = (
         WAYS[way](rows)
         .writeStream.format("noop")
-        .outputMode("append" if way.startswith("core") else "update")
+        .outputMode("update" if way == NATIVE else "append")
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
     batches = [json.loads(each.json) for each in query.recentProgress]
-    with_rows = [each for each in batches if each["numInputRows"]]
     # The first batch starts Python workers and compiles; that is paid once, and not measured.
-    measured = with_rows[1:]
+    measured = [each for each in batches if each["numInputRows"]][1:]
     seconds = sum(each["durationMs"]["triggerExecution"] for each in measured) / 1000
-    return {"rate": sum(each["numInputRows"] for each in measured) / seconds}
+    return float(sum(each["numInputRows"] for each in measured) / seconds)
 
 
-def main() -> None:
-    arguments = json.loads(sys.argv[1])
+def main(arguments: dict[str, Any]) -> dict[str, float]:
     folder = Path(arguments["folder"])
-    spark = session("bench-keyed-state", master="local[2]", data_dir=folder / "data")
+    bootstrap = arguments.get("bootstrap")
+    spark = session("bench-keyed-state", master="local[2]", bootstrap=bootstrap, data_dir=folder / "data")
+    if bootstrap is not None:
+        return {way: from_topic(spark, arguments, way) for way in arguments["ways"]}
     figures: dict[str, float] = {}
     for keys in arguments["keys"]:
         files = folder / f"rows-{keys}"
-        write_rows(spark, files, arguments["rows"], keys)
+        write_files(spark, files, arguments["rows"], keys)
         for way in arguments["ways"]:
-            began_s = time.monotonic()
-            rate = measure(read_rows(spark, files), way, folder / f"checkpoint-{way}-{keys}")["rate"]
+            rate = from_files(spark, files, way, folder / f"checkpoint-{way}-{keys}")
             figures[f"{way}-{keys}"] = rate
-            print(
-                f"{way} {keys:,} keys: {rate:,.0f} rows/s ({time.monotonic() - began_s:.0f} s)",
-                file=sys.stderr,
-            )
+            print(f"{way} {keys:,} keys: {rate:,.0f} rows/s", file=sys.stderr)
     spark.stop()
-    print(json.dumps(figures))
+    return figures
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(main(json.loads(sys.argv[1]))))

@@ -8,6 +8,8 @@ Each is a frozen value that checks itself when it is made. The same operator on 
 the stream gives in the end.
 """
 
+from headrace.operators.clocks import CorrectClock
+from headrace.operators.compare_with import CompareWith
 from headrace.operators.late import Correct, DropLate, SideOutput
 from headrace.operators.operator import BadOperator, Operator
 from headrace.operators.triggers import Trigger
@@ -19,7 +21,9 @@ from headrace.operators.windows.tumbling import Tumbling
 
 __all__ = [
     "BadOperator",
+    "CompareWith",
     "Correct",
+    "CorrectClock",
     "DropLate",
     "Hopping",
     "Operator",

@@ -191,9 +191,7 @@ class TopFold(Fold):
         groups, _ = _groups_of(columns[0], starts)
         codes, words = _coded(columns[0].flatten())
         order = np.lexsort((codes, groups))
-        groups, codes, counts = _summed(
-            groups[order], codes[order], np.asarray(columns[1].flatten())[order]
-        )
+        groups, codes, counts = _summed(groups[order], codes[order], np.asarray(columns[1].flatten())[order])
         order = np.lexsort((codes, -counts, groups))
         groups, codes, counts = groups[order], codes[order], counts[order]
         counts = counts - self._first_too_many(groups, counts, len(starts))[groups]

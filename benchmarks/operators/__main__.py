@@ -1,0 +1,30 @@
+"""Measure operators beside Spark's own, one call of state per key, and Flink SQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.command import run_command
+from benchmarks.operators.bench import FULL, QUICK, Bench, Subject
+from benchmarks.operators.subjects.core import Core
+from benchmarks.operators.subjects.flink import FlinkSql
+from benchmarks.operators.subjects.join import Join
+from benchmarks.operators.subjects.keys import KeptKeys
+from benchmarks.operators.subjects.windows import NativeWindows, Panes
+from benchmarks.runner import Say
+
+SUBJECTS: tuple[type[Subject], ...] = (NativeWindows, Panes, Core, Join, FlinkSql, KeptKeys)
+
+
+def make_bench(is_quick: bool, workplace: Path, rows_wanted: str, say: Say) -> Bench:
+    return Bench(sizes=QUICK if is_quick else FULL, workplace=workplace, rows_wanted=rows_wanted, say=say)
+
+
+if __name__ == "__main__":
+    run_command(
+        about="Measure operators beside Spark's own, one call of state per key, and Flink SQL.",
+        name="operators",
+        subjects=SUBJECTS,
+        rows_example="flink-*",
+        make_bench=make_bench,
+    )

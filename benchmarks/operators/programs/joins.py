@@ -1,0 +1,114 @@
+"""Joins of topics, drained to a sink that discards: Headrace's operators, and Spark's own join. Records per second."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from benchmarks.measurements import Side
+from benchmarks.operators.bench import WARM_UP
+from benchmarks.operators.events import (
+    CLICKS,
+    CLICKS_SCHEMA,
+    PROFILES,
+    PROFILES_SCHEMA,
+    RESULTS,
+    RESULTS_SCHEMA,
+    SEARCHES,
+    SEARCHES_SCHEMA,
+)
+from benchmarks.streams import ROWS_PER_BATCH, drain_by_hand, drain_headrace, read_by_hand, read_headrace
+from headrace import operators as op
+from headrace.pipeline import session
+
+MASTER = "local[2]"
+WATERMARK = "1 minute"
+WITHIN = "30 seconds"
+ROWS_PER_BATCH_AND_TOPIC = ROWS_PER_BATCH // 2
+
+INNER = "join-inner"
+LEFT = "join-left"
+AS_OF = "join-as-of"
+
+Read = Callable[[str, str, str], DataFrame]
+"""A topic, by name, schema and event time."""
+
+
+def join_ours(read: Read, work: str, suffix: str) -> DataFrame:
+    if work == AS_OF:
+        clicks = read(CLICKS + suffix, CLICKS_SCHEMA, "at")
+        profiles = read(PROFILES + suffix, PROFILES_SCHEMA, "changed_at")
+        return clicks.transform(op.Enrich(profiles, on="user", as_of="event_time"))
+    searches = read(SEARCHES + suffix, SEARCHES_SCHEMA, "at")
+    results = read(RESULTS + suffix, RESULTS_SCHEMA, "clicked_at")
+    unmatched = "left" if work == LEFT else None
+    return searches.transform(op.JoinWithin(results, on="session", within=WITHIN, unmatched=unmatched))
+
+
+def join_by_hand(read: Read, work: str, suffix: str) -> DataFrame:
+    searches = read(SEARCHES + suffix, SEARCHES_SCHEMA, "at")
+    results = read(RESULTS + suffix, RESULTS_SCHEMA, "clicked_at")
+    condition = F.expr(
+        f"session = result_session AND clicked_at >= at - INTERVAL {WITHIN} AND clicked_at <= at + INTERVAL {WITHIN}"
+    )
+    kind = "leftOuter" if work == LEFT else "inner"
+    return searches.join(results.withColumnRenamed("session", "result_session"), condition, kind)
+
+
+def reader(spark: SparkSession, bootstrap: str, *, by_hand: bool) -> Read:
+    def read(topic: str, schema: str, event_time: str) -> DataFrame:
+        if by_hand:
+            return read_by_hand(
+                spark,
+                bootstrap,
+                topic,
+                schema,
+                event_time=event_time,
+                watermark=WATERMARK,
+                rows_per_batch=ROWS_PER_BATCH_AND_TOPIC,
+            )
+        return read_headrace(
+            spark,
+            topic,
+            schema,
+            event_time=event_time,
+            watermark=WATERMARK,
+            rows_per_batch=ROWS_PER_BATCH_AND_TOPIC,
+        )
+
+    return read
+
+
+def main(arguments: dict[str, Any]) -> dict[str, float]:
+    """`events` says for each kind of work how many there are in its topics together."""
+    folder = Path(arguments["folder"])
+    bootstrap = arguments["bootstrap"]
+    is_by_hand = arguments["side"] == Side.SPARK
+    spark = session("benchmark", master=MASTER, bootstrap=bootstrap, data_dir=folder / "data")
+    read = reader(spark, bootstrap, by_hand=is_by_hand)
+
+    def run(work: str, suffix: str) -> float:
+        job = f"{work}{suffix}"
+        began_s = time.monotonic()
+        if is_by_hand:
+            drain_by_hand(folder, job, join_by_hand(read, work, suffix), output_mode="append")
+        else:
+            drain_headrace(job, join_ours(read, work, suffix), output_mode="append")
+        return time.monotonic() - began_s
+
+    figures = {}
+    for work, events in arguments["events"].items():
+        run(work, WARM_UP)
+        figures[work] = events / run(work, "")
+    return figures
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))

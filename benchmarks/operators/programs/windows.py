@@ -1,0 +1,101 @@
+"""Windows over a topic, drained to a sink that discards: Headrace's operators, and Spark's own. Records per second."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from benchmarks.measurements import Side
+from benchmarks.operators.bench import WARM_UP
+from benchmarks.operators.events import CLICKS, CLICKS_SCHEMA
+from benchmarks.streams import drain_by_hand, drain_headrace, read_by_hand, read_headrace
+from headrace import operators as op
+from headrace.pipeline import session
+
+MASTER = "local[2]"
+WATERMARK = "1 minute"
+COUNT = {"n": "count(*)"}
+
+Transform = Callable[[DataFrame], DataFrame]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    what: str
+    ours: op.Operator
+    theirs: Transform
+    their_output_modes: tuple[str, ...] = ("append",)
+    """Where Spark has several, the one that is quickest counts."""
+
+
+WORKS = {
+    "tumbling": Work(
+        what="tumbling, 1 minute, by user",
+        ours=op.Tumbling("1 minute", by="user", aggregate=COUNT),
+        theirs=lambda rows: rows.groupBy(F.window("at", "1 minute"), "user").agg(F.count("*").alias("n")),
+    ),
+    "hopping": Work(
+        what="hopping, 5 minutes, one every minute, by user",
+        ours=op.Hopping("5 minutes", every="1 minute", by="user", aggregate=COUNT),
+        theirs=lambda rows: rows.groupBy(F.window("at", "5 minutes", "1 minute"), "user").agg(
+            F.count("*").alias("n")
+        ),
+    ),
+    "session": Work(
+        what="session, a gap of 10 seconds, by user",
+        ours=op.Session(gap="10 seconds", by="user", aggregate=COUNT),
+        theirs=lambda rows: rows.groupBy(F.session_window("at", "10 seconds"), "user").agg(
+            F.count("*").alias("n")
+        ),
+    ),
+    "panes-each-batch": Work(
+        what="what changed is published with every batch, and what was said before is taken back",
+        ours=op.Tumbling("1 hour", by="device", aggregate=COUNT, trigger=op.Trigger(early=1)),
+        theirs=lambda rows: rows.groupBy(F.window("at", "1 hour"), "device").agg(F.count("*").alias("n")),
+        their_output_modes=("append", "update"),
+    ),
+    "panes-10-seconds": Work(
+        what="the same, a window every 10 seconds at most",
+        ours=op.Tumbling("1 hour", by="device", aggregate=COUNT, trigger=op.Trigger(early="10 seconds")),
+        theirs=lambda rows: rows.groupBy(F.window("at", "1 hour"), "device").agg(F.count("*").alias("n")),
+        their_output_modes=("append", "update"),
+    ),
+}
+
+
+def main(arguments: dict[str, Any]) -> dict[str, float]:
+    folder = Path(arguments["folder"])
+    bootstrap = arguments["bootstrap"]
+    spark = session("benchmark", master=MASTER, bootstrap=bootstrap, data_dir=folder / "data")
+
+    def run(topic: str, name: str, output_mode: str) -> float:
+        work = WORKS[name]
+        job = f"{name}-{output_mode}-{topic}"
+        began_s = time.monotonic()
+        if arguments["side"] == Side.SPARK:
+            rows = work.theirs(read_by_hand(spark, bootstrap, topic, CLICKS_SCHEMA, watermark=WATERMARK))
+            drain_by_hand(folder, job, rows, output_mode=output_mode)
+        else:
+            rows = read_headrace(spark, topic, CLICKS_SCHEMA, watermark=WATERMARK).transform(work.ours)
+            drain_headrace(job, rows, output_mode=output_mode)
+        return time.monotonic() - began_s
+
+    def quickest_s(name: str) -> float:
+        modes = WORKS[name].their_output_modes if arguments["side"] == Side.SPARK else ("append",)
+        for mode in modes:
+            run(CLICKS + WARM_UP, name, mode)
+        return min(run(CLICKS, name, mode) for mode in modes)
+
+    return {name: arguments["events"] / quickest_s(name) for name in arguments["works"]}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))

@@ -1,0 +1,181 @@
+"""Clocks of devices, which may be wrong: event times as the server's clock would have told them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from headrace.operators.operator import (
+    EVENT_TIME,
+    WATERMARK_DELAY,
+    BadOperator,
+    Duration,
+    Operator,
+    duration_us,
+    require_columns,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+AGE_MAX = "30 days"
+"""A phone without a network keeps its events for a holiday. What claims to be older was most likely stamped before the
+device's clock was set, so that the two times of the device have nothing to do with each other."""
+
+
+class Verdict(StrEnum):
+    """What became of a row's event time."""
+
+    CORRECTED = "corrected"
+    KEPT = "kept"
+    """The clock is right as far as can be told."""
+    NOT_BELIEVED = "not believed"
+    """The time of receipt stands for it, which is the latest that it can have been."""
+    UNKNOWN = "unknown"
+    """Not even the time of receipt is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectClock(Operator):
+    """The event time by the server's clock, from three times: of the event and of sending by the device's clock, and of
+    receipt by the server's.
+
+        events.transform(op.CorrectClock(event="at", sent="sent_at", received="_timestamp", into="happened_at"))
+
+    What the device's clock is off is received - sent (the way through the network included), and that is added to the
+    event. So only the server's clock and the time that the event waited on the device (sent - event) count: a clock
+    that says 1970 is corrected as well as any. What is not believed gets the time of receipt.
+
+    `into` is the event time from here on. Declare the watermark after this: `.withWatermark("happened_at", "1 hour")`.
+    Two more columns tell what was done: `happened_at_correction_ms` (into - event) and `happened_at_clock`
+    ("corrected", "kept", "not believed", "unknown").
+
+    event       the time of the event, by the device's clock
+    sent        the time of sending, by the device's clock
+    received    the time of receipt, by the server's clock
+    into        the name of the corrected time; may be that of `event`
+    tolerance   a difference up to this is taken for the network's, and the event time kept
+    age_max     how long an event may have waited; one that waited longer, or less than nothing, is not believed
+    offset_max  how far off a clock may be to be believed; None for however far
+    """
+
+    event: str
+    sent: str
+    received: str
+    into: str
+    tolerance: Duration = "0 seconds"
+    age_max: Duration = AGE_MAX
+    offset_max: Duration | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.tolerance_us, self.age_max_us, self.offset_max_us
+        for name in ("event", "sent", "received", "into"):
+            if not getattr(self, name):
+                raise BadOperator(
+                    "CorrectClock", name, "is empty, which is no column name", hint="name a column"
+                )
+        if self.into in (self.sent, self.received):
+            raise BadOperator(
+                "CorrectClock",
+                "into",
+                f"is {self.into!r}, which would be lost",
+                hint="a new name, or that of `event`",
+            )
+
+    @property
+    def tolerance_us(self) -> int:
+        return duration_us(self.tolerance, operator="CorrectClock", field="tolerance", zero=True)
+
+    @property
+    def age_max_us(self) -> int:
+        return duration_us(self.age_max, operator="CorrectClock", field="age_max")
+
+    @property
+    def offset_max_us(self) -> int | None:
+        if self.offset_max is None:
+            return None
+        return duration_us(self.offset_max, operator="CorrectClock", field="offset_max")
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        self._check(rows)
+        verdict = self._verdict()
+        into_us = self._into_us(verdict)
+        made = {
+            self.into: F.timestamp_micros(into_us).alias(self.into, metadata={EVENT_TIME: True}),
+            f"{self.into}_correction_ms": F.floor(F.try_subtract(into_us, _us(self.event)) / 1000),
+            f"{self.into}_clock": verdict,
+        }
+        return _without_event_time(rows).withColumns(made)
+
+    def _check(self, rows: DataFrame) -> None:
+        from pyspark.sql.types import TimestampNTZType, TimestampType
+
+        for role in ("event", "sent", "received"):
+            name = getattr(self, role)
+            require_columns(rows, [name], operator="CorrectClock", field=role)
+            kind = rows.schema[name].dataType
+            if not isinstance(kind, TimestampType | TimestampNTZType):
+                raise BadOperator(
+                    "CorrectClock",
+                    role,
+                    f"names column {name!r}, which is {kind.simpleString()} and not a timestamp",
+                    hint=f'cast it: rows.withColumn("{name}", F.col("{name}").cast("timestamp"))',
+                )
+        if rows.isStreaming and WATERMARK_DELAY in rows.schema[self.event].metadata:
+            raise BadOperator(
+                "CorrectClock",
+                "event",
+                f"is column {self.event!r}, which has a watermark: one by clocks that are still to be corrected",
+                hint=f'leave it out there, and say .withWatermark("{self.into}", …) behind this',
+            )
+
+    def _verdict(self) -> Column:
+        from pyspark.sql import functions as F
+
+        age_us = F.try_subtract(_us(self.sent), _us(self.event))
+        offset_us = F.abs(self._offset_us())
+        is_believed = age_us.between(0, self.age_max_us) & offset_us.isNotNull()
+        if self.offset_max_us is not None:
+            is_believed &= offset_us <= self.offset_max_us
+        return (
+            F.when(F.col(f"`{self.received}`").isNull(), Verdict.UNKNOWN.value)
+            .when(is_believed & (offset_us <= self.tolerance_us), Verdict.KEPT.value)
+            .when(is_believed, Verdict.CORRECTED.value)
+            .otherwise(Verdict.NOT_BELIEVED.value)
+        )
+
+    def _offset_us(self) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.try_subtract(_us(self.received), _us(self.sent))
+
+    def _into_us(self, verdict: Column) -> Column:
+        """Null, and so in no window, if not even the server says when: a wrong time would be that of a watermark."""
+        from pyspark.sql import functions as F
+
+        corrected_us = F.try_add(_us(self.event), self._offset_us())
+        return (
+            F.when(verdict == Verdict.CORRECTED.value, corrected_us)
+            .when(verdict == Verdict.KEPT.value, F.least(_us(self.event), _us(self.received)))
+            .otherwise(_us(self.received))
+        )
+
+
+def _us(name: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.unix_micros(F.col(f"`{name}`").cast("timestamp"))
+
+
+def _without_event_time(rows: DataFrame) -> DataFrame:
+    """There is one event time, and it is declared anew."""
+    from pyspark.sql import functions as F
+
+    for each in rows.schema.fields:
+        if each.metadata.get(EVENT_TIME):
+            said = {**each.metadata, EVENT_TIME: False}
+            rows = rows.withColumn(each.name, F.col(f"`{each.name}`").alias(each.name, metadata=said))
+    return rows
