@@ -1,0 +1,275 @@
+"""The steps of groups over a changelog: a group's result is taken back and said anew when it changes.
+
+Counts, and sums and averages of integers, are kept as totals, from which a row that is taken back is subtracted: a
+row of state for each group. Everything else needs the values themselves: the next greatest one when the greatest
+goes; and floats, as a sum from which something was subtracted is not the sum of what is left. So each different value
+of a group is kept once, with how often it is there, and the groups that change are worked out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.operators.folds import Columns, CountFold, DeviationFold, Fold, MeanFold, SumFold
+from headrace.operators.state.ids import Hashes, Ints, Mask, ids_of, segment_starts
+from headrace.operators.state.run import ids_column
+from headrace.operators.state.step import StepResult, StepTime
+from headrace.operators.state.table import StateTable, ids_in, state_schema
+from headrace.operators.tables.weighted import (
+    WEIGHT,
+    Tally,
+    changelog_schema,
+    column_of,
+    ints_of,
+    numbered,
+    said,
+    sums,
+    take_keys,
+    weighted_schema,
+)
+
+NamedFolds = Sequence[tuple[str, Fold]]
+
+
+class IntegerMeanFold(SumFold):
+    """An average whose sum is an integer, so that nothing is lost when a value is subtracted."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.int64())
+        self.result_type = pa.float64()
+
+    def lift(self, values: pa.Array | None, times_us: Ints) -> Columns:
+        assert values is not None
+        return SumFold(pa.int64()).lift(values, times_us)
+
+    def result(self, columns: Columns) -> pa.Array:
+        counts = np.asarray(columns[1])
+        return pa.array(np.asarray(columns[0]) / np.maximum(counts, 1), mask=counts == 0)
+
+    def empty(self, count: int) -> Columns:
+        return SumFold(pa.int64()).empty(count)
+
+
+def total_of(fold: Fold, values: pa.DataType | None) -> Fold | None:
+    """The fold that is kept as totals; None if the values themselves are needed."""
+    is_integer = values is not None and pa.types.is_integer(values)
+    if isinstance(fold, CountFold) or (isinstance(fold, SumFold) and is_integer):
+        return fold
+    return IntegerMeanFold() if isinstance(fold, MeanFold) and is_integer else None
+
+
+def scaled(fold: Fold, columns: Columns, weights: Ints) -> Columns:
+    """The states of values that are there as often as the weights say."""
+    if isinstance(fold, CountFold | SumFold | MeanFold):
+        return [_times(each, weights) for each in columns]
+    if isinstance(fold, DeviationFold):
+        return [_times(columns[0], weights), *columns[1:]]
+    return columns  # the least and the greatest are so however often they are there
+
+
+class TotalsStep:
+    """What comes in has `id`, the keys, `weight` (how many rows more or less), and the totals of that."""
+
+    version = 1
+    due_column = None
+    wake_column = None
+
+    def __init__(self, *, keys: Sequence[pa.Field], folds: NamedFolds) -> None:
+        own = numbered("k", keys, key=[each.name for each in keys])
+        self.keys = [each.name for each in own]
+        self.folds = [fold for _, fold in folds]
+        self.totals = [
+            [f"f{number}_{part}" for part in range(len(fold.state))] for number, fold in enumerate(self.folds)
+        ]
+        totals = [pa.field(name, pa.int64()) for names in self.totals for name in names]
+        self.state_schema = self.input_schema = state_schema([*own, pa.field(WEIGHT, pa.int64()), *totals])
+        self.output_schema = _output_schema(keys, folds)
+
+    def migrate(self, rows: pa.Table, version: int) -> pa.Table:
+        raise AssertionError(f"there never was a version {version}")
+
+    def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
+        ids = np.unique(ids_in(rows))
+        if len(ids) == 0:
+            return _nothing(self)
+        before = table.take(ids)
+        now = merge_totals(pa.concat_tables([before, rows]).combine_chunks(), self.folds, self.totals)
+        # In the order of the ids too, and 0 for those that there were none of.
+        was = merge_totals(pa.concat_tables([before, _zeroed(now)]).combine_chunks(), self.folds, self.totals)
+        is_empty = np.ones(now.num_rows, dtype=np.bool_)
+        for name in (WEIGHT, *(name for names in self.totals for name in names)):
+            is_empty &= ints_of(now, name) == 0
+        existed = np.isin(ids, ids_in(before))
+        return StepResult(
+            rows=now.filter(pa.array(~is_empty)),
+            gone=ids[is_empty & existed],
+            output=group_changes(
+                self.output_schema,
+                [column_of(now, name) for name in self.keys],
+                (ints_of(was, WEIGHT) > 0, self._results(was)),
+                (ints_of(now, WEIGHT) > 0, self._results(now)),
+            ),
+        )
+
+    def _results(self, rows: pa.Table) -> Columns:
+        return [
+            fold.result([column_of(rows, name) for name in names])
+            for fold, names in zip(self.folds, self.totals, strict=True)
+        ]
+
+
+def merge_totals(rows: pa.Table, folds: Sequence[Fold], totals: Sequence[Sequence[str]]) -> pa.Table:
+    """One row for each id, in their order."""
+    ids = ids_in(rows)
+    order = np.argsort(ids, kind="stable")
+    starts = segment_starts(ids[order])
+    ordered = rows.take(pa.array(order)).combine_chunks()
+    merged = ordered.take(pa.array(starts)).combine_chunks()
+    columns = {WEIGHT: pa.array(sums(ints_of(ordered, WEIGHT), starts))}
+    for fold, names in zip(folds, totals, strict=True):
+        states = fold.merge([column_of(ordered, name) for name in names], starts)
+        columns.update(zip(names, states, strict=True))
+    for name, column in columns.items():
+        place = merged.schema.get_field_index(name)
+        merged = merged.set_column(place, merged.schema.field(place), column)
+    return merged
+
+
+class TotalsLift:
+    """Rows with `h1`, `h2`, `weight`, `k0`… and `a0`… for folds that need values: one row for each group."""
+
+    def __init__(self, step: TotalsStep) -> None:
+        self._step = step
+
+    def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
+        step = self._step
+        first, second = (ints_of(rows, name).view(np.uint64) for name in ("h1", "h2"))
+        ids = ids_of(first, second)
+        weights = ints_of(rows, WEIGHT)
+        lifted = lift_values(step.folds, rows, weights)
+        columns = [
+            ids_column(ids),
+            *(column_of(rows, name) for name in step.keys),
+            pa.array(weights),
+            *(column for columns in lifted for column in columns),
+        ]
+        merged = merge_totals(pa.table(columns, schema=step.input_schema), step.folds, step.totals)
+        _, heads = np.unique(ids, return_index=True)
+        return merged, first[heads]
+
+
+class ValuesStep:
+    """What comes in has an id of group and values, the weight, the keys, and the values."""
+
+    version = 1
+    due_column = None
+    wake_column = None
+
+    def __init__(
+        self, *, keys: Sequence[pa.Field], folds: NamedFolds, values: Sequence[tuple[int, pa.DataType]]
+    ) -> None:
+        own = numbered("k", keys, key=[each.name for each in keys])
+        self.keys = [each.name for each in own]
+        self.folds = [fold for _, fold in folds]
+        kept = [pa.field(f"a{number}", kind) for number, kind in values]
+        self.state_schema = self.input_schema = weighted_schema([*own, *kept])
+        self.output_schema = _output_schema(keys, folds)
+
+    def migrate(self, rows: pa.Table, version: int) -> pa.Table:
+        raise AssertionError(f"there never was a version {version}")
+
+    def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
+        ids = ids_in(rows)
+        if len(ids) == 0:
+            return _nothing(self)
+        tally = Tally(take_keys(table, np.unique(ids.real)), rows)
+        kept, gone = tally.changes()
+        heads = pa.array(tally.group_starts)
+        output = group_changes(
+            self.output_schema,
+            [column_of(tally.rows, name).take(heads) for name in self.keys],
+            self._results(tally, tally.before),
+            self._results(tally, tally.after),
+        )
+        return StepResult(rows=kept, gone=gone, output=output)
+
+    def _results(self, tally: Tally, weights: Ints) -> tuple[Mask, Columns]:
+        """Which groups have rows, and the results of all, which are null where there are none."""
+        group_count = len(tally.group_starts)
+        there = np.flatnonzero(weights)
+        group = tally.group[there]
+        is_shown = np.bincount(group, minlength=group_count) > 0
+        starts = np.searchsorted(group, np.flatnonzero(is_shown))
+        rows = tally.rows.take(pa.array(there)).combine_chunks()
+        place = np.cumsum(is_shown) - 1
+        positions = pa.array(place, mask=~is_shown)
+        results = [
+            fold.result(fold.merge(columns, starts)).take(positions)
+            for fold, columns in zip(self.folds, lift_values(self.folds, rows, weights[there]), strict=True)
+        ]
+        return is_shown, results
+
+
+def lift_values(folds: Sequence[Fold], rows: pa.Table, weights: Ints) -> list[Columns]:
+    lifted = []
+    for number, fold in enumerate(folds):
+        name = f"a{number}"
+        values = column_of(rows, name) if name in rows.column_names else None
+        lifted.append(scaled(fold, fold.lift(values, np.zeros(rows.num_rows, np.int64)), weights))
+    return lifted
+
+
+def group_changes(
+    schema: pa.Schema, keys: Columns, was: tuple[Mask, Columns], now: tuple[Mask, Columns]
+) -> pa.Table:
+    """A row for each group, as it was and as it is: those that differ are said."""
+    was_shown, old = was
+    is_shown, new = now
+    is_other = was_shown != is_shown
+    for one, other in zip(old, new, strict=True):
+        is_other |= was_shown & is_shown & _differ(one, other)
+    gone, came = was_shown & is_other, is_shown & is_other
+    columns = [
+        pa.concat_arrays([before.filter(pa.array(gone)), after.filter(pa.array(came))])
+        for before, after in zip([*keys, *old], [*keys, *new], strict=True)
+    ]
+    return said(schema, columns, np.repeat(np.array([-1, 1]), [gone.sum(), came.sum()]))
+
+
+def _output_schema(keys: Sequence[pa.Field], folds: NamedFolds) -> pa.Schema:
+    return changelog_schema([*keys, *(pa.field(name, fold.result_type) for name, fold in folds)])
+
+
+def _nothing(step: TotalsStep | ValuesStep) -> StepResult:
+    return StepResult(
+        rows=step.state_schema.empty_table(),
+        gone=np.empty(0, dtype=np.complex128),
+        output=step.output_schema.empty_table(),
+    )
+
+
+def _zeroed(rows: pa.Table) -> pa.Table:
+    for place, field in enumerate(rows.schema):
+        if field.name == WEIGHT or field.name.startswith("f"):
+            zeros = pa.array(np.zeros(rows.num_rows, dtype=np.int64))
+            rows = rows.set_column(place, field, zeros)
+    return rows
+
+
+def _times(column: pa.Array, weights: Ints) -> pa.Array:
+    """Checked: a product that does not fit is an error, and no wrong number."""
+    return pc.multiply_checked(column, pa.array(weights).cast(column.type))
+
+
+def _differ(one: pa.Array, other: pa.Array) -> Mask:
+    """Where the values are not the same; null is null, and NaN is NaN."""
+    is_same = pc.fill_null(pc.equal(one, other), False)
+    is_same = pc.or_(is_same, pc.and_(one.is_null(), other.is_null()))
+    if pa.types.is_floating(one.type):
+        both = pc.and_(pc.is_nan(one), pc.is_nan(other))
+        is_same = pc.or_(is_same, pc.fill_null(both, False))
+    return ~np.asarray(is_same)

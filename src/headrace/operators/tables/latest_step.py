@@ -1,0 +1,158 @@
+"""The step that makes a changelog of changes by key: the row that a key has, and what it had before.
+
+Of all changes of a key the one that is last in the order counts, whenever it comes. So a change that comes late, or
+twice, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.operators.state.ids import Hashes, Ints, ids_of
+from headrace.operators.state.run import ids_column
+from headrace.operators.state.step import StepResult, StepTime
+from headrace.operators.state.table import StateTable, ids_in, state_schema
+from headrace.operators.tables.weighted import (
+    ROW_HASH,
+    changelog_schema,
+    column_of,
+    differs_from_previous,
+    ints_of,
+    numbered,
+    said,
+)
+
+DELETED = "is_deleted"
+
+
+class LatestStep:
+    """`columns` are those of a row, its key included; `order` those that say which change is later.
+
+    Without `keeps_deleted`, a key that was deleted is forgotten, and a change that comes later brings it back whatever
+    its place in the order.
+    """
+
+    version = 1
+    due_column = None
+    wake_column = None
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[pa.Field],
+        key: Sequence[str],
+        order: Sequence[pa.Field],
+        keeps_deleted: bool,
+    ) -> None:
+        self._keeps_deleted = keeps_deleted
+        own = numbered("c", columns, key=key)
+        self.columns = [each.name for each in own]
+        self._is_key = [each.name in key for each in columns]
+        self.order = [f"o{number}" for number in range(len(order))]
+        self.state_schema = self.input_schema = state_schema(
+            [
+                pa.field(ROW_HASH, pa.int64()),
+                pa.field(DELETED, pa.bool_()),
+                *numbered("o", order),
+                *own,
+            ]
+        )
+        self.output_schema = changelog_schema(columns)
+
+    def migrate(self, rows: pa.Table, version: int) -> pa.Table:
+        raise AssertionError(f"there never was a version {version}")
+
+    def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
+        ids = np.unique(ids_in(rows))
+        if len(ids) == 0:
+            return StepResult(
+                rows=self.state_schema.empty_table(), gone=ids, output=self.output_schema.empty_table()
+            )
+        before = table.take(ids)
+        together = pa.concat_tables([before, rows]).combine_chunks()
+        winner = last_of_each(together, self.order)
+        was = _position_of_each(before, ids)
+        is_new = winner >= before.num_rows
+        kept = self._kept(together.take(pa.array(winner)), is_new)
+        deleted = np.asarray(column_of(together, DELETED))
+        is_gone = is_new & deleted[winner] & (not self._keeps_deleted)
+        return StepResult(
+            rows=kept,
+            gone=ids[is_gone & (was >= 0)],
+            output=self._output(together, was, winner, deleted),
+        )
+
+    def _kept(self, rows: pa.Table, is_new: npt.NDArray[np.bool_]) -> pa.Table:
+        """Those that took a place. Of what was deleted, no more than the key and when."""
+        rows = rows.filter(pa.array(is_new)).combine_chunks()
+        deleted = column_of(rows, DELETED)
+        if not self._keeps_deleted:
+            return rows.filter(pc.invert(deleted))
+        if pc.any(deleted).as_py():
+            there = pa.array(np.arange(rows.num_rows), mask=np.asarray(deleted))
+            for name, is_key in zip(self.columns, self._is_key, strict=True):
+                if not is_key:
+                    place = rows.schema.get_field_index(name)
+                    rows = rows.set_column(place, rows.schema.field(place), column_of(rows, name).take(there))
+        return rows
+
+    def _output(
+        self, together: pa.Table, was: Ints, winner: Ints, deleted: npt.NDArray[np.bool_]
+    ) -> pa.Table:
+        hashes = ints_of(together, ROW_HASH)
+        is_there = ~deleted[winner]
+        was_there = (was >= 0) & ~deleted[was]
+        is_other = ~(was_there & is_there) | (hashes[was] != hashes[winner])
+        gone, new = was[was_there & is_other], winner[is_there & is_other]
+        positions = pa.array(np.concatenate([gone, new]))
+        weights = np.repeat(np.array([-1, 1]), [len(gone), len(new)])
+        columns = [column_of(together, name).take(positions) for name in self.columns]
+        return said(self.output_schema, columns, weights)
+
+
+class LatestLift:
+    """Rows with `h1` and `h2` of the key, and the columns of the step. Of each key the last one travels on."""
+
+    def __init__(self, schema: pa.Schema, order: Sequence[str]) -> None:
+        self._schema = schema
+        self._order = order
+
+    def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
+        first, second = (ints_of(rows, name).view(np.uint64) for name in ("h1", "h2"))
+        columns = [
+            ids_column(ids_of(first, second)),
+            *(column_of(rows, each) for each in self._schema.names[1:]),
+        ]
+        table = pa.table(columns, schema=self._schema)
+        last = last_of_each(table, self._order)
+        return table.take(pa.array(last)).combine_chunks(), first[last]
+
+
+def last_of_each(rows: pa.Table, order: Sequence[str]) -> Ints:
+    """The position of each id's last row, in the order of the ids.
+
+    What has no place in the order comes before what has one. Of several at the same place, what is there beats what is
+    deleted, and then the hash decides: any choice will do that is the same in whatever order the rows come.
+    """
+    ids = ids_in(rows)
+    _, group = np.unique(ids, return_inverse=True)
+    keys = {"group": pa.array(group), **{name: column_of(rows, name) for name in order}}
+    keys["is_there"] = pc.invert(column_of(rows, DELETED))
+    keys["hash"] = column_of(rows, ROW_HASH)
+    ascending = [(name, "ascending", "at_start") for name in keys]
+    sorted_positions = np.asarray(pc.sort_indices(pa.table(keys), sort_keys=ascending)).astype(np.int64)
+    is_last = differs_from_previous(group[sorted_positions][::-1])[::-1]
+    found: Ints = sorted_positions[is_last]
+    return found
+
+
+def _position_of_each(before: pa.Table, ids: npt.NDArray[np.complex128]) -> Ints:
+    """Where the row of each id is, or -1. The ids are sorted."""
+    positions = np.full(len(ids), -1, dtype=np.int64)
+    positions[np.searchsorted(ids, ids_in(before))] = np.arange(before.num_rows)
+    return positions

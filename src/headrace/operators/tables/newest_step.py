@@ -1,0 +1,139 @@
+"""The step of the newest rows of a key: what comes up when one goes, and what goes when one comes.
+
+All rows of a key are kept, or with a bound the newest so many. The newest of those that the bound let go stays as a
+mark: what is not newer than it is no longer known, neither whether it comes nor whether it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.operators.state.ids import Ints, Mask, contains
+from headrace.operators.state.step import StepResult, StepTime
+from headrace.operators.state.table import StateTable, ids_in
+from headrace.operators.tables.weighted import (
+    ROW_HASH,
+    Tally,
+    changelog_schema,
+    column_of,
+    ints_of,
+    numbered,
+    said,
+    take_keys,
+    weighted_schema,
+    with_weights,
+)
+
+MARK = "is_mark"
+
+
+class NewestStep:
+    """What comes in has an id of key and row, the weight, `is_mark` (false), and the columns of a row."""
+
+    version = 1
+    due_column = None
+    wake_column = None
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[pa.Field],
+        by: Sequence[str],
+        order: Sequence[str],
+        count: int,
+        keep: int | None,
+    ) -> None:
+        own = numbered("c", columns, key=by)
+        self._columns = [each.name for each in own]
+        positions = {each.name: number for number, each in enumerate(columns)}
+        self._order = [f"c{positions[name]}" for name in order]
+        self._count = count
+        self._keep = keep
+        self.state_schema = self.input_schema = weighted_schema([pa.field(MARK, pa.bool_()), *own])
+        self.output_schema = changelog_schema(columns)
+
+    def migrate(self, rows: pa.Table, version: int) -> pa.Table:
+        raise AssertionError(f"there never was a version {version}")
+
+    def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
+        ids = ids_in(rows)
+        if len(ids) == 0:
+            return StepResult(
+                rows=self.state_schema.empty_table(), gone=ids, output=self.output_schema.empty_table()
+            )
+        tally = Tally(take_keys(table, np.unique(ids.real)), rows)
+        order = self._newest_first(tally)
+        group = tally.group[order]
+        starts = np.flatnonzero(np.diff(group, prepend=-1))
+        was_mark = np.asarray(column_of(tally.rows, MARK))[order]
+        weight_before, weight_after = tally.weight_before[order], tally.weight_after[order]
+        # What is not newer than the mark is not known.
+        is_below = _so_far(was_mark.astype(np.int64), starts) > 0
+        weight_after[is_below] = 0
+        before, after = np.maximum(weight_before, 0), np.maximum(weight_after, 0)
+        changes = self._shown(after, starts) - self._shown(before, starts)
+        is_said = np.flatnonzero(changes)
+        positions = pa.array(order[is_said])
+        output = said(
+            self.output_schema,
+            [column_of(tally.rows, name).take(positions) for name in self._columns],
+            changes[is_said],
+        )
+        is_mark = was_mark
+        if self._keep is not None:
+            weight_after, is_mark = self._within_bound(after, weight_after, was_mark, starts)
+        is_touched = (weight_before != weight_after) | (was_mark != is_mark)
+        return self._result(tally, order, weight_after, is_mark, is_touched, output)
+
+    def _newest_first(self, tally: Tally) -> Ints:
+        """By key; of a key, the greatest in the order first; of several at the same place, any order that is always
+        so."""
+        keys = {"group": pa.array(tally.group)}
+        keys.update({name: column_of(tally.rows, name) for name in self._order})
+        keys["imaginary"] = pa.array(np.ascontiguousarray(tally.ids.imag))
+        keys["row"] = pa.array(ints_of(tally.rows, ROW_HASH))
+        sort_keys = [(name, "ascending" if name == "group" else "descending", "at_end") for name in keys]
+        order: Ints = np.asarray(pc.sort_indices(pa.table(keys), sort_keys=sort_keys)).astype(np.int64)
+        return order
+
+    def _shown(self, weights: Ints, starts: Ints) -> Ints:
+        """How often each row is among the newest."""
+        newer = _so_far(weights, starts) - weights
+        return np.clip(self._count - newer, 0, weights)
+
+    def _within_bound(
+        self, after: Ints, weight_after: Ints, was_mark: Mask, starts: Ints
+    ) -> tuple[Ints, Mask]:
+        """The weights of what is kept, and the marks: the newest of what is let go, or else the one that there was."""
+        assert self._keep is not None
+        newer = _so_far(after, starts) - after
+        is_let_go = (newer >= self._keep) & (after > 0)
+        candidate = is_let_go | was_mark
+        is_mark = candidate & (_so_far(candidate.astype(np.int64), starts) == 1)
+        is_below = _so_far(is_mark.astype(np.int64), starts) > 0
+        return np.where(is_below, 0, weight_after), is_mark
+
+    def _result(
+        self, tally: Tally, order: Ints, weights: Ints, is_mark: Mask, is_touched: Mask, output: pa.Table
+    ) -> StepResult:
+        ids = tally.ids[order]
+        touched = np.unique(ids[is_touched])
+        is_kept = contains(touched, ids) & ((weights != 0) | is_mark)
+        kept = with_weights(tally.rows.take(pa.array(order[is_kept])), weights[is_kept])
+        place = kept.schema.get_field_index(MARK)
+        kept = kept.set_column(place, kept.schema.field(place), pa.array(is_mark[is_kept]))
+        gone = touched[~contains(np.unique(ids[is_kept]), touched)]
+        return StepResult(rows=kept, gone=gone, output=output)
+
+
+def _so_far(numbers: Ints, starts: Ints) -> Ints:
+    """The sum of the numbers of a group up to each of them."""
+    total = np.cumsum(numbers)
+    lengths = np.diff(np.append(starts, len(numbers)))
+    before = np.concatenate(([0], total))[starts]
+    found: Ints = total - np.repeat(before, lengths)
+    return found

@@ -1,0 +1,186 @@
+"""Rows and how often they are there: the state that joins, groups and newest rows share. Pure columns, no Spark.
+
+A row that is added counts one, a row that is taken back minus one, and what is there is the sum. So it does not
+matter in which order changes come, nor which of them come in the same batch. A row that was taken back before it was
+added counts less than nothing, is kept, and is not there.
+
+The id of a row is a complex number: the real part is of the hash of its key, the imaginary one of the hash of the
+row. Rows of a key lie side by side then, so that all of them can be found, and one of them be changed without the
+others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headrace.operators.state.ids import Hashes, Ids, Ints, Mask, contains
+from headrace.operators.state.run import COLUMN, LABEL, ids_column
+from headrace.operators.state.table import StateTable, ids_in, state_schema
+
+KEY_HASH = "key_hash"
+ROW_HASH = "row_hash"
+WEIGHT = "weight"
+OP = "op"
+ADDED = "+"
+TAKEN_BACK = "-"
+
+SIDES = 2
+"""A key may have rows of two tables. Those of the first come first."""
+
+_KEY_BITS = 52
+_ROW_BITS = 51
+_SIDE = float(2**_ROW_BITS)
+
+
+def weighted_schema(columns: Sequence[pa.Field]) -> pa.Schema:
+    """Of state and of what comes in: the rest of the hashes, so that rows whose ids are the same are told apart."""
+    return state_schema([*(pa.field(name, pa.int64()) for name in (KEY_HASH, ROW_HASH, WEIGHT)), *columns])
+
+
+def numbered(
+    prefix: str, columns: Sequence[pa.Field], *, key: Sequence[str] = (), owner: str = ""
+) -> list[pa.Field]:
+    """The same columns under names that clash with nothing; the user's own names are kept for those who look."""
+    fields = []
+    for number, each in enumerate(columns):
+        known = {COLUMN if each.name in key else LABEL: f"{owner}{each.name}".encode()}
+        fields.append(pa.field(f"{prefix}{number}", each.type, metadata=known))
+    return fields
+
+
+def row_ids(keys: Hashes, rows: Hashes, sides: Ints | int = 0) -> Ids:
+    ids = np.empty(len(keys), dtype=np.complex128)
+    ids.real = (keys >> np.uint64(64 - _KEY_BITS)).astype(np.float64)
+    ids.imag = (rows >> np.uint64(64 - _ROW_BITS)).astype(np.float64) + sides * _SIDE
+    return ids
+
+
+def sides_of(ids: Ids) -> Ints:
+    return (ids.imag >= _SIDE).astype(np.int64)
+
+
+def take_keys(table: StateTable, keys: npt.NDArray[np.float64], side: int | None = None) -> pa.Table:
+    """All rows of these keys, given as the real parts of ids, each once; of one side or of both."""
+    first, end = np.empty(len(keys), np.complex128), np.empty(len(keys), np.complex128)
+    first.real = end.real = keys
+    first.imag = (side or 0) * _SIDE
+    end.imag = (SIDES if side is None else side + 1) * _SIDE
+    parts = [table.schema.empty_table()]
+    for number, run in enumerate(table.runs):
+        positions = ranges(np.searchsorted(run.ids, first), np.searchsorted(run.ids, end))
+        ids = run.ids[positions]
+        is_current = ~run.gone[positions]
+        for newer in table.runs[number + 1 :]:
+            is_current &= ~contains(newer.ids, ids)
+        found = positions[is_current]
+        if len(found):
+            parts.append(run.rows.select(table.schema.names).take(pa.array(found)))
+    return pa.concat_tables(parts)
+
+
+class Tally:
+    """Every row once, and how often it was there before and is there after what came. Rows of a key side by side."""
+
+    def __init__(self, before: pa.Table, came: pa.Table) -> None:
+        together = pa.concat_tables([before, came]).combine_chunks()
+        ids, keys, rows = ids_in(together), ints_of(together, KEY_HASH), ints_of(together, ROW_HASH)
+        order = np.lexsort((rows, ids.imag, keys, ids.real))
+        ids, keys, rows = ids[order], keys[order], rows[order]
+        weights = ints_of(together, WEIGHT)[order]
+        is_new_key = differs_from_previous(ids.real) | differs_from_previous(keys)
+        starts = np.flatnonzero(is_new_key | differs_from_previous(ids.imag) | differs_from_previous(rows))
+        was = np.where(order < before.num_rows, weights, 0)
+        self.rows = together.take(pa.array(order[starts])).combine_chunks()
+        self.ids = ids[starts]
+        self.weight_before = sums(was, starts)
+        self.weight_after = sums(weights, starts)
+        self.group = np.cumsum(is_new_key)[starts] - 1
+        """A number for the key of each row."""
+
+    @property
+    def before(self) -> Ints:
+        return np.maximum(self.weight_before, 0)
+
+    @property
+    def after(self) -> Ints:
+        return np.maximum(self.weight_after, 0)
+
+    @property
+    def group_starts(self) -> Ints:
+        return np.flatnonzero(differs_from_previous(self.group))
+
+    def changes(self) -> tuple[pa.Table, Ids]:
+        """For the state: the rows of all ids of which any row changed, and the ids that have none any more."""
+        touched = np.unique(self.ids[self.weight_before != self.weight_after])
+        kept = contains(touched, self.ids) & (self.weight_after != 0)
+        rows = with_weights(self.rows.filter(pa.array(kept)), self.weight_after[kept])
+        is_gone = ~contains(np.unique(self.ids[kept]), touched)
+        return rows, touched[is_gone & contains(np.unique(self.ids[self.weight_before != 0]), touched)]
+
+
+def with_weights(rows: pa.Table, weights: Ints) -> pa.Table:
+    place = rows.schema.get_field_index(WEIGHT)
+    return rows.set_column(place, rows.schema.field(place), pa.array(weights, pa.int64()))
+
+
+def changelog_schema(columns: Sequence[pa.Field]) -> pa.Schema:
+    return pa.schema([*(pa.field(each.name, each.type) for each in columns), pa.field(OP, pa.string())])
+
+
+def said(schema: pa.Schema, columns: Sequence[pa.Array], weights: Ints) -> pa.Table:
+    """Each row as often as its weight says: what is taken back first, then what is added."""
+    gone, new = np.flatnonzero(weights < 0), np.flatnonzero(weights > 0)
+    positions = np.concatenate([np.repeat(gone, -weights[gone]), np.repeat(new, weights[new])])
+    op = np.where(weights[positions] < 0, TAKEN_BACK, ADDED)
+    taken = pa.array(positions, pa.int64())
+    return pa.table([*(each.take(taken) for each in columns), pa.array(op, pa.string())], schema=schema)
+
+
+def ints_of(table: pa.Table, name: str) -> Ints:
+    return np.asarray(column_of(table, name)).astype(np.int64, copy=False)
+
+
+def column_of(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    chunks = column.chunks or [pa.array([], column.type)]
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+
+
+def differs_from_previous(values: npt.NDArray[np.generic]) -> Mask:
+    """In an array that is sorted, or whose equal values lie side by side: where each value begins."""
+    differs = np.ones(len(values), dtype=np.bool_)
+    differs[1:] = values[1:] != values[:-1]
+    return differs
+
+
+def sums(numbers: Ints, starts: Ints) -> Ints:
+    return np.add.reduceat(numbers, starts) if len(starts) else np.empty(0, np.int64)
+
+
+def ranges(first: Ints, end: Ints) -> Ints:
+    """All of first[0]…end[0]-1, first[1]…end[1]-1 and so on."""
+    counts = end - first
+    before = np.cumsum(counts) - counts
+    found: Ints = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(first - before, counts)
+    return found
+
+
+class WeightedLift:
+    """Rows with `h1`, `h2` of the key, `r1`, `r2` of the row, `weight`, `side` if there are two, and the columns."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
+        keys, hashes = (ints_of(rows, name).view(np.uint64) for name in ("h1", "r1"))
+        sides = ints_of(rows, "side") if "side" in rows.column_names else 0
+        columns = [
+            ids_column(row_ids(keys, hashes, sides)),
+            *(column_of(rows, name) for name in ("h2", "r2", WEIGHT)),
+            *(column_of(rows, name) for name in self._schema.names[4:]),
+        ]
+        return pa.table(columns, schema=self._schema), keys
