@@ -26,7 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
-    help="Jobs on Spark: run, list, status, stop, reset, explain, prepare.",
+    help="Jobs on Spark: run, list, status, state, stop, reset, explain, prepare.",
 )
 
 Script = Annotated[
@@ -158,6 +158,48 @@ def status(name: Name, data_dir: DataDir = None, format: Format = OutputFormat.T
     typer.echo(f"job {name}: {found.state}")
     for label, text in _details(found):
         typer.echo(f"  {label:<{DETAIL_COLUMNS}}{text}")
+
+
+@app.command()
+def state(
+    name: Name,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key",
+            metavar="VALUE",
+            help="Only the rows of this key: NAME=VALUE for each of its columns, or the values in their order.",
+        ),
+    ] = None,
+    operator: Annotated[
+        int | None, typer.Option("--operator", help="Only the stateful operator with this number.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows to show of each operator.")] = 20,
+    data_dir: DataDir = None,
+    format: Format = OutputFormat.TEXT,
+) -> None:
+    """Show what a job's stateful operators keep, as of its last batch. The job may run, or not.
+
+    Starts Spark to read the checkpoint, which takes some seconds. In JSON, times are microseconds after
+    the epoch.
+
+    \b
+    headrace job state clicks-by-url
+    headrace job state clicks-by-url --key /shop
+    headrace job state visits --key user=ann --format json
+    """
+    _require_spark()
+    from headrace.cli.job_state import show_state
+    from headrace.pipeline.settings import pipeline_settings
+
+    show_state(
+        pipeline_settings(data_dir=data_dir).data_dir,
+        name,
+        keys=key or [],
+        operator=operator,
+        limit=limit,
+        as_json=format is OutputFormat.JSON,
+    )
 
 
 @app.command()
@@ -316,7 +358,10 @@ def _details(job: JobStatus) -> Iterator[tuple[str, str]]:
         yield "batch", f"{job.batch_id} in {job.batch_ms} ms, at {format_time(job.updated_ms)}"
         yield "rows", f"{job.rows_in:,} since the start, {job.rows_per_s:,.0f}/s in the last batch"
         yield "lag", "unknown" if job.lag is None else f"{job.lag:,}"
-        yield "watermark", f"{job.watermark or 'none'}, {job.late_rows:,} rows behind it dropped"
+        kept = f", {job.late_rows_kept:,} of them kept" if job.late_rows_kept else ""
+        yield "watermark", f"{job.watermark or 'none'}, {job.late_rows:,} rows behind it dropped{kept}"
+        if job.completeness is not None:
+            yield "complete", f"{job.completeness:.2%} of the rows of windows were there when they were over"
         yield "state", f"{job.state_rows:,} rows, {job.state_bytes:,} bytes"
         yield "bad rows", f"{job.bad_rows:,}, {job.dead_letters:,} dead letters"
     for each in job.notes:

@@ -11,6 +11,7 @@ the stream gives in the end.
 from headrace.operators.clocks import CorrectClock
 from headrace.operators.compare_with import CompareWith
 from headrace.operators.late import Correct, DropLate, SideOutput
+from headrace.operators.merge import Merge
 from headrace.operators.operator import BadOperator, Operator
 from headrace.operators.triggers import Trigger
 from headrace.operators.windows.hopping import Hopping
@@ -26,6 +27,7 @@ __all__ = [
     "CorrectClock",
     "DropLate",
     "Hopping",
+    "Merge",
     "Operator",
     "Sampling",
     "Session",

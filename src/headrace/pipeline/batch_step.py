@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.batch_letters import BatchLetters
     from headrace.pipeline.checkpoint import Checkpoint
     from headrace.pipeline.fence import Fence
+    from headrace.pipeline.late_rows import LateRows
     from headrace.pipeline.sinks.sink import SinkWriter
 
 
@@ -47,6 +48,7 @@ class BatchStep:
         writer: SinkWriter,
         checkpoint: Checkpoint,
         letters: BatchLetters,
+        late_rows: LateRows,
         replayed_batch: int | None,
     ) -> None:
         self._job = job
@@ -54,6 +56,7 @@ class BatchStep:
         self._writer = writer
         self._checkpoint = checkpoint
         self._letters = letters
+        self._late_rows = late_rows
         self._replayed_batch = replayed_batch
         self._query: Any = None
         self._has_query = threading.Event()
@@ -93,6 +96,7 @@ class BatchStep:
             rows, fence, lambda refused: self._letters.of_refused(refused, fence)
         )
         faults.reached(faults.BEFORE_LETTERS, job=self._job)
+        self._late_rows.of_batch(fence)
         self._write_letters(fence)
         faults.reached(faults.AFTER_WRITE, job=self._job)
         self.last_written = batch_id

@@ -14,6 +14,7 @@ from headrace.pipeline.batch_letters import BatchLetters
 from headrace.pipeline.bounded_run import BoundedRun
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.dead_letters import DeadLetters
+from headrace.pipeline.late_rows import LateRows
 from headrace.pipeline.registry import BadJob, JobFolder, Registry, check_name
 from headrace.pipeline.settings import PipelineSettings, data_dir, pipeline_settings
 from headrace.pipeline.source_options import without_batch_bound
@@ -115,6 +116,7 @@ class Prepared:
     folder: JobFolder
     checkpoint: Checkpoint
     letters: BatchLetters
+    late_rows: LateRows
 
     @property
     def spark(self) -> SparkSession:
@@ -138,6 +140,19 @@ def _prepare(job: Job) -> Prepared:
     # Reports, offsets and dead letters go to the broker that the records come from.
     of_sources = [source.spec.bootstrap for source in described.sources if source.spec is not None]
     bootstrap = of_sources[0] if of_sources else bootstrap_of(spark)
+    checkpoint = Checkpoint(_checkpoint_folder(job, folder))
+    late_rows = LateRows(job.name, described.marks, bootstrap=bootstrap, checkpoint=checkpoint.folder)
+    if late_rows.topics and native is not None:
+        raise BadJob(
+            f"job {job.name}: {job.sink.target()} is written by Spark itself, and late rows ({late_rows.topics[0]}) "
+            "can't be kept with its batches",
+            hint='a sink of Headrace\'s own; for a Topic, guarantee="exactly-once"',
+        )
+    if len(described.watermark_policies) > 1:
+        raise BadJob(
+            f"job {job.name} merges sources with different policies, and Spark has one for a whole job",
+            hint="the same policy in each Merge, or two jobs with a topic between them",
+        )
     return Prepared(
         job=job,
         rows=rows,
@@ -149,7 +164,8 @@ def _prepare(job: Job) -> Prepared:
         settings=settings,
         bootstrap=bootstrap,
         folder=folder,
-        checkpoint=Checkpoint(_checkpoint_folder(job, folder)),
+        checkpoint=checkpoint,
+        late_rows=late_rows,
         letters=BatchLetters(
             DeadLetters(job.name, bootstrap=bootstrap, topic=job.dead_letters), spark, described.sources
         ),
@@ -213,7 +229,7 @@ def _record(prepared: Prepared) -> launch.RecordedJob:
 
 
 def _dead_letter_topics(described: plan.Plan) -> tuple[str, ...]:
-    """Where bad records of the sources go. Of a pattern's topics nobody knows the names yet."""
+    """Where bad records of the sources and late rows go. Of a pattern's topics nobody knows the names yet."""
     specs = [
         source.spec for source in described.sources if source.spec is not None and source.spec.can_have_bad
     ]
@@ -221,4 +237,5 @@ def _dead_letter_topics(described: plan.Plan) -> tuple[str, ...]:
     topics += [
         spec.dead_letters for spec in specs if spec.pattern is not None and spec.dead_letters is not None
     ]
+    topics += [mark.late_topic for mark in described.marks if mark.late_topic is not None]
     return tuple(f"topic {topic}" for topic in dict.fromkeys(topics))

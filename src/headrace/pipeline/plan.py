@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import HeadraceError
+from headrace.pipeline.idle import FORMAT as IDLE_FORMAT
 from headrace.pipeline.registry import replace_text
 from headrace.pipeline.source import SOURCE_OPTION, SourceSpec
 from headrace.values import value
@@ -73,6 +74,12 @@ _WATERMARK_KEY = "spark.watermarkDelayMs"
 """In the metadata of a column that a watermark is on, and of windows over it."""
 _OWN_COLUMNS = "__headrace_"
 """What `read_topic` calls the columns that only itself ever sees."""
+_OWN_PACKING = re.compile(r"\b(?:bucket|payload)\b.*\bpayload\b")
+"""Rows as operators pack them between two steps of theirs."""
+_MARK = "headrace.operator:"
+"""What the alias begins with by which a stateful operator of Headrace's says in the plan what it is."""
+_MERGE_MARK = "headrace.merge:"
+"""The same for merged sources; behind it comes the policy of their watermarks."""
 _PYTHON_EXPRESSIONS = frozenset({"PythonUDF", "PythonUDAF", "PythonUDTF"})
 # Names, and counts that change no row.
 _UNSEEN = frozenset({"CollectMetrics", "SubqueryAlias", "View"})
@@ -98,9 +105,11 @@ class Step:
         return f"{self.operator}: {self.detail}" if self.detail else self.operator
 
     def in_words(self) -> str | None:
-        """For people; None for steps that only `read_topic` knows of."""
-        if _OWN_COLUMNS in self.detail:
+        """For people; None for steps that only `read_topic` and operators know of."""
+        if _OWN_COLUMNS in self.detail or _OWN_PACKING.search(self.detail):
             return None
+        if self.detail.partition("(")[0].lower() == self.operator:
+            return self.detail
         name, _, rest = self.detail.partition(" ")
         match name:
             case "Aggregate":
@@ -131,12 +140,27 @@ class SourceStep:
 
 
 @value
+class OperatorMark:
+    """A stateful operator of Headrace's as the plan has it."""
+
+    operator: str
+    kept_for: str
+    """all that its state depends on"""
+    owner: str
+    late_topic: str | None
+    """where its late rows go, if they are kept"""
+
+
+@value
 class Plan:
     steps: tuple[Step, ...]
     sources: tuple[SourceStep, ...]
     is_aggregated: bool
     is_watermarked: bool
     """every aggregate groups by an event time that a watermark is on, so that its groups are finished some day"""
+    marks: tuple[OperatorMark, ...] = ()
+    watermark_policies: tuple[str, ...] = ()
+    """what merged sources want, in Spark's words"""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -157,12 +181,24 @@ def read(rows: DataFrame) -> Plan:
     nodes = list(_walk(rows._jdf.queryExecution().analyzed()))
     sources = tuple(_source(node) for node in nodes if _is_source(node))
     named = [(node, node.nodeName()) for node in nodes]
+    aliased = [(node, name, _alias(node, name)) for node, name in named]
+    aliases = [alias for _, _, alias in aliased]
     aggregates = [node for node, name in named if name == "Aggregate" and node.isStreaming()]
     return Plan(
-        steps=tuple(_step(node, name) for node, name in named if name not in _UNSEEN),
+        steps=tuple(
+            _step(node, name, alias)
+            for node, name, alias in aliased
+            if name not in _UNSEEN or alias.startswith((_MARK, _MERGE_MARK))
+        ),
         sources=sources,
         is_aggregated=bool(aggregates),
         is_watermarked=all(_groups_by_event_time(node) for node in aggregates),
+        marks=tuple(_mark(alias) for alias in aliases if alias.startswith(_MARK)),
+        watermark_policies=tuple(
+            dict.fromkeys(
+                alias.removeprefix(_MERGE_MARK) for alias in aliases if alias.startswith(_MERGE_MARK)
+            )
+        ),
     )
 
 
@@ -238,7 +274,24 @@ def _walk(node: Any) -> Iterator[Any]:
         yield from _walk(children.apply(index))
 
 
-def _step(node: Any, name: str) -> Step:
+def _alias(node: Any, name: str) -> str:
+    return str(node.alias()) if name == "SubqueryAlias" else ""
+
+
+def _mark(alias: str) -> OperatorMark:
+    return OperatorMark(**json.loads(alias.removeprefix(_MARK)))
+
+
+def _step(node: Any, name: str, alias: str) -> Step:
+    if alias.startswith(_MARK):
+        mark = _mark(alias)
+        return Step(kind=StepKind.STATEFUL, operator=mark.operator, detail=mark.kept_for)
+    if alias.startswith(_MERGE_MARK):
+        # Spark keeps it in the checkpoint, and takes no other one later.
+        policy = alias.removeprefix(_MERGE_MARK)
+        return Step(
+            kind=StepKind.SOURCE, operator="merge", detail=f"merge with the {policy} of the watermarks"
+        )
     if _is_source(node):
         return Step(kind=StepKind.SOURCE, operator="read", detail=_source(node).description)
     detail = _plain(node.simpleString(_FIELDS_MAX))
@@ -293,6 +346,8 @@ def _source(node: Any) -> SourceStep:
     options = {name.lower(): text for name, text in _options(node).items()}
     made = options.get(SOURCE_OPTION)
     spec = SourceSpec.from_option(made) if made is not None else None
+    if _format(node) == IDLE_FORMAT:
+        return SourceStep(description="beats of a source that may be idle", reads=(), spec=None)
     reads = _reads(options, spec) or (_format(node) or _plain(node.simpleString(_FIELDS_MAX)),)
     ends = (options.get("startingoffsets", ""), options.get("endingoffsets", ""))
     return SourceStep(

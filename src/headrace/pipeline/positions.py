@@ -185,6 +185,10 @@ class TopicsOnBroker:
             ends=self._offsets_at(end, left_out="latest", name="end"),
         )
 
+    def ends_written(self) -> Offsets:
+        """Where the partitions end, with records of transactions that are still open."""
+        return self._ask(OffsetSpec.latest(), isolation=IsolationLevel.READ_UNCOMMITTED)
+
     def _offsets_at(self, position: Position, *, left_out: str, name: str) -> Offsets:
         if isinstance(position, datetime):
             at_time = self._ask(OffsetSpec.for_timestamp(_milliseconds(position)))
@@ -198,19 +202,17 @@ class TopicsOnBroker:
             return self._ask(OffsetSpec.earliest() if position == "earliest" else OffsetSpec.latest())
         return _laid_over(self._offsets_at(left_out, left_out=left_out, name=name), position, name=name)
 
-    def _ask(self, spec: OffsetSpec) -> dict[str, dict[int, int]]:
+    def _ask(
+        self, spec: OffsetSpec, *, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
+    ) -> dict[str, dict[int, int]]:
+        """By default up to the last committed record, as the source itself reads."""
         question = {
             TopicPartition(topic, partition): spec
             for topic, partitions in self.partitions().items()
             for partition in partitions
         }
         answers: dict[str, dict[int, int]] = {}
-        # Up to the last committed record, as the source itself reads.
-        asked = (
-            self._admin.list_offsets(question, isolation_level=IsolationLevel.READ_COMMITTED)
-            if question
-            else {}
-        )
+        asked = self._admin.list_offsets(question, isolation_level=isolation) if question else {}
         for place, answer in asked.items():
             answers.setdefault(place.topic, {})[place.partition] = answer.result(BROKER_TIMEOUT_S).offset
         return answers

@@ -28,6 +28,9 @@ BAD_ROWS_PREFIX = "headrace.bad:"
 LATE_ROWS_PREFIX = "headrace.late:"
 """How operators name the count of rows that they dropped as late."""
 
+IDLE_OFFSET = "headrace.idle_us"
+"""How the source of beats of a topic that may be idle names its offset."""
+
 REPORTS_WAITING_MAX = 10_000
 """Minutes of reports of many jobs, while a broker restarts; after that the oldest news is worth the least."""
 
@@ -41,6 +44,8 @@ REQUEST_TIMEOUT_S = 10.0
 def measure(status: JobStatus, progress: Mapping[str, Any], *, now_ms: int) -> JobStatus:
     """The status after a batch, from Spark's own account of it."""
     operators = progress.get("stateOperators") or []
+    rows, behind = window_rows(progress)
+    rows, behind = status.window_rows + rows, status.window_rows_behind + behind
     return dataclasses.replace(
         status,
         updated_ms=now_ms,
@@ -50,6 +55,9 @@ def measure(status: JobStatus, progress: Mapping[str, Any], *, now_ms: int) -> J
         lag=lag(progress),
         watermark=(progress.get("eventTime") or {}).get("watermark"),
         late_rows=status.late_rows + late_rows(progress),
+        window_rows=rows,
+        window_rows_behind=behind,
+        completeness=(rows - behind) / rows if rows else None,
         state_rows=sum(each.get("numRowsTotal", 0) for each in operators),
         state_bytes=sum(each.get("memoryUsedBytes", 0) for each in operators),
         bad_rows=status.bad_rows + bad_rows(progress),
@@ -82,10 +90,24 @@ def late_rows(progress: Mapping[str, Any]) -> int:
     return sum(map(int, [*by_spark, *by_operators]))
 
 
+def window_rows(progress: Mapping[str, Any]) -> tuple[int, int]:
+    """Rows that came for windows of Headrace's operators, and of them those that came after the result on time."""
+    observed = [
+        metrics
+        for name, metrics in (progress.get("observedMetrics") or {}).items()
+        if name.startswith(LATE_ROWS_PREFIX) and isinstance(metrics, Mapping)
+    ]
+    rows = sum(int(each.get("rows") or 0) for each in observed)
+    behind = sum(int(each.get("corrected") or 0) + int(each.get("late") or 0) for each in observed)
+    return rows, behind if rows else 0
+
+
 def lag(progress: Mapping[str, Any]) -> int | None:
     """Records behind the ends of all partitions; None where a source is no topic."""
     total = 0
     for source in progress.get("sources") or []:
+        if is_beats(source.get("endOffset")):
+            continue
         latest, end = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
         if not latest:
             return None
@@ -111,6 +133,16 @@ def record_of(status: JobStatus, progress: Mapping[str, Any] | None) -> dict[str
         record["bad_rows_in_batch"] = bad_rows(progress)
         record["durations_ms"] = progress.get("durationMs") or {}
     return record
+
+
+def is_beats(offset: Any) -> bool:
+    """Whether an offset is that of a source of beats (`idle`), which has no records."""
+    if isinstance(offset, str):
+        try:
+            offset = json.loads(offset)
+        except ValueError:
+            return False
+    return isinstance(offset, Mapping) and IDLE_OFFSET in offset
 
 
 def _offsets(offset: Any) -> dict[tuple[str, int], int]:

@@ -101,6 +101,14 @@ class JobStatus:
     watermark: str | None = None
     late_rows: int = 0
     """dropped behind the watermark since the job was started"""
+    late_rows_kept: int = 0
+    """of them, in the topics that operators name for late rows"""
+    window_rows: int = 0
+    """that came for windows which are kept by Headrace, one for each window, since the job was started"""
+    window_rows_behind: int = 0
+    """of them, those that came after their window's result on time"""
+    completeness: float | None = None
+    """the share of them that were there in time: how complete a result on time was, over all windows so far"""
     state_rows: int = 0
     state_bytes: int = 0
     bad_rows: int = 0

@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType, TimestampType
 
 from headrace.pipeline import launch
 from headrace.pipeline.formats import BadSource, Parser, parser_for, schema_text
+from headrace.pipeline.idle import with_watermark_when_idle
 from headrace.pipeline.positions import (
     EARLIEST,
     Position,
@@ -84,6 +85,8 @@ class SourceSpec:
     """The topic of the bad records; None: each topic's own."""
     options: Mapping[str, str]
     """Those of Spark's Kafka source that the user gave."""
+    idle_us: int | None = None
+    """After how long without a record the watermark goes on without this source; None for never."""
 
     @property
     def bad_metric(self) -> str:
@@ -123,6 +126,7 @@ def read_topic(
     bootstrap: str | None = None,
     key: str | None = "string",
     dead_letters: str | None = None,
+    idle: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """The records of one or several topics as a DataFrame: streaming, or bounded by what is there now.
@@ -139,6 +143,8 @@ def read_topic(
     format      json, avro, avro-registry, changes (Debezium's envelope), text and binary (one column, `value`)
     start, end  earliest, latest, a datetime, or offsets {"clicks": {0: 17}}; an end is for bounded reading only
     key         how `_key` is read: string, binary, or None for no such column
+    idle        such as "5 minutes": if nothing was written for so long and all is read, the source's watermark follows
+                the clock at that distance, rather than stand still and hold back the others (in a Job only)
     options     more of Spark's Kafka source, such as {"minPartitions": "8", "kafka.security.protocol": "SSL"}
     """
     check(start, name="start")
@@ -158,6 +164,7 @@ def read_topic(
         bounded=bounded,
         dead_letters=dead_letters,
         options=dict(options or {}),
+        idle_us=_idle_us(idle, watermark),
     )
     _check_times(event_time, watermark)
     raw = _bounded(spark, spec, start, end) if bounded else _streaming(spark, spec, start)
@@ -226,6 +233,16 @@ def _check_times(event_time: str | None, watermark: str | None) -> None:
             "a watermark needs an event time",
             hint='event_time="at" names the column; _timestamp is the log\'s own',
         )
+
+
+def _idle_us(idle: str | None, watermark: str | None) -> int | None:
+    if idle is None:
+        return None
+    if watermark is None:
+        raise BadSource("a source that may be idle needs a watermark", hint='watermark="10 seconds"')
+    from headrace.operators.operator import duration_us
+
+    return duration_us(idle, operator="read_topic", field="idle")
 
 
 def _streaming(spark: SparkSession, spec: SourceSpec, start: Position) -> DataFrame:
@@ -297,6 +314,8 @@ def _payload(
     if event_time is not None:
         _check_event_time(rows.schema, event_time)
     if event_time is not None and watermark is not None and not spec.bounded:
+        if spec.idle_us is not None:
+            return with_watermark_when_idle(rows, event_time, watermark, source_id=spec.id)
         rows = rows.withWatermark(event_time, watermark)
     return rows
 

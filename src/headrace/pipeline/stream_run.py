@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from headrace.clock import SystemClock
 from headrace.pipeline import plan, recovery
 from headrace.pipeline.batch_step import BatchStep, JobStopping
+from headrace.pipeline.idle import IdleWatch
 from headrace.pipeline.progress import bad_counts, bad_rows
 from headrace.pipeline.recovery import Decision, Found, Way
 from headrace.pipeline.registry import Forgotten
@@ -36,6 +39,9 @@ LETTER_PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 """A broker that restarts is back within half a minute; a stream that writes to it would have failed by then."""
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+POLICY_SETTING = "spark.sql.streaming.multipleWatermarkPolicy"
+_POLICY_LOCK = threading.Lock()
+"""Jobs share a session, and start in threads of their own."""
 
 
 class StreamRun:
@@ -49,6 +55,11 @@ class StreamRun:
         self._writer: SinkWriter | None = None
         self._step: BatchStep | None = None
         self._rows_before = 0
+        self._idle = IdleWatch(
+            prepared.job.name,
+            [source.spec for source in prepared.letters.sources if source.spec is not None],
+            prepared.checkpoint.reopened(),
+        )
         self._behind = ThreadPoolExecutor(1, thread_name_prefix=f"headrace-letters-{prepared.job.name}")
 
     def check(self) -> tuple[str, ...]:
@@ -76,6 +87,8 @@ class StreamRun:
         # From here on a failure must not clear the target again: what is in it now is this run's own.
         self._is_rebuild = False
         prepared.plan.save(prepared.folder.plan)
+        if not self.ends_by_itself:
+            self._idle.begin()
         self.query = self._start_query()
         self.is_begun = True
         return decision.note
@@ -114,7 +127,8 @@ class StreamRun:
             .trigger(**prepared.trigger)
         )
         if prepared.native is not None:
-            return stream.format(prepared.native.format).options(**prepared.native.options).start()
+            with self._watermark_policy():
+                return stream.format(prepared.native.format).options(**prepared.native.options).start()
         assert self._writer is not None
         self._step = BatchStep(
             job=prepared.job.name,
@@ -122,11 +136,29 @@ class StreamRun:
             writer=self._writer,
             checkpoint=prepared.checkpoint.reopened(),
             letters=prepared.letters,
+            late_rows=prepared.late_rows,
             replayed_batch=self._replayed_batch(),
         )
-        query = _with_step(stream, self._step).start()
+        with prepared.late_rows.told_to(prepared.spark), self._watermark_policy():
+            query = _with_step(stream, self._step).start()
         self._step.know_query(query)
         return query
+
+    @contextlib.contextmanager
+    def _watermark_policy(self) -> Iterator[None]:
+        """For a query that is started inside: Spark reads it from the session, and keeps it in the checkpoint."""
+        conf = self._prepared.spark.conf
+        with _POLICY_LOCK:
+            before = conf.get(POLICY_SETTING, None)
+            for policy in self._prepared.plan.watermark_policies:
+                conf.set(POLICY_SETTING, policy)
+            try:
+                yield
+            finally:
+                if before is None:
+                    conf.unset(POLICY_SETTING)
+                else:
+                    conf.set(POLICY_SETTING, before)
 
     def _replayed_batch(self) -> int | None:
         """The batch that was begun and not committed when the job ended last."""
@@ -174,7 +206,10 @@ class StreamRun:
 
     def written(self) -> dict[str, int]:
         """What was written since the job was started, as its status calls it."""
-        written = {"dead_letters": self._prepared.letters.written}
+        written = {
+            "dead_letters": self._prepared.letters.written,
+            "late_rows_kept": self._prepared.late_rows.written,
+        }
         if self._prepared.native is None:
             written["rows_out"] = self._rows_before + (
                 self._step.rows_written if self._step is not None else 0
@@ -210,15 +245,18 @@ class StreamRun:
         """After a failure: let go of everything that the next begin makes anew."""
         if self.query is not None and self.query.isActive:
             self.query.stop()
+        self._idle.end()
         self.is_begun = False
         self._rows_before = self.written().get("rows_out", 0)
         self._step = None
         self._close_writer()
 
     def close(self) -> None:
+        self._idle.end()
         self._behind.shutdown()
         self._close_writer()
         self._prepared.letters.close()
+        self._prepared.late_rows.close()
 
     def _close_writer(self) -> None:
         writer, self._writer = self._writer, None

@@ -6,7 +6,6 @@ happens in Spark's tasks, bucket by bucket, so that only the rows that are asked
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,7 @@ ROWS_MAX = 1 << 40
 Keys = Sequence[str] | Mapping[str, str]
 """Texts of a key's columns: in their order, or by name."""
 
-_FOUND = "owner string, rows binary, count bigint"
+_FOUND = "owner string, keys array<string>, rows binary, count bigint"
 
 
 class BadKey(HeadraceError):
@@ -108,11 +107,12 @@ def find_state(
     tables = [decode_tables([bytes(row.rows)]) for row in found if row.rows is not None]
     if not tables:
         return StateRows(owner=found[0].owner if found else "", keys=(), rows=_nothing(), count=0)
-    schema = tables[0].schema
+    names = next(row["keys"] for row in found if row["keys"] is not None)
+    _check_keys(names, keys)
     rows = pa.concat_tables(tables, promote_options="default").slice(0, rows_max)
     return StateRows(
         owner=found[0].owner,
-        keys=tuple(_name(field) for field in schema if _is_key(field)),
+        keys=tuple(names),
         rows=rows.rename_columns([_name(field) for field in rows.schema]),
         count=sum(row["count"] for row in found),
     )
@@ -138,9 +138,11 @@ def _finder(keys: Keys, rows_max: int) -> Callable[[pa.Table], pa.Table]:
         runs = {row["name"]: row["content"] for row in rows if row["name"] is not None}
         table = _bucket(manifest, runs, rows[0][BUCKET_COLUMN])
         kept = None if table is None else _of_key(table, keys)
+        names = None if table is None else [_name(field) for field in table.schema if _is_key(field)]
         return pa.table(
             {
                 "owner": pa.array([manifest.owner], pa.string()),
+                "keys": pa.array([names], pa.list_(pa.string())),
                 "rows": pa.array(
                     [None if kept is None else encode_table(kept.slice(0, rows_max))], pa.binary()
                 ),
@@ -169,18 +171,20 @@ def _bucket(manifest: Manifest, runs: Mapping[str, bytes], bucket: int) -> pa.Ta
 
 def _of_key(rows: pa.Table, keys: Keys) -> pa.Table:
     names = {_name(field): field.name for field in rows.schema if _is_key(field)}
-    if isinstance(keys, Mapping):
-        wanted = dict(keys)
-    else:
-        wanted = dict(zip(itertools.chain(names, itertools.repeat("")), keys, strict=False))
+    wanted = keys if isinstance(keys, Mapping) else dict(zip(names, keys, strict=False))
     for name, text in wanted.items():
-        if name not in names:
-            raise BadKey(
-                f"the state has no key column {name!r}" if name else f"there is no key column for {text!r}",
-                hint=f"the key is: {', '.join(names) or 'empty, everything is together'}",
-            )
-        rows = rows.filter(pc.equal(rows.column(names[name]).cast(pa.string()), text))
+        if name in names:
+            rows = rows.filter(pc.equal(rows.column(names[name]).cast(pa.string()), text))
     return rows
+
+
+def _check_keys(names: Sequence[str], keys: Keys) -> None:
+    unknown = [key for key in keys if key not in names] if isinstance(keys, Mapping) else keys[len(names) :]
+    if unknown:
+        raise BadKey(
+            f"the state has no column for the key {unknown[0]!r}",
+            hint=f"the key is: {', '.join(names)}" if names else "there is no key: all rows are together",
+        )
 
 
 def _is_key(field: pa.Field) -> bool:

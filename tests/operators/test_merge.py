@@ -1,0 +1,68 @@
+"""Several sources as one: what is refused, and what bounded rows become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from headrace import operators as op
+from headrace.operators.operator import EVENT_TIME
+
+Sources = Callable[[SparkSession], Mapping[str, DataFrame]]
+
+
+def rows(spark: SparkSession, columns: str, time: str = "at") -> DataFrame:
+    made = spark.createDataFrame([], columns)
+    return made.withColumn(time, F.col(time).alias(time, metadata={EVENT_TIME: True}))
+
+
+def stream(spark: SparkSession) -> DataFrame:
+    return spark.readStream.format("rate").load().withColumnRenamed("timestamp", "at")
+
+
+def test_bounded_sources_are_one_with_a_column_more(spark: SparkSession) -> None:
+    web = rows(spark, "at timestamp, url string")
+    app = rows(spark, "at timestamp, screen string")
+    merged = op.Merge(into="from")({"web": web, "app": app})
+    assert merged.columns == ["at", "url", "from", "screen"]
+    assert merged.schema["at"].metadata == {EVENT_TIME: True}
+
+
+@pytest.mark.parametrize(
+    ("sources", "problem"),
+    [
+        (lambda spark: {}, "sources are none"),
+        (
+            lambda spark: {
+                "web": rows(spark, "at timestamp"),
+                "app": stream(spark).withWatermark("at", "1 second"),
+            },
+            "'web' is bounded",
+        ),
+        (
+            lambda spark: {"web": stream(spark).withWatermark("at", "1 second"), "app": stream(spark)},
+            "'app': time",
+        ),
+        (lambda spark: {"web": rows(spark, "at timestamp, source string")}, "'web' has already"),
+        (
+            lambda spark: {"web": rows(spark, "at timestamp"), "app": rows(spark, "seen timestamp", "seen")},
+            "web: at, app: seen",
+        ),
+    ],
+)
+def test_sources_that_do_not_go_together_are_refused(
+    spark: SparkSession, sources: Sources, problem: str
+) -> None:
+    with pytest.raises(op.BadOperator, match=problem) as refused:
+        op.Merge()(sources(spark))
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize("fields", [{"policy": "median"}, {"into": ""}])
+def test_a_merge_that_makes_no_sense_is_refused_when_it_is_made(fields: dict[str, Any]) -> None:
+    with pytest.raises(op.BadOperator, match=next(iter(fields))):
+        op.Merge(**fields)
