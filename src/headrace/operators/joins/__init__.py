@@ -1,0 +1,1 @@
+"""Joins, one file a kind. What they share: `sides.py` (keys, and what columns are called in the result)."""

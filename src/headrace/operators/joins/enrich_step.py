@@ -1,0 +1,311 @@
+"""The step of enrichment: the versions of a table's entries, and the rows that wait for one.
+
+Changes of the table and rows to be answered come in together. The state has, for each key, the versions that may still
+be asked for; rows that wait until the watermark has passed their time, by key and time; and rows for which there was no
+entry then, and which wait for one to arrive, by key. So a row that only waits is written once, whatever else happens to
+its key, and versions are written when they change and not when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.operators.folds import Columns
+from headrace.operators.state.ids import Hashes, Ids, Ints, contains, ids_of, mixed
+from headrace.operators.state.run import COLUMN, LABEL, ids_column
+from headrace.operators.state.step import BEGINNING_US, StepResult, StepTime
+from headrace.operators.state.table import NEVER, StateTable, ids_in, state_schema
+from headrace.operators.windows.panes import column_of, ints_of
+from headrace.values import value
+
+ALWAYS_US = -(2**61)
+"""Since when an entry is valid that has no time: before every time there is, with room to take durations away."""
+
+HASHES = ("h1", "h2")
+
+
+class Side(IntEnum):
+    """What a row that comes in is."""
+
+    ROW = 0
+    CHANGE = 1
+    UNANSWERABLE = 2
+    """A row that has no key, or no time where one is asked for: it matches nothing."""
+
+
+class Kept(IntEnum):
+    """What a row of the state is."""
+
+    VERSION = 0
+    EARLY = 1
+    """The watermark has not passed its time yet."""
+    WITHOUT_ENTRY = 2
+    """There was no entry; one may arrive."""
+
+
+@value
+class EnrichRules:
+    is_latest: bool = False
+    """The newest entry there is, instead of the one valid at the row's time."""
+    wait_us: int | None = None
+    """How long a row without an entry waits, from its time on."""
+    keep_us: int = 0
+    """How long behind the watermark versions are kept, and rows are taken."""
+    drops_unmatched: bool = False
+
+
+class EnrichStep:
+    """What comes in has `h1`, `h2` (the key's hashes), `side`, `time`, `seq` (the order of changes of one time),
+    `deleted`, the keys `k0`…, the other columns of the rows `l0`…, and those of the table `r0`…
+    """
+
+    version = 1
+    wake_column = None
+
+    def __init__(
+        self,
+        *,
+        rules: EnrichRules,
+        keys: Sequence[pa.Field],
+        columns: Sequence[pa.Field],
+        table_columns: Sequence[pa.Field],
+    ) -> None:
+        self.rules = rules
+        self.asked = [*(f"k{n}" for n in range(len(keys))), *(f"l{n}" for n in range(len(columns)))]
+        self.answered = [f"r{n}" for n in range(len(table_columns))]
+        fields = [*keys, *columns, *table_columns]
+        payload = [
+            pa.field(name, each.type, metadata={COLUMN if name[0] == "k" else LABEL: each.name.encode()})
+            for name, each in zip([*self.asked, *self.answered], fields, strict=True)
+        ]
+        numbers = [pa.field(name, pa.int64()) for name in (*HASHES, "time", "seq")]
+        deleted = pa.field("deleted", pa.bool_())
+        self.input_schema = pa.schema([*numbers, pa.field("side", pa.int8()), deleted, *payload])
+        kept = [pa.field("due_us", pa.int64()), pa.field("kept", pa.int8()), deleted]
+        self.state_schema = state_schema([*numbers, *kept, *payload])
+        self.output_schema = pa.schema([pa.field(each.name, each.type) for each in fields])
+
+    @property
+    def due_column(self) -> str | None:
+        return None if self.rules.is_latest and self.rules.wait_us is None else "due_us"
+
+    def migrate(self, rows: pa.Table, version: int) -> pa.Table:
+        raise AssertionError(f"there never was a version {version}")
+
+    def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
+        side = ints_of(rows, "side")
+        asked = rows.filter(pa.array(side == Side.ROW))
+        late = ints_of(asked, "time") < self.horizon_us(time)
+        if self.rules.is_latest:
+            late[:] = False
+        answers = Answers(
+            self,
+            table,
+            changes=self._as_state(rows.filter(pa.array(side == Side.CHANGE)), Kept.VERSION),
+            asked=self._as_state(asked.filter(pa.array(~late)), Kept.EARLY),
+            time=time,
+        )
+        output = [answers.output(), self.unanswered(rows.filter(pa.array(side == Side.UNANSWERABLE)))]
+        return StepResult(
+            rows=answers.kept,
+            gone=answers.gone,
+            output=pa.concat_tables(output),
+            late_rows=int(late.sum()),
+        )
+
+    def horizon_us(self, time: StepTime) -> int:
+        """Versions are kept as of this time, and rows from this time on are taken."""
+        return max(time.watermark_us - self.rules.keep_us, BEGINNING_US)
+
+    def unanswered(self, rows: pa.Table) -> pa.Table:
+        if self.rules.drops_unmatched:
+            rows = rows.slice(0, 0)
+        nothing = [pa.nulls(rows.num_rows, self.input_schema.field(name).type) for name in self.answered]
+        return self.said(rows, nothing)
+
+    def said(self, rows: pa.Table, answers: Columns) -> pa.Table:
+        asked = [column_of(rows, name) for name in self.asked]
+        return pa.table([*asked, *answers], schema=self.output_schema)
+
+    def _as_state(self, rows: pa.Table, kept: Kept) -> pa.Table:
+        """Rows that came, in the columns of the state."""
+        first, second = hashes_of(rows)
+        times_us = ints_of(rows, "time")
+        if kept is Kept.EARLY:
+            first, second = mixed(first, times_us), mixed(second, times_us)
+        made = {
+            "id": ids_column(ids_of(first, second)),
+            "due_us": pa.array(times_us + 1),
+            "kept": pa.array(np.full(rows.num_rows, kept, dtype=np.int8)),
+        }
+        columns = [
+            made[each.name] if each.name in made else rows.column(each.name) for each in self.state_schema
+        ]
+        return pa.table(columns, schema=self.state_schema)
+
+
+class Answers:
+    """One step of a bucket: which rows are answered, with what, and what is kept after it."""
+
+    def __init__(
+        self, step: EnrichStep, table: StateTable, *, changes: pa.Table, asked: pa.Table, time: StepTime
+    ) -> None:
+        self._step = step
+        self._rules = step.rules
+        self._table = table
+        self._watermark_us = time.watermark_us
+        self._horizon_us = step.horizon_us(time)
+        is_early = ints_of(asked, "time") >= time.watermark_us
+        if self._rules.is_latest:
+            is_early[:] = False
+        early, ready = asked.filter(pa.array(is_early)), asked.filter(pa.array(~is_early))
+        due = self._due()
+        no_more_early = _only(due, Kept.EARLY)
+        self._changed = np.unique(np.concatenate([owners_of(changes), owners_of(_only(due, Kept.VERSION))]))
+        touched = pa.concat_tables([each.select(HASHES) for each in (changes, ready, due)])
+        self._owners = np.unique(owners_of(touched))
+        self._versions_before = table.take(self._owners)
+        self._without_before = self._without_entry(touched)
+        self._versions = self._merged(changes)
+        self._rows = pa.concat_tables([self._without_before, ready, no_more_early]).combine_chunks()
+        self._answer()
+        self._keep(early, ids_in(no_more_early))
+
+    def _due(self) -> pa.Table:
+        if self._step.due_column is None:
+            return self._step.state_schema.empty_table()
+        return self._table.take(self._table.due("due_us", self._watermark_us))
+
+    def _without_entry(self, touched: pa.Table) -> pa.Table:
+        """The rows of these keys that wait for an entry."""
+        if self._rules.wait_us is None:
+            return self._step.state_schema.empty_table()
+        return self._table.take(np.unique(_without_entry_ids(touched)))
+
+    def _merged(self, changes: pa.Table) -> pa.Table:
+        """By owner and time, one version each; of the latest kind, one for each owner."""
+        together = pa.concat_tables([self._versions_before, changes]).combine_chunks()
+        owners = self._numbers(together)
+        times_us = ints_of(together, "time")
+        order = np.lexsort((ints_of(together, "seq"), times_us, owners))
+        owners, times_us = owners[order], times_us[order]
+        is_last = np.ones(len(order), dtype=np.bool_)
+        is_last[:-1] = owners[1:] != owners[:-1]
+        if not self._rules.is_latest:
+            is_last[:-1] |= times_us[1:] != times_us[:-1]
+        return together.take(pa.array(order[is_last])).combine_chunks()
+
+    def _numbers(self, rows: pa.Table) -> Ints:
+        """Whose rows they are, as a number."""
+        return np.searchsorted(self._owners, owners_of(rows))
+
+    def _answer(self) -> None:
+        times_us = ints_of(self._rows, "time")
+        asked_us = np.full(len(times_us), NEVER) if self._rules.is_latest else times_us
+        found = last_until(
+            self._numbers(self._versions),
+            ints_of(self._versions, "time"),
+            self._numbers(self._rows),
+            asked_us,
+        )
+        deleted = np.append(np.asarray(column_of(self._versions, "deleted")), True)
+        self._found = np.where(deleted[found], -1, found)
+        self._is_done = np.ones(len(times_us), dtype=np.bool_)
+        if self._rules.wait_us is not None:
+            self._is_done = (self._found >= 0) | (times_us + self._rules.wait_us < self._watermark_us)
+
+    def output(self) -> pa.Table:
+        is_said = self._is_done & (self._found >= 0) if self._rules.drops_unmatched else self._is_done
+        found = self._found[is_said]
+        versions = self._versions.take(pa.array(found, mask=found < 0)).combine_chunks()
+        answers = [column_of(versions, name) for name in self._step.answered]
+        return self._step.said(self._rows.filter(pa.array(is_said)).combine_chunks(), answers)
+
+    def _keep(self, early: pa.Table, no_more_early: Ids) -> None:
+        without, moved = self._kept_without_entry()
+        with_early = self._table.take(np.unique(ids_in(early)))
+        self.kept = pa.concat_tables([self._kept_versions(), with_early, early, without]).combine_chunks()
+        versions, waiting = ids_in(self._versions_before), ids_in(self._without_before)
+        before = np.concatenate(
+            [versions[contains(self._changed, versions)], waiting[contains(moved, waiting)], no_more_early]
+        )
+        self.gone = np.unique(before[~contains(np.unique(ids_in(self.kept)), before)])
+
+    def _kept_versions(self) -> pa.Table:
+        """Of the keys whose versions change now, those that may still be asked for."""
+        times_us, owners = ints_of(self._versions, "time"), self._numbers(self._versions)
+        deleted = np.asarray(column_of(self._versions, "deleted"))
+        due_us = np.full(len(times_us), NEVER)
+        if self._rules.is_latest:
+            is_kept = ~deleted
+        else:
+            keep_us = self._rules.keep_us
+            next_us = np.full(len(times_us), NEVER)
+            next_us[:-1] = np.where(owners[1:] == owners[:-1], times_us[1:], NEVER)
+            # A key whose entry was deleted is a key without an entry, once nobody may ask for an earlier time.
+            ends_us = np.where(deleted, times_us, next_us)
+            is_kept = ends_us > self._horizon_us
+            due_us = np.where(ends_us == NEVER, NEVER, np.minimum(ends_us, NEVER - keep_us) + keep_us)
+        is_kept &= contains(self._changed, self._owners[owners])
+        return _with_due(self._versions, due_us).filter(pa.array(is_kept))
+
+    def _kept_without_entry(self) -> tuple[pa.Table, Ids]:
+        """The rows that go on waiting, of the keys where anything changed among them; and the ids of these."""
+        ids = _without_entry_ids(self._rows)
+        if self._rules.wait_us is None:
+            return self._step.state_schema.empty_table(), ids[:0]
+        is_new = np.arange(len(ids)) >= self._without_before.num_rows
+        moved = np.unique(ids[is_new != self._is_done])
+        is_kept = ~self._is_done & contains(moved, ids)
+        made = {
+            "id": ids_column(ids),
+            "due_us": pa.array(ints_of(self._rows, "time") + self._rules.wait_us + 1),
+            "kept": pa.array(np.full(len(ids), Kept.WITHOUT_ENTRY, dtype=np.int8)),
+        }
+        schema = self._step.state_schema
+        columns = [made[each.name] if each.name in made else self._rows.column(each.name) for each in schema]
+        return pa.table(columns, schema=schema).filter(pa.array(is_kept)), moved
+
+
+def last_until(owners: Ints, times_us: Ints, asking: Ints, until_us: Ints) -> Ints:
+    """For each who asks, the position of the owner's last entry not after that time; -1 if there is none."""
+    owner, time = np.concatenate([owners, asking]), np.concatenate([times_us, until_us])
+    asks = np.arange(len(owner)) >= len(owners)
+    order = np.lexsort((asks, time, owner))
+    places = np.where(asks[order], -1, np.arange(len(order)))
+    last = np.maximum.accumulate(places) if len(places) else places
+    is_own = (last >= 0) & (owner[order][last] == owner[order])
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = np.where(is_own, order[last], -1)
+    return found[len(owners) :]
+
+
+def hashes_of(rows: pa.Table) -> tuple[Hashes, Hashes]:
+    first, second = (ints_of(rows, name).view(np.uint64) for name in HASHES)
+    return first, second
+
+
+def owners_of(rows: pa.Table) -> Ids:
+    """The ids of the rows' keys, under which versions are kept."""
+    return ids_of(*hashes_of(rows))
+
+
+def _without_entry_ids(rows: pa.Table) -> Ids:
+    """Under which the rows of a key are kept that wait for an entry."""
+    never = np.full(rows.num_rows, NEVER)
+    first, second = hashes_of(rows)
+    return ids_of(mixed(first, never), mixed(second, never))
+
+
+def _with_due(rows: pa.Table, due_us: Ints) -> pa.Table:
+    return rows.set_column(
+        rows.schema.get_field_index("due_us"), rows.schema.field("due_us"), pa.array(due_us)
+    )
+
+
+def _only(rows: pa.Table, kept: Kept) -> pa.Table:
+    return rows.filter(pa.array(ints_of(rows, "kept") == kept))

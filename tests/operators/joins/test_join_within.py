@@ -1,0 +1,185 @@
+"""Joins within a time on Spark, beside an oracle: bounded rows, and streams from topics that start anew."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from headrace import operators as op
+from headrace.pipeline import read_topic
+from tests.operators.joins.oracles import SideRow, joined_within
+from tests.operators.joins.topic_streams import TopicStreams, split
+from tests.operators.streams import EPOCH_S, at, since_epoch
+
+SCHEMA = "session string, at timestamp, number int"
+DELAY_S = 60
+END = ("end", 1_000_000.0, -1)
+"""So much later than all others that their time has run out."""
+
+
+def some_rows(seed: int, count: int) -> list[SideRow]:
+    """A few keys, so that many meet; some rows without a key, some without a time."""
+    rows = random.Random(seed)
+    keys = [*"abcdefgh", None]
+    return [
+        (rows.choice(keys), rows.choice([None, *[rows.randint(0, 3600) for _ in range(8)]]), number)
+        for number in range(count)
+    ]
+
+
+LEFT, RIGHT = some_rows(1, 60), some_rows(2, 80)
+
+
+def bounded(spark: SparkSession, rows: list[SideRow]) -> DataFrame:
+    made = [
+        (key, None if time is None else datetime.fromtimestamp(EPOCH_S + time, tz=UTC), number)
+        for key, time, number in rows
+    ]
+    return spark.createDataFrame(made, SCHEMA)
+
+
+def found(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
+    return Counter(
+        (
+            row["session"],
+            None if row["at"] is None else since_epoch(row["at"]),
+            row["number"],
+            None if row["at_right"] is None else since_epoch(row["at_right"]),
+            row["number_right"],
+        )
+        for row in rows
+        if row["session"] != "end"
+    )
+
+
+def collected(frame: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict() for row in frame.collect()]
+
+
+@pytest.mark.parametrize(
+    ("unmatched", "bounds"),
+    [
+        (None, {"within": "5 minutes"}),
+        ("left", {"after": "10 minutes"}),
+        ("right", {"before": "10 minutes"}),
+        ("both", {"before": "1 minute", "after": "7 minutes"}),
+    ],
+)
+def test_bounded_rows_are_joined_as_the_oracle_joins_them(
+    spark: SparkSession, unmatched: str | None, bounds: dict[str, str]
+) -> None:
+    join = op.JoinWithin(
+        bounded(spark, RIGHT), on="session", unmatched=unmatched, time="at", other_time="at", **bounds
+    )
+    before_us, after_us = join.bounds_us
+    expected = joined_within(LEFT, RIGHT, before=before_us / 1e6, after=after_us / 1e6, unmatched=unmatched)
+    assert found(collected(join(bounded(spark, LEFT)))) == Counter(expected)
+
+
+def test_a_stream_that_starts_anew_joins_as_bounded_rows_do(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
+    streams = TopicStreams(spark, bootstrap, tmp_path, ["left", "right"])
+
+    def query(is_bounded: bool) -> DataFrame:
+        left, right = (
+            read_topic(spark, streams.topics[name], schema=SCHEMA, bounded=is_bounded).withWatermark(
+                "at", f"{DELAY_S} seconds"
+            )
+            for name in ("left", "right")
+        )
+        join = op.JoinWithin(
+            right, on="session", within="5 minutes", unmatched="both", time="at", other_time="at"
+        )
+        return left.transform(join)
+
+    arrivals = random.Random(3)
+
+    def late_by_less_than_the_delay(row: SideRow) -> float:
+        return (row[1] or 0) + arrivals.uniform(0, DELAY_S - 1)
+
+    left, right = (sorted(rows, key=late_by_less_than_the_delay) for rows in (LEFT, RIGHT))
+    said: list[dict[str, Any]] = []
+    for some_left, some_right in zip(split(left, 3), split(right, 3), strict=True):
+        streams.send(left=said_as_json(some_left), right=said_as_json(some_right))
+        said += streams.drain(query(False))
+    assert any(row["number"] is None or row["number_right"] is None for row in said), (
+        "some ran out on the way"
+    )
+    streams.send(left=said_as_json([END]), right=said_as_json([("end", END[1] * 2, -1)]))
+    said += streams.drain(query(False))
+    expected = joined_within(LEFT, RIGHT, before=300, after=300, unmatched="both")
+    assert found(said) == Counter(expected)
+    assert found(collected(query(True))) == Counter(expected)
+
+
+def said_as_json(rows: list[SideRow]) -> list[dict[str, Any]]:
+    return [
+        {"session": key, "at": None if time is None else at(time), "number": number}
+        for key, time, number in rows
+    ]
+
+
+def test_windows_over_a_join_of_streams_end(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+    streams = TopicStreams(spark, bootstrap, tmp_path, ["searches", "clicks"])
+
+    def query(is_bounded: bool) -> DataFrame:
+        searches, clicks = (
+            read_topic(
+                spark,
+                streams.topics[name],
+                schema=SCHEMA,
+                event_time="at",
+                watermark="0 seconds",
+                bounded=is_bounded,
+            )
+            for name in ("searches", "clicks")
+        )
+        joined = searches.transform(op.JoinWithin(clicks, on="session", after="10 minutes", unmatched="left"))
+        return joined.transform(
+            op.Tumbling("1 hour", aggregate={"n": "count(*)", "clicks": "count(number_right)"})
+        )
+
+    streams.send(
+        searches=said_as_json([("a", 10, 1), ("b", 20, 2), ("c", 3000, 3)]),
+        clicks=said_as_json([("a", 30, 1), ("a", 40, 2), ("b", 700, 3), ("c", 3599, 4)]),
+    )
+    said = streams.drain(query(False))
+    streams.send(searches=said_as_json([END]), clicks=said_as_json([END]))
+    said += streams.drain(query(False))
+    assert [(row["n"], row["clicks"]) for row in said] == [(4, 3)]
+    assert [(row["n"], row["clicks"]) for row in collected(query(True).orderBy("window_start"))] == [
+        (4, 3),
+        (1, 1),
+    ]
+
+
+def test_columns_that_are_there_twice_are_told_apart(spark: SparkSession) -> None:
+    left = bounded(spark, [("a", 0, 1)]).withColumn("url", F.lit("/"))
+    right = (
+        bounded(spark, [("a", 0, 2)]).withColumnRenamed("session", "visit").withColumn("user", F.lit("ann"))
+    )
+    join = op.JoinWithin(
+        right, on={"session": "visit"}, within="1 second", time="at", other_time="at", suffix="_click"
+    )
+    joined = join(left)
+    assert joined.columns == ["session", "at", "number", "url", "visit", "at_click", "number_click", "user"]
+    assert joined.first()[2:] == (1, "/", "a", joined.first()["at"], 2, "ann")
+
+
+def test_a_stream_may_be_joined_with_itself(spark: SparkSession) -> None:
+    rows = bounded(spark, [("a", 0, 1), ("a", 5, 2), ("a", 60, 3)])
+    pairs = op.JoinWithin(rows, on="session", after="10 seconds", time="at", other_time="at")(rows)
+    assert sorted((row["number"], row["number_right"]) for row in pairs.collect()) == [
+        (1, 1),
+        (1, 2),
+        (2, 2),
+        (3, 3),
+    ]
