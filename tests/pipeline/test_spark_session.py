@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from headrace.pipeline.launch import Launch
 from headrace.pipeline.settings import data_dir, pipeline_settings
 from headrace.pipeline.spark_session import (
     ROCKSDB,
+    SOCKET_PATIENCE_S,
     SessionUnavailable,
     bootstrap_of,
     local_cores,
@@ -25,7 +27,7 @@ from headrace.pipeline.spark_session import (
 )
 from headrace.testing.requirements import require_java
 from headrace.testing.spark_cluster import SparkCluster
-from tests.compatibility.topic_contents import read_to_end
+from tests.compatibility.topic_contents import read_committed
 from tests.pipeline.conftest import CreateTopic
 
 CLUSTER_TIMEOUT_S = 500
@@ -71,6 +73,10 @@ def test_a_second_call_gives_the_session_that_is_there(spark: SparkSession, boot
         assert again.conf.get("spark.sql.shuffle.partitions") == "3"
     finally:
         session(bootstrap=bootstrap, data_dir=folder, conf={"spark.sql.shuffle.partitions": "2"})
+
+
+def test_python_is_as_patient_as_the_jvm_when_rows_are_collected(spark: SparkSession) -> None:
+    assert os.environ["SPARK_AUTH_SOCKET_TIMEOUT"] == str(SOCKET_PATIENCE_S)
 
 
 def test_what_a_running_session_cannot_become_is_refused(spark: SparkSession) -> None:
@@ -139,7 +145,7 @@ def test_the_same_job_runs_on_a_cluster_of_two_workers(
     assert done.returncode == 0, done.stdout + done.stderr
     workers = {Path(line).relative_to(cluster.folder).parts[0] for line in done.stdout.split()}
     assert workers == {"worker-0", "worker-1"}
-    written = read_to_end(bootstrap, target, isolation_level="read_committed")
+    written = read_committed(bootstrap, target)
     assert sorted(json.loads(message.value())["visits"] for message in written) == [2, 2, 3, 3]
     # Nothing of Spark's comes between the program and its user.
     assert done.stderr == ""

@@ -55,6 +55,10 @@ LOG_BYTES_MAX = "10 MB"
 LOG_FILES_MAX = 3
 """A log that is looked at after a failure needs the last hours, not the last year."""
 
+SOCKET_PATIENCE_S = 120
+"""How long Python and the JVM wait for each other to connect, when rows are collected. Spark's own 15 s are over on a
+machine that is busy with something else, and the batch would fail."""
+
 _LOCAL_MASTER = re.compile(r"local(?:\[(?P<threads>\*|\d+)(?:,\d+)?\])?")
 _LOCK = threading.Lock()
 
@@ -140,6 +144,7 @@ def spark_conf(name: str, settings: PipelineSettings) -> dict[str, str]:
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         # A stream's batches are alike: planning each of them anew while it runs costs more than it gains.
         "spark.sql.adaptive.streaming.stateless.enabled": "false",
+        "spark.python.authenticate.socketTimeout": f"{SOCKET_PATIENCE_S}s",
         BOOTSTRAP_KEY: settings.bootstrap,
         DATA_DIR_KEY: str(settings.data_dir.absolute()),
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors.exceptions.captured import unwrap_spark_exception
 from pyspark.sql.pandas.serializers import ArrowCollectSerializer
-from pyspark.util import _load_from_socket
+from pyspark.util import _create_local_socket
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,9 +22,11 @@ def collect(batch: DataFrame) -> list[pa.RecordBatch]:
     jdf: Any = batch._jdf
     port, secret, server = jdf.collectAsArrowToPython()
     try:
-        with _load_from_socket((port, secret), ArrowCollectSerializer()) as stream:
+        # Not by pyspark's own context manager: where it can't connect, it raises that it has no file to close.
+        stream, connection = _create_local_socket((port, secret))
+        with connection, stream:
             # As they came; the last item says in which order they belong.
-            *batches, order = stream
+            *batches, order = ArrowCollectSerializer().load_stream(stream)
     finally:
         with unwrap_spark_exception():
             server.getResult()  # raises what went wrong in a task
