@@ -16,7 +16,7 @@ from headrace.pipeline import spark_formats
 from headrace.pipeline.sinks.index import Index
 from headrace.pipeline.sinks.lake import Lake
 from headrace.testing.redis_server import RedisServer
-from tests.compatibility.topic_contents import read_to_end
+from tests.compatibility.topic_contents import read_committed
 
 COLUMNS = "id LONG, city STRING, price DOUBLE"
 
@@ -132,7 +132,7 @@ def test_topic_shows_each_message_once_when_a_batch_is_committed_again(
     stream.write("headrace-topic", rows=messages, topic=topic, bootstrap=bootstrap)
     stream.forget_commits()
     stream.write("headrace-topic", rows=messages, topic=topic, bootstrap=bootstrap)
-    found = read_to_end(bootstrap, topic, isolation_level="read_committed")
+    found = read_committed(bootstrap, topic)
     assert sorted((each.key(), each.value()) for each in found) == [(b"1", b"Rome"), (b"2", b"Oslo")]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -13,18 +14,20 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from headrace.pipeline import read_topic
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import Topic
 from headrace.pipeline.sinks.fenced_producer import FencedProducer, TakenOver
 from headrace.pipeline.sinks.sink import BadSink, RefusedRow, SinkWriter
 from headrace.pipeline.sinks.topic_task import task_writer
 from headrace.pipeline.sinks.topic_writer import writer_name
-from tests.compatibility.topic_contents import read_to_end
+from tests.compatibility.topic_contents import read_committed, read_to_end
 
 JOB = "orders"
 PARTS = 4
@@ -71,12 +74,13 @@ def numbers(spark: SparkSession, count: int, first: int = 0) -> DataFrame:
     return spark.range(first, first + count, numPartitions=PARTS).selectExpr("id", "'k' || id AS name")
 
 
-def read(bootstrap: str, topic: str) -> list[Any]:
+def ids(messages: Sequence[Any]) -> list[int]:
+    return sorted(json.loads(message.value())["id"] for message in messages)
+
+
+def read_now(bootstrap: str, topic: str) -> list[Any]:
+    """While transactions may be open."""
     return read_to_end(bootstrap, topic, isolation_level="read_committed")
-
-
-def ids(bootstrap: str, topic: str) -> list[int]:
-    return sorted(json.loads(message.value())["id"] for message in read(bootstrap, topic))
 
 
 # What becomes of a row
@@ -90,7 +94,7 @@ def test_row_is_json_without_the_columns_of_the_source(
     )
     sink = Topic(name, key="user", bootstrap=bootstrap)
     assert opened(sink, rows).write(sink.prepare(rows), fence(0), refuse_none) == 1
-    (message,) = read(bootstrap, name)
+    (message,) = read_committed(bootstrap, name)
     assert message.key() == b"ann"
     assert json.loads(message.value()) == {"user": "ann", "n": 7, "at": "2026-11-15T12:00:00.000001Z"}
 
@@ -112,17 +116,49 @@ def test_column_is_written_as_it_is_with_headers(
             driver_rows_max=driver_rows_max,
         )
         opened(sink, rows).write(sink.prepare(rows), fence(0), refuse_none)
-        (message,) = read(bootstrap, f"{name}-{number}")
+        (message,) = read_committed(bootstrap, f"{name}-{number}")
         assert json.loads(message.key()) == {"id": 12, "part": "x"}
         assert message.value() == b"\x00\xff"
         assert message.headers() == [("trace", b"\x01"), ("none", None)]
+
+
+ORDER = json.dumps(
+    {
+        "type": "record",
+        "name": "order",
+        "fields": [
+            {"name": "user", "type": ["string", "null"]},
+            {"name": "n", "type": ["int", "null"]},
+            {"name": "tags", "type": [{"type": "array", "items": ["string", "null"]}, "null"]},
+        ],
+    }
+)
+
+
+def test_row_as_avro_is_read_by_read_topic_and_by_another_library(
+    spark: SparkSession, bootstrap: str, name: str, opened: Any
+) -> None:
+    rows = spark.sql(
+        "SELECT * FROM VALUES ('ann', 7, array('a', NULL), 1L), (NULL, NULL, NULL, 2L) AS t(user, n, tags, _offset)"
+    )
+    sink = Topic(name, key="user", format="avro", bootstrap=bootstrap)
+    assert opened(sink, rows).write(sink.prepare(rows), fence(0), refuse_none) == 2
+    written = [("ann", 7, ["a", None]), (None, None, None)]
+    back = read_topic(spark, name, schema=ORDER, format="avro", bounded=True, bootstrap=bootstrap)
+    assert [tuple(row) for row in back.select("user", "n", "tags").orderBy("_offset").collect()] == written
+    schema = fastavro.parse_schema(json.loads(ORDER))
+    read_by_other = [
+        fastavro.schemaless_reader(io.BytesIO(message.value()), schema)
+        for message in read_committed(bootstrap, name)
+    ]
+    assert [tuple(row.values()) for row in read_by_other] == written
 
 
 def test_deleted_row_becomes_a_tombstone(spark: SparkSession, bootstrap: str, name: str, opened: Any) -> None:
     rows = spark.sql("SELECT * FROM VALUES ('u', 'a', 1), ('d', 'b', 2), (NULL, 'c', 3) AS t(op, id, n)")
     sink = Topic(name, key="id", tombstones=True, bootstrap=bootstrap)
     opened(sink, rows).write(sink.prepare(rows), fence(0), refuse_none)
-    values = {message.key(): message.value() for message in read(bootstrap, name)}
+    values = {message.key(): message.value() for message in read_committed(bootstrap, name)}
     assert values == {b"a": b'{"id":"a","n":1}', b"b": None, b"c": b'{"id":"c","n":3}'}
 
 
@@ -139,7 +175,7 @@ def test_key_goes_to_the_partition_that_sparks_own_sink_chooses(
     assert native is not None
     sink.prepare(rows).write.format(native.format).options(**native.options).save()
     places = [
-        {message.key(): message.partition() for message in read(bootstrap, topic)}
+        {message.key(): message.partition() for message in read_committed(bootstrap, topic)}
         for topic in (name, f"{name}-native")
     ]
     assert len(places[0]) == 200
@@ -181,7 +217,7 @@ def test_rows_of_all_batches_are_there_once(
             writer = opened(sink, numbers(spark, 0))
         assert writer.write(rows, fence(batch_id), refuse_none) == 100
         assert writer.write(rows, fence(batch_id), refuse_none) == 0
-    assert ids(either, name) == list(range(300))
+    assert ids(read_committed(either, name)) == list(range(300))
 
 
 def test_batch_of_which_some_tasks_are_done_is_completed_by_the_others(
@@ -194,12 +230,12 @@ def test_batch_of_which_some_tasks_are_done_is_completed_by_the_others(
     writer = opened(sink, rows)
     with pytest.raises(Exception, match="lost"):
         writer.write(sink.prepare(broken.select("id", F.col("name").cast("string"))), fence(0), refuse_none)
-    there = ids(either, name)
+    there = ids(read_now(either, name))
     assert 0 < len(there) < 400
     assert writer.applied() == fence(0), "a lost checkpoint must find this batch begun"
     left = opened(sink, rows).write(sink.prepare(rows), fence(0), refuse_none)
     assert left <= 400 - len(there), "a task may have ended after the batch had failed"
-    assert ids(either, name) == list(range(400))
+    assert ids(read_committed(either, name)) == list(range(400))
 
 
 KILLED = """
@@ -228,7 +264,7 @@ def test_driver_that_is_killed_amid_its_tasks_leaves_each_row_once(
         cwd=Path(__file__).parents[3],
     )
     try:
-        while len(read(bootstrap, topic)) < 200:
+        while len(read_now(bootstrap, topic)) < 200:
             assert process.poll() is None, "it ended by itself"
             time.sleep(0.2)
     finally:
@@ -237,7 +273,7 @@ def test_driver_that_is_killed_amid_its_tasks_leaves_each_row_once(
     rows = numbers(spark, 400)
     sink = Topic(topic, key="name", bootstrap=bootstrap, driver_rows_max=BY_TASKS)
     assert opened(sink, rows).write(sink.prepare(rows), fence(0), refuse_none) == 200
-    assert ids(bootstrap, topic) == list(range(400))
+    assert ids(read_committed(bootstrap, topic)) == list(range(400))
 
 
 def test_batch_that_was_begun_by_another_number_of_tasks_is_refused(
@@ -265,7 +301,7 @@ def test_driver_that_was_thought_dead_writes_nothing_any_more(
     opened(sink, rows).write(sink.prepare(numbers(spark, 10, first=10)), fence(1), refuse_none)
     with pytest.raises(TakenOver, match="another process"):
         thought_dead.write(sink.prepare(numbers(spark, 10, first=20)), fence(2), refuse_none)
-    assert ids(either, name) == list(range(20))
+    assert ids(read_committed(either, name)) == list(range(20))
 
 
 def test_task_that_was_thought_dead_leaves_nothing(
@@ -282,7 +318,7 @@ def test_task_that_was_thought_dead_leaves_nothing(
     with pytest.raises(TakenOver):
         zombie.commit()
     zombie.close()
-    assert ids(either, name) == list(range(16))
+    assert ids(read_committed(either, name)) == list(range(16))
 
 
 def _producer(bootstrap: str, topic: str, task: int) -> FencedProducer:
@@ -308,14 +344,16 @@ def test_message_too_large_for_the_topic_is_refused_and_the_others_are_written(
     admin.create_topics([limited])[name].result(PATIENCE_S)
     sizes = {3: 30_000, 200: 19_800, 250: 2_000_000}  # a row that just fits, and two that do not
     padding = F.coalesce(*(F.when(F.col("id") == id, F.lit(size)) for id, size in sizes.items()), F.lit(10))
-    rows = numbers(spark, 400).select("id", F.rpad("name", padding, "x").alias("name"))
-    sink = Topic(name, value="name", bootstrap=either, driver_rows_max=driver_rows_max)
+    header = F.struct(F.lit("id").alias("key"), F.encode(F.col("id").cast("string"), "utf-8").alias("value"))
+    rows = numbers(spark, 400).select(F.rpad("name", padding, "x").alias("name"), F.array(header).alias("h"))
+    sink = Topic(name, value="name", headers="h", bootstrap=either, driver_rows_max=driver_rows_max)
     refused: list[RefusedRow] = []
     writer = opened(sink, rows)
     assert writer.write(sink.prepare(rows), fence(0), refused.extend) == 398
     assert sorted(len(each.row["value"]) for each in refused) == [30_000, 2_000_000]
+    assert {each.headers for each in refused} == {(("id", b"3"),), (("id", b"250"),)}
     assert all("20,000" in each.reason for each in refused)
-    lengths = Counter(len(message.value()) for message in read(either, name))
+    lengths = Counter(len(message.value()) for message in read_committed(either, name))
     assert lengths == {10: 397, 19_800: 1}
     assert writer.write(sink.prepare(rows), fence(0), refuse_none) == 0
 
@@ -332,11 +370,11 @@ def test_crash_while_a_refused_row_is_told_loses_neither_it_nor_the_others(
 
     with pytest.raises(RuntimeError, match="no dead letters"):
         opened(sink, rows).write(sink.prepare(rows), fence(0), crash)
-    assert 4 not in ids(bootstrap, name), "the rows of that task wait for it"
+    assert 4 not in ids(read_committed(bootstrap, name)), "the rows of that task wait for it"
     refused: list[RefusedRow] = []
     opened(sink, rows).write(sink.prepare(rows), fence(0), refused.extend)
     assert len(refused) == 1
-    assert ids(bootstrap, name) == [0, 1, 2, 3, 4, 6, 7]
+    assert ids(read_committed(bootstrap, name)) == [0, 1, 2, 3, 4, 6, 7]
 
 
 def test_few_input_rows_that_become_many_are_written_by_tasks(
@@ -351,4 +389,4 @@ def test_few_input_rows_that_become_many_are_written_by_tasks(
     finally:
         spark.sparkContext._jsc.sc().conf().set("spark.driver.maxResultSize", before)
     assert written == 400
-    assert ids(bootstrap, name) == list(range(400))
+    assert ids(read_committed(bootstrap, name)) == list(range(400))

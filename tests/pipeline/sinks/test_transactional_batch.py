@@ -10,7 +10,7 @@ import pytest
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.fenced_producer import TakenOver
 from headrace.pipeline.sinks.transactional_batch import OutgoingMessage, TransactionalBatch
-from tests.compatibility.topic_contents import read_to_end
+from tests.compatibility.topic_contents import read_committed, read_to_end
 
 
 @pytest.fixture(params=["headrace", "apache-kafka"])
@@ -25,7 +25,7 @@ def fence(batch_id: int, checkpoint: str = "first", ends: tuple[str, ...] = ()) 
 
 
 def values(bootstrap: str, topic: str) -> list[bytes]:
-    return [message.value() for message in read_to_end(bootstrap, topic, isolation_level="read_committed")]
+    return [message.value() for message in read_committed(bootstrap, topic)]
 
 
 def test_batch_is_there_once_with_its_fence(either: str, name: str) -> None:

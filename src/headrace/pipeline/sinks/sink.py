@@ -35,6 +35,8 @@ class RefusedRow:
 
     row: Mapping[str, Any]
     reason: str
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    """of the message that the row would have become; the letter has them too"""
 
 
 Refuse = Callable[[Sequence[RefusedRow]], None]

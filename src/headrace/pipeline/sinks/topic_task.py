@@ -39,9 +39,13 @@ ANSWER_SCHEMA = pa.schema(
         ("reason", pa.string()),
         ("key", pa.binary()),
         ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )
-ANSWER_COLUMNS = "written BIGINT, reason STRING, key BINARY, value BINARY"
+ANSWER_COLUMNS = (
+    "written BIGINT, reason STRING, key BINARY, value BINARY, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
 
 
 class TooMuchRefused(HeadraceError):
@@ -241,10 +245,15 @@ def _answer_refused(rows: pa.RecordBatch, message_bytes_max: int) -> pa.RecordBa
         f"a message of {size:,} bytes; the topic takes {message_bytes_max:,}"
         for size in content_sizes(rows).to_pylist()
     ]
-    nothing = pa.nulls(rows.num_rows, pa.binary())
-    keys = rows.column("key").cast(pa.binary()) if "key" in rows.schema.names else nothing
-    columns = [pa.nulls(rows.num_rows, pa.int64()), reasons, keys, rows.column("value").cast(pa.binary())]
+    contents = [_column(rows, name) for name in ("key", "value", "headers")]
+    columns = [pa.nulls(rows.num_rows, pa.int64()), reasons, *contents]
     return pa.RecordBatch.from_arrays(columns, schema=ANSWER_SCHEMA)
+
+
+def _column(rows: pa.RecordBatch, name: str) -> pa.Array:
+    """As an answer has it; nulls where the rows have no such column."""
+    kind = ANSWER_SCHEMA.field(name).type
+    return rows.column(name).cast(kind) if name in rows.schema.names else pa.nulls(rows.num_rows, kind)
 
 
 def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

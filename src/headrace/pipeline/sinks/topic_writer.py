@@ -110,11 +110,11 @@ class TopicWriter(SinkWriter):
         answers = self._tasks(batch, fence, leaves_out_refused=False)
         tasks = answers._jdf.queryExecution().toRdd().getNumPartitions()
         self._begin_by_tasks(fence, tasks)
-        lines = [row.asDict() for row in answers.collect()]
+        lines = _lines(answers)
         refused = _refused_rows(lines)
         if refused:
             refuse(refused)
-            lines += [row.asDict() for row in self._tasks(batch, fence, leaves_out_refused=True).collect()]
+            lines += _lines(self._tasks(batch, fence, leaves_out_refused=True))
         self._written = fence
         return sum(line["written"] or 0 for line in lines)
 
@@ -172,9 +172,18 @@ def _collect(batch: DataFrame) -> list[pa.RecordBatch] | None:
         raise
 
 
+def _lines(answers: DataFrame) -> list[dict[str, Any]]:
+    """What the tasks answer, when they have done it."""
+    return [line for batch in collect(answers) for line in batch.to_pylist()]
+
+
 def _refused_rows(lines: Iterable[Mapping[str, Any]]) -> list[RefusedRow]:
     return [
-        RefusedRow(row={"key": _text(line["key"]), "value": _text(line["value"])}, reason=line["reason"])
+        RefusedRow(
+            row={"key": _text(line["key"]), "value": _text(line["value"])},
+            reason=line["reason"],
+            headers=tuple((each["key"], each["value"]) for each in line["headers"] or ()),
+        )
         for line in lines
         if line["reason"] is not None
     ]
