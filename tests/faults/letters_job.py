@@ -1,4 +1,9 @@
-"""A job over a topic with bad records, in a process that `test_letters_killed.py` lets die: TOPIC BOOTSTRAP FOLDER."""
+"""A job over a topic with bad records, in a process that `test_letters_killed.py` lets die.
+
+    python -m tests.faults.letters_job TOPIC BOOTSTRAP FOLDER journal|topic
+
+A journal is written with its fence, batch by batch; a topic by Spark itself, and letters behind it.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,22 @@ import sys
 from pathlib import Path
 
 from headrace.pipeline import Job, read_topic, session
+from headrace.pipeline.sinks import Topic
+from headrace.pipeline.sinks.sink import Sink
 from tests.pipeline.journal_sink import Journal
+
+OUT_SUFFIX = ".out"
 
 
 def main() -> None:
-    topic, bootstrap, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    topic, bootstrap, folder, target = sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4]
+    sinks: dict[str, Sink] = {
+        "journal": Journal(folder / "journal.db"),
+        "topic": Topic(topic + OUT_SUFFIX, guarantee="at-least-once"),
+    }
     spark = session("letters", master="local[1]", bootstrap=bootstrap, data_dir=folder)
     rows = read_topic(spark, topic, schema="n INT NOT NULL").select("n")
-    Job(topic, rows, Journal(folder / "journal.db"), mode="batch").start().wait()
+    Job(topic, rows, sinks[target], mode="batch").start().wait()
     spark.stop()
 
 

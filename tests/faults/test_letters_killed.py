@@ -2,65 +2,122 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
+import time
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.faults import AFTER_COMMIT, AFTER_WRITE, BEFORE_LETTERS, BEFORE_WRITE, FAULT_VARIABLE
+from headrace.pipeline.faults import (
+    AFTER_COMMIT,
+    AFTER_LETTERS,
+    AFTER_WRITE,
+    BEFORE_LETTERS,
+    BEFORE_WRITE,
+    FAULT_VARIABLE,
+)
 from headrace.testing.requirements import require_java
 from tests.compatibility.topic_contents import read_to_end, write
+from tests.faults.letters_job import OUT_SUFFIX
 
 ROWS_PER_BATCH = 5
 BATCHES = 8
 """Two for each death, so that each happens in a batch which is not the first of its process, and some are left."""
 
 RUN_S_MAX = 300.0
+LOOK_S = 0.2
 ROOT = Path(__file__).parents[2]
 
+NUMBERS = range(ROWS_PER_BATCH * BATCHES)
+BAD = [number for number in NUMBERS if number % 3 == 0]
+GOOD = [number for number in NUMBERS if number not in BAD]
 
-def run(topic: str, bootstrap: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tests.faults.letters_job", topic, bootstrap, str(folder)],
-        env={
-            **os.environ,
-            "HEADRACE_PIPELINE_ROWS_PER_BATCH_MAX": str(ROWS_PER_BATCH),
-            "PYTHONPATH": str(ROOT),
-            **environment,
-        },
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=RUN_S_MAX,
-        check=False,
-    )
+
+class Letters:
+    """The job, run as often as a test likes, and what it has written."""
+
+    def __init__(self, bootstrap: str, folder: Path, target: str) -> None:
+        self.topic = f"letters-{uuid.uuid4().hex[:8]}"
+        self._bootstrap = bootstrap
+        self._folder = folder
+        self._target = target
+        values = [f"bad {number}" if number in BAD else json.dumps({"n": number}) for number in NUMBERS]
+        write(bootstrap, self.topic, [{"value": value} for value in values])
+
+    @contextlib.contextmanager
+    def process(self, fault: str = "") -> Iterator[subprocess.Popen[str]]:
+        """Whatever is left of it afterwards is killed, with its JVM."""
+        arguments = [self.topic, self._bootstrap, str(self._folder), self._target]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.letters_job", *arguments],
+            env={
+                **os.environ,
+                "HEADRACE_PIPELINE_ROWS_PER_BATCH_MAX": str(ROWS_PER_BATCH),
+                **({FAULT_VARIABLE: fault} if fault else {}),
+            },
+            cwd=ROOT,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def run(self, fault: str = "") -> int:
+        with self.process(fault) as process:
+            return process.wait(RUN_S_MAX)
+
+    def rows(self) -> list[int]:
+        if self._target == "topic":
+            return [json.loads(message.value())["n"] for message in self._read(OUT_SUFFIX)]
+        with closing(sqlite3.connect(self._folder / "journal.db")) as journal:
+            return [json.loads(row)["n"] for (row,) in journal.execute("SELECT row FROM rows")]
+
+    def letters(self) -> list[str]:
+        return [letter.value().decode() for letter in self._read(".dead")]
+
+    def _read(self, suffix: str) -> list[object]:
+        return read_to_end(self._bootstrap, self.topic + suffix, isolation_level="read_committed")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_every_bad_record_is_one_letter_wherever_the_driver_dies(bootstrap: str, tmp_path: Path) -> None:
     require_java()
-    topic = f"letters-{uuid.uuid4().hex[:8]}"
-    numbers = range(ROWS_PER_BATCH * BATCHES)
-    bad = [number for number in numbers if number % 3 == 0]
-    values = [f"bad {number}" if number in bad else json.dumps({"n": number}) for number in numbers]
-    write(bootstrap, topic, [{"value": value} for value in values])
-
+    job = Letters(bootstrap, tmp_path, "journal")
     for fault in (f"{BEFORE_WRITE}:2", f"{BEFORE_LETTERS}:2", f"{AFTER_WRITE}:2", f"{AFTER_COMMIT}:1"):
-        died = run(topic, bootstrap, tmp_path, **{FAULT_VARIABLE: fault})
-        assert died.returncode == -signal.SIGKILL, f"{fault}: {died.stdout}{died.stderr}"
-    done = run(topic, bootstrap, tmp_path)
-    assert done.returncode == 0, done.stderr
+        assert job.run(fault) == -signal.SIGKILL, f"it was not killed at {fault}"
+    assert job.run() == 0
+    assert job.letters() == [f"bad {number}" for number in BAD]
+    assert sorted(job.rows()) == GOOD
 
-    letters = read_to_end(bootstrap, f"{topic}.dead", isolation_level="read_committed")
-    assert [letter.value().decode() for letter in letters] == [f"bad {number}" for number in bad]
-    with closing(sqlite3.connect(tmp_path / "journal.db")) as journal:
-        rows = [json.loads(row)["n"] for (row,) in journal.execute("SELECT row FROM rows")]
-    assert sorted(rows) == [number for number in numbers if number not in bad]
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_letters_that_a_driver_of_a_native_sink_left_unwritten_over_many_batches_are_written_once(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    require_java()
+    job = Letters(bootstrap, tmp_path, "topic")
+    # There is no second job to come: the letters wait, and Spark goes on to the end of the topic.
+    with job.process(f"{BEFORE_LETTERS}:1:2") as process:
+        deadline_s = time.monotonic() + RUN_S_MAX
+        while len(job.rows()) < len(GOOD):
+            assert process.poll() is None, "it ended by itself"
+            assert time.monotonic() < deadline_s, "the rows do not come"
+            time.sleep(LOOK_S)
+    assert job.run(f"{AFTER_LETTERS}:1") == -signal.SIGKILL, "it was not killed behind its letters"
+    assert job.run() == 0
+    assert job.letters() == [f"bad {number}" for number in BAD]
+    assert set(job.rows()) == set(GOOD)

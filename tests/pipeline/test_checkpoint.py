@@ -60,6 +60,21 @@ def test_fence_starts_where_the_batch_before_ended(tmp_path: Path) -> None:
     assert checkpoint.fence("j", 1) == expected  # from what it remembers
 
 
+def test_fence_of_several_batches_starts_where_it_is_told_or_at_the_very_first(tmp_path: Path) -> None:
+    checkpoint = as_spark_writes(tmp_path)
+    several = Fence(job="j", checkpoint="7c17cd84", batch_id=1, starts=(FIRST,), ends=(THIRD,))
+    assert checkpoint.fence_since((), "j", 1) == several
+    assert checkpoint.fence_since((SECOND,), "j", 1) == checkpoint.fence("j", 1)
+
+
+def test_batch_is_committed_when_it_or_a_later_one_is(tmp_path: Path) -> None:
+    checkpoint = as_spark_writes(tmp_path)
+    assert [checkpoint.is_committed(batch_id) for batch_id in (0, 1)] == [True, False]
+    (tmp_path / "commits" / "7").write_text("v1\n{}")
+    assert checkpoint.is_committed(1)
+    assert not Checkpoint(tmp_path / "nothing").is_committed(0)
+
+
 @pytest.mark.parametrize("batch_id", [0, 1])
 def test_restored_checkpoint_has_the_fence_s_batch_planned_and_not_committed(
     tmp_path: Path, batch_id: int

@@ -11,14 +11,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.pipeline import Job, plan, read_topic
-from headrace.pipeline.dead_letters import HEADER_PREFIX, DeadLetters, SourceBatch
+from headrace.pipeline.dead_letters import HEADER_PREFIX, DeadLetters, SourceBatch, cut_to_fit
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.sink import RefusedRow
+from headrace.pipeline.sinks.transactional_batch import OutgoingMessage
 from headrace.pipeline.source import SourceSpec
 from headrace.testing.apache_kafka import ApacheKafka
-from tests.compatibility.topic_contents import read_to_end, write
+from tests.compatibility.topic_contents import read_committed, write
 from tests.pipeline.conftest import CreateTopic
 from tests.pipeline.journal_sink import Journal
+
+pytestmark = pytest.mark.timeout(300)
 
 CLICK = "user STRING NOT NULL, at TIMESTAMP"
 
@@ -26,7 +29,7 @@ Send = Callable[..., None]
 
 
 def letters_in(bootstrap: str, topic: str) -> list[Any]:
-    return read_to_end(bootstrap, topic, isolation_level="read_committed")
+    return read_committed(bootstrap, topic)
 
 
 def error_headers(letter: Any) -> dict[str, str]:
@@ -129,7 +132,10 @@ def test_each_topic_has_its_own_letters_unless_one_topic_is_named_for_all(
 
 
 def test_rows_that_a_sink_refuses_are_letters_too(bootstrap: str, name: str, letters: DeadLetters) -> None:
-    rows = [RefusedRow(row={"user": "ann", "n": 1, "raw": b"\xff"}, reason="n is taken")]
+    headers = (("trace", b"\x01"), ("none", None), (HEADER_PREFIX + "job", b"another"))
+    rows = [
+        RefusedRow(row={"user": "ann", "n": 1, "raw": b"\xff"}, reason="n is taken", headers=headers),
+    ]
 
     assert [letters.of_refused(rows, fence(0)) for _ in range(2)] == [1, 1], "two lots of one batch"
     letters.close()
@@ -140,6 +146,18 @@ def test_rows_that_a_sink_refuses_are_letters_too(bootstrap: str, name: str, let
     first, second = letters_in(bootstrap, f"{name}.refused")
     assert json.loads(first.value()) == {"user": "ann", "n": 1, "raw": "/w=="}
     assert error_headers(second) == {"job": name, "reason": "n is taken"}
+    assert second.headers()[:2] == [("trace", b"\x01"), ("none", None)]
+
+
+def test_a_letter_too_large_is_cut_and_loses_its_headers_only_if_they_alone_are_too_large() -> None:
+    error = (HEADER_PREFIX + "reason", b"too large")
+    small = OutgoingMessage(value=b"v" * 10, headers=(("trace", b"h" * 10), error))
+    assert cut_to_fit(small, 2_000) == small
+    large = cut_to_fit(OutgoingMessage(value=b"v" * 3_000, headers=(("trace", b"h" * 10), error)), 2_000)
+    assert large.headers == (("trace", b"h" * 10), error, (HEADER_PREFIX + "cut.from.bytes", b"3000"))
+    assert 900 < len(large.value or b"") < 1_000
+    wide = cut_to_fit(OutgoingMessage(value=None, headers=(("trace", b"h" * 3_000), error)), 2_000)
+    assert wide == OutgoingMessage(value=None, headers=(error, (HEADER_PREFIX + "cut.from.bytes", b"0")))
 
 
 def test_a_job_goes_on_past_bad_records_and_counts_them(
@@ -158,7 +176,7 @@ def test_a_job_goes_on_past_bad_records_and_counts_them(
     rows = read_topic(spark, name, schema=CLICK, bootstrap=apache_kafka.bootstrap)
 
     job = Job(name, rows.select("user"), Journal(tmp_path / "journal.db"), mode="batch").start()
-    job.wait(120)
+    assert job.wait(250)
 
     status = job.status()
     assert (status.bad_rows, status.dead_letters) == (2, 2)

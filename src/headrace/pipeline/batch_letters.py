@@ -34,6 +34,8 @@ class BatchLetters:
         self.sources = list({_identity(source): source for source in sources}.values())
         self.can_have_bad = any(source.spec is not None and source.spec.can_have_bad for source in sources)
         self.written = 0
+        self.bad_rows = 0
+        """of them, those that were no rows. Counted here because Spark counts a record as often as it computes it."""
 
     def of_counts(self, counts: Mapping[str, int], fence: Fence) -> None:
         """The batch's bad records, where a count says that there are any."""
@@ -62,7 +64,9 @@ class BatchLetters:
             for source, start, end in self._parts(fence)
             if source.spec is not None and source.spec.id in wanted
         ]
-        self.written += self._letters.of_sources(self._spark, batches, fence)
+        written = self._letters.of_sources(self._spark, batches, fence)
+        self.written += written
+        self.bad_rows += written
 
     def _parts(self, fence: Fence) -> Iterator[tuple[SourceStep, str, str]]:
         """Each source with its offsets.

@@ -66,7 +66,7 @@ class BoundedRun:
                 self._prepared.rows.write.format(native.format).options(**native.options).mode(
                     "append"
                 ).save()
-            self._prepared.letters.of_counts(self._bad_counts(), self._fence)
+            self._write_letters()
         except Exception as error:
             self._failure = error
 
@@ -83,9 +83,15 @@ class BoundedRun:
         finally:
             writer.close()
 
-    def _bad_counts(self) -> dict[str, int]:
-        specs = [source.spec for source in self._prepared.letters.sources if source.spec is not None]
-        return {spec.bad_metric: bad_count(spec) or 0 for spec in specs if spec.can_have_bad}
+    def _write_letters(self) -> None:
+        letters = self._prepared.letters
+        specs = [source.spec for source in letters.sources if source.spec is not None]
+        counts = {spec.bad_metric: bad_count(spec) for spec in specs if spec.can_have_bad}
+        known = {name: count for name, count in counts.items() if count is not None}
+        if len(known) == len(counts):
+            letters.of_counts(known, self._fence)
+        else:  # nobody has told yet, and looking is better than losing
+            letters.of_replay(self._fence)
 
     def identity(self) -> str | None:
         return self._fence.checkpoint
@@ -109,7 +115,7 @@ class BoundedRun:
     def written(self) -> dict[str, int]:
         written = {
             "dead_letters": self._prepared.letters.written,
-            "bad_rows": sum(self._bad_counts().values()),
+            "bad_rows": self._prepared.letters.bad_rows,
         }
         if self._prepared.native is None:
             written["rows_out"] = self._rows_written

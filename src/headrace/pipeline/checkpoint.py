@@ -64,14 +64,26 @@ class Checkpoint:
         """The newest batch that is done."""
         return _newest(self.folder / "commits")
 
+    def is_committed(self, batch_id: int) -> bool:
+        committed = self.committed_batch()
+        return committed is not None and batch_id <= committed
+
     def fence(self, job: str, batch_id: int) -> Fence:
         """The fence of a batch whose offsets Spark has fixed. Once a batch: two small files are read, mostly one."""
-        if self._identity is None:
-            self._identity = self.identity()
-        assert self._identity is not None, "a query that runs a batch has an identity"
         ends = self.ends(batch_id)
         starts = self._starts(batch_id, len(ends))
         self._last = (batch_id, ends)
+        return self._fence(job, batch_id, starts, ends)
+
+    def fence_since(self, starts: tuple[str, ...], job: str, batch_id: int) -> Fence:
+        """As if all batches from these offsets on, up to this one, were one; without offsets, from the very first."""
+        ends = self.ends(batch_id)
+        return self._fence(job, batch_id, starts or self._first_of_all(len(ends)), ends)
+
+    def _fence(self, job: str, batch_id: int, starts: tuple[str, ...], ends: tuple[str, ...]) -> Fence:
+        if self._identity is None:
+            self._identity = self.identity()
+        assert self._identity is not None, "a query that runs a batch has an identity"
         return Fence(job=job, checkpoint=self._identity, batch_id=batch_id, starts=starts, ends=ends)
 
     def ends(self, batch_id: int) -> tuple[str, ...]:
@@ -89,6 +101,9 @@ class Checkpoint:
             return self._last[1]
         if batch_id > 0:
             return self.ends(batch_id - 1)
+        return self._first_of_all(sources)
+
+    def _first_of_all(self, sources: int) -> tuple[str, ...]:
         return tuple(self._first_offsets(source) for source in range(sources))
 
     def _first_offsets(self, source: int) -> str:

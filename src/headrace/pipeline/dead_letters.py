@@ -12,14 +12,14 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from pyspark.sql import Row, SparkSession
 
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.positions import Span, span_of_batch
+from headrace.pipeline.positions import Span, offsets_from_text, span_of_batch
 from headrace.pipeline.reasons import Finding, reason
 from headrace.pipeline.sinks.sink import RefusedRow
 from headrace.pipeline.sinks.transactional_batch import OutgoingMessage, TransactionalBatch
@@ -81,11 +81,17 @@ class DeadLetters:
                 spans.setdefault(place, []).append((source.spec, span))
         written = 0
         for (bootstrap, dead_topic), parts in spans.items():
-            letters = self._letters(spark, parts)
-            first = next(letters, None)
+            bad = self._bad_rows(spark, parts)
+            first = next(bad, None)
             if first is not None:
                 batch = self._batch(f"headrace-dead-letters.{self._job}.{dead_topic}", dead_topic, bootstrap)
-                written += self._write(batch, itertools.chain([first], letters), fence)
+                known = _Known.of(batch.applied(), fence)
+                letters = (
+                    self._letter(row, spec)
+                    for row, spec in itertools.chain([first], bad)
+                    if not known.has(row["topic"], row["partition"], row["offset"])
+                )
+                written += self._write(batch, letters, fence)
         return written
 
     def of_refused(self, rows: Sequence[RefusedRow], fence: Fence) -> int:
@@ -110,11 +116,11 @@ class DeadLetters:
 
     def _write(self, batch: TransactionalBatch, letters: Iterable[OutgoingMessage], fence: Fence) -> int:
         bytes_max = batch.message_bytes_max
-        return batch.write((_cut_to_fit(letter, bytes_max) for letter in letters), fence)
+        return batch.write((cut_to_fit(letter, bytes_max) for letter in letters), fence)
 
-    def _letters(
+    def _bad_rows(
         self, spark: SparkSession, parts: Sequence[tuple[SourceSpec, Span]]
-    ) -> Iterator[OutgoingMessage]:
+    ) -> Iterator[tuple[Row, SourceSpec]]:
         seen: set[tuple[str, int, int]] = set()
         for spec, span in parts:
             for row in bad_records(read_span(spark, spec, span), spec).toLocalIterator():
@@ -122,7 +128,7 @@ class DeadLetters:
                 # Two sources of a job may read the same topic, and find the same record bad.
                 if place not in seen:
                     seen.add(place)
-                    yield self._letter(row, spec)
+                    yield row, spec
 
     def _letter(self, row: Row, spec: SourceSpec) -> OutgoingMessage:
         content = None if row["value"] is None else bytes(row["value"])
@@ -135,34 +141,80 @@ class DeadLetters:
             "job": self._job,
             "reason": reason(spec.format, spec.schema, content, finding),
         }
-        # A letter that was put back and died again says only how it died last.
-        own = [(header.key, header.value) for header in row["headers"] or []]
-        kept = [pair for pair in own if not pair[0].startswith(HEADER_PREFIX)]
         return OutgoingMessage(
             value=content,
             key=None if row["key"] is None else bytes(row["key"]),
-            headers=(
-                *((name, None if text is None else bytes(text)) for name, text in kept),
-                *((HEADER_PREFIX + name, text.encode()) for name, text in headers.items()),
-            ),
+            headers=_with_error(((header.key, header.value) for header in row["headers"] or []), headers),
         )
 
     def _refused_letter(self, refused: RefusedRow) -> OutgoingMessage:
         headers = {"job": self._job, "reason": refused.reason}
         return OutgoingMessage(
             value=json.dumps(dict(refused.row), default=_plain, ensure_ascii=False).encode(),
-            headers=tuple((HEADER_PREFIX + name, text.encode()) for name, text in headers.items()),
+            headers=_with_error(refused.headers, headers),
         )
 
 
-def _cut_to_fit(letter: OutgoingMessage, bytes_max: int) -> OutgoingMessage:
-    """A letter that its topic would refuse keeps the beginning of its value, and says how long that was."""
-    taken = len(letter.key or b"") + sum(len(name) + len(text or b"") for name, text in letter.headers)
-    room = max(0, bytes_max - LETTER_BYTES_SPARE - taken)
-    if letter.value is None or len(letter.value) <= room:
+@value
+class _Known:
+    """Which records a writer of letters has been past, by the offsets of the fence that it keeps.
+
+    A batch begins where the one before ended, and letters that were not written in their time are written with those
+    of a later batch: of such a span the beginning may be there already.
+    """
+
+    ends: Mapping[tuple[str, int], int]
+
+    @classmethod
+    def of(cls, kept: Fence | None, fence: Fence) -> _Known:
+        if kept is None or kept.checkpoint != fence.checkpoint:
+            return cls(ends={})
+        ends: dict[tuple[str, int], int] = {}
+        for text in kept.ends:
+            for topic, offsets in (offsets_from_text(text) if text.startswith("{") else {}).items():
+                for partition, end in offsets.items():
+                    # Where two sources read a partition, what both are past.
+                    ends[topic, partition] = min(end, ends.get((topic, partition), end))
+        return cls(ends=ends)
+
+    def has(self, topic: str, partition: int, offset: int) -> bool:
+        return offset < self.ends.get((topic, partition), 0)
+
+
+def _with_error(
+    own: Iterable[tuple[str, bytes | None]], error: Mapping[str, str]
+) -> tuple[tuple[str, bytes | None], ...]:
+    """The headers of a letter. One that was put back and died again says only how it died last."""
+    return (
+        *((name, None if text is None else bytes(text)) for name, text in own if not _is_error(name)),
+        *((HEADER_PREFIX + name, text.encode()) for name, text in error.items()),
+    )
+
+
+def _is_error(header: str) -> bool:
+    return header.startswith(HEADER_PREFIX)
+
+
+def cut_to_fit(letter: OutgoingMessage, bytes_max: int) -> OutgoingMessage:
+    """A letter that its topic would refuse keeps the beginning of its value, and says how long that was.
+
+    Headers are kept whole, or left out where they alone would be too much.
+    """
+    room = bytes_max - LETTER_BYTES_SPARE - len(letter.key or b"") - _size(letter.headers)
+    content = letter.value or b""
+    if len(content) <= room:
         return letter
-    cut_from = (HEADER_PREFIX + "cut.from.bytes", str(len(letter.value)).encode())
-    return OutgoingMessage(value=letter.value[:room], key=letter.key, headers=(*letter.headers, cut_from))
+    headers = letter.headers
+    if room < 0:
+        headers = tuple(pair for pair in headers if _is_error(pair[0]))
+        room += _size(letter.headers) - _size(headers)
+    cut_from = (HEADER_PREFIX + "cut.from.bytes", str(len(content)).encode())
+    kept = None if letter.value is None else content[: max(0, room)]
+    return OutgoingMessage(value=kept, key=letter.key, headers=(*headers, cut_from))
+
+
+def _size(headers: Iterable[tuple[str, bytes | None]]) -> int:
+    return sum(len(name.encode()) + len(text or b"") for name, text in headers)
 
 
 def _iso(moment: datetime) -> str:

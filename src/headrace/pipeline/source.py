@@ -172,8 +172,8 @@ def read_topic(
 
 
 def read_span(spark: SparkSession, spec: SourceSpec, span: Span) -> DataFrame:
-    """Kafka's own columns of exactly these records, bounded."""
-    return _load(spark.read, spec, span.options())
+    """Kafka's own columns of exactly these records, bounded; without those that their topic has deleted meanwhile."""
+    return _load(spark.read, spec, {**span.options(), "failOnDataLoss": "false"})
 
 
 def bad_records(raw: DataFrame, spec: SourceSpec) -> DataFrame:

@@ -10,16 +10,16 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from headrace.clock import SystemClock
 from headrace.pipeline import plan, recovery
 from headrace.pipeline.batch_step import BatchStep, JobStopping
 from headrace.pipeline.idle import IdleWatch
-from headrace.pipeline.progress import bad_counts, bad_rows
+from headrace.pipeline.letters_behind import LettersBehind
 from headrace.pipeline.recovery import Decision, Found, Way
 from headrace.pipeline.registry import Forgotten
+from headrace.pipeline.reporter import await_events
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -34,9 +34,6 @@ COMMIT_S_MAX = 10.0
 """Spark commits a written batch within milliseconds; a disk that takes longer has other troubles."""
 
 STOP_LOOK_S = 0.01
-
-LETTER_PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""A broker that restarts is back within half a minute; a stream that writes to it would have failed by then."""
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 POLICY_SETTING = "spark.sql.streaming.multipleWatermarkPolicy"
@@ -60,7 +57,7 @@ class StreamRun:
             [source.spec for source in prepared.letters.sources if source.spec is not None],
             prepared.checkpoint.reopened(),
         )
-        self._behind = ThreadPoolExecutor(1, thread_name_prefix=f"headrace-letters-{prepared.job.name}")
+        self._letters_behind: LettersBehind | None = None
 
     def check(self) -> tuple[str, ...]:
         """Raise if the checkpoint can't be gone on with; returns notes on what has changed otherwise."""
@@ -82,8 +79,9 @@ class StreamRun:
             decision = Decision(
                 way=Way.REBUILD, note="Spark writes this target by itself: it was not cleared"
             )
-        else:
-            self._catch_up_with_letters()
+        if prepared.native is not None and prepared.letters.can_have_bad:
+            self._letters_behind = LettersBehind(prepared.job.name, prepared.checkpoint, prepared.letters)
+            self._letters_behind.begin()
         # From here on a failure must not clear the target again: what is in it now is this run's own.
         self._is_rebuild = False
         prepared.plan.save(prepared.folder.plan)
@@ -171,7 +169,14 @@ class StreamRun:
     def await_end(self, timeout_s: float) -> bool:
         """Whether the query has ended; raises what it failed with."""
         assert self.query is not None
-        return bool(self.query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # it takes parts of seconds
+        is_over = bool(self.query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # it takes parts of seconds
+        if self._letters_behind is None:
+            return is_over
+        if is_over:
+            await_events(self._prepared.spark)
+            return self._letters_behind.end(timeout_s)
+        self._letters_behind.raise_failure()
+        return False
 
     def drain(self, timeout_s: float) -> None:
         """Stop between two batches."""
@@ -184,11 +189,26 @@ class StreamRun:
             while self.query.status["isTriggerActive"] and time.monotonic() < deadline_s:
                 time.sleep(STOP_LOOK_S)
         self.query.stop()
+        self._end_letters(deadline_s)
+
+    def _end_letters(self, deadline_s: float) -> None:
+        if self._letters_behind is None:
+            return
+        await_events(self._prepared.spark)
+        try:
+            is_done = self._letters_behind.end(max(0.0, deadline_s - time.monotonic()))
+        except Exception as error:
+            logger.warning("job %s: dead letters were not written: %s", self._prepared.job.name, error)
+            is_done = False
+        if not is_done:
+            logger.warning(
+                "job %s: the next start writes the dead letters that are missing", self._prepared.job.name
+            )
 
     def _await_commit(self, step: BatchStep, deadline_s: float) -> None:
-        committed = self._prepared.checkpoint.committed_batch
+        is_committed = self._prepared.checkpoint.is_committed
         deadline_s = min(deadline_s, time.monotonic() + COMMIT_S_MAX)
-        while step.last_written is not None and step.last_written > (committed() or -1):
+        while step.last_written is not None and not is_committed(step.last_written):
             if time.monotonic() > deadline_s or step.failure is not None:
                 return
             time.sleep(STOP_LOOK_S)
@@ -211,6 +231,7 @@ class StreamRun:
             "late_rows_kept": self._prepared.late_rows.written,
         }
         if self._prepared.native is None:
+            written["bad_rows"] = self._prepared.letters.bad_rows
             written["rows_out"] = self._rows_before + (
                 self._step.rows_written if self._step is not None else 0
             )
@@ -218,33 +239,14 @@ class StreamRun:
 
     def after_commit(self, told: Mapping[str, Any]) -> None:
         """Within the batch of a sink of Spark's own nothing of ours runs, so its letters are written behind it."""
-        if self._prepared.native is not None and bad_rows(told):
-            self._behind.submit(self._write_letters, told)
-
-    def _write_letters(self, told: Mapping[str, Any]) -> None:
-        """In a thread of its own: all of Spark's cores may be busy with the stream until its next checkpoint."""
-        prepared = self._prepared
-        for pause_s in LETTER_PAUSES_S:
-            try:
-                fence = prepared.checkpoint.fence(prepared.job.name, int(told["batchId"]))
-                prepared.letters.of_counts(bad_counts(told), fence)
-                return
-            except Exception as error:
-                logger.warning("job %s: dead letters were not written: %s", prepared.job.name, error)
-                time.sleep(pause_s)
-        logger.error("job %s: the dead letters of batch %s are lost", prepared.job.name, told["batchId"])
-
-    def _catch_up_with_letters(self) -> None:
-        """A process that died behind a commit of a native sink may have left letters unwritten."""
-        checkpoint, letters = self._prepared.checkpoint, self._prepared.letters
-        committed = checkpoint.committed_batch()
-        if committed is not None and letters.can_have_bad:
-            letters.of_replay(checkpoint.reopened().fence(self._prepared.job.name, committed))
+        if self._letters_behind is not None:
+            self._letters_behind.hear(told)
 
     def abandon(self) -> None:
         """After a failure: let go of everything that the next begin makes anew."""
         if self.query is not None and self.query.isActive:
             self.query.stop()
+        self._abandon_letters()
         self._idle.end()
         self.is_begun = False
         self._rows_before = self.written().get("rows_out", 0)
@@ -253,10 +255,15 @@ class StreamRun:
 
     def close(self) -> None:
         self._idle.end()
-        self._behind.shutdown()
+        self._abandon_letters()
         self._close_writer()
         self._prepared.letters.close()
         self._prepared.late_rows.close()
+
+    def _abandon_letters(self) -> None:
+        behind, self._letters_behind = self._letters_behind, None
+        if behind is not None:
+            behind.abandon()
 
     def _close_writer(self) -> None:
         writer, self._writer = self._writer, None
