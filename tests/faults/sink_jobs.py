@@ -1,6 +1,7 @@
 """A process with a job for every sink there is, to be killed: `python -m tests.faults.sink_jobs PLACES.json`.
 
-All jobs read one topic and drain it. What each target must hold in the end follows from the topic alone.
+With names behind it, only the jobs of those names. All jobs read one topic and drain it. What each target must hold
+in the end follows from the topic alone.
 """
 
 from __future__ import annotations
@@ -15,17 +16,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, TopicPartition
-
 from headrace.pipeline.sinks import Cache, Each, Index, Lake, Table, Topic
 from headrace.pipeline.sinks.sink import Sink
+from tests.compatibility.topic_contents import read_committed
 from tests.pipeline.journal_sink import Journal, rows_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from headrace.pipeline.supervisor import RunningJob
+
 Row = dict[str, Any]
 STARTED = "started"
+LOOK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,31 +132,7 @@ def say(path: Path, row: Mapping[str, Any]) -> None:
 
 
 def committed(bootstrap: str, topic: str) -> list[Row]:
-    """What a reader of committed data sees."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": f"{topic}-reader",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "enable.auto.commit": False,
-        }
-    )
-    partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-    found: list[Row] = []
-    ends = 0
-    while ends < len(partitions):
-        message = consumer.poll(60)
-        assert message is not None, "the broker does not answer"
-        error = message.error()
-        if error is None:
-            found.append(json.loads(message.value() or b""))
-        else:
-            assert error.name() == "_PARTITION_EOF", error
-            ends += 1
-    consumer.close()
-    return found
+    return [json.loads(message.value()) for message in read_committed(bootstrap, topic)]
 
 
 def sqlite_rows(path: Path, query: str) -> list[Row]:
@@ -190,7 +169,7 @@ def lake_rows(lake: Lake) -> list[Row]:
     return list(lake.table().to_pyarrow_table().select(["user", "n"]).to_pylist())
 
 
-def main(places_file: str) -> None:
+def main(places_file: str, *names: str) -> None:
     from headrace.pipeline import Job, read_topic, session
 
     places = Places(**json.loads(Path(places_file).read_text()))
@@ -205,11 +184,17 @@ def main(places_file: str) -> None:
     running = [
         Job(f"{places.topic}-{name}", job.rows(orders), job.sink, mode="batch").start()
         for name, job in sink_jobs(places).items()
+        if name in names or not names
     ]
     print(STARTED, flush=True)
-    for job in running:
-        job.wait()
+    wait_for_all(running)
     spark.stop()
+
+
+def wait_for_all(running: list[RunningJob]) -> None:
+    """Raises as soon as one is given up: the others may be waiting for it at a fault, and nobody must wait for them."""
+    while running:
+        running = [job for job in running if not job.wait(LOOK_S)]
 
 
 if __name__ == "__main__":
