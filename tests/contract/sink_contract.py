@@ -61,6 +61,7 @@ class SinkCase:
     is_keyed        rows of a key take each other's place; otherwise all rows are added
     has_deletes     `op` d and - take rows away
     refused         a row of `SCHEMA` that the target refuses by itself; None if it takes everything
+    is_fenced       the target keeps a fence; without one a batch that comes again is written again
     is_atomic       readers see all of a batch or nothing, and a failed batch leaves nothing
     left_out        types that the sink has no way to keep (names as in DDL)
     """
@@ -70,6 +71,7 @@ class SinkCase:
     is_keyed: bool = True
     has_deletes: bool = True
     refused: Row | None = None
+    is_fenced: bool = True
     is_atomic: bool = True
     left_out: frozenset[str] = frozenset()
 

@@ -61,6 +61,13 @@ def keyed(bench: Bench) -> Bench:
 
 
 @pytest.fixture
+def fenced(bench: Bench) -> Bench:
+    if not bench.case.is_fenced:
+        pytest.skip("this sink keeps no fence")
+    return bench
+
+
+@pytest.fixture
 def refusing(bench: Bench) -> Bench:
     if bench.case.refused is None:
         pytest.skip("this sink takes every row")
@@ -77,59 +84,71 @@ def test_target_is_the_same_text_for_the_same_target(bench: Bench) -> None:
     assert bench.case.sink().target() == bench.case.sink().target() != ""
 
 
-def test_same_batch_again_changes_nothing(bench: Bench) -> None:
-    bench.write([row("a", 1)], 0)
-    bench.write([row("b", 2)], 1)
-    assert bench.write([row("a", 3), row("c", 3)], 1) == 0
+def test_same_batch_again_changes_nothing(fenced: Bench) -> None:
+    fenced.write([row("a", 1)], 0)
+    fenced.write([row("b", 2)], 1)
+    assert fenced.write([row("a", 3), row("c", 3)], 1) == 0
+    assert fenced.rows() == in_order([row("a", 1), row("b", 2)])
+
+
+def test_batch_before_the_last_one_changes_nothing(fenced: Bench) -> None:
+    fenced.write([row("a", 1)], 4)
+    assert fenced.write([row("b", 2)], 3) == 0
+    assert fenced.rows() == [row("a", 1)]
+
+
+def test_target_keeps_the_fence_with_its_offsets(fenced: Bench) -> None:
+    assert fenced.writer().applied() is None
+    fenced.write([row("a", 1)], 0)
+    fenced.write([row("b", 2)], 1)
+    assert fenced.writer().applied() == fence(1)
+
+
+def test_fence_outlives_the_writer(fenced: Bench) -> None:
+    fenced.write([row("a", 1)], 0)
+    fenced.reopen()
+    assert fenced.writer().applied() == fence(0)
+    assert fenced.write([row("b", 2)], 0) == 0
+    fenced.write([row("c", 3)], 1)
+    assert fenced.rows() == in_order([row("a", 1), row("c", 3)])
+
+
+def test_batch_0_of_a_new_checkpoint_is_not_taken_for_the_old_one(fenced: Bench) -> None:
+    fenced.write([row("a", 1)], 0)
+    fenced.write([row("b", 2)], 1)
+    fenced.write([row("c", 3)], 0, checkpoint="second")
+    assert fenced.rows() == in_order([row("a", 1), row("b", 2), row("c", 3)])
+    assert fenced.writer().applied() == fence(0, checkpoint="second")
+    assert fenced.write([row("d", 4)], 0, checkpoint="second") == 0
+
+
+def test_jobs_that_share_a_target_have_a_fence_each(fenced: Bench) -> None:
+    fenced.write([row("a", 1)], 3, job="one")
+    fenced.write([row("b", 2)], 0, job="two")
+    assert fenced.rows() == in_order([row("a", 1), row("b", 2)])
+    assert fenced.writer("one").applied() == fence(3, job="one")
+    assert fenced.writer("two").applied() == fence(0, job="two")
+
+
+def test_empty_batch_writes_the_fence_and_no_row(fenced: Bench) -> None:
+    assert fenced.write([], 0) == 0
+    assert fenced.rows() == []
+    fenced.write([row("a", 1)], 1)
+    fenced.write([], 2)
+    assert fenced.writer().applied() == fence(2)
+    assert fenced.rows() == [row("a", 1)]
+
+
+def test_sink_without_a_fence_says_so_and_takes_a_batch_again(bench: Bench) -> None:
+    if bench.case.is_fenced:
+        pytest.skip("this sink keeps a fence")
+    assert bench.case.sink().guarantee == "at least once"
+    for _ in range(2):
+        assert bench.write([row("a", 1), row("b", 2)], 0) == 2
+        assert bench.writer().applied() is None
     assert bench.rows() == in_order([row("a", 1), row("b", 2)])
-
-
-def test_batch_before_the_last_one_changes_nothing(bench: Bench) -> None:
-    bench.write([row("a", 1)], 4)
-    assert bench.write([row("b", 2)], 3) == 0
-    assert bench.rows() == [row("a", 1)]
-
-
-def test_target_keeps_the_fence_with_its_offsets(bench: Bench) -> None:
-    assert bench.writer().applied() is None
-    bench.write([row("a", 1)], 0)
-    bench.write([row("b", 2)], 1)
-    assert bench.writer().applied() == fence(1)
-
-
-def test_fence_outlives_the_writer(bench: Bench) -> None:
-    bench.write([row("a", 1)], 0)
-    bench.reopen()
-    assert bench.writer().applied() == fence(0)
-    assert bench.write([row("b", 2)], 0) == 0
-    bench.write([row("c", 3)], 1)
-    assert bench.rows() == in_order([row("a", 1), row("c", 3)])
-
-
-def test_batch_0_of_a_new_checkpoint_is_not_taken_for_the_old_one(bench: Bench) -> None:
-    bench.write([row("a", 1)], 0)
-    bench.write([row("b", 2)], 1)
-    bench.write([row("c", 3)], 0, checkpoint="second")
-    assert bench.rows() == in_order([row("a", 1), row("b", 2), row("c", 3)])
-    assert bench.writer().applied() == fence(0, checkpoint="second")
-    assert bench.write([row("d", 4)], 0, checkpoint="second") == 0
-
-
-def test_jobs_that_share_a_target_have_a_fence_each(bench: Bench) -> None:
-    bench.write([row("a", 1)], 3, job="one")
-    bench.write([row("b", 2)], 0, job="two")
+    bench.write([], 1)
     assert bench.rows() == in_order([row("a", 1), row("b", 2)])
-    assert bench.writer("one").applied() == fence(3, job="one")
-    assert bench.writer("two").applied() == fence(0, job="two")
-
-
-def test_empty_batch_writes_the_fence_and_no_row(bench: Bench) -> None:
-    assert bench.write([], 0) == 0
-    assert bench.rows() == []
-    bench.write([row("a", 1)], 1)
-    bench.write([], 2)
-    assert bench.writer().applied() == fence(2)
-    assert bench.rows() == [row("a", 1)]
 
 
 def test_nulls_and_any_text_come_back(bench: Bench) -> None:
@@ -243,7 +262,8 @@ def test_refused_row_is_told_and_the_others_are_written(refusing: Bench) -> None
     (told,) = refusing.refused
     assert {name: told.row[name] for name in SCHEMA.names} == refusing.case.refused
     assert told.reason
-    assert refusing.write([row("later", 1)], 0) == 0
+    if refusing.case.is_fenced:
+        assert refusing.write([row("later", 1)], 0) == 0
 
 
 def test_refused_row_is_told_before_the_others_can_be_seen(refusing: Bench) -> None:
@@ -291,10 +311,10 @@ def test_batch_that_fails_midway_is_written_once_when_it_comes_again(bench: Benc
     assert bench.rows() == in_order([row("before", 1), *good, row("bad", 50)])
 
 
-def test_cleared_target_has_no_rows_and_no_fence(bench: Bench) -> None:
-    bench.write([row("a", 1)], 5)
-    bench.writer().clear()
-    assert bench.rows() == []
-    assert bench.writer().applied() is None
-    bench.write([row("b", 2)], 0, checkpoint="second")
-    assert bench.rows() == [row("b", 2)]
+def test_cleared_target_has_no_rows_and_no_fence(fenced: Bench) -> None:
+    fenced.write([row("a", 1)], 5)
+    fenced.writer().clear()
+    assert fenced.rows() == []
+    assert fenced.writer().applied() is None
+    fenced.write([row("b", 2)], 0, checkpoint="second")
+    assert fenced.rows() == [row("b", 2)]
