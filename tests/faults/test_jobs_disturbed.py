@@ -135,7 +135,8 @@ def test_redis_restarted_under_a_running_job(spark: SparkSession, bootstrap: str
             return ordered(redis_rows(redis_server.address, "orders"))
 
         send(bootstrap, topic, 0, 10)
-        running = start(spark, bootstrap, topic, Cache("orders", key="n", at=redis_server.address))
+        cache = Cache("orders", key="n", at=redis_server.address, timeout_s=1)
+        running = start(spark, bootstrap, topic, cache)
         try:
             eventually(lambda: running.status().rows_in == 10)
             redis_server.kill()

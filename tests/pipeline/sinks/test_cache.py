@@ -199,9 +199,8 @@ def test_writer_that_was_thought_dead_changes_nothing(redis_server: RedisServer,
     assert client.hget("users:a", "n") == "2"
 
 
-def test_redis_that_stays_away_is_named(own_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "RETRY_S_MAX", 0.0)
-    writer = opened(Cache("users", key="id", at=own_server.address), ["id"])
+def test_redis_that_stays_away_is_named(own_server: RedisServer) -> None:
+    writer = opened(Cache("users", key="id", at=own_server.address, timeout_s=0), ["id"])
     own_server.stop()
     with pytest.raises(CacheAway, match="is it running"):
         writer.apply(batches({"id": "a"}), fence(0), refuse_none)

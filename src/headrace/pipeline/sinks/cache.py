@@ -32,7 +32,7 @@ COMMANDS_PER_TRANSACTION_MAX = 20_000
 KEYS_PER_REMOVAL = 5_000
 
 RETRY_PAUSE_S = 0.2
-RETRY_S_MAX = 60.0
+TIMEOUT_S = 60.0
 """How long Redis may be away, as when it is restarted, before a batch fails."""
 
 ANSWER_TIMEOUT_S = 30.0
@@ -76,6 +76,8 @@ class Cache(Sink):
     """Seconds after its last change that Redis may forget a hash, or a whole sorted set."""
     at: str = "redis://127.0.0.1:6379/0"
     """Redis's address: redis://, rediss:// or unix://PATH."""
+    timeout_s: float = TIMEOUT_S
+    """How long Redis may be away before a batch fails, and the job starts again."""
 
     kind: ClassVar[str] = "cache"
 
@@ -101,7 +103,8 @@ class Cache(Sink):
     def from_options(cls, options: Mapping[str, str]) -> Self:
         """From the options of a Spark writer."""
         texts, lists = ("name", "score", "order_by", "at"), ("key", "per")
-        found = read_options("cache", options, texts=texts, lists=lists, numbers=("expire_s",))
+        numbers = ("expire_s", "timeout_s")
+        found = read_options("cache", options, texts=texts, lists=lists, numbers=numbers)
         if "name" not in found or "key" not in found:
             raise BadSink("headrace-cache needs a name and a key", hint='.option("name", …).option("key", …)')
         return cls(found.pop("name"), **found)
@@ -124,7 +127,7 @@ class Cache(Sink):
             order_by=self.order_by,
             expire_s=self.expire_s,
         )
-        return CacheWriter(job, layout, at=self.at)
+        return CacheWriter(job, layout, at=self.at, timeout_s=self.timeout_s)
 
     def output_mode(self, *, aggregated: bool, watermarked: bool) -> str:
         """A cache shows the value of now: counts that go on, not only those of closed windows."""
@@ -138,10 +141,11 @@ class CacheWriter(SinkWriter):
     the fence, which also names who may write, so that a process that was thought dead changes nothing any
     more."""
 
-    def __init__(self, job: str, layout: CacheLayout, *, at: str) -> None:
+    def __init__(self, job: str, layout: CacheLayout, *, at: str, timeout_s: float) -> None:
         self._job = job
         self._layout = layout
         self._at = at
+        self._timeout_s = timeout_s
         self._owner = str(uuid.uuid4())
         self._fence_key = f"headrace:fence:{layout.name}:{job}"
         try:
@@ -239,7 +243,7 @@ class CacheWriter(SinkWriter):
 
     def _insist(self, call: Callable[[], T]) -> T:
         """While Redis is away, or loading its data, or the fence was touched meanwhile: once more, from the start."""
-        deadline_s = time.monotonic() + RETRY_S_MAX
+        deadline_s = time.monotonic() + self._timeout_s
         while True:
             try:
                 return call()
@@ -248,7 +252,7 @@ class CacheWriter(SinkWriter):
             except (redis.ConnectionError, redis.TimeoutError) as error:
                 if time.monotonic() >= deadline_s:
                     raise CacheAway(
-                        f"no answer from Redis at {self._at} for {RETRY_S_MAX:.0f} s: {error}",
+                        f"no answer from Redis at {self._at} for {self._timeout_s:.0f} s: {error}",
                         hint="is it running? `at` says where it is",
                     ) from error
                 time.sleep(RETRY_PAUSE_S)
