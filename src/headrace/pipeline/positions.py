@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import json
 import re
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from headrace.errors import HeadraceError
@@ -31,6 +32,9 @@ EARLIEST = -2
 
 BROKER_TIMEOUT_S = 30.0
 """A broker answers these questions within milliseconds; one that restarts needs seconds."""
+
+
+LOOK_AGAIN_S = 0.05
 
 
 class BadPosition(HeadraceError):
@@ -211,11 +215,39 @@ class TopicsOnBroker:
             for topic, partitions in self.partitions().items()
             for partition in partitions
         }
+        deadline_s = time.monotonic() + BROKER_TIMEOUT_S
+        while True:
+            try:
+                return self._offsets_of(question, isolation)
+            except KafkaException as error:
+                if error.args[0].code() not in _PASSING or time.monotonic() > deadline_s:
+                    raise HeadraceError(
+                        f"the broker at {self._bootstrap} does not say where its topics begin and end: "
+                        f"{error.args[0].str()}",
+                        hint="is it still starting, or is a topic being deleted?",
+                    ) from error
+                time.sleep(LOOK_AGAIN_S)
+
+    def _offsets_of(
+        self, question: Mapping[TopicPartition, OffsetSpec], isolation: IsolationLevel
+    ) -> dict[str, dict[int, int]]:
+        if not question:
+            return {}
         answers: dict[str, dict[int, int]] = {}
-        asked = self._admin.list_offsets(question, isolation_level=isolation) if question else {}
+        asked = self._admin.list_offsets(dict(question), isolation_level=isolation)
         for place, answer in asked.items():
             answers.setdefault(place.topic, {})[place.partition] = answer.result(BROKER_TIMEOUT_S).offset
         return answers
+
+
+_PASSING = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+)
+"""What a broker says of a topic that was made a moment ago, or while it starts."""
 
 
 def _milliseconds(moment: datetime) -> int:
