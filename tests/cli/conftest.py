@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import uuid
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from headrace.testing import ports
 
 COMMAND = [sys.executable, "-m", "headrace"]
 TIMEOUT_S = 60
@@ -101,7 +102,7 @@ def producer(bootstrap: str) -> Producer:
 @pytest.fixture
 def topic(admin: AdminClient, name: str) -> str:
     """A fresh topic with two partitions."""
-    admin.create_topics([NewTopic(name, 2, 1)])[name].result(timeout=30)
+    admin.create_topics([NewTopic(name, 2, 1)])[name].result(timeout=TIMEOUT_S)
     return name
 
 
@@ -110,13 +111,11 @@ def numbers(producer: Producer, topic: str) -> str:
     """A topic with 0 to 9 in partition 0."""
     for number in range(10):
         producer.produce(topic, str(number), partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     return topic
 
 
 @pytest.fixture
 def free_port() -> int:
     """A port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
+    return ports.free_port()

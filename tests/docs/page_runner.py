@@ -11,7 +11,6 @@ import io
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,12 +19,13 @@ from types import TracebackType
 from typing import Any, Self
 from unittest import mock
 
+from headrace.testing.ports import free_ports
 from tests.docs.snippets import Block, Command, Directive, matches, read_blocks, read_commands
 
 # A job's command starts Spark, which takes ten seconds, and minutes where much else goes on.
 COMMAND_TIMEOUT_S = 600
 # Housekeeping of a page's broker happens within seconds; beyond this it does not happen at all.
-EVENTUALLY_TIMEOUT_S = 30
+EVENTUALLY_TIMEOUT_S = 90
 # The ports that the pages speak of, and that may be taken on this machine: the broker's and its metrics'.
 PORTS_IN_TEXT = ("9092", "9404")
 # Python that reaches a broker without naming its address.
@@ -35,9 +35,8 @@ STARTS_BROKER = re.compile(r"headrace broker\b(?!.*--check)", re.DOTALL)
 
 class PageRunner:
     def __init__(self, page: str, *, name: str, folder: Path) -> None:
-        self._ports = {
-            port: str(port_now) for port, port_now in zip(PORTS_IN_TEXT, _free_ports(), strict=True)
-        }
+        ports = free_ports(len(PORTS_IN_TEXT))
+        self._ports = {port: str(port_now) for port, port_now in zip(PORTS_IN_TEXT, ports, strict=True)}
         self._page = self.with_free_ports(page)
         self._name = name
         self._folder = folder
@@ -237,12 +236,3 @@ def wait_for(output: Path, text: str, process: subprocess.Popen[bytes], what: st
         assert process.poll() is None, f"{what} ended with {process.returncode}\n{output.read_text()}"
         assert time.monotonic() < deadline_s, f"{what}: no {text!r} in\n{output.read_text()}"
         time.sleep(0.02)
-
-
-def _free_ports() -> list[int]:
-    """As many as a page speaks of; held together, so that they differ."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in PORTS_IN_TEXT]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]

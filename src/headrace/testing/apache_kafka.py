@@ -5,18 +5,12 @@ It is what Headrace's broker is compared with, and what every client test can ru
 
 from __future__ import annotations
 
-import shutil
-import signal
 import socket
 import subprocess
-import tempfile
-import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -25,6 +19,7 @@ from headrace.errors import HeadraceError
 from headrace.java import JarSet, fetch_jars, last_lines
 from headrace.testing.java import JavaTools
 from headrace.testing.ports import free_ports
+from headrace.testing.server_process import READY_TIMEOUT_S, ServerProcess
 
 # slf4j-simple writes to stderr and is set up by system properties, so that no logging configuration file is
 # needed; Kafka 3.9 would bring another binding for slf4j, and two of them quarrel.
@@ -41,12 +36,6 @@ KAFKA_3_9_TOOLS = JarSet(
     dependencies=("org.apache.kafka:kafka-tools:3.9.2", "org.slf4j:slf4j-simple:1.7.36"),
     excludes=("org.slf4j:slf4j-reload4j",),
 )
-
-READY_TIMEOUT_S = 60
-"""A start takes 2-3 s on an idle machine; a busy one with two cores may need ten times that."""
-
-STOP_TIMEOUT_S = 20
-"""A clean stop takes about a second; after this it is killed."""
 
 SERVER_HEAP_MB = 1024
 """What Kafka's own start script gives a broker."""
@@ -75,15 +64,18 @@ def kafka_tools_3_9(*, quick_start: bool = True) -> JavaTools:
     return JavaTools(jars=fetch_jars(KAFKA_3_9_TOOLS), quick_start=quick_start)
 
 
-class ApacheKafka:
+class ApacheKafka(ServerProcess):
     """One Kafka node, from entering the context until leaving it.
 
         with ApacheKafka(properties={"flush.messages": "1"}) as kafka:
             Producer({"bootstrap.servers": kafka.bootstrap})
 
-    `properties` are laid over the ones that make a single node usable. Its data and its log live in `folder`;
-    a folder that was not given is temporary, and is left behind only when the node fails to start.
+    `properties` are laid over the ones that make a single node usable. Its data and its log live in `folder`.
+    Each start finds other ports.
     """
+
+    name = "Apache Kafka"
+    unavailable = KafkaDidNotStart
 
     def __init__(
         self,
@@ -92,29 +84,17 @@ class ApacheKafka:
         heap_mb: int = SERVER_HEAP_MB,
         folder: Path | None = None,
     ) -> None:
+        super().__init__(folder)
         self._extra_properties = dict(properties or {})
         self._heap_mb = heap_mb
-        self._folder_is_ours = folder is None
-        self.folder = folder or Path(tempfile.mkdtemp(prefix="headrace-apache-kafka-"))
         self.bootstrap = ""
-        self._process: subprocess.Popen[str] | None = None
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None, "Kafka has not been started"
-        return self._process.pid
 
     @property
     def data_dir(self) -> Path:
         return self.folder / "data"
 
-    @property
-    def log_file(self) -> Path:
-        return self.folder / "server.log"
-
-    def start(self) -> Self:
-        """Start the node and wait until it answers. On a folder with data it goes on with that."""
-        assert self._process is None, "Kafka is running already"
+    def _launch(self) -> subprocess.Popen[str]:
+        """On a folder with data it goes on with that."""
         tools = JavaTools(
             jars=fetch_jars(KAFKA_4_3),
             heap_mb=self._heap_mb,
@@ -128,31 +108,7 @@ class ApacheKafka:
         if not (self.data_dir / "meta.properties").exists():
             self._format(properties_file)
         with self.log_file.open("a") as log:
-            self._process = tools.start("kafka.Kafka", str(properties_file), stdout=log, stderr=log)
-        try:
-            self._wait_until_ready()
-        except BaseException:
-            self._end_process()
-            raise
-        return self
-
-    def stop(self) -> None:
-        self._end_process()
-        if self._folder_is_ours:
-            shutil.rmtree(self.folder, ignore_errors=True)
-
-    def restart(self) -> None:
-        """A clean stop and a new start on the same data."""
-        self._end_process()
-        self.start()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+            return tools.start("kafka.Kafka", str(properties_file), stdout=log, stderr=log)
 
     def _properties(self) -> dict[str, str]:
         broker_port, controller_port = free_ports(2)
@@ -192,30 +148,15 @@ class ApacheKafka:
                 hint=f"check the properties in {properties_file}",
             )
 
-    def _wait_until_ready(self) -> None:
-        assert self._process is not None
-        deadline_s = time.monotonic() + READY_TIMEOUT_S
-        while self._process.poll() is None and time.monotonic() < deadline_s:
-            if _answers_metadata(self.bootstrap):
-                return
-            time.sleep(0.05)
-        ended = self._process.poll()
-        what = f"did not answer within {READY_TIMEOUT_S} s" if ended is None else f"ended with code {ended}"
-        raise KafkaDidNotStart(
-            f"Apache Kafka {what}; it last said:\n{last_lines(self.log_file.read_text(errors='replace'))}",
-            hint=f"the whole log is in {self.log_file}",
-        )
-
-    def _end_process(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.send_signal(signal.SIGTERM)
+    def _answers(self) -> bool:
+        """Whether a broker answers that knows itself. The port is tried first: librdkafka would back off."""
+        host, _, port = self.bootstrap.rpartition(":")
         try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            socket.create_connection((host, int(port)), timeout=1).close()
+            admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+            return bool(admin.list_topics(timeout=10).brokers)
+        except (OSError, KafkaException):
+            return False
 
 
 _INTERNAL_TOPICS_OF_ONE_NODE = {
@@ -230,14 +171,3 @@ _INTERNAL_TOPICS_OF_ONE_NODE = {
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "4",
 }
-
-
-def _answers_metadata(bootstrap: str) -> bool:
-    """Whether a broker answers that knows itself. The port is tried first: librdkafka would back off."""
-    host, _, port = bootstrap.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=1).close()
-        metadata = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=5)
-    except (OSError, KafkaException):
-        return False
-    return bool(metadata.brokers)

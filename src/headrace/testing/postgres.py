@@ -11,21 +11,14 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from headrace.errors import HeadraceError
 from headrace.testing.ports import free_port
+from headrace.testing.server_process import READY_TIMEOUT_S, ServerProcess
 
-READY_TIMEOUT_S = 60
-"""A start takes well under a second on an idle machine, and recovery after a kill some more."""
-
-STOP_TIMEOUT_S = 30
-
+ANSWER_TIMEOUT_S = 10
 SUPERUSER = "headrace"
 
 
@@ -55,7 +48,7 @@ def _version(initdb: Path) -> float:
     return float(initdb.parents[1].name)
 
 
-class PostgresServer:
+class PostgresServer(ServerProcess):
     """One server, from entering the context until leaving it.
 
         with PostgresServer() as postgres:
@@ -64,11 +57,17 @@ class PostgresServer:
     `settings` are lines of postgresql.conf. After `stop` or `kill` it can be started again, at the same port.
     """
 
+    name = "PostgreSQL"
+    unavailable = PostgresUnavailable
+    # At once, but cleanly: connections are cut, what is not committed is gone.
+    stop_signal = signal.SIGINT
+    # All of its processes; the next start recovers from the write-ahead log.
+    kill_signal = signal.SIGQUIT
+
     def __init__(self, *, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__()
         self._settings = dict(settings or {})
-        self._folder = Path(tempfile.mkdtemp(prefix="headrace-postgres-"))
         self._port = free_port()
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
@@ -76,11 +75,6 @@ class PostgresServer:
 
     def _address(self, database: str) -> str:
         return f"postgresql://{SUPERUSER}@127.0.0.1:{self._port}/{database}"
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None, "PostgreSQL is not running"
-        return self._process.pid
 
     def create_database(self, name: str) -> str:
         """A new database; returns its address."""
@@ -91,9 +85,8 @@ class PostgresServer:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         return self._address(name)
 
-    def start(self) -> Self:
-        assert self._process is None, "PostgreSQL is running already"
-        data = self._folder / "data"
+    def _launch(self) -> subprocess.Popen[bytes]:
+        data = self.folder / "data"
         if not data.exists():
             self._initialize(data)
         settings = {
@@ -104,81 +97,35 @@ class PostgresServer:
         }
         options = [part for name, text in settings.items() for part in ("-c", f"{name}={text}")]
         command = [str(postgres_binaries() / "postgres"), "-D", str(data), *options]
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, user=_user(), start_new_session=True, cwd=self._folder
+        with self.log_file.open("ab") as log:
+            return subprocess.Popen(
+                command, stdout=log, stderr=log, user=_user(), start_new_session=True, cwd=self.folder
             )
-        self._wait_until_ready()
-        return self
-
-    @property
-    def _log(self) -> Path:
-        return self._folder / "server.log"
 
     def _initialize(self, data: Path) -> None:
         if (user := _user()) is not None:
-            shutil.chown(self._folder, user)
+            shutil.chown(self.folder, user)
         command = [str(postgres_binaries() / "initdb"), "-D", str(data), "-U", SUPERUSER, "-A", "trust"]
         done = subprocess.run(
             [*command, "-E", "UTF8", "--no-locale", "--no-sync"],
             capture_output=True,
             text=True,
             user=user,
-            cwd=self._folder,
+            cwd=self.folder,
             timeout=READY_TIMEOUT_S,
             check=False,
         )
         if done.returncode != 0:
             raise PostgresUnavailable(f"initdb failed: {done.stderr.strip()}")
 
-    def _wait_until_ready(self) -> None:
+    def _answers(self) -> bool:
         import psycopg
 
-        assert self._process is not None
-        deadline_s = time.monotonic() + READY_TIMEOUT_S
-        while True:
-            try:
-                psycopg.connect(self.address, connect_timeout=5).close()
-                return
-            except psycopg.OperationalError as error:
-                if self._process.poll() is None and time.monotonic() < deadline_s:
-                    time.sleep(0.02)
-                    continue
-                said = self._log.read_text()[-2000:]
-                self.kill()
-                raise PostgresUnavailable(f"PostgreSQL did not start: {error}\n{said}") from error
-
-    def stop(self) -> None:
-        """At once, but cleanly: connections are cut, what is not committed is gone."""
-        self._end(signal.SIGINT)
-
-    def kill(self) -> None:
-        """As a power failure would: the next start recovers from the write-ahead log."""
-        self._end(signal.SIGQUIT)
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-
-    def _end(self, how: signal.Signals) -> None:
-        if self._process is None:
-            return
-        process, self._process = self._process, None
-        process.send_signal(how)
         try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
+            psycopg.connect(self.address, connect_timeout=ANSWER_TIMEOUT_S).close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
 
 def _user() -> str | None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import signal
+import socket
 import subprocess
-import tempfile
-import time
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from headrace.errors import HeadraceError
+from headrace.testing.server_process import ServerProcess
 
-READY_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 30.0
+ANSWER_TIMEOUT_S = 10.0
 
 
 class RedisUnavailable(HeadraceError):
@@ -30,7 +26,7 @@ def redis_command() -> str:
     return found
 
 
-class RedisServer:
+class RedisServer(ServerProcess):
     """One Redis, from entering the context until leaving it.
 
         with RedisServer() as server:
@@ -40,58 +36,35 @@ class RedisServer:
     Settings are those of redis.conf.
     """
 
+    name = "Redis"
+    unavailable = RedisUnavailable
+
     def __init__(self, **settings: str) -> None:
+        super().__init__()
         self._settings = {"appendonly": "yes", "appendfsync": "always", "save": "", **settings}
-        # Not the test's own folder: the path of a socket has 107 bytes at most.
-        self.folder = Path(tempfile.mkdtemp(prefix="headrace-redis-"))
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
-        return f"unix://{self.folder / 'redis.sock'}"
+        return f"unix://{self._socket}"
 
     @property
-    def log_file(self) -> Path:
-        return self.folder / "redis.log"
+    def _socket(self) -> Path:
+        return self.folder / "redis.sock"
 
-    def start(self) -> Self:
-        assert self._process is None, "Redis is running already"
-        socket = self.folder / "redis.sock"
-        socket.unlink(missing_ok=True)
-        options = {"port": "0", "unixsocket": str(socket), "dir": str(self.folder), **self._settings}
+    def _launch(self) -> subprocess.Popen[bytes]:
+        self._socket.unlink(missing_ok=True)
+        options = {"port": "0", "unixsocket": str(self._socket), "dir": str(self.folder), **self._settings}
         words = [word for name, text in options.items() for word in (f"--{name}", text)]
         with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen([redis_command(), *words], stdout=log, stderr=log)
-        deadline_s = time.monotonic() + READY_TIMEOUT_S
-        while not socket.exists():
-            if self._process.poll() is not None or time.monotonic() > deadline_s:
-                self.kill()
-                raise RedisUnavailable(f"Redis did not start:\n{self.log_file.read_text()}")
-            time.sleep(0.01)
-        return self
+            return subprocess.Popen([redis_command(), *words], stdout=log, stderr=log)
 
-    def stop(self) -> None:
-        self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self._end(signal.SIGKILL)
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _end(self, how: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.send_signal(how)
-        process.wait(STOP_TIMEOUT_S)
+    def _answers(self) -> bool:
+        """The socket is there before it listens, and it listens before its data is loaded."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(ANSWER_TIMEOUT_S)
+            try:
+                connection.connect(str(self._socket))
+                connection.sendall(b"PING\r\n")
+                return connection.recv(64).startswith(b"+PONG")
+            except OSError:
+                return False

@@ -20,7 +20,7 @@ from headrace.testing.ports import free_port
 READY_TIMEOUT_S = 120.0
 """A master and its workers are there within 5 s on an idle machine; a busy one with two cores may need much more."""
 
-STOP_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 60.0
 
 DAEMON_MEMORY = "256m"
 """Masters and workers only keep accounts; the work is done by executors."""

@@ -25,7 +25,7 @@ _SIZE = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")
 
 # A hang is a failure; a loaded machine is not. Nothing that works takes anywhere near so long.
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 class Disconnected(Exception):
