@@ -99,7 +99,7 @@ def test_options_variables_and_file_reach_the_broker(tmp_path: Path) -> None:
 
 def test_metrics_are_served_where_told(tmp_path: Path, free_port: int) -> None:
     with running(tmp_path, "--listen", "127.0.0.1:0", "--metrics-port", str(free_port)):
-        page = urllib.request.urlopen(f"http://127.0.0.1:{free_port}/metrics", timeout=30).read().decode()
+        page = urllib.request.urlopen(f"http://127.0.0.1:{free_port}/metrics", timeout=60).read().decode()
 
     assert "# TYPE headrace_" in page
 

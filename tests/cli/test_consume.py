@@ -33,7 +33,7 @@ def test_starts_by_time(headrace: Headrace, topic: str, producer: Producer) -> N
     for second in range(5):
         timestamp_ms = 1_700_000_000_000 + second * 1000
         producer.produce(topic, str(second), partition=0, timestamp=timestamp_ms)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
     assert headrace("consume", topic, "--from-time", "1700000002500").lines == ["3", "4"]
     assert headrace("consume", topic, "--from-time", "2023-11-14T22:13:21Z").lines == ["1", "2", "3", "4"]
@@ -61,7 +61,7 @@ def test_json_has_everything_and_base64_for_what_is_not_text(
     producer.produce(topic, "välue", key="k", partition=0, timestamp=1_700_000_000_123, headers=headers)
     producer.produce(topic, b"\xff\x00", key=b"\xfd", partition=0, timestamp=1_700_000_000_124)
     producer.produce(topic, None, key="gone", partition=0, timestamp=1_700_000_000_125)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
     first, second, third = (json.loads(line) for line in headrace("consume", topic, "--format", "json").lines)
 
@@ -86,7 +86,7 @@ def test_json_has_everything_and_base64_for_what_is_not_text(
 
 def test_text_has_time_place_and_key(headrace: Headrace, topic: str, producer: Producer) -> None:
     producer.produce(topic, b"v\xff", key="k", partition=1, timestamp=1_700_000_000_123)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
     assert headrace("consume", topic, "--format", "text").lines == [
         f"2023-11-14T22:13:20.123Z {topic}-1@0 k: v\\xff"
@@ -120,7 +120,7 @@ def test_gap_is_told_with_the_number_of_missed_records(
 ) -> None:
     headrace("consume", numbers, "--group", name, "--count", "2")
     for future in admin.delete_records([TopicPartition(numbers, 0, 6)]).values():
-        future.result(timeout=30)
+        future.result(timeout=60)
 
     in_group = headrace("consume", numbers, "--group", name)
     by_offset = headrace("consume", numbers, "--offset", "1")
@@ -135,7 +135,7 @@ def test_gap_to_the_very_end_is_told_and_ends_the_reading(
     headrace: Headrace, numbers: str, admin: AdminClient
 ) -> None:
     for future in admin.delete_records([TopicPartition(numbers, 0, 10)]).values():
-        future.result(timeout=30)
+        future.result(timeout=60)
 
     read = headrace("consume", numbers, "--offset", "3")
 

@@ -24,10 +24,10 @@ def group(admin: AdminClient, producer: Producer, numbers: str) -> str:
     committed = ConsumerGroupTopicPartitions(
         name, [TopicPartition(numbers, 0, 10), TopicPartition(numbers, 1, 0)]
     )
-    admin.alter_consumer_group_offsets([committed])[name].result(timeout=30)
+    admin.alter_consumer_group_offsets([committed])[name].result(timeout=60)
     for number in (10, 11, 12):
         producer.produce(numbers, str(number), partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     return name
 
 

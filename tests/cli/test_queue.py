@@ -11,7 +11,7 @@ from headrace.queue import Queue
 from tests.cli.conftest import Headrace
 from tests.compatibility.brokers import BrokerUnderTest
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def half_done(bootstrap: str, producer: Producer, topic: str) -> str:
     """A group of the topic's name that has accepted one of three messages and rejected another."""
     for value in ("good", "bad", "later"):
         producer.produce(topic, value, "k", partition=0, headers={"colour": "red"})
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     with Queue(topic, group=topic, bootstrap=bootstrap) as queue:
         for _ in range(3):
             message = queue.get(timeout=TIMEOUT_S)

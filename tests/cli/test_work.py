@@ -16,7 +16,7 @@ from headrace.queue import Queue
 from headrace.queue.group_settings import change_settings
 from tests.cli.conftest import Headrace, next_line, started
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 def send(producer: Producer, topic: str, *values: str, **options: object) -> None:

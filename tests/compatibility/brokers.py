@@ -19,8 +19,8 @@ from pathlib import Path
 from headrace.testing.apache_kafka import ApacheKafka
 
 READY_LINE = "headrace broker ready at "
-READY_TIMEOUT_S = 30
-STOP_TIMEOUT_S = 10
+READY_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 60
 
 # The compaction test waits for the cleaner, which otherwise looks around every 15 s only.
 CLEANER_INTERVAL_MS = 200

@@ -34,7 +34,7 @@ def create_topic(admin: AdminClient, name: str) -> CreateTopic:
     def create(*, suffix: str = "", partitions: int = 1, **settings: str) -> str:
         config = {setting.replace("_", "."): value for setting, value in settings.items()}
         created = admin.create_topics([NewTopic(name + suffix, num_partitions=partitions, config=config)])
-        created[name + suffix].result(timeout=30)
+        created[name + suffix].result(timeout=60)
         return name + suffix
 
     return create

@@ -54,7 +54,7 @@ def test_records_come_back_as_they_went_in_with_every_codec(
     producer.flush(timeout=PATIENCE_S)
     producer.close()
 
-    assert [future.get(timeout=1).offset for future in sent] == list(range(500))
+    assert [future.get(timeout=PATIENCE_S).offset for future in sent] == list(range(500))
     came_back = read(bootstrap, topic, 500, check_crcs=True)
     assert len(came_back) == 500
     for n, record in enumerate(came_back):

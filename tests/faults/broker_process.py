@@ -13,7 +13,7 @@ from headrace.testing.ports import free_port
 
 READY_PREFIX = "headrace broker ready at "
 READY_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 30
+STOP_TIMEOUT_S = 60
 
 
 class BrokerProcess:

@@ -17,7 +17,7 @@ from headrace.broker.settings import BrokerSettings
 from headrace.log.filesystem import DiskFileSystem, FileSystem
 from headrace.settings import make
 
-GATE_TIMEOUT_S = 30
+GATE_TIMEOUT_S = 60
 
 
 class GatedFileSystem(DiskFileSystem):

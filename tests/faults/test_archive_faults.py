@@ -307,7 +307,7 @@ def test_killed_broker_finds_every_record_once(
             if start:
                 eventually(lambda: is_tidy(root, tmp_path / "data"), "all closed segments are archived")
                 delete_before(wire, start)
-        assert broker.process.wait(30) == -signal.SIGKILL
+        assert broker.process.wait(60) == -signal.SIGKILL
         broker.kill()
         monkeypatch.delenv(DIES_VARIABLE)
         broker.start()

@@ -28,6 +28,10 @@ class Database(ABC):
     @abstractmethod
     def execute(self, *statements: str) -> None: ...
 
+    def has_others(self) -> bool:
+        """Whether somebody else is at work here: a server goes on for a moment when its client was killed."""
+        return False
+
 
 class Sqlite(Database):
     def __init__(self, path: Path) -> None:
@@ -55,6 +59,12 @@ class Postgres(Database):
         with psycopg.connect(self.at) as connection:
             for statement in statements:
                 connection.execute(statement.encode())
+
+    def has_others(self) -> bool:
+        clients = (
+            "datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        )
+        return self.query(f"SELECT count(*) FROM pg_stat_activity WHERE {clients}") != [(0,)]
 
 
 def schema_of(**kinds: str) -> StructType:

@@ -53,6 +53,7 @@ def test_killed_writer_leaves_whole_batches_and_goes_on_behind_them(database: Da
             wait_for_batch(database, seen + 1)
             time.sleep(random.random() / 5)
             process.kill()
+        wait_alone(database)
         counts = database.query(
             "SELECT batch, count(*), count(DISTINCT place) FROM batches GROUP BY 1 ORDER BY 1"
         )
@@ -75,6 +76,13 @@ def assert_totals_are_the_fence(database: Database) -> None:
 def wait_for_batch(database: Database, batch_id: int) -> None:
     deadline_s = time.monotonic() + PATIENCE_S
     while database.query(f"SELECT count(*) FROM batches WHERE batch >= {batch_id}") == [(0,)]:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+
+
+def wait_alone(database: Database) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while database.has_others():
         assert time.monotonic() < deadline_s
         time.sleep(0.02)
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from headrace.pipeline import Job, read_topic
@@ -14,7 +15,9 @@ from headrace.testing.postgres import PostgresServer
 from tests.compatibility.topic_contents import read_to_end
 from tests.pipeline.sinks.databases import Postgres
 
-PATIENCE_S = 100.0
+pytestmark = pytest.mark.timeout(300)
+
+PATIENCE_S = 120.0
 
 
 def change(op: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> dict[str, Any]:
@@ -35,7 +38,7 @@ def test_topic_of_changes_becomes_a_copy_of_the_table_and_refused_rows_become_de
     rome, oslo, paris = ({"id": i, "city": city} for i, city in enumerate(("Rome", "Oslo", "Paris")))
 
     send(topic, *(change("c", None, each) for each in (rome, oslo, paris)))
-    job.start().wait(PATIENCE_S)
+    assert job.start().wait(PATIENCE_S)
     assert database.query("SELECT id, city FROM people ORDER BY id") == [
         (0, "Rome"),
         (1, "Oslo"),
@@ -51,7 +54,7 @@ def test_topic_of_changes_becomes_a_copy_of_the_table_and_refused_rows_become_de
         change("c", None, {**paris, "city": "Lutetia"}),
     )
     done = job.start()
-    done.wait(PATIENCE_S)
+    assert done.wait(PATIENCE_S)
     assert database.query("SELECT id, city FROM people ORDER BY id") == [(0, "Roma"), (2, "Lutetia")]
     assert done.status().dead_letters == 1
     (letter,) = read_to_end(bootstrap, f"{name}.refused")
