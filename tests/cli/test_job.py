@@ -54,6 +54,9 @@ def recorded(data_dir: Path) -> JobStatus:
         bad_rows=2,
         dead_letters=2,
         batch_ms=812,
+        skew_ms_p50=120,
+        skew_ms_p95=1_500,
+        skew_ms_p99=86_400_000,
     )
     folder = Registry(data_dir).folder(status.name)
     folder.checkpoint.mkdir(parents=True)
@@ -115,6 +118,8 @@ class TestRecords:
         assert ran.lines[0] == "job clicks-by-url: stopped"
         assert "  rows       12,345 since the start, 206/s in the last batch" in ran.lines
         assert "  bad rows   2, 2 dead letters" in ran.lines
+        skew = "half within 0.120 s, 95 % within 1.500 s, 99 % within 86,400.000 s of their event time"
+        assert f"  skew       {skew}" in ran.lines
 
     def test_job_whose_process_died_is_shown_as_killed(
         self, headrace: Headrace, data_dir: Path, recorded: JobStatus

@@ -54,6 +54,14 @@ def test_rows_that_operators_drop_as_late_are_counted_too() -> None:
     assert measure(observedMetrics=observed).late_rows == 1 + 2 + 4
 
 
+def test_skew_stays_until_a_batch_has_another() -> None:
+    behind = measure(observedMetrics={"headrace.bad:x": {"bad": 3, "skew_ms": [5, 60, 700]}})
+    assert (behind.skew_ms_p50, behind.skew_ms_p95, behind.skew_ms_p99, behind.bad_rows) == (5, 60, 700, 5)
+    idle = progress.measure(behind, told(), now_ms=10)
+    assert (idle.skew_ms_p50, idle.skew_ms_p95, idle.skew_ms_p99) == (5, 60, 700)
+    assert progress.record_of(idle, told())["skew_ms_p95"] == 60
+
+
 def test_lag_is_what_all_sources_have_behind_the_batch() -> None:
     assert measure().lag == 3
 

@@ -362,6 +362,10 @@ def _details(job: JobStatus) -> Iterator[tuple[str, str]]:
         yield "watermark", f"{job.watermark or 'none'}, {job.late_rows:,} rows behind it dropped{kept}"
         if job.completeness is not None:
             yield "complete", f"{job.completeness:.2%} of the rows of windows were there when they were over"
+        if job.skew_ms_p50 is not None:
+            skew = (("half", job.skew_ms_p50), ("95 %", job.skew_ms_p95), ("99 %", job.skew_ms_p99))
+            told = ", ".join(f"{share} within {(ms or 0) / 1000:,.3f} s" for share, ms in skew)
+            yield "skew", f"{told} of their event time"
         yield "state", f"{job.state_rows:,} rows, {job.state_bytes:,} bytes"
         yield "bad rows", f"{job.bad_rows:,}, {job.dead_letters:,} dead letters"
     for each in job.notes:

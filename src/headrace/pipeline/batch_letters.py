@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from headrace.pipeline.sinks.sink import RefusedRow
     from headrace.pipeline.source import SourceSpec
 
-_COUNTS = re.compile(r"(headrace\.bad:\w+) -> \[(\d+)\]")
+_COUNTS = re.compile(r"(headrace\.bad:\w+) -> \[(\d+)[,\]]")
+"""The count comes first of what is observed of a source."""
 
 
 class BatchLetters:

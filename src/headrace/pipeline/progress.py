@@ -16,6 +16,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Produc
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.pipeline.registry import JobStatus
+from headrace.pipeline.skew import skew_of
 
 logger = logging.getLogger("headrace.pipeline")
 
@@ -44,6 +45,7 @@ REQUEST_TIMEOUT_S = 10.0
 def measure(status: JobStatus, progress: Mapping[str, Any], *, now_ms: int) -> JobStatus:
     """The status after a batch, from Spark's own account of it."""
     operators = progress.get("stateOperators") or []
+    skew = skew_of(progress)
     rows, behind = window_rows(progress)
     rows, behind = status.window_rows + rows, status.window_rows_behind + behind
     return dataclasses.replace(
@@ -62,6 +64,9 @@ def measure(status: JobStatus, progress: Mapping[str, Any], *, now_ms: int) -> J
         state_bytes=sum(each.get("memoryUsedBytes", 0) for each in operators),
         bad_rows=status.bad_rows + bad_rows(progress),
         batch_ms=(progress.get("durationMs") or {}).get("triggerExecution", 0),
+        skew_ms_p50=skew.ms_p50 if skew else status.skew_ms_p50,
+        skew_ms_p95=skew.ms_p95 if skew else status.skew_ms_p95,
+        skew_ms_p99=skew.ms_p99 if skew else status.skew_ms_p99,
     )
 
 
@@ -73,7 +78,7 @@ def bad_counts(progress: Mapping[str, Any]) -> dict[str, int]:
     """How many records each source could not parse, by the name that the source gave the count."""
     observed = progress.get("observedMetrics") or {}
     return {
-        name: sum(count for count in metrics.values() if isinstance(count, int))
+        name: int(metrics.get("bad") or 0)
         for name, metrics in observed.items()
         if name.startswith(BAD_ROWS_PREFIX) and isinstance(metrics, Mapping)
     }

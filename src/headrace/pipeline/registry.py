@@ -116,6 +116,10 @@ class JobStatus:
     dead_letters: int = 0
     """written since the job was started"""
     batch_ms: int = 0
+    skew_ms_p50: int | None = None
+    """processing time minus event time, of the last batch with rows; None where no source has an event time"""
+    skew_ms_p95: int | None = None
+    skew_ms_p99: int | None = None
 
     def to_json(self) -> str:
         return json.dumps(

@@ -31,6 +31,7 @@ from headrace.pipeline.positions import (
     streaming_start_options,
 )
 from headrace.pipeline.settings import pipeline_settings
+from headrace.pipeline.skew import skew_column
 from headrace.pipeline.source_options import BATCH_BOUND
 from headrace.pipeline.spark_session import bootstrap_of
 from headrace.values import value
@@ -303,11 +304,14 @@ def _payload(
     staged = _staged(raw, parser)
     if parser.is_left_out is not None:
         staged = staged.where(~parser.is_left_out)
-    if parser.is_bad is not None:
-        staged = staged.withColumn(IS_BAD, parser.is_bad)
+    skew = (
+        [skew_column(dict(columns)[event_time], F.col("offset"))] if event_time and not spec.bounded else []
+    )
+    if parser.is_bad is not None or skew:
+        staged = staged.withColumn(IS_BAD, F.lit(False) if parser.is_bad is None else parser.is_bad)
         # Between the parsing and the filter on purpose: the optimizer cannot move the filter, and with it a second
         # parsing of every record, below it.
-        staged = _observed(staged, spec).where(~F.col(IS_BAD))
+        staged = _observed(staged, spec, skew).where(~F.col(IS_BAD))
     rows = staged.select(
         *[_named(name, column, is_event_time=name == event_time) for name, column in columns]
     )
@@ -320,10 +324,10 @@ def _payload(
     return rows
 
 
-def _observed(staged: DataFrame, spec: SourceSpec) -> DataFrame:
+def _observed(staged: DataFrame, spec: SourceSpec, more: Sequence[Column]) -> DataFrame:
     count = F.count_if(F.col(IS_BAD)).alias(BAD_COUNT)
     if not spec.bounded:
-        return staged.observe(spec.bad_metric, count)
+        return staged.observe(spec.bad_metric, count, *more)
     observation = Observation(spec.bad_metric)
     _observations[spec.id] = observation
     while len(_observations) > OBSERVATIONS_MAX:
