@@ -9,7 +9,7 @@ ARGS    ?=
 FUZZ_EXAMPLES ?= 100000
 TEST_WORKERS ?= 2
 
-.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-pipeline fuzz docs-reference format clean
+.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-pipeline bench-operators fuzz docs-reference format clean
 
 help:
 	@echo "make setup           set up .venv with everything that the targets below need"
@@ -20,6 +20,7 @@ help:
 	@echo "make bench-broker    measure the broker beside Apache Kafka"
 	@echo "make bench-queue     measure queues and transactions beside RabbitMQ and Apache Kafka"
 	@echo "make bench-pipeline  measure jobs and sinks beside plain PySpark"
+	@echo "make bench-operators measure windows, joins and state beside plain Spark and Flink SQL"
 	@echo "make docs-reference  write the settings and command reference pages from the code"
 	@echo "make format          put the code into its format"
 	@echo "make clean           remove .venv and all caches (never ./data)"
@@ -70,6 +71,9 @@ bench-queue: setup
 
 bench-pipeline: setup
 	$(BIN)/python -m benchmarks.pipeline $(ARGS)
+
+bench-operators: setup
+	$(BIN)/python -m benchmarks.operators $(ARGS)
 
 docs-reference: setup
 	$(BIN)/python docs/make_reference.py $(ARGS)

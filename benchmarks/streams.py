@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from benchmarks.measurements import Sample
+from benchmarks.processes import cpu_s
 from headrace.pipeline import Job, read_topic
 from headrace.pipeline.sinks import Discard
 
@@ -78,6 +83,32 @@ def drain_by_hand(folder: Path, name: str, rows: DataFrame, *, output_mode: str)
         .start()
     )
     query.awaitTermination()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Took:
+    """What a piece of work took: time, and CPU time of this process and of all that it started (Java, workers)."""
+
+    seconds: float
+    cpu_s: float
+
+    def figures(self, name: str, events: int) -> dict[str, float]:
+        """Records per second, and CPU seconds for a million of them under `cpu_figure(name)`."""
+        return {name: events / self.seconds, cpu_figure(name): self.cpu_s / events * 1e6}
+
+
+def cpu_figure(name: str) -> str:
+    return f"{name} CPU s/M"
+
+
+def sample_of(figures: Mapping[str, float], name: str) -> Sample:
+    return Sample(value=figures[name], broker_cpu_s_per_million=figures.get(cpu_figure(name)))
+
+
+def timed(work: Callable[[], None]) -> Took:
+    cpu_before_s, began_s = cpu_s(os.getpid()), time.monotonic()
+    work()
+    return Took(seconds=time.monotonic() - began_s, cpu_s=cpu_s(os.getpid()) - cpu_before_s)
 
 
 def wait_for_batch(query: StreamingQuery, batch_id: int) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,14 @@ from benchmarks.operators.events import (
     SEARCHES,
     SEARCHES_SCHEMA,
 )
-from benchmarks.streams import ROWS_PER_BATCH, drain_by_hand, drain_headrace, read_by_hand, read_headrace
+from benchmarks.streams import (
+    ROWS_PER_BATCH,
+    drain_by_hand,
+    drain_headrace,
+    read_by_hand,
+    read_headrace,
+    timed,
+)
 from headrace import operators as op
 from headrace.pipeline import session
 
@@ -94,19 +101,17 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
     spark = session("benchmark", master=MASTER, bootstrap=bootstrap, data_dir=folder / "data")
     read = reader(spark, bootstrap, by_hand=is_by_hand)
 
-    def run(work: str, suffix: str) -> float:
+    def run(work: str, suffix: str) -> None:
         job = f"{work}{suffix}"
-        began_s = time.monotonic()
         if is_by_hand:
             drain_by_hand(folder, job, join_by_hand(read, work, suffix), output_mode="append")
         else:
             drain_headrace(job, join_ours(read, work, suffix), output_mode="append")
-        return time.monotonic() - began_s
 
-    figures = {}
+    figures: dict[str, float] = {}
     for work, events in arguments["events"].items():
         run(work, WARM_UP)
-        figures[work] = events / run(work, "")
+        figures |= timed(partial(run, work, "")).figures(work, events)
     return figures
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from benchmarks.operators.bench import SHORT, WARM_UP
 from benchmarks.operators.events import CLICKS, CLICKS_SCHEMA
-from benchmarks.streams import drain_by_hand, drain_headrace, read_by_hand, read_headrace
+from benchmarks.streams import drain_by_hand, drain_headrace, read_by_hand, read_headrace, timed
 from headrace import operators as op
 from headrace.pipeline import session
 
@@ -142,12 +142,11 @@ WAYS: dict[str, Callable[[DataFrame], DataFrame]] = {
 }
 
 
-def from_topic(spark: SparkSession, arguments: dict[str, Any], way: str) -> float:
+def from_topic(spark: SparkSession, arguments: dict[str, Any], way: str) -> dict[str, float]:
     bootstrap, column = arguments["bootstrap"], arguments["column"]
     rows_per_batch = arguments["events"] // BATCHES
 
-    def run(topic: str) -> float:
-        began_s = time.monotonic()
+    def run(topic: str) -> None:
         if way.startswith(CORE):
             rows = read_headrace(
                 spark, topic, CLICKS_SCHEMA, watermark=WATERMARK, rows_per_batch=rows_per_batch
@@ -161,10 +160,9 @@ def from_topic(spark: SparkSession, arguments: dict[str, Any], way: str) -> floa
             )
             counted = WAYS[way](rows.withColumnRenamed(column, "key"))
             drain_by_hand(Path(arguments["folder"]), f"{way}-{topic}", counted, output_mode="append")
-        return time.monotonic() - began_s
 
     run(CLICKS + WARM_UP)
-    return float(arguments["events"] / run(CLICKS + SHORT))
+    return timed(partial(run, CLICKS + SHORT)).figures(way, arguments["events"])
 
 
 def write_files(spark: SparkSession, folder: Path, rows: int, keys: int) -> None:
@@ -201,7 +199,8 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
     bootstrap = arguments.get("bootstrap")
     spark = session("bench-keyed-state", master="local[2]", bootstrap=bootstrap, data_dir=folder / "data")
     if bootstrap is not None:
-        return {way: from_topic(spark, arguments, way) for way in arguments["ways"]}
+        (way,) = arguments["ways"]
+        return from_topic(spark, arguments, way)
     figures: dict[str, float] = {}
     for keys in arguments["keys"]:
         files = folder / f"rows-{keys}"

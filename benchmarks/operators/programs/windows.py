@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from benchmarks.measurements import Side
 from benchmarks.operators.bench import WARM_UP
 from benchmarks.operators.events import CLICKS, CLICKS_SCHEMA
-from benchmarks.streams import drain_by_hand, drain_headrace, read_by_hand, read_headrace
+from benchmarks.streams import Took, drain_by_hand, drain_headrace, read_by_hand, read_headrace, timed
 from headrace import operators as op
 from headrace.pipeline import session
 
@@ -76,25 +76,27 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
     bootstrap = arguments["bootstrap"]
     spark = session("benchmark", master=MASTER, bootstrap=bootstrap, data_dir=folder / "data")
 
-    def run(topic: str, name: str, output_mode: str) -> float:
+    def run(topic: str, name: str, output_mode: str) -> None:
         work = WORKS[name]
         job = f"{name}-{output_mode}-{topic}"
-        began_s = time.monotonic()
         if arguments["side"] == Side.SPARK:
             rows = work.theirs(read_by_hand(spark, bootstrap, topic, CLICKS_SCHEMA, watermark=WATERMARK))
             drain_by_hand(folder, job, rows, output_mode=output_mode)
         else:
             rows = read_headrace(spark, topic, CLICKS_SCHEMA, watermark=WATERMARK).transform(work.ours)
             drain_headrace(job, rows, output_mode=output_mode)
-        return time.monotonic() - began_s
 
-    def quickest_s(name: str) -> float:
+    def quickest(name: str) -> Took:
         modes = WORKS[name].their_output_modes if arguments["side"] == Side.SPARK else ("append",)
         for mode in modes:
             run(CLICKS + WARM_UP, name, mode)
-        return min(run(CLICKS, name, mode) for mode in modes)
+        tries = [timed(partial(run, CLICKS, name, mode)) for mode in modes]
+        return min(tries, key=lambda took: took.seconds)
 
-    return {name: arguments["events"] / quickest_s(name) for name in arguments["works"]}
+    figures: dict[str, float] = {}
+    for name in arguments["works"]:
+        figures |= quickest(name).figures(name, arguments["events"])
+    return figures
 
 
 if __name__ == "__main__":

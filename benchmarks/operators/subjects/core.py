@@ -8,6 +8,7 @@ from benchmarks.measurements import Goal, Row, Sample, Side, Unit
 from benchmarks.operators.bench import SHORT, WARM_UP, Bench, Subject
 from benchmarks.operators.events import CLICKS, DEVICES, USERS
 from benchmarks.operators.programs.keyed_state import CORE, PER_KEY_PANDAS, PER_KEY_ROWS
+from benchmarks.streams import sample_of
 
 KEYS = {USERS: "user", DEVICES: "device"}
 """The column with so many keys."""
@@ -40,7 +41,7 @@ class Core(Subject):
                     bootstrap=broker.bootstrap,
                     events=bench.sizes.clicks_short,
                 )
-            yield _key(keys), Sample(value=figures[WAYS[side]])
+            yield _key(keys), sample_of(figures, WAYS[side])
 
 
 def _key(keys: int) -> str:

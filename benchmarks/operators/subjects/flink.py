@@ -10,6 +10,7 @@ from benchmarks.operators.bench import WARM_UP, Bench, Subject
 from benchmarks.operators.events import CLICKS, PROFILES, RESULTS, SEARCHES
 from benchmarks.operators.flink import Flink, FlinkUnavailable, flink
 from benchmarks.operators.programs.joins import AS_OF, INNER
+from benchmarks.streams import sample_of
 
 WORKS = {
     "flink-tumbling": "tumbling, 1 minute, by user",
@@ -68,9 +69,9 @@ class FlinkSql(Subject):
                 with bench.events_broker(*topics) as broker:
                     bench.say(WORKS[work])
                     measure = self._theirs if side is Side.FLINK else self._ours
-                    yield work, Sample(value=measure(work, bench, broker.bootstrap))
+                    yield work, measure(work, bench, broker.bootstrap)
 
-    def _ours(self, work: str, bench: Bench, bootstrap: str) -> float:
+    def _ours(self, work: str, bench: Bench, bootstrap: str) -> Sample:
         program, name = OURS[work]
         events = self._events(work, bench)
         if program == "windows":
@@ -81,9 +82,9 @@ class FlinkSql(Subject):
             figures = bench.run_program(
                 program, side=Side.HEADRACE, events={name: events}, bootstrap=bootstrap
             )
-        return figures[name]
+        return sample_of(figures, name)
 
-    def _theirs(self, work: str, bench: Bench, bootstrap: str) -> float:
+    def _theirs(self, work: str, bench: Bench, bootstrap: str) -> Sample:
         assert self._flink is not None
         figures = programs.run_command(
             bench,
@@ -92,7 +93,7 @@ class FlinkSql(Subject):
             bootstrap=bootstrap,
             jars=[str(jar) for jar in self._flink.jars],
         )
-        return figures[work]
+        return sample_of(figures, work)
 
     def _events(self, work: str, bench: Bench) -> int:
         sizes = {CLICKS: bench.sizes.clicks, PROFILES: bench.sizes.versions}

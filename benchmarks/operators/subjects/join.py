@@ -8,6 +8,7 @@ from benchmarks.measurements import Goal, Row, Sample, Side, Unit
 from benchmarks.operators.bench import WARM_UP, Bench, Subject
 from benchmarks.operators.events import RESULTS, SEARCHES
 from benchmarks.operators.programs.joins import INNER, LEFT
+from benchmarks.streams import sample_of
 
 WORKS = {
     INNER: "within 30 seconds of each other, matches",
@@ -33,4 +34,4 @@ class Join(Subject):
             bench.say(", ".join(events))
             figures = bench.run_program("joins", side=side, events=events, bootstrap=broker.bootstrap)
         for work in events:
-            yield work, Sample(value=figures[work])
+            yield work, sample_of(figures, work)

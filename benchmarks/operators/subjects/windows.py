@@ -9,6 +9,7 @@ from benchmarks.measurements import Goal, Row, Sample, Side, Unit
 from benchmarks.operators.bench import WARM_UP, Bench, Subject
 from benchmarks.operators.events import CLICKS
 from benchmarks.operators.programs.windows import WORKS
+from benchmarks.streams import sample_of
 
 
 class _Windows(Subject):
@@ -31,7 +32,7 @@ class _Windows(Subject):
                 "windows", side=side, works=works, bootstrap=broker.bootstrap, events=bench.sizes.clicks
             )
         for work in works:
-            yield work, Sample(value=figures[work])
+            yield work, sample_of(figures, work)
 
 
 class NativeWindows(_Windows):

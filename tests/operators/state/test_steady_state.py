@@ -1,0 +1,46 @@
+"""State stays bounded: a long run with a steady set of keys needs no more memory and disk at its end than before."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.testing.requirements import require_java
+
+REPOSITORY = Path(__file__).parents[3]
+EVENTS = 10_000_000
+KEYS = 10_000
+RUN_TIMEOUT_S = 1_800
+GROWTH_MAX = 1.25
+"""Of the last quarter over the second one. State that was never forgotten would make it more than two."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(RUN_TIMEOUT_S + 30)
+def test_ten_million_events_of_a_steady_key_set_leave_memory_and_checkpoint_flat(tmp_path: Path) -> None:
+    require_java()
+    told = {"folder": str(tmp_path), "events": EVENTS, "keys": KEYS}
+    run = subprocess.run(
+        [sys.executable, "-m", "benchmarks.operators.programs.steady_state", json.dumps(told)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=RUN_TIMEOUT_S,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    print(run.stderr)  # the table
+    samples = json.loads(run.stdout.splitlines()[-1])
+
+    quarter = len(samples) // 4
+    for name in ("heap_mb", "workers_mb", "java_mb", "checkpoint_mb"):
+        early, last = (
+            statistics.median(sample[name] for sample in part)
+            for part in (samples[quarter : 2 * quarter], samples[-quarter:])
+        )
+        assert last <= early * GROWTH_MAX, (name, [sample[name] for sample in samples])
