@@ -48,6 +48,9 @@ CONNECTOR = JarSet(
 )
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CHECKPOINT_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
 BOOTSTRAP_KEY = "spark.headrace.bootstrap"
 DATA_DIR_KEY = "spark.headrace.data_dir"
 
@@ -142,6 +145,9 @@ def spark_conf(name: str, settings: PipelineSettings) -> dict[str, str]:
         # State that outgrows memory, and checkpoints that write what changed rather than everything.
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        # Spark's usual way to write a checkpoint's file starts a process or two for it, as for `chmod`: a small batch
+        # would spend half of its time on that. Both write a temporary file and rename it.
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
         # A stream's batches are alike: planning each of them anew while it runs costs more than it gains.
         "spark.sql.adaptive.streaming.stateless.enabled": "false",
         "spark.python.authenticate.socketTimeout": f"{SOCKET_PATIENCE_S}s",
