@@ -14,21 +14,27 @@ from headrace.operators.late import Correct, DropLate, SideOutput
 from headrace.operators.merge import Merge
 from headrace.operators.operator import BadOperator, Operator
 from headrace.operators.triggers import Trigger
+from headrace.operators.windows.counting import Counting
+from headrace.operators.windows.gaps import PerRow
 from headrace.operators.windows.hopping import Hopping
+from headrace.operators.windows.processing_time import PROCESSING_TIME
 from headrace.operators.windows.sampling import Sampling
 from headrace.operators.windows.session import Session
 from headrace.operators.windows.sliding import Sliding
 from headrace.operators.windows.tumbling import Tumbling
 
 __all__ = [
+    "PROCESSING_TIME",
     "BadOperator",
     "CompareWith",
     "Correct",
     "CorrectClock",
+    "Counting",
     "DropLate",
     "Hopping",
     "Merge",
     "Operator",
+    "PerRow",
     "Sampling",
     "Session",
     "SideOutput",

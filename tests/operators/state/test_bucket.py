@@ -19,7 +19,7 @@ from headrace.operators.state.run import Run
 from headrace.operators.state.step import BEGINNING_US, StepTime
 from headrace.operators.windows.slots import ClockSlots
 from tests.operators.windows.pane_oracle import Row, Rules
-from tests.operators.windows.test_panes import Windows, batches, said, table_of
+from tests.operators.windows.stepping import Windows, batches, said, table_of
 
 MILLISECOND = 1_000
 SLOTS = ClockSlots(length_us=10 * MILLISECOND, every_us=10 * MILLISECOND)

@@ -11,7 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Row = tuple[str, int, int | None]
+END = 2**62
+"""The watermark behind the last row of a bounded input."""
 Assign = Callable[[int], list[tuple[int, int]]]
+Gap = int | Callable[[Row], int]
+"""The same for all rows, or each row's own."""
 
 
 @dataclass
@@ -49,7 +53,7 @@ def results(rows: Iterable[Row]) -> tuple[Any, ...]:
 class Oracle:
     """Windows that the clock decides (`assign`), or sessions (`gap`)."""
 
-    def __init__(self, rules: Rules, *, assign: Assign | None = None, gap: int | None = None) -> None:
+    def __init__(self, rules: Rules, *, assign: Assign | None = None, gap: Gap | None = None) -> None:
         self.rules = rules
         self.assign = assign
         self.gap = gap
@@ -61,7 +65,7 @@ class Oracle:
         existed = set(map(id, self.slots))
         before: dict[int, list[Slot]] = {id(slot): [slot] for slot in self.slots}
         for row in rows:
-            for start, end in self.assign(row[1]) if self.assign else [(row[1], row[1] + self._gap())]:
+            for start, end in self.assign(row[1]) if self.assign else [(row[1], row[1] + self._gap(row))]:
                 if end + self.rules.within <= watermark:
                     self.late_rows += 1
                 else:
@@ -75,9 +79,9 @@ class Oracle:
                 self.slots.remove(slot)
         return said
 
-    def _gap(self) -> int:
+    def _gap(self, row: Row) -> int:
         assert self.gap is not None
-        return self.gap
+        return self.gap if isinstance(self.gap, int) else self.gap(row)
 
     def _add(self, new: Slot, before: dict[int, list[Slot]]) -> None:
         if self.gap is None:
@@ -172,6 +176,71 @@ class SlidingOracle(Oracle):
             if slot.end + 1 + self.rules.within <= watermark:
                 self.slots.remove(slot)
         return said
+
+
+class CountingOracle:
+    """Windows of so many rows of a key, by time and then by `tie`. Forgets nothing: all rows are placed every time."""
+
+    def __init__(
+        self, rules: Rules, count: int, tie: Callable[[Row], int], *, says_rest: bool = False
+    ) -> None:
+        self.rules = rules
+        self.count = count
+        self.tie = tie
+        self.says_rest = says_rest
+        self.rows: dict[str, list[Row]] = {}
+        self.windows: dict[tuple[str, int], Slot] = {}
+        self.changes: dict[tuple[str, int], int] = {}
+        self.late_rows = 0
+
+    def step(self, rows: Sequence[Row], watermark: float, now: int) -> list[tuple[Any, ...]]:
+        fresh: list[Row] = []
+        for row in rows:
+            if row[1] + 1 + self.rules.within <= watermark:
+                self.late_rows += 1
+            else:
+                fresh.append(row)
+        said = []
+        for key in {*self.rows, *(row[0] for row in fresh)}:
+            said += self._step_key(key, [row for row in fresh if row[0] == key], watermark, now)
+        return said
+
+    def _step_key(self, key: str, fresh: list[Row], watermark: float, now: int) -> list[tuple[Any, ...]]:
+        marked = [(row, False) for row in self.rows.get(key, [])] + [(row, True) for row in fresh]
+        marked.sort(key=lambda each: (each[0][1], self.tie(each[0])))
+        self.rows[key] = [row for row, _ in marked]
+        said = []
+        for number in range(-(-len(marked) // self.count)):
+            inside = self.rows[key][number * self.count : (number + 1) * self.count]
+            slot = self.windows.setdefault((key, number), Slot(key, 0, 0))
+            slot.start, slot.end, slot.rows = inside[0][1], inside[-1][1], inside
+            came = sum(is_fresh for _, is_fresh in marked[: number * self.count + len(inside)])
+            self.changes[key, number] = min(self.changes.get((key, number), 0) + came, len(inside))
+            said += self._publish(slot, number, watermark, now)
+        return said
+
+    def _publish(self, slot: Slot, number: int, watermark: float, now: int) -> list[tuple[Any, ...]]:
+        rules, changes = self.rules, self.changes[slot.key, number]
+        is_full = len(slot.rows) == self.count
+        is_over = is_full and slot.end + 1 <= watermark
+        if changes:
+            interval = rules.late if is_over else rules.early
+            slot.wake = min(slot.wake, now + interval if interval is not None else math.inf)
+        publish = is_over and not slot.done
+        pane = "on time" if publish else "late" if is_over else "early"
+        publish |= changes > 0 and slot.wake <= now
+        publish |= changes > 0 and is_full and slot.end + 1 + rules.within <= watermark
+        publish |= rules.early_rows is not None and not is_over and changes >= rules.early_rows
+        publish |= self.says_rest and watermark >= END and not is_full and (changes > 0 or not slot.revision)
+        slot.done |= is_over
+        if not publish:
+            return []
+        said = [(*slot.said, "-")] if slot.said else []
+        slot.said = (slot.key, slot.start, slot.end, *results(slot.rows), pane, slot.revision)
+        slot.revision += 1
+        slot.wake = math.inf
+        self.changes[slot.key, number] = 0
+        return [*said, (*slot.said, "+")]
 
 
 def clock(length: int, every: int, offset: int = 0) -> Assign:

@@ -44,6 +44,7 @@ WINDOWS: list[op.Operator] = [
     op.Hopping("1 minute", every="20 seconds", by="user", aggregate=AGGREGATE, time="at"),
     op.Sampling("10 seconds", every="1 minute", by="user", aggregate=AGGREGATE, time="at"),
     op.Session(gap="40 seconds", by="user", aggregate=AGGREGATE, time="at"),
+    op.Session(gap="30 seconds", by="user", aggregate=AGGREGATE, time="at"),  # just what is between two rows
     op.Tumbling("1 minute", aggregate=AGGREGATE, time="at"),
 ]
 

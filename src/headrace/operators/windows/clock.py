@@ -13,9 +13,10 @@ from headrace.operators.operator import Duration, duration_us, interval_text
 from headrace.operators.windows.lifting import ClockLift
 from headrace.operators.windows.slots import ClockSlots
 from headrace.operators.windows.window import Window
+from headrace.operators.windows.zones import ZoneSlots, require_zone, with_zone_windows, zone_window
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from headrace.operators.state.step import Lift
 
@@ -26,10 +27,12 @@ class ClockWindow(Window):
 
     length   of a window
     offset   when the first one begins, after the epoch
+    zone     whose days they are, such as "Europe/Berlin", for lengths of whole days; UTC's if it is left out
     """
 
     length: Duration
     offset: Duration = field(default="0 seconds", kw_only=True)
+    zone: str | None = field(default=None, kw_only=True)
 
     period: ClassVar[str] = "length"
     """The field that says how long it is from the beginning of one window to that of the next."""
@@ -39,14 +42,25 @@ class ClockWindow(Window):
         kind = type(self).__name__
         every_us = duration_us(getattr(self, self.period), operator=kind, field=self.period)
         offset_us = duration_us(self.offset, operator=kind, field="offset", zero=True)
-        return ClockSlots(
+        slots = ClockSlots(
             length_us=duration_us(self.length, operator=kind, field="length"),
             every_us=every_us,
             offset_us=offset_us % every_us,
         )
+        if self.zone is None:
+            return slots
+        require_zone(self.zone, slots, operator=kind)
+        return ZoneSlots(
+            zone=self.zone, length_us=slots.length_us, every_us=every_us, offset_us=slots.offset_us
+        )
+
+    def _native_rows(self, rows: DataFrame, time: str) -> DataFrame:
+        slots = self.slots
+        return with_zone_windows(rows, slots, time) if isinstance(slots, ZoneSlots) else rows
 
     def _native_window(self, time: str) -> Column:
-        return spark_window(self.slots, time)
+        slots = self.slots
+        return zone_window() if isinstance(slots, ZoneSlots) else spark_window(slots, time)
 
     def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift:
         return ClockLift(self.slots, folds, schema)

@@ -22,6 +22,7 @@ class Hopping(ClockWindow):
     length   of a window
     every    the time from the beginning of one to that of the next; not longer than `length` (see `Sampling`)
     offset   when the first one begins, after the epoch
+    zone     whose days they are, such as "Europe/Berlin", for lengths of whole days; UTC's if it is left out
     """
 
     every: Duration = field(kw_only=True)

@@ -23,6 +23,7 @@ class Sampling(ClockWindow):
     length   of a window
     every    the time from the beginning of one to that of the next; longer than `length`
     offset   when the first one begins, after the epoch
+    zone     whose days they are, such as "Europe/Berlin", for lengths of whole days; UTC's if it is left out
     """
 
     every: Duration = field(kw_only=True)
@@ -46,12 +47,16 @@ class Sampling(ClockWindow):
     def _native_rows(self, rows: DataFrame, time: str) -> DataFrame:
         from pyspark.sql import functions as F
 
+        if self.zone is not None:
+            return ClockWindow._native_rows(self, rows, time)
         time_us = F.unix_micros(F.col(f"`{time}`").cast("timestamp"))
         since_us = F.pmod(time_us - self.slots.offset_us, F.lit(self.slots.every_us))
         return rows.filter(since_us < self.slots.length_us)
 
     def _native_window(self, time: str) -> Column:
         """Spark refuses gaps. So its windows have the gap in front, where no row is left: they end when ours do."""
+        if self.zone is not None:
+            return ClockWindow._native_window(self, time)
         slots = self.slots
         offset_us = (slots.offset_us - self._unsampled_us) % slots.every_us
         return spark_window(
@@ -61,4 +66,6 @@ class Sampling(ClockWindow):
     def _native_bounds(self, window: Column) -> tuple[Column, Column]:
         from pyspark.sql import functions as F
 
+        if self.zone is not None:
+            return ClockWindow._native_bounds(self, window)
         return window["start"] + F.expr(f"interval {interval_text(self._unsampled_us)}"), window["end"]

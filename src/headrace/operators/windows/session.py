@@ -11,14 +11,24 @@ import pyarrow as pa
 from headrace.operators.folds import Fold
 from headrace.operators.operator import BadOperator, Duration, duration_us, interval_text
 from headrace.operators.triggers import Panes
+from headrace.operators.windows.gaps import (
+    GAP,
+    TOUCH_US,
+    OwnGapLift,
+    PerRow,
+    gap_us,
+    has_no_gap,
+    require_interval,
+    spark_interval,
+)
 from headrace.operators.windows.lifting import GapLift
 from headrace.operators.windows.panes import PaneRules, PaneStep
 from headrace.operators.windows.window import Window
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
-    from headrace.operators.state.step import Lift
+    from headrace.operators.state.step import Lift, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,13 +37,21 @@ class Session(Window):
 
         op.Session(gap="30 minutes", by="user", aggregate={"pages": "count(*)"})
 
-    gap   how long nothing must come for a session to be over
+    gap   how long nothing must come for a session to be over; or `PerRow(...)`, if that is another matter for each row:
+          then a session lasts until the gaps of all its rows are over
     """
 
-    gap: Duration = field()
+    gap: Duration | PerRow = field()
 
     def __post_init__(self) -> None:
-        _ = self.gap_us
+        fixed_us = self.gap_us
+        if fixed_us is not None and fixed_us <= TOUCH_US:
+            raise BadOperator(
+                "Session",
+                "gap",
+                f"is {self.gap!r}, too short to tell rows apart",
+                hint='such as "30 minutes"',
+            )
         if self.trigger is not None and self.trigger.panes != Panes.RETRACTING:
             raise BadOperator(
                 "Session",
@@ -44,18 +62,41 @@ class Session(Window):
         Window.__post_init__(self)
 
     @property
-    def gap_us(self) -> int:
+    def gap_us(self) -> int | None:
+        """None if each row has its own."""
+        if isinstance(self.gap, PerRow):
+            return None
         return duration_us(self.gap, operator="Session", field="gap")
 
+    def _reasons_out(self, rows: DataFrame, time: str) -> dict[str, Column]:
+        reasons = Window._reasons_out(self, rows, time)
+        if isinstance(self.gap, PerRow):
+            require_interval(rows, self.gap)
+            reasons["no_gap"] = has_no_gap(self.gap)
+        return reasons
+
+    def _lifted_columns(self) -> list[Column]:
+        return [gap_us(self.gap).alias(GAP)] if isinstance(self.gap, PerRow) else []
+
     def _step(
-        self, keys: Sequence[pa.Field], folds: Sequence[tuple[str, Fold]], rules: PaneRules
-    ) -> PaneStep:
+        self, keys: Sequence[pa.Field], folds: Sequence[tuple[str, Fold]], rules: PaneRules, *, bounded: bool
+    ) -> Step:
         return PaneStep(keys=keys, folds=folds, rules=rules, merges_overlaps=True)
 
     def _native_window(self, time: str) -> Column:
         from pyspark.sql import functions as F
 
-        return F.session_window(F.col(f"`{time}`"), interval_text(self.gap_us))
+        if isinstance(self.gap, PerRow):
+            return F.session_window(F.col(f"`{time}`"), spark_interval(self.gap))
+        fixed_us = self.gap_us
+        assert fixed_us is not None
+        return F.session_window(F.col(f"`{time}`"), interval_text(fixed_us - TOUCH_US))
+
+    def _native_bounds(self, window: Column) -> tuple[Column, Column]:
+        from pyspark.sql import functions as F
+
+        return window["start"], window["end"] + F.expr(f"interval {interval_text(TOUCH_US)}")
 
     def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift:
-        return GapLift(self.gap_us, folds, schema)
+        fixed_us = self.gap_us
+        return OwnGapLift(folds, schema) if fixed_us is None else GapLift(fixed_us, folds, schema)

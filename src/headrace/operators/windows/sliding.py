@@ -12,12 +12,12 @@ from headrace.operators.folds import Fold
 from headrace.operators.operator import BadOperator, Duration, duration_us
 from headrace.operators.triggers import Panes
 from headrace.operators.windows.lifting import InstantLift
-from headrace.operators.windows.panes import PaneRules, PaneStep
+from headrace.operators.windows.panes import PaneRules
 from headrace.operators.windows.sliding_panes import SlidingStep
 from headrace.operators.windows.window import Window
 
 if TYPE_CHECKING:
-    from headrace.operators.state.step import Lift
+    from headrace.operators.state.step import Lift, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class Sliding(Window):
         return False  # Spark's windows begin and end by the clock
 
     def _step(
-        self, keys: Sequence[pa.Field], folds: Sequence[tuple[str, Fold]], rules: PaneRules
-    ) -> PaneStep:
+        self, keys: Sequence[pa.Field], folds: Sequence[tuple[str, Fold]], rules: PaneRules, *, bounded: bool
+    ) -> Step:
         return SlidingStep(keys=keys, folds=folds, rules=rules, length_us=self.within_us)
 
     def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift:

@@ -16,6 +16,7 @@ class Tumbling(ClockWindow):
 
     length   of a window
     offset   when the first one begins, after the epoch: "15 minutes" for hours that begin at a quarter past
+    zone     whose days they are, such as "Europe/Berlin", for lengths of whole days; UTC's if it is left out
 
     The other fields are those of every window: `by`, `aggregate`, `time`, `trigger`, `late`.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -22,23 +22,27 @@ from headrace.operators.aggregates import (
     require_folds,
     with_rates,
 )
-from headrace.operators.folds import CountFold, Fold
-from headrace.operators.late import Correct, DropLate, Late
+from headrace.operators.folds import CountFold, Fold, OriginalsFold
+from headrace.operators.late import Correct, DropLate, Late, side_output
+from headrace.operators.late_rows import original_row
 from headrace.operators.operator import (
     BadOperator,
     Operator,
     event_time_column,
     names,
+    plainly,
     require_columns,
     require_watermark,
 )
 from headrace.operators.triggers import Panes, Trigger
+from headrace.operators.windows.left_out import has_no_time, leave_out
 from headrace.operators.windows.panes import PaneRules, PaneStep
+from headrace.operators.windows.processing_time import ARRIVED, ProcessingTime, with_arrival
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from headrace.operators.state.step import Lift
+    from headrace.operators.state.step import Lift, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +51,14 @@ class Window(Operator):
 
     by          the columns of the key; none for one window over everything
     aggregate   results by name, such as {"n": "count(*)", "slowest": "max(ms)"}
-    time        the column with the event time; by default the one that the source declared
+    time        the column with the event time, or PROCESSING_TIME; by default the column that the source declared
     trigger     when to publish besides on time (`Trigger`)
-    late        what becomes of late rows (`DropLate`, `Correct`)
+    late        what becomes of late rows (`DropLate`, `SideOutput`, `Correct`)
     """
 
     by: str | Sequence[str] = ()
     aggregate: Mapping[str, str] = field(default_factory=lambda: {"count": "count(*)"})
-    time: str | None = None
+    time: str | ProcessingTime | None = None
     trigger: Trigger | None = None
     late: Late | None = None
 
@@ -90,11 +94,19 @@ class Window(Operator):
 
     def __call__(self, rows: DataFrame) -> DataFrame:
         kind = type(self).__name__
-        time = event_time_column(rows, self.time, operator=kind)
         require_columns(rows, self.keys, operator=kind, field="by")
+        if isinstance(self.time, ProcessingTime):
+            rows, time = with_arrival(rows, operator=kind), ARRIVED
+        else:
+            time = event_time_column(rows, self.time, operator=kind)
         require_watermark(rows, time, operator=kind)
+        rows = leave_out(rows, self._reasons_out(rows, time), name=kind.lower())
         results = self._native(rows, time) if self.is_native else self._core(rows, time)
         return with_rates(results, self.aggregates)
+
+    def _reasons_out(self, rows: DataFrame, time: str) -> dict[str, Column]:
+        """Why a row can't be in any window, by the name that it is counted under."""
+        return {"no_time": has_no_time(time)}
 
     def _native_rows(self, rows: DataFrame, time: str) -> DataFrame:
         """The rows that are in any window."""
@@ -109,9 +121,13 @@ class Window(Operator):
         return window["start"], window["end"]
 
     def _step(
-        self, keys: Sequence[pa.Field], folds: Sequence[tuple[str, Fold]], rules: PaneRules
-    ) -> PaneStep:
+        self, keys: Sequence[pa.Field], folds: Sequence[tuple[str, Fold]], rules: PaneRules, *, bounded: bool
+    ) -> Step:
         return PaneStep(keys=keys, folds=folds, rules=rules)
+
+    def _lifted_columns(self) -> list[Column]:
+        """What the lift needs besides key, time and values."""
+        return []
 
     @abc.abstractmethod
     def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift: ...
@@ -148,11 +164,31 @@ class Window(Operator):
         keys = [pa.field(name, arrow_type(rows.schema[name].dataType)) for name in self.keys]
         # Bounded rows are all there before anything is said: nothing is early, and nothing is late.
         rules = self._rules() if rows.isStreaming else PaneRules()
-        step = self._step(keys, folds, rules)
-        lift = self._lift([fold for _, fold in folds], step.input_schema)
-        selected = rows.select(*columns).filter("time is not null")
-        alarm_above = self.late.alarm_above if isinstance(self.late, DropLate) else None
-        return run_step(selected, lift, step, name=kind.lower(), alarm_above=alarm_above)
+        step = self._step(keys, folds, rules, bounded=not rows.isStreaming)
+        lifted = [fold for _, fold in folds]
+        if rules.keeps_late:
+            columns.append(original_row(rows).alias(f"a{len(lifted)}"))
+            lifted.append(OriginalsFold())
+        lift = self._lift(lifted, step.input_schema)
+        selected = rows.select(*columns, *self._lifted_columns())
+        late_to = side_output(self.late)
+        return run_step(
+            selected,
+            lift,
+            step,
+            name=kind.lower(),
+            kept_for=self._kept_for(time),
+            late_topic=late_to.topic if late_to else None,
+            alarm_above=self.late.alarm_above if isinstance(self.late, DropLate) else None,
+        )
+
+    def _kept_for(self, time: str) -> str:
+        """All that the state depends on: with anything else in here, what was kept means something else."""
+        said = {each.name: getattr(self, each.name) for each in fields(self)}
+        said |= {"time": time, "trigger": (self.trigger or Trigger()).panes}
+        del said["late"]
+        words = (f"{name}={plainly(each)}" for name, each in sorted(said.items()))
+        return f"{type(self).__name__}({', '.join(words)})"
 
     def _inputs(self) -> dict[int, str]:
         """The expressions whose values are aggregated, by the number of their aggregate."""
@@ -166,4 +202,5 @@ class Window(Operator):
             early_us=trigger.early_us,
             late_us=trigger.late_us,
             panes=Panes(trigger.panes),
+            keeps_late=side_output(self.late) is not None,
         )

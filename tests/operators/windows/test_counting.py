@@ -1,0 +1,168 @@
+"""Windows of so many rows: beside an oracle, and on Spark."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from headrace import operators as op
+from headrace.operators.state.inspect import read_state
+from headrace.operators.windows.counting_panes import NO_WINDOW, CountingStep, CountLift
+from tests.operators.streams import EventRow, Stream, bounded, since_epoch
+from tests.operators.windows.pane_oracle import CountingOracle, Row, Rules, results
+from tests.operators.windows.stepping import FOLDS, KEYS, Stepped, batches, pane_rules, rules, table_of
+
+
+def tie(row: Row) -> int:
+    """As good as a hash: told by the value alone, in an order of its own."""
+    return (7 if row[2] is None else row[2]) * 37 % 11
+
+
+class Counted(Stepped):
+    def __init__(self, rules: Rules, count: int, *, says_rest: bool = False) -> None:
+        step = CountingStep(
+            keys=KEYS, folds=FOLDS, rules=pane_rules(rules), window_rows=count, says_rest=says_rest
+        )
+        super().__init__(step, CountLift([fold for _, fold in FOLDS], step.input_schema))
+
+    def rows_in(self, rows: list[Row]) -> pa.Table:
+        return table_of(rows, tie=pa.array([tie(row) for row in rows], pa.int64()))
+
+
+@settings(max_examples=150)
+@given(
+    batches(),
+    rules.filter(lambda each: each.panes == "retracting"),
+    st.integers(1, 6),
+    st.booleans(),
+    st.booleans(),
+)
+def test_windows_of_so_many_rows_say_what_the_oracle_says_at_every_step(
+    batches: list[tuple[list[Row], float, int]], rules: Rules, count: int, restarts: bool, says_rest: bool
+) -> None:
+    oracle = CountingOracle(rules, count, tie, says_rest=says_rest)
+    windows = Counted(rules, count, says_rest=says_rest)
+    for batch in batches:
+        assert Counter(windows.work(*batch)) == Counter(oracle.step(*batch))
+        if restarts:
+            windows.restart()
+    assert windows.late_rows == oracle.late_rows
+    waiting: Counter[str] = Counter()
+    for row in windows.table.all_rows().to_pylist():
+        waiting[row["k0"]] += row["rows"] if row["window"] == NO_WINDOW else 0
+    assert all(rows < count for rows in waiting.values()), "rows of windows that are over stay behind"
+
+
+@settings(max_examples=100)
+@given(batches(), rules, st.integers(1, 6))
+def test_corrected_in_the_end_equals_the_batch_answer_whatever_the_order_and_the_split(
+    batches: list[tuple[list[Row], float, int]], rules: Rules, count: int
+) -> None:
+    rules.within, rules.panes, rules.early_rows, rules.early = 10**6, "retracting", None, None
+    windows = Counted(rules, count)
+    standing: Counter[tuple[Any, ...]] = Counter()
+    for batch in batches:
+        for row in windows.work(*batch):
+            standing[row[:-3]] += 1 if row[-1] == "+" else -1
+        assert all(times >= 0 for times in standing.values()), "taken back what was never said"
+    every_row = [row for rows, _, _ in batches for row in rows]
+    assert +standing == Counter(counted(every_row, count))
+    at_once = Counted(Rules(), count)
+    at_once.work(every_row, -math.inf, 0)
+    assert Counter(row[:-3] for row in at_once.work([], batches[-1][1], 0)) == +standing
+
+
+def counted(rows: list[Row], count: int) -> list[tuple[Any, ...]]:
+    found = []
+    for key in {row[0] for row in rows}:
+        of_key = sorted((row for row in rows if row[0] == key), key=lambda row: (row[1], tie(row)))
+        for first in range(0, len(of_key) - count + 1, count):
+            inside = of_key[first : first + count]
+            found.append((key, inside[0][1], inside[-1][1], *results(inside)))
+    return found
+
+
+def test_a_late_row_moves_those_behind_it_into_the_next_windows() -> None:
+    windows = Counted(Rules(within=10**6), 2)
+    windows.work([("a", time, time) for time in (0, 10, 20, 30, 40)], -math.inf, 1)
+    assert [row[1:3] for row in windows.work([], 50, 2)] == [(0, 10), (20, 30)]
+    after = windows.work([("a", 15, 15)], 50, 3)
+    assert [(row[-1], row[-3], *row[1:3]) for row in after] == [
+        ("-", "on time", 20, 30),
+        ("+", "late", 15, 20),
+        ("+", "on time", 30, 40),
+    ]
+
+
+def test_rows_that_wait_for_a_window_to_be_full_are_kept_as_one() -> None:
+    windows = Counted(Rules(), 1_000)
+    for time in range(100):
+        windows.work([("a", time, 1)], time, time)
+    assert windows.table.all_rows().num_rows <= 2
+
+
+ROWS: list[EventRow] = [
+    ("ann", 3, 30),
+    ("ann", 1, 10),
+    ("bob", 2, None),
+    ("ann", 2, 20),
+    (None, 1, 1),
+    ("ann", 40, 4),
+    ("bob", 41, 5),
+    (None, 42, 2),
+    ("ann", 41, 6),
+    ("ann", 42, 7),
+    ("cat", 300, 0),
+]
+COUNTING = op.Counting(
+    2,
+    by="user",
+    aggregate={"n": "count(*)", "total": "sum(ms)", "all": "collect(ms)"},
+    time="at",
+    late=op.Correct(within="1 hour"),
+)
+
+
+def spans(rows: list[Any]) -> list[tuple[Any, ...]]:
+    return sorted(
+        (str(row["user"]), since_epoch(row["window_start"]), since_epoch(row["window_end"]), row["total"])
+        for row in rows
+    )
+
+
+EXPECTED = [
+    ("None", 1, 42, 3),
+    ("ann", 1, 2, 30),
+    ("ann", 3, 40, 34),
+    ("ann", 41, 42, 13),
+    ("bob", 2, 41, 5),
+]
+
+
+def test_a_stream_that_starts_anew_ends_with_the_batch_answer(spark: SparkSession, tmp_path: Path) -> None:
+    assert spans(COUNTING(bounded(spark, ROWS)).collect()) == EXPECTED
+    stream = Stream(spark, tmp_path, COUNTING)
+    said = stream.send([*ROWS[:3], *ROWS[4:8], ROWS[10]])
+    said += stream.send([ROWS[3], *ROWS[8:10]])
+    assert {row["pane"] for row in said} == {"on time", "late"}
+    taken_back = spans([row for row in said if row["op"] == "-"])
+    standing = Counter(spans([row for row in said if row["op"] == "+"]))
+    standing.subtract(taken_back)
+    assert sorted((+standing).elements()) == EXPECTED
+    assert taken_back, "a row that came late moved nothing"
+    kept = read_state(spark, tmp_path / "checkpoint").to_pylist()
+    assert [row["rows"] for row in kept if row["user"] == "cat"] == [1]
+
+
+def test_rows_too_few_for_a_window_are_said_where_early_results_are_asked_for(spark: SparkSession) -> None:
+    window = op.Counting(2, by="user", aggregate={"total": "sum(ms)"}, time="at", trigger=op.Trigger(early=1))
+    rows = window(bounded(spark, ROWS)).collect()
+    assert spans([row for row in rows if row["pane"] == "on time"]) == EXPECTED
+    assert spans([row for row in rows if row["pane"] == "early"]) == [("cat", 300, 300, 0)]
