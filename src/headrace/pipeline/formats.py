@@ -27,6 +27,9 @@ ENVELOPE = "__headrace_envelope"
 CORRUPT = "__headrace_corrupt"
 ARRIVED = "__headrace_arrived"
 
+CHANGE_TIME = "_change_ts"
+"""Of the rows of changes: when it happened, as the envelope says."""
+
 
 class BadSource(HeadraceError):
     """A source that cannot be: a wrong option, or a schema that is none."""
@@ -155,8 +158,14 @@ def _changes(schema: str | None, required: tuple[str, ...]) -> Parser:
     change = envelope.getField("op")
     happened_ms = F.coalesce(envelope.getField("source").getField("ts_ms"), envelope.getField("ts_ms"))
     is_no_change = ~F.coalesce(change.isin(*CHANGE_OPERATIONS), F.lit(False)) | after_or_before.isNull()
+    in_row = tuple(name for name in required if name != CHANGE_TIME)
     # A delete has what the database tells of the old row, which may be its key alone.
-    missing = _missing(required + _not_null(row), after_or_before.getField)
+    missing = [
+        (name, is_missing & (change != "d"))
+        for name, is_missing in _missing(in_row + _not_null(row), after_or_before.getField)
+    ]
+    if CHANGE_TIME in required:
+        missing.append((CHANGE_TIME, happened_ms.isNull()))
     return Parser(
         stages=(
             (PARSED, _from_json(_wrapped(_envelope_type(row)))),
@@ -166,10 +175,10 @@ def _changes(schema: str | None, required: tuple[str, ...]) -> Parser:
             *((name, after_or_before.getField(name)) for name in row.fieldNames()),
             ("op", change),
             ("before", envelope.getField("before")),
-            ("_change_ts", F.timestamp_millis(happened_ms)),
+            (CHANGE_TIME, F.timestamp_millis(happened_ms)),
         ),
         is_unreadable=_is_not_json(parsed) | is_no_change,
-        missing=tuple((name, _yes(is_missing & (change != "d"))) for name, is_missing in missing),
+        missing=tuple((name, _yes(is_missing)) for name, is_missing in missing),
         misfits=tuple(
             (
                 field.name,

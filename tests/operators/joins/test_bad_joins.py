@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headrace import operators as op
@@ -20,6 +20,7 @@ class Frame:
 
 
 OTHER: Any = Frame()
+Case = tuple[DataFrame, DataFrame, dict[str, Any], str]
 
 
 @pytest.mark.parametrize(
@@ -80,12 +81,12 @@ def test_a_join_that_does_not_fit_the_rows_is_refused_when_it_is_applied(spark: 
     rows = bounded(spark, [("ann", 1, 1)])
     nested = rows.withColumn("user", F.struct("user"))
     numbers = rows.withColumn("user", F.lit(1))
-    timed = {"time": "at", "other_time": "at", "within": "1 hour", "on": "user"}
+    timed: dict[str, Any] = {"time": "at", "other_time": "at", "within": "1 hour", "on": "user"}
     stream = (
         spark.readStream.format("rate").load().selectExpr("'x' as user", "timestamp as at", "value as ms")
     )
     watermarked = stream.withWatermark("at", "1 minute")
-    for here, there, said, field in [
+    cases: list[Case] = [
         (rows, rows, {"on": "usr"}, "on"),
         (rows, rows.drop("user"), {}, "on"),
         (rows, numbers, {}, "on"),
@@ -99,20 +100,21 @@ def test_a_join_that_does_not_fit_the_rows_is_refused_when_it_is_applied(spark: 
         (watermarked, rows, {}, "other"),
         (stream, watermarked, {}, "time"),
         (watermarked, stream, {}, "other_time"),
-    ]:
+    ]
+    for here, there, said, field in cases:
         with pytest.raises(op.BadOperator) as refused:
-            op.JoinWithin(there, **{**timed, **said})(here)  # type: ignore[arg-type]
+            op.JoinWithin(there, **{**timed, **said})(here)
         assert refused.value.field == field
         assert refused.value.hint
 
 
 def test_an_enrichment_that_does_not_fit_the_rows_is_refused_when_it_is_applied(spark: SparkSession) -> None:
     rows = bounded(spark, [("ann", 1, 1)])
-    timed = {"time": "at", "table_time": "at", "on": "user"}
+    timed: dict[str, Any] = {"time": "at", "table_time": "at", "on": "user"}
     stream = (
         spark.readStream.format("rate").load().selectExpr("'x' as user", "timestamp as at", "value as ms")
     )
-    for here, there, said, field in [
+    cases: list[Case] = [
         (rows, rows, {"on": {"user": "usr"}}, "on"),
         (rows, rows.withColumn("user", F.lit(1)), {}, "on"),
         (rows, rows, {"columns": "msec"}, "columns"),
@@ -124,8 +126,9 @@ def test_an_enrichment_that_does_not_fit_the_rows_is_refused_when_it_is_applied(
         (stream, stream, {}, "time"),
         (stream, stream, {"as_of": "latest", "wait": "1 hour"}, "time"),
         (rows.withColumn("ms_table", F.lit(1)), rows, {}, "suffix"),
-    ]:
+    ]
+    for here, there, said, field in cases:
         with pytest.raises(op.BadOperator) as refused:
-            op.Enrich(there, **{**timed, **said})(here)  # type: ignore[arg-type]
+            op.Enrich(there, **{**timed, **said})(here)
         assert refused.value.field == field
         assert refused.value.hint
