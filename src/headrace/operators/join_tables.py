@@ -1,0 +1,180 @@
+"""Two tables as one view, kept up to date by the changes of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, cast
+
+from headrace.operators.operator import BadOperator, Operator, names, require_columns
+from headrace.operators.tables import columns as of
+from headrace.operators.tables.changelog import OFFSET, Changelog
+from headrace.operators.tables.join_step import LEFT, RIGHT, JoinStep
+from headrace.operators.tables.weighted import WeightedLift
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+HOW = {"inner": (False, False), "left": (True, False), "full": (True, True)}
+"""Of each side, whether its rows appear without a partner too."""
+
+On = str | Sequence[str] | Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinTables(Operator):
+    """A changelog of the join of two tables, each given by its changes.
+
+        posts.transform(op.JoinTables(follows, on={"author": "followee"}, key="id", other_key=["follower", "followee"]))
+
+    At any time, what was said (`op` is `+`) minus what was taken back (`-`) is the join of the two tables as they are
+    then. Any number of rows may meet any number. A null never equals anything.
+
+    other       the changes of the other table
+    on          the columns that are equal: a name that both have, several, or {"author": "followee"} for different ones
+    how         "inner", "left" (every row of the first table appears, with nulls if it has no partner) or "full"
+    key         the first table's primary key, if what comes are changes by key (see `Changelog`); without it, the
+                rows are a changelog already: `op` is `+` or `-`, or there is no `op` and all of them are added
+    other_key   the same for the other table
+    order, other_order   the columns that say which of a key's changes is later; `_offset` unless given
+
+    A column of `on` that has the same name on both sides appears once. Columns that begin with `_` do not appear.
+    """
+
+    other: DataFrame
+    _: KW_ONLY
+    on: On
+    how: str = "inner"
+    key: str | Sequence[str] = ()
+    other_key: str | Sequence[str] = ()
+    order: str | Sequence[str] = OFFSET
+    other_order: str | Sequence[str] = OFFSET
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.other, "schema"):
+            raise BadOperator(
+                "JoinTables", "other", f"is {self.other!r}", hint="the DataFrame of the other table's changes"
+            )
+        pairs = _pairs(self.on)
+        if not pairs:
+            raise BadOperator("JoinTables", "on", "is empty", hint='such as on={"author": "followee"}')
+        object.__setattr__(self, "on", dict(pairs))
+        if self.how not in HOW:
+            raise BadOperator("JoinTables", "how", f"is {self.how!r}", hint=f"one of {', '.join(HOW)}")
+        for field in ("key", "other_key"):
+            object.__setattr__(self, field, names(getattr(self, field), operator="JoinTables", field=field))
+        require_columns(self.other, [right for _, right in pairs], operator="JoinTables", field="on")
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        return list(cast(Mapping[str, str], self.on).items())
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        from headrace.operators.state.spark import run_step
+
+        left = _changelog(rows, self.key, self.order, side="key")
+        right = _changelog(self.other, self.other_key, self.other_order, side="other_key")
+        self._check(left, right)
+        own = [self._own(left, LEFT), self._own(right, RIGHT)]
+        _check_names(own, shared={one for one, other in self.pairs if one == other})
+        fields = of.fields_of(left, own[LEFT]), of.fields_of(right, own[RIGHT])
+        step = JoinStep(left=fields[LEFT], right=fields[RIGHT], on=self.pairs, keeps=HOW[self.how])
+        both = self._selected(left, LEFT, step).unionByName(self._selected(right, RIGHT, step))
+        kept_for = of.kept_for("JoinTables", [*fields[LEFT], *fields[RIGHT]], on=self.on, how=self.how)
+        lift = WeightedLift(step.input_schema)
+        return of.as_changelog(run_step(both, lift, step, name="join", kept_for=kept_for))
+
+    def _check(self, left: DataFrame, right: DataFrame) -> None:
+        require_columns(left, [name for name, _ in self.pairs], operator="JoinTables", field="on")
+        if left.isStreaming != right.isStreaming:
+            raise BadOperator(
+                "JoinTables",
+                "other",
+                "is bounded, and the first table is a stream"
+                if left.isStreaming
+                else "is a stream, and the first table is bounded",
+                hint="read both with bounded=True, or neither",
+            )
+        for one, other in self.pairs:
+            kinds = left.schema[one].dataType, right.schema[other].dataType
+            if kinds[LEFT] != kinds[RIGHT]:
+                raise BadOperator(
+                    "JoinTables",
+                    "on",
+                    f"compares {one!r} of type {kinds[LEFT].simpleString()} with {other!r} of type "
+                    f"{kinds[RIGHT].simpleString()}",
+                    hint="cast one of them",
+                )
+        of.key_parts(left, [name for name, _ in self.pairs], operator="JoinTables", field="on")
+
+    def _own(self, rows: DataFrame, side: int) -> list[str]:
+        return of.own_columns(rows, keep=[pair[side] for pair in self.pairs])
+
+    def _selected(self, rows: DataFrame, side: int, step: JoinStep) -> DataFrame:
+        """The columns that the step takes, of which those of the other side are null."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.pandas.types import from_arrow_type
+
+        on = [pair[side] for pair in self.pairs]
+        own = self._own(rows, side)
+        is_null = F.lit(False)
+        for name in on:
+            is_null = is_null | of.column(name).isNull()
+        if not HOW[self.how][side]:
+            rows = rows.where(~is_null)
+        parts = of.row_parts(rows, own)
+        keys = of.hashes(of.key_parts(rows, on, operator="JoinTables", field="on"), "h")
+        # A row that equals nothing is alone with itself, wherever its own hash takes it.
+        alone = of.hashes([F.lit(f"alone {side}"), *parts], "h")
+        hashed = [
+            F.when(is_null, apart).otherwise(together).alias(f"h{number}")
+            for number, (apart, together) in enumerate(zip(alone, keys, strict=True), start=1)
+        ]
+        return rows.select(
+            *hashed,
+            *of.hashes(parts, "r"),
+            of.weight(rows, operator="JoinTables"),
+            F.lit(side).alias("side"),
+            *(
+                of.column(own[int(field.name[1:])]).alias(field.name)
+                if field.name[0] == "ab"[side]
+                else F.lit(None).cast(from_arrow_type(field.type)).alias(field.name)
+                for field in step.input_schema
+                if field.name[1:].isdigit()
+            ),
+        )
+
+
+def _pairs(on: On) -> list[tuple[str, str]]:
+    if isinstance(on, Mapping):
+        names(tuple(on), operator="JoinTables", field="on")
+        names(tuple(on.values()), operator="JoinTables", field="on")
+        return list(on.items())
+    return [(name, name) for name in names(on, operator="JoinTables", field="on")]
+
+
+def _changelog(
+    rows: DataFrame, key: str | Sequence[str], order: str | Sequence[str], *, side: str
+) -> DataFrame:
+    """Without a key, they are one."""
+    if not key:
+        return rows
+    if of.is_changelog(rows):
+        raise BadOperator(
+            "JoinTables",
+            side,
+            "was given for rows that are a changelog already",
+            hint=f"leave out {side}",
+        )
+    return rows.transform(Changelog(key=key, order=order))
+
+
+def _check_names(own: Sequence[Sequence[str]], *, shared: Set[str]) -> None:
+    twice = sorted(set(own[LEFT]) & set(own[RIGHT]) - shared)
+    if twice:
+        raise BadOperator(
+            "JoinTables",
+            "other",
+            f"has a column {twice[0]!r}, as the first table has",
+            hint=f'rename one of them: other.withColumnRenamed("{twice[0]}", …)',
+        )

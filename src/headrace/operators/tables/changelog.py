@@ -1,0 +1,117 @@
+"""Changes of a table by key, as a changelog: what a key had is taken back, what it has is added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.operators.operator import BadOperator, Operator, names, require_columns
+from headrace.operators.tables import columns as of
+from headrace.operators.tables.latest_step import DELETED, LatestLift, LatestStep
+from headrace.operators.tables.weighted import OP, ROW_HASH
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+OFFSET = "_offset"
+"""Where a record stood in its partition: the order of changes if the user names no other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changelog(Operator):
+    """A changelog (`op` is `+` or `-`) from changes by primary key.
+
+        users = read_topic(spark, "users", format="changes", schema="id BIGINT NOT NULL, name STRING")
+        users.transform(op.Changelog(key="id"))
+
+    What comes in are change events of a database (`op` is c, u, r or d) or any rows: `op` d or - deletes the row of a
+    key, everything else is the row that it has from now on. What comes out is each row's own columns, without those
+    that begin with `_`, and `op`.
+
+    key            the columns of the primary key
+    order          the columns that say which of a key's changes is later; `_offset` unless given. A change that is
+                   earlier than the one that counts is ignored, so that changes may come late, out of order, or twice
+    keep_deleted   whether deleted keys are remembered, so that a late change can't bring one back. By default they
+                   are, but not where the order is `_offset`: there, no change comes late
+    """
+
+    key: str | Sequence[str]
+    order: str | Sequence[str] = OFFSET
+    keep_deleted: bool | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", names(self.key, operator="Changelog", field="key"))
+        object.__setattr__(self, "order", names(self.order, operator="Changelog", field="order"))
+        for field in ("key", "order"):
+            if not getattr(self, field):
+                raise BadOperator("Changelog", field, "is empty", hint=f'name a column: {field}="id"')
+
+    @property
+    def keeps_deleted(self) -> bool:
+        return tuple(self.order) != (OFFSET,) if self.keep_deleted is None else self.keep_deleted
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        from headrace.operators.state.spark import run_step
+
+        self._check(rows)
+        own = of.own_columns(rows, keep=self.key)
+        fields = of.fields_of(rows, own)
+        step = LatestStep(
+            columns=fields,
+            key=tuple(self.key),
+            order=of.fields_of(rows, self.order),
+            keeps_deleted=self.keeps_deleted,
+        )
+        selected = rows.select(*self._selected(rows, own))
+        lift = LatestLift(step.input_schema, step.order)
+        kept_for = of.kept_for(
+            "Changelog", fields, key=self.key, order=self.order, keep_deleted=self.keeps_deleted
+        )
+        return of.as_changelog(run_step(selected, lift, step, name="changelog", kept_for=kept_for))
+
+    def _check(self, rows: DataFrame) -> None:
+        require_columns(rows, self.key, operator="Changelog", field="key")
+        of.has_op(rows, operator="Changelog")
+        if of.is_changelog(rows):
+            raise BadOperator(
+                "Changelog",
+                "key",
+                "was given for rows that are a changelog already",
+                hint="use them as they are",
+            )
+        if tuple(self.order) == (OFFSET,) and OFFSET not in rows.columns:
+            raise BadOperator(
+                "Changelog",
+                "order",
+                "was not given, and the rows have no column _offset",
+                hint='name the column that grows with every change of a key: order="version"',
+            )
+        require_columns(rows, self.order, operator="Changelog", field="order")
+        of.key_parts(rows, self.order, operator="Changelog", field="order")
+
+    def _selected(self, rows: DataFrame, own: Sequence[str]) -> list[Column]:
+        from pyspark.sql import functions as F
+
+        is_deleted = F.col(OP).isin(*of.DELETIONS) if OP in rows.columns else F.lit(False)
+        hashed = of.key_parts(rows, self.key, operator="Changelog", field="key")
+        return [
+            *of.hashes([self._checked(), *hashed], "h"),
+            F.xxhash64(*of.row_parts(rows, own)).alias(ROW_HASH),
+            F.coalesce(is_deleted, F.lit(False)).alias(DELETED),
+            *(of.column(name).alias(f"o{number}") for number, name in enumerate(self.order)),
+            *(of.column(name).alias(f"c{number}") for number, name in enumerate(own)),
+        ]
+
+    def _checked(self) -> Column:
+        """A row without a key is nobody's: there is no telling what it changes, so nothing goes on."""
+        from pyspark.sql import functions as F
+
+        is_missing = F.lit(False)
+        for name in self.key:
+            is_missing = is_missing | of.column(name).isNull()
+        problem = (
+            f"Changelog: a row has null in its key ({', '.join(self.key)}). "
+            "Declare the column NOT NULL in the schema of read_topic, which makes such a record a dead letter"
+        )
+        return F.when(is_missing, F.raise_error(F.lit(problem)).cast("int")).otherwise(F.lit(0))
