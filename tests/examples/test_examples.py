@@ -94,6 +94,15 @@ SHOWS: dict[str, list[str]] = {
         "and then 20, of which 20 are different",
     ],
     "cache_top_urls.py": ["the first two:", "  /home: 5", "and after some more clicks:", "  /help: 10"],
+    "profiles.py": [
+        "  Ann in Oslo: language no, theme dark\n  Bob in Rome: language None, theme None",
+        "  Ann in Bergen: language None, theme None\n  Bob in Rome: language it, theme light",
+        "and one has left:\n  Bob in Rome",
+    ],
+    "home_timeline.py": [
+        "dora follows ann and bob:\n  bob: hello\n  ann: good morning\n  in Redis: [2, 1]",
+        "another one:\n  ann: good evening\n  cleo: is anybody here?\n  in Redis: [4, 3]",
+    ],
     "windows.py": ["what is known so far:", "after two clicks that were late:"],
 }
 # The jobs of an example, each of which is run both ways.
@@ -105,8 +114,14 @@ JOBS: dict[str, list[str]] = {
     "search_index.py": ["articles"],
     "lake.py": ["orders-to-lake"],
 }
-NEEDS = {"cache_top_urls.py": "redis-server"}
-IN_OUR_SESSION = [*JOBS, "plain_spark.py", "windows.py"]
+NEEDS = {"cache_top_urls.py": "redis-server", "home_timeline.py": "redis-server"}
+IN_OUR_SESSION = [
+    *JOBS,
+    "plain_spark.py",
+    "windows.py",
+    "profiles.py",
+    "home_timeline.py",
+]
 BY_THEMSELVES = [name for name in SHOWS if name not in IN_OUR_SESSION]
 STARTS_SPARK_ITSELF = ["clicks_by_url.py", "declarative_pipeline/run.py"]
 
