@@ -103,6 +103,11 @@ SHOWS: dict[str, list[str]] = {
         "dora follows ann and bob:\n  bob: hello\n  ann: good morning\n  in Redis: [2, 1]",
         "another one:\n  ann: good evening\n  cleo: is anybody here?\n  in Redis: [4, 3]",
     ],
+    "late_rows.py": [
+        "  0 late, 0 of them kept",
+        "  1 late, 1 of them kept",
+        "  10:00 /shop: 3 in time, 1 late",
+    ],
     "windows.py": ["what is known so far:", "after two clicks that were late:"],
 }
 # The jobs of an example, each of which is run both ways.
@@ -119,6 +124,7 @@ IN_OUR_SESSION = [
     *JOBS,
     "plain_spark.py",
     "windows.py",
+    "late_rows.py",
     "profiles.py",
     "home_timeline.py",
 ]

@@ -54,6 +54,19 @@ def test_rows_that_operators_drop_as_late_are_counted_too() -> None:
     assert measure(observedMetrics=observed).late_rows == 1 + 2 + 4
 
 
+def test_completeness_is_the_share_of_rows_that_were_there_in_time() -> None:
+    observed = {
+        "headrace.late:tumbling": {"rows": 90, "corrected": 10, "late": 8},
+        "headrace.late:session": {"rows": 10, "corrected": 0, "late": 2},
+    }
+    after = measure(observedMetrics=observed)
+    assert (after.window_rows, after.window_rows_behind, after.completeness) == (100, 20, 0.8)
+    once_more = progress.measure(after, told(observedMetrics=observed), now_ms=10)
+    assert (once_more.window_rows, once_more.completeness) == (200, 0.8)
+    assert measure().completeness is None
+    assert progress.record_of(after, told())["completeness"] == 0.8
+
+
 def test_skew_stays_until_a_batch_has_another() -> None:
     behind = measure(observedMetrics={"headrace.bad:x": {"bad": 3, "skew_ms": [5, 60, 700]}})
     assert (behind.skew_ms_p50, behind.skew_ms_p95, behind.skew_ms_p99, behind.bad_rows) == (5, 60, 700, 5)
@@ -69,6 +82,11 @@ def test_lag_is_what_all_sources_have_behind_the_batch() -> None:
 def test_lag_counts_partitions_that_the_batch_did_not_know() -> None:
     sources = [{"endOffset": {"a": {"0": 10}}, "latestOffset": {"a": {"0": 10, "1": 6}}}]
     assert measure(sources=sources).lag == 6
+
+
+def test_lag_takes_no_notice_of_the_beats_of_idle_sources() -> None:
+    beats = {"endOffset": {"headrace.idle_us": 5}, "latestOffset": None}
+    assert measure(sources=[*told()["sources"], beats]).lag == 3
 
 
 def test_lag_of_a_source_that_is_no_topic_is_unknown() -> None:

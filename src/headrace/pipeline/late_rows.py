@@ -1,8 +1,7 @@
 """The late rows of a job that are to be kept: read from the files that its tasks leave, and written to their topics.
 
 They are written when the sink has written and before Spark commits, in one transaction with the batch's fence. The
-files lie in the checkpoint until then: a process that dies in between finds them when the batch is run again, even if
-the sink has the batch already and runs nothing.
+files lie in the checkpoint until then. A process that dies in between runs the batch again, which leaves the same ones.
 """
 
 from __future__ import annotations

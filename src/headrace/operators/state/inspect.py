@@ -20,7 +20,7 @@ from headrace.operators.state.table import StateTable
 from headrace.values import value
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 BUCKET_COLUMN = "bucket"
 ROWS_MAX = 1 << 40
@@ -61,6 +61,7 @@ class StateRows:
 
 
 def state_operators(spark: SparkSession, checkpoint: str | Path) -> list[StateOperator]:
+    """All of them, by number."""
     found: dict[tuple[int, str | None], StateOperator] = {}
     for row in spark.read.format("state-metadata").load(str(checkpoint)).collect():
         said = row.asDict()
@@ -120,15 +121,20 @@ def find_state(
 
 def read_own_state(spark: SparkSession, checkpoint: str | Path, operator: StateOperator) -> DataFrame:
     """What an operator of Spark's own keeps, in the columns that Spark has given it."""
-    reader = spark.read.format("statestore").option("operatorId", operator.number)
+    reader = _reader(spark, operator.number)
     if operator.side is not None:
         reader = reader.option("joinSide", operator.side)
     return reader.load(str(checkpoint)).select("key.*", "value.*")
 
 
 def _read(spark: SparkSession, checkpoint: str | Path, operator: int, variable: str) -> DataFrame:
-    reader = spark.read.format("statestore").option("operatorId", operator).option("stateVarName", variable)
-    return reader.load(str(checkpoint))
+    return _reader(spark, operator).option("stateVarName", variable).load(str(checkpoint))
+
+
+def _reader(spark: SparkSession, operator: int) -> DataFrameReader:
+    # Whoever asks for the streams of a session makes Spark start what knows of state stores, and reading needs it.
+    _ = spark.streams.active
+    return spark.read.format("statestore").option("operatorId", operator)
 
 
 def _finder(keys: Keys, rows_max: int) -> Callable[[pa.Table], pa.Table]:
