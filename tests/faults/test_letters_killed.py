@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,7 @@ class Letters:
         write(bootstrap, self.topic, [{"value": value} for value in values])
 
     @contextlib.contextmanager
-    def process(self, fault: str = "") -> Iterator[subprocess.Popen[str]]:
+    def process(self, fault: str = "") -> Iterator[subprocess.Popen[bytes]]:
         """Whatever is left of it afterwards is killed, with its JVM."""
         arguments = [self.topic, self._bootstrap, str(self._folder), self._target]
         process = subprocess.Popen(
@@ -87,7 +88,7 @@ class Letters:
     def letters(self) -> list[str]:
         return [letter.value().decode() for letter in self._read(".dead")]
 
-    def _read(self, suffix: str) -> list[object]:
+    def _read(self, suffix: str) -> list[Any]:
         return read_to_end(self._bootstrap, self.topic + suffix, isolation_level="read_committed")
 
 

@@ -147,7 +147,7 @@ def test_row_as_avro_is_read_by_read_topic_and_by_another_library(
     back = read_topic(spark, name, schema=ORDER, format="avro", bounded=True, bootstrap=bootstrap)
     assert [tuple(row) for row in back.select("user", "n", "tags").orderBy("_offset").collect()] == written
     schema = fastavro.parse_schema(json.loads(ORDER))
-    read_by_other = [
+    read_by_other: list[Any] = [
         fastavro.schemaless_reader(io.BytesIO(message.value()), schema)
         for message in read_committed(bootstrap, name)
     ]
