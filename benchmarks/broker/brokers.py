@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from benchmarks.broker.wire import knows_a_broker, metadata_request, read_answer
 from benchmarks.measurements import Side
@@ -76,10 +77,8 @@ class _TimedKafka(ApacheKafka):
 
     start_s = 0.0
 
-    def _wait_until_ready(self) -> None:
-        started_s = time.monotonic()
-        assert self._process is not None
-        self.start_s = _wait_for_answer(self._process, self.bootstrap, started_s, self.log_file)
+    def _wait_until_ready(self, process: subprocess.Popen[Any]) -> None:
+        self.start_s = _wait_for_answer(process, self.bootstrap, time.monotonic(), self.log_file)
 
 
 @contextlib.contextmanager
@@ -139,7 +138,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _wait_for_answer(
-    process: subprocess.Popen[bytes] | subprocess.Popen[str], bootstrap: str, started_s: float, log_file: Path
+    process: subprocess.Popen[Any], bootstrap: str, started_s: float, log_file: Path
 ) -> float:
     while time.monotonic() < started_s + START_TIMEOUT_S:
         if answers_metadata(bootstrap):
