@@ -269,7 +269,7 @@ Job("{topic}-count", shop.groupBy("url").count(), Table("clicks_by_url", key=["u
 def click(producer: Producer, topic: str, *urls: str) -> None:
     for url in urls:
         producer.produce(topic, key="ada", value=json.dumps({"user": "ada", "url": url}), partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def table(data_dir: Path) -> dict[str, int]:
