@@ -20,7 +20,7 @@ from headrace.operators.state.step import BEGINNING_US, StepTime, advance
 from headrace.operators.state.table import StateTable
 from tests.operators.streams import EventRow, Stream, bounded, since_epoch
 from tests.operators.windows.pane_oracle import Oracle, Row, Rules, clock
-from tests.operators.windows.test_panes import batches
+from tests.operators.windows.stepping import batches
 
 LENGTH = 10
 COLUMNS = [
