@@ -108,6 +108,12 @@ SHOWS: dict[str, list[str]] = {
         "  1 late, 1 of them kept",
         "  10:00 /shop: 3 in time, 1 late",
     ],
+    "days_and_counts.py": [
+        "  attic from 2026-03-28 23:00 to 2026-03-29 22:00 UTC: at most 6.0 °C",
+        "  attic, three readings: 2.0 °C on average",
+        "days, of all that is there:\n  attic 03-27 23:00 to 03-28 23:00: 3.0\n  attic 03-28 23:00 to 03-29 22:00: 6.0",
+        "  cellar 03-29 12:00 to 03-29 12:01: 1\n  cellar 03-29 12:05 to 03-29 12:15: 1",
+    ],
     "windows.py": ["what is known so far:", "after two clicks that were late:"],
 }
 # The jobs of an example, each of which is run both ways.
@@ -127,6 +133,7 @@ IN_OUR_SESSION = [
     "late_rows.py",
     "profiles.py",
     "home_timeline.py",
+    "days_and_counts.py",
 ]
 BY_THEMSELVES = [name for name in SHOWS if name not in IN_OUR_SESSION]
 STARTS_SPARK_ITSELF = ["clicks_by_url.py", "declarative_pipeline/run.py"]

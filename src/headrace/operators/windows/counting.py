@@ -41,7 +41,8 @@ class Counting(Window):
     rows: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
+        said: object = self.rows
+        if isinstance(said, bool) or not isinstance(said, int) or said < 1:
             raise BadOperator("Counting", "rows", f"is {self.rows!r}", hint="a whole number, one at least")
         if self.trigger is not None and self.trigger.panes != Panes.RETRACTING:
             raise BadOperator(

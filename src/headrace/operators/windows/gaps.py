@@ -40,7 +40,8 @@ class PerRow:
     expression: str
 
     def __post_init__(self) -> None:
-        if not isinstance(self.expression, str) or not self.expression.strip():
+        said: object = self.expression
+        if not isinstance(said, str) or not said.strip():
             raise BadOperator(
                 "PerRow",
                 "expression",
