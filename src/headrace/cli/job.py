@@ -26,7 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
-    help="Jobs on Spark: run, list, status, state, stop, reset, explain, prepare.",
+    help="Jobs on Spark: run, list, look at, stop, reset, explain, prepare.",
 )
 
 Script = Annotated[
@@ -360,12 +360,12 @@ def _details(job: JobStatus) -> Iterator[tuple[str, str]]:
         yield "lag", "unknown" if job.lag is None else f"{job.lag:,}"
         kept = f", {job.late_rows_kept:,} of them kept" if job.late_rows_kept else ""
         yield "watermark", f"{job.watermark or 'none'}, {job.late_rows:,} rows behind it dropped{kept}"
-        if job.completeness is not None:
-            yield "complete", f"{job.completeness:.2%} of the rows of windows were there when they were over"
         if job.skew_ms_p50 is not None:
             skew = (("half", job.skew_ms_p50), ("95 %", job.skew_ms_p95), ("99 %", job.skew_ms_p99))
             told = ", ".join(f"{share} within {(ms or 0) / 1000:,.3f} s" for share, ms in skew)
             yield "skew", f"{told} of their event time"
+        if job.completeness is not None:
+            yield "complete", f"{job.completeness:.2%} of the rows of windows were there when they were over"
         yield "state", f"{job.state_rows:,} rows, {job.state_bytes:,} bytes"
         yield "bad rows", f"{job.bad_rows:,}, {job.dead_letters:,} dead letters"
     for each in job.notes:
