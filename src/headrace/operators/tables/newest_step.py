@@ -103,7 +103,8 @@ class NewestStep:
     def _shown(self, weights: Ints, starts: Ints) -> Ints:
         """How often each row is among the newest."""
         newer = _so_far(weights, starts) - weights
-        return np.clip(self._count - newer, 0, weights)
+        shown: Ints = np.clip(self._count - newer, 0, weights)
+        return shown
 
     def _within_bound(
         self, after: Ints, weight_after: Ints, was_mark: Mask, starts: Ints
