@@ -54,6 +54,17 @@ def test_rows_that_operators_drop_as_late_are_counted_too() -> None:
     assert measure(observedMetrics=observed).late_rows == 1 + 2 + 4
 
 
+def test_rows_that_are_in_no_window_are_counted_whatever_the_reason() -> None:
+    observed = {
+        "headrace.left_out:session:1": {"no_time": 2, "no_gap": 3},
+        "headrace.left_out:tumbling:2": {"no_time": 4},
+    }
+    after = measure(observedMetrics=observed)
+    assert after.left_out_rows == 9
+    assert progress.measure(after, told(), now_ms=10).left_out_rows == 9
+    assert progress.record_of(after, told())["left_out_rows"] == 9
+
+
 def test_completeness_is_the_share_of_rows_that_were_there_in_time() -> None:
     observed = {
         "headrace.late:tumbling": {"rows": 90, "corrected": 10, "late": 8},

@@ -360,6 +360,8 @@ def _details(job: JobStatus) -> Iterator[tuple[str, str]]:
         yield "lag", "unknown" if job.lag is None else f"{job.lag:,}"
         kept = f", {job.late_rows_kept:,} of them kept" if job.late_rows_kept else ""
         yield "watermark", f"{job.watermark or 'none'}, {job.late_rows:,} rows behind it dropped{kept}"
+        if job.left_out_rows:
+            yield "left out", f"{job.left_out_rows:,} rows that were in no window: without a time, or a gap"
         if job.skew_ms_p50 is not None:
             skew = (("half", job.skew_ms_p50), ("95 %", job.skew_ms_p95), ("99 %", job.skew_ms_p99))
             told = ", ".join(f"{share} within {(ms or 0) / 1000:,.3f} s" for share, ms in skew)

@@ -29,6 +29,9 @@ BAD_ROWS_PREFIX = "headrace.bad:"
 LATE_ROWS_PREFIX = "headrace.late:"
 """How operators name the count of rows that they dropped as late."""
 
+LEFT_OUT_PREFIX = "headrace.left_out:"
+"""How windows name the counts of rows that could be in none, one count for each reason."""
+
 IDLE_OFFSET = "headrace.idle_us"
 """How the source of beats of a topic that may be idle names its offset."""
 
@@ -57,6 +60,7 @@ def measure(status: JobStatus, progress: Mapping[str, Any], *, now_ms: int) -> J
         lag=lag(progress),
         watermark=(progress.get("eventTime") or {}).get("watermark"),
         late_rows=status.late_rows + late_rows(progress),
+        left_out_rows=status.left_out_rows + left_out_rows(progress),
         window_rows=rows,
         window_rows_behind=behind,
         completeness=(rows - behind) / rows if rows else None,
@@ -93,6 +97,16 @@ def late_rows(progress: Mapping[str, Any]) -> int:
         if name.startswith(LATE_ROWS_PREFIX) and isinstance(metrics, Mapping)
     ]
     return sum(map(int, [*by_spark, *by_operators]))
+
+
+def left_out_rows(progress: Mapping[str, Any]) -> int:
+    """Rows without a time, or without what a window needs besides."""
+    return sum(
+        int(count or 0)
+        for name, metrics in (progress.get("observedMetrics") or {}).items()
+        if name.startswith(LEFT_OUT_PREFIX) and isinstance(metrics, Mapping)
+        for count in metrics.values()
+    )
 
 
 def window_rows(progress: Mapping[str, Any]) -> tuple[int, int]:

@@ -103,6 +103,8 @@ class JobStatus:
     """dropped behind the watermark since the job was started"""
     late_rows_kept: int = 0
     """of them, in the topics that operators name for late rows"""
+    left_out_rows: int = 0
+    """that were in no window since the job was started: without a time, or a gap of their own"""
     window_rows: int = 0
     """that came for windows which are kept by Headrace, one for each window, since the job was started"""
     window_rows_behind: int = 0
