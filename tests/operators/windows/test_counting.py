@@ -13,8 +13,12 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from headrace import operators as op
+from headrace.operators.folds import OriginalsFold
 from headrace.operators.state.inspect import read_state
+from headrace.operators.state.step import Counts, StepTime, advance
+from headrace.operators.state.table import StateTable
 from headrace.operators.windows.counting_panes import NO_WINDOW, CountingStep, CountLift
+from headrace.operators.windows.panes import PaneRules
 from tests.operators.streams import EventRow, Stream, bounded, since_epoch
 from tests.operators.windows.pane_oracle import CountingOracle, Row, Rules, results
 from tests.operators.windows.stepping import FOLDS, KEYS, Stepped, batches, pane_rules, rules, table_of
@@ -99,6 +103,21 @@ def test_a_late_row_moves_those_behind_it_into_the_next_windows() -> None:
         ("+", "late", 15, 20),
         ("+", "on time", 30, 40),
     ]
+
+
+def test_rows_that_come_too_late_are_handed_on_whole() -> None:
+    rules = PaneRules(keeps_late=True)
+    step = CountingStep(keys=KEYS, folds=FOLDS, rules=rules, window_rows=2)
+    lift = CountLift([*(fold for _, fold in FOLDS), OriginalsFold()], step.input_schema)
+    rows: list[Row] = [("a", 5, 1), ("b", 20, 2), ("b", 30, 3)]
+    texts = pa.array([f"row at {row[1]}" for row in rows], pa.string())
+    table = table_of(rows, **{f"a{len(FOLDS)}": texts, "tie": pa.array([0, 0, 0], pa.int64())})
+    first = advance(step, StateTable(step.state_schema), lift(table)[0], StepTime(watermark_us=10, now_us=1))
+    assert first.counts == Counts(rows_in=3, corrected=0, late=1)
+    assert first.late is not None
+    assert first.late.column("original").to_pylist() == ["row at 5"]
+    after = advance(step, first.table, step.input_schema.empty_table(), StepTime(watermark_us=31, now_us=2))
+    assert [row["n"] for row in after.output.to_pylist()] == [2]
 
 
 def test_rows_that_wait_for_a_window_to_be_full_are_kept_as_one() -> None:

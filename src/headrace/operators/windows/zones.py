@@ -86,10 +86,14 @@ def instant_us(zone: str, reading_us: int) -> int:
     return reading_us - ahead // _MICROSECOND
 
 
+@functools.cache
+def _known_zones() -> frozenset[str]:
+    return frozenset(available_timezones())  # which are files: not to be looked up for every window
+
+
 def require_zone(zone: str, slots: ClockSlots, *, operator: str) -> None:
-    known = available_timezones()
-    if zone not in known:
-        near = get_close_matches(zone, known, n=1)
+    if zone not in _known_zones():
+        near = get_close_matches(zone, _known_zones(), n=1)
         raise BadOperator(
             operator,
             "zone",
