@@ -94,6 +94,12 @@ SHOWS: dict[str, list[str]] = {
         "and then 20, of which 20 are different",
     ],
     "cache_top_urls.py": ["the first two:", "  /home: 5", "and after some more clicks:", "  /help: 10"],
+    "days_and_counts.py": [
+        "  attic from 2026-03-28 23:00 to 2026-03-29 22:00 UTC: at most 6.0 °C",
+        "  attic, three readings: 2.0 °C on average",
+        "days, of all that is there:\n  attic 03-27 23:00 to 03-28 23:00: 3.0\n  attic 03-28 23:00 to 03-29 22:00: 6.0",
+        "  cellar 03-29 12:00 to 03-29 12:01: 1\n  cellar 03-29 12:05 to 03-29 12:15: 1",
+    ],
     "profiles.py": [
         "  Ann in Oslo: language no, theme dark\n  Bob in Rome: language None, theme None",
         "  Ann in Bergen: language None, theme None\n  Bob in Rome: language it, theme light",
@@ -108,13 +114,30 @@ SHOWS: dict[str, list[str]] = {
         "  1 late, 1 of them kept",
         "  10:00 /shop: 3 in time, 1 late",
     ],
-    "days_and_counts.py": [
-        "  attic from 2026-03-28 23:00 to 2026-03-29 22:00 UTC: at most 6.0 °C",
-        "  attic, three readings: 2.0 °C on average",
-        "days, of all that is there:\n  attic 03-27 23:00 to 03-28 23:00: 3.0\n  attic 03-28 23:00 to 03-29 22:00: 6.0",
-        "  cellar 03-29 12:00 to 03-29 12:01: 1\n  cellar 03-29 12:05 to 03-29 12:15: 1",
+    "traffic_report.py": [
+        (
+            "what is known so far:\n  2026-03-01 10h: 116 ms, 3 requests (/shop 2, /help 1), 3 users\n"
+            "  2026-03-02 10h: 639 ms, 3 requests (/shop 2, /help 1), 2 users, 3 the day before (+523 ms)"
+        ),
+        (
+            "after a request of yesterday that came late:\n"
+            "  2026-03-01 10h: 114 ms, 4 requests (/shop 3, /help 1), 4 users\n"
+            "  2026-03-02 10h: 639 ms, 3 requests (/shop 2, /help 1), 2 users, 4 the day before (+525 ms)"
+        ),
+        (
+            "all at once:\n  2026-03-01 10h: 114 ms, 4 requests (/shop 3, /help 1), 4 users\n"
+            "  2026-03-02 10h: 639 ms, 3 requests (/shop 2, /help 1), 2 users, 4 the day before (+525 ms)\n"
+            "  2026-03-02 12h: 20 ms, 1 requests (/ 1), 1 users"
+        ),
     ],
     "windows.py": ["what is known so far:", "after two clicks that were late:"],
+    "search_clicks.py": [
+        "searches with a click so far:\n  tomato: 1 of 1",
+        "is known too:\n  pear: 1 of 1\n  tomato: 1 of 2",
+    ],
+    "enriched_views.py": [
+        "as of then:\n  /home: Ann, free\n  /reports: Ann, paid\n  /home: nobody, no plan\n"
+    ],
 }
 # The jobs of an example, each of which is run both ways.
 JOBS: dict[str, list[str]] = {
@@ -129,11 +152,14 @@ NEEDS = {"cache_top_urls.py": "redis-server", "home_timeline.py": "redis-server"
 IN_OUR_SESSION = [
     *JOBS,
     "plain_spark.py",
+    "traffic_report.py",
     "windows.py",
     "late_rows.py",
+    "search_clicks.py",
+    "enriched_views.py",
+    "days_and_counts.py",
     "profiles.py",
     "home_timeline.py",
-    "days_and_counts.py",
 ]
 BY_THEMSELVES = [name for name in SHOWS if name not in IN_OUR_SESSION]
 STARTS_SPARK_ITSELF = ["clicks_by_url.py", "declarative_pipeline/run.py"]
