@@ -68,7 +68,7 @@ class ServerProcess(abc.ABC):
         assert self._process is None, f"{self.name} is running already"
         self._process = self._launch()
         try:
-            self._wait_until_ready()
+            self._wait_until_ready(self._process)
         except BaseException:
             self._end(signal.SIGKILL)
             raise
@@ -96,9 +96,7 @@ class ServerProcess(abc.ABC):
         if self._is_folder_ours:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _wait_until_ready(self) -> None:
-        process = self._process
-        assert process is not None
+    def _wait_until_ready(self, process: subprocess.Popen[Any]) -> None:
         deadline_s = time.monotonic() + READY_TIMEOUT_S
         while process.poll() is None and time.monotonic() < deadline_s:
             if self._answers():
