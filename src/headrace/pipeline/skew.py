@@ -32,12 +32,18 @@ class Skew:
     ms_p99: int
 
 
-def skew_column(event_time: Column, offset: Column) -> Column:
+def sampled_age_ms(event_time: Column, offset: Column) -> Column:
+    """Null for records that are not looked at."""
     from pyspark.sql import functions as F
 
     age_ms = F.unix_millis(F.current_timestamp()) - F.unix_millis(event_time)
-    sampled = F.when(offset % ONE_OUT_OF == 0, age_ms)
-    return F.percentile_approx(sampled, list(SHARES), ACCURACY).alias(SKEW_METRIC)
+    return F.when(offset % ONE_OUT_OF == 0, age_ms)
+
+
+def skew_column(age_ms: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.percentile_approx(age_ms, list(SHARES), ACCURACY).alias(SKEW_METRIC)
 
 
 def skew_of(progress: Mapping[str, Any]) -> Skew | None:
