@@ -31,7 +31,7 @@ from headrace.pipeline.positions import (
     streaming_start_options,
 )
 from headrace.pipeline.settings import pipeline_settings
-from headrace.pipeline.skew import sampled_age_ms, skew_column
+from headrace.pipeline.skew import skew_column
 from headrace.pipeline.source_options import BATCH_BOUND
 from headrace.pipeline.spark_session import bootstrap_of
 from headrace.values import value
@@ -48,7 +48,6 @@ DEAD_SUFFIX = ".dead"
 """Of the topic that the bad records of a topic go to, unless another one is named."""
 
 IS_BAD = "__headrace_is_bad"
-AGE_MS = "__headrace_age_ms"
 UNREADABLE = "__headrace_unreadable"
 MISSING = "__headrace_missing"
 MISFITS = "__headrace_misfits"
@@ -305,11 +304,9 @@ def _payload(
     staged = _staged(raw, parser)
     if parser.is_left_out is not None:
         staged = staged.where(~parser.is_left_out)
-    skew = []
-    if event_time is not None and not spec.bounded:
-        # As a column of its own, since what is observed is worked out row by row, without compiled code.
-        staged = staged.withColumn(AGE_MS, sampled_age_ms(dict(columns)[event_time], F.col("offset")))
-        skew = [skew_column(F.col(AGE_MS))]
+    skew = (
+        [skew_column(dict(columns)[event_time], F.col("offset"))] if event_time and not spec.bounded else []
+    )
     if parser.is_bad is not None or skew:
         staged = staged.withColumn(IS_BAD, F.lit(False) if parser.is_bad is None else parser.is_bad)
         # Between the parsing and the filter on purpose: the optimizer cannot move the filter, and with it a second
