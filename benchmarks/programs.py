@@ -39,8 +39,10 @@ def run_command(bench: Bench, command: Sequence[str], **arguments: Any) -> dict[
         )
     lines = done.stdout.strip().splitlines()
     if done.returncode != 0 or not lines:
-        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-OUTPUT_LINES_QUOTED:])
+        # Java's traces would leave no place for what happened.
+        said = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("\tat ")]
+        last = "\n".join(said[-OUTPUT_LINES_QUOTED:]).strip()
         name = command[-1].rpartition(".")[2]
-        raise ProgramFailed(f"{name} ended with code {done.returncode}; it last said:\n{said}")
+        raise ProgramFailed(f"{name} ended with code {done.returncode}; it last said:\n{last}")
     figures: dict[str, float] = json.loads(lines[-1])
     return figures

@@ -26,7 +26,7 @@ COLUMNS = {
 TIMES = {"clicks": "`at`", "searches": "`at`", "results": "clicked_at", "profiles": "changed_at"}
 WATERMARK = "INTERVAL '1' MINUTE"
 
-# A name for each kind of work, the columns of what comes out, and the query.
+# A name for each kind of work, the columns of what comes out, and the query. A sink takes one event time, not two.
 WORKS = {
     "flink-tumbling": (
         "`user` STRING, window_start TIMESTAMP(3), window_end TIMESTAMP(3), n BIGINT",
@@ -42,13 +42,13 @@ WORKS = {
     ),
     "flink-interval-join": (
         "session STRING, `at` TIMESTAMP_LTZ(3), query STRING, clicked_at TIMESTAMP_LTZ(3), url STRING",
-        """SELECT s.session, s.`at`, s.query, r.clicked_at, r.url
+        """SELECT s.session, s.`at`, s.query, CAST(r.clicked_at AS TIMESTAMP_LTZ(3)), r.url
            FROM searches AS s JOIN results AS r ON s.session = r.session
            AND r.clicked_at BETWEEN s.`at` - INTERVAL '30' SECOND AND s.`at` + INTERVAL '30' SECOND""",
     ),
     "flink-temporal-join": (
         "`user` STRING, device STRING, `at` TIMESTAMP_LTZ(3), ms INT, changed_at TIMESTAMP_LTZ(3), country STRING",
-        """SELECT c.`user`, c.device, c.`at`, c.ms, p.changed_at, p.country
+        """SELECT c.`user`, c.device, c.`at`, c.ms, CAST(p.changed_at AS TIMESTAMP_LTZ(3)), p.country
            FROM clicks AS c LEFT JOIN profiles FOR SYSTEM_TIME AS OF c.`at` AS p ON c.`user` = p.`user`""",
     ),
 }
