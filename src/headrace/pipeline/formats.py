@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
-from pyspark.sql.types import LongType, StringType, StructType
+from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructType
 
 from headrace.errors import HeadraceError
 from headrace.pipeline.reasons import CHANGE_OPERATIONS, REGISTRY_PREFIX_BYTES
@@ -26,6 +26,8 @@ PARSED = "__headrace_parsed"
 ENVELOPE = "__headrace_envelope"
 CORRUPT = "__headrace_corrupt"
 ARRIVED = "__headrace_arrived"
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 CHANGE_TIME = "_change_ts"
 """Of the rows of changes: when it happened, as the envelope says."""
@@ -131,7 +133,7 @@ def _json(schema: str | None, required: tuple[str, ...]) -> Parser:
     return Parser(
         stages=((PARSED, _from_json(row)),),
         fields=tuple((name, parsed.getField(name)) for name in row.fieldNames()),
-        is_unreadable=_is_not_json(parsed),
+        is_unreadable=_is_not_json(parsed, row),
         missing=_missing(required + _not_null(row), parsed.getField),
         misfits=tuple(
             (field.name, _yes(_from_json(StructType([field])).getField(CORRUPT).isNotNull()))
@@ -177,7 +179,7 @@ def _changes(schema: str | None, required: tuple[str, ...]) -> Parser:
             ("before", envelope.getField("before")),
             (CHANGE_TIME, F.timestamp_millis(happened_ms)),
         ),
-        is_unreadable=_is_not_json(parsed) | is_no_change,
+        is_unreadable=_is_not_json(parsed, _wrapped(_envelope_type(row))) | is_no_change,
         missing=tuple((name, _yes(is_missing)) for name, is_missing in missing),
         misfits=tuple(
             (
@@ -250,10 +252,20 @@ def _from_json(row: StructType) -> Column:
     return F.from_json(F.col("value").cast("string"), extended, options)
 
 
-def _is_not_json(parsed: Column) -> Column:
-    """There is a value, and it is not JSON of the schema. Bytes that are not UTF-8 would be read as question marks."""
+def _is_not_json(parsed: Column, row: StructType) -> Column:
+    """There is a value, and it is not JSON of the schema."""
     is_parsed = parsed.isNotNull() & parsed.getField(CORRUPT).isNull()
-    return F.col("value").isNotNull() & ~(is_parsed & F.is_valid_utf8(F.col("value").cast("string")))
+    return F.col("value").isNotNull() & ~(is_parsed & _is_read_as_written(parsed, row))
+
+
+def _is_read_as_written(parsed: Column, row: StructType) -> Column:
+    """Spark reads what is not UTF-8 as U+FFFD. Only where a text has one are the bytes looked at, which costs."""
+    is_utf8 = F.is_valid_utf8(F.col("value").cast("string"))
+    if any(isinstance(field.dataType, StructType | ArrayType | MapType) for field in row.fields):
+        return is_utf8
+    texts = [parsed.getField(field.name) for field in row.fields if isinstance(field.dataType, StringType)]
+    is_suspect = [_yes(F.contains(text, F.lit(_REPLACEMENT))) for text in texts]
+    return ~functools.reduce(operator.or_, is_suspect, F.lit(False)) | is_utf8
 
 
 def _missing(required: Sequence[str], field: Callable[[str], Column]) -> tuple[tuple[str, Column], ...]:
