@@ -104,7 +104,7 @@ def table_of(rows: Sequence[Asked], changes: Sequence[Change]) -> pa.Table:
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(batches(), rules, st.booleans())
 def test_enrichment_says_what_the_oracle_says_at_every_step(
     batches: list[Batch], rules: EnrichRules, restarts: bool
@@ -164,7 +164,7 @@ def _event(event: tuple[Asked | None, Change | None]) -> Asked | Change:
     return found
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(in_any_order(), st.none() | st.integers(1, 30), st.booleans(), st.booleans())
 def test_as_of_a_time_does_not_depend_on_the_order_of_arrival(
     stream: tuple[list[Asked], list[Change], list[Batch]],
