@@ -159,6 +159,25 @@ def test_rows_beyond_corrections_are_kept(
     assert header(kept, "window.end") == "2026-03-01T10:02:30.000Z"
 
 
+def test_late_rows_are_counted_whoever_does_the_window(
+    spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str
+) -> None:
+    """Of rows that differ in key or window: Spark merges the others before it drops them."""
+    ways = {
+        "spark": op.Tumbling("1 minute", by="user"),
+        "headrace": op.Tumbling("1 minute", by="user", late=op.DropLate(alarm_above=1)),
+    }
+
+    def run(way: str) -> int:
+        rows = read(spark, topic).transform(ways[way])
+        return drain(f"{name}-{way}", rows, Journal(tmp_path / f"{way}.db")).status().late_rows
+
+    send(topic, event("ann", 1), event("bob", 300))
+    assert [run(way) for way in ways] == [0, 0]
+    send(topic, event("ann", 2), event("bob", 3), event("ann", 62), event("cat", 301))
+    assert [run(way) for way in ways] == [3, 3]
+
+
 def test_what_could_lose_or_mix_late_rows_is_refused(
     spark: SparkSession, topic: str, tmp_path: Path, name: str
 ) -> None:
