@@ -304,6 +304,9 @@ def _payload(
     staged = _staged(raw, parser)
     if parser.is_left_out is not None:
         staged = staged.where(~parser.is_left_out)
+    if event_time is not None:
+        named = _named(event_time, dict(columns)[event_time], is_event_time=True)
+        _check_event_time(staged.select(named).schema, event_time)
     skew = (
         [skew_column(dict(columns)[event_time], F.col("offset"))] if event_time and not spec.bounded else []
     )
@@ -315,8 +318,6 @@ def _payload(
     rows = staged.select(
         *[_named(name, column, is_event_time=name == event_time) for name, column in columns]
     )
-    if event_time is not None:
-        _check_event_time(rows.schema, event_time)
     if event_time is not None and watermark is not None and not spec.bounded:
         if spec.idle_us is not None:
             return with_watermark_when_idle(rows, event_time, watermark, source_id=spec.id)
