@@ -51,7 +51,9 @@ def per_minute(topic: str, **more: Any) -> op.Tumbling:
 
 
 def header(message: Message, name: str) -> str:
-    return str(dict(message.headers() or [])[f"headrace.late.{name}"].decode())
+    text = dict(message.headers() or [])[f"headrace.late.{name}"]
+    assert isinstance(text, bytes)
+    return text.decode()
 
 
 def test_late_rows_are_kept_whole_and_once(
