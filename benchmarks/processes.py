@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -26,22 +27,32 @@ def process_tree(pid: int) -> list[int]:
 def cpu_s(pid: int) -> float:
     """User and system time that the process tree has used, all threads together; in steps of 10 ms."""
     ticks = 0
-    for each in process_tree(pid):
-        fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+    for text in _told(pid, "stat"):
+        fields = text.rpartition(")")[2].split()
         ticks += int(fields[_UTIME_FIELD]) + int(fields[_STIME_FIELD])
     return ticks / _TICKS_PER_S
 
 
 def resident_mb(pid: int) -> float:
     """Resident memory of the process tree. Pages that processes share count in each of them."""
-    pages = sum(int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in process_tree(pid))
+    pages = sum(int(text.split()[1]) for text in _told(pid, "statm"))
     return pages * _PAGE_BYTES / 1e6
 
 
 def written_bytes(pid: int) -> int:
     """What the process tree has given to the file systems, all that lives now; not what went through pipes."""
     total = 0
-    for each in process_tree(pid):
-        counts = dict(line.split(": ") for line in Path(f"/proc/{each}/io").read_text().splitlines())
+    for text in _told(pid, "io"):
+        counts = dict(line.split(": ") for line in text.splitlines())
         total += int(counts["write_bytes"])
     return total
+
+
+def _told(pid: int, file: str) -> Iterator[str]:
+    """Of each process of the tree; a child that has ended since the tree was listed says nothing any more."""
+    for each in process_tree(pid):
+        try:
+            yield Path(f"/proc/{each}/{file}").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            if each == pid:
+                raise

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.bench import Bench
@@ -42,7 +43,7 @@ def run_command(bench: Bench, command: Sequence[str], **arguments: Any) -> dict[
         # Java's traces would leave no place for what happened.
         said = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("\tat ")]
         last = "\n".join(said[-OUTPUT_LINES_QUOTED:]).strip()
-        name = command[-1].rpartition(".")[2]
+        name = Path(command[-1]).name
         raise ProgramFailed(f"{name} ended with code {done.returncode}; it last said:\n{last}")
     figures: dict[str, float] = json.loads(lines[-1])
     return figures

@@ -134,12 +134,12 @@ def _by_window(rows: DataFrame) -> Any:
 
 
 def _per_key_rows(rows: DataFrame) -> DataFrame:
-    counted = _by_window(rows).transformWithState(CountWindow(), COUNTED, "append", "eventTime")
+    counted: DataFrame = _by_window(rows).transformWithState(CountWindow(), COUNTED, "append", "eventTime")
     return counted.selectExpr(*RESULT)
 
 
 def _per_key_pandas(rows: DataFrame) -> DataFrame:
-    counted = _by_window(rows).transformWithStateInPandas(
+    counted: DataFrame = _by_window(rows).transformWithStateInPandas(
         CountWindowInPandas(), COUNTED, "append", "eventTime"
     )
     return counted.selectExpr(*RESULT)

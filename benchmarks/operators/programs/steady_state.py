@@ -28,10 +28,14 @@ BATCHES_RETAINED = 4
 """Spark keeps what it needs to go back so many batches. It would be a hundred, and a run of a hundred batches would
 only show how they fill up."""
 
+BATCHES_PER_SNAPSHOT = 2
+"""Batches are kept at least until the next snapshot. It would be ten, and the folder would go up and down by those."""
+
 
 def conf() -> dict[str, str]:
     return {
         "spark.sql.streaming.minBatchesToRetain": str(BATCHES_RETAINED),
+        "spark.sql.streaming.stateStore.minDeltasForSnapshot": str(BATCHES_PER_SNAPSHOT),
         "spark.sql.streaming.stateStore.maintenanceInterval": "2s",
     }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -38,9 +37,15 @@ def test_ten_million_events_of_a_steady_key_set_leave_memory_and_checkpoint_flat
     samples = json.loads(run.stdout.splitlines()[-1])
 
     quarter = len(samples) // 4
-    for name in ("heap_mb", "workers_mb", "java_mb", "checkpoint_mb"):
+    # The least of memory is what lives, without what a batch has in its hands; the most of a folder is what it needs.
+    for name, most_or_least in (
+        ("heap_mb", min),
+        ("workers_mb", min),
+        ("java_mb", min),
+        ("checkpoint_mb", max),
+    ):
         early, last = (
-            statistics.median(sample[name] for sample in part)
+            most_or_least(sample[name] for sample in part)
             for part in (samples[quarter : 2 * quarter], samples[-quarter:])
         )
         assert last <= early * GROWTH_MAX, (name, [sample[name] for sample in samples])
