@@ -63,21 +63,18 @@ def main() -> None:
 
         change(producer, "users", 1, {"id": 1, "name": "Ann", "city": "Oslo"})
         change(producer, "users", 2, {"id": 2, "name": "Bob", "city": "Rome"})
+        change(producer, "users", 3, {"id": 3, "name": "Cleo", "city": "Lima"})
         change(producer, "settings", 1, {"user_id": 1, "language": "no", "theme": "dark"})
         catch_up()
-        print("two users, one of whom has settings:")
+        print("three users, one of whom has settings:")
         show(Path(folder))
 
         change(producer, "users", 1, {"id": 1, "name": "Ann", "city": "Bergen"})
         change(producer, "settings", 1, None)
         change(producer, "settings", 2, {"user_id": 2, "language": "it", "theme": "light"})
+        change(producer, "users", 3, None)
         catch_up()
-        print("one has moved and gone back to the defaults, the other has chosen:")
-        show(Path(folder))
-
-        change(producer, "users", 1, None)
-        catch_up()
-        print("and one has left:")
+        print("one has moved and gone back to the defaults, one has chosen, one has left:")
         show(Path(folder))
         spark.stop()
 

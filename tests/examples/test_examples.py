@@ -102,8 +102,7 @@ SHOWS: dict[str, list[str]] = {
     ],
     "profiles.py": [
         "  Ann in Oslo: language no, theme dark\n  Bob in Rome: language None, theme None",
-        "  Ann in Bergen: language None, theme None\n  Bob in Rome: language it, theme light",
-        "and one has left:\n  Bob in Rome",
+        "one has left:\n  Ann in Bergen: language None, theme None\n  Bob in Rome: language it, theme light\n",
     ],
     "home_timeline.py": [
         "dora follows ann and bob:\n  bob: hello\n  ann: good morning\n  in Redis: [2, 1]",

@@ -104,7 +104,7 @@ def test_the_home_timeline_is_right_in_a_table_at_every_restart_and_in_redis_and
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("HEADRACE_PIPELINE_ROWS_PER_BATCH_MAX", "40")
+    monkeypatch.setenv("HEADRACE_PIPELINE_ROWS_PER_BATCH_MAX", "30")
     home_timeline = example("home_timeline.py")
     name = f"timelines_{uuid.uuid4().hex[:12]}"
     posts, follows, file = f"{name}.posts", f"{name}.follows", tmp_path / "views.db"
@@ -135,7 +135,7 @@ def test_the_home_timeline_is_right_in_a_table_at_every_restart_and_in_redis_and
         return made
 
     for _ in range(2):
-        now.live(60)
+        now.live(40)
         drain(name, view(), Table("timelines", key=["user", "post"], at=file))
         assert in_table("timelines") == now.timelines()
     expected = now.timelines()
@@ -147,6 +147,7 @@ def test_the_home_timeline_is_right_in_a_table_at_every_restart_and_in_redis_and
     client.close()
 
 
+@pytest.mark.slow
 def test_profiles_with_settings_are_right_at_every_restart_and_bounded(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
