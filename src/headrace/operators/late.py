@@ -44,7 +44,7 @@ class SideOutput:
     topic: str
 
     def __post_init__(self) -> None:
-        if not isinstance(self.topic, str) or not _TOPIC.fullmatch(self.topic) or set(self.topic) == {"."}:
+        if not _TOPIC.fullmatch(self.topic) or set(self.topic) == {"."}:
             raise BadOperator(
                 "SideOutput",
                 "topic",
