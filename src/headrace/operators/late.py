@@ -44,7 +44,8 @@ class SideOutput:
     topic: str
 
     def __post_init__(self) -> None:
-        if not _TOPIC.fullmatch(self.topic) or set(self.topic) == {"."}:
+        is_name = isinstance(self.topic, str) and _TOPIC.fullmatch(self.topic)
+        if not is_name or set(self.topic) == {"."}:
             raise BadOperator(
                 "SideOutput",
                 "topic",
