@@ -30,6 +30,10 @@ class DropLate:
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
+def _is_topic(name: object) -> bool:
+    return isinstance(name, str) and _TOPIC.fullmatch(name) is not None and set(name) != {"."}
+
+
 @dataclass(frozen=True, slots=True)
 class SideOutput:
     """They are left out, counted, and kept: each goes whole to a topic, once for every window that it is too late for.
@@ -44,8 +48,7 @@ class SideOutput:
     topic: str
 
     def __post_init__(self) -> None:
-        is_name = isinstance(self.topic, str) and _TOPIC.fullmatch(self.topic)
-        if not is_name or set(self.topic) == {"."}:
+        if not _is_topic(self.topic):
             raise BadOperator(
                 "SideOutput",
                 "topic",
