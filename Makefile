@@ -9,7 +9,7 @@ ARGS    ?=
 FUZZ_EXAMPLES ?= 100000
 TEST_WORKERS ?= 2
 
-.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-pipeline bench-operators fuzz docs-reference format clean
+.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-pipeline bench-operators fuzz explore docs-reference format clean
 
 help:
 	@echo "make setup           set up .venv with everything that the targets below need"
@@ -17,6 +17,7 @@ help:
 	@echo "make test            lint, format check, types, import contracts, tests"
 	@echo "make test-slow       the slow tests: crashes under load, other clients' suites"
 	@echo "make fuzz            FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) generated inputs to every decoder"
+	@echo "make explore         the properties that hypothesis checks, with other inputs than make test has"
 	@echo "make bench-broker    measure the broker beside Apache Kafka"
 	@echo "make bench-queue     measure queues and transactions beside RabbitMQ and Apache Kafka"
 	@echo "make bench-pipeline  measure jobs and sinks beside plain PySpark"
@@ -62,6 +63,9 @@ test-slow: setup
 
 fuzz: setup
 	HEADRACE_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/python -m pytest -m fuzz --hypothesis-profile=fuzz --timeout=0 $(ARGS)
+
+explore: setup
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -m hypothesis --hypothesis-profile=explore --timeout=0 $(ARGS)
 
 bench-broker: setup
 	$(BIN)/python -m benchmarks.broker $(ARGS)

@@ -150,7 +150,6 @@ JOBS: dict[str, list[str]] = {
 NEEDS = {"cache_top_urls.py": "redis-server", "home_timeline.py": "redis-server"}
 IN_OUR_SESSION = [
     *JOBS,
-    "plain_spark.py",
     "traffic_report.py",
     "windows.py",
     "late_rows.py",
@@ -161,7 +160,7 @@ IN_OUR_SESSION = [
     "home_timeline.py",
 ]
 BY_THEMSELVES = [name for name in SHOWS if name not in IN_OUR_SESSION]
-STARTS_SPARK_ITSELF = ["clicks_by_url.py", "declarative_pipeline/run.py"]
+STARTS_SPARK_ITSELF = ["clicks_by_url.py", "plain_spark.py", "declarative_pipeline/run.py"]
 
 
 def test_every_example_is_run_here() -> None:

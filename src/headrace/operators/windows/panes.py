@@ -211,7 +211,7 @@ class Slots:
         rules, watermark_us, now_us = self._rules, self._time.watermark_us, self._time.now_us
         self.is_over = self.end <= watermark_us
         self.is_expired = self.end + rules.within_us <= watermark_us
-        changed = self.rows > self.rows_out
+        self.changed = changed = self.rows > self.rows_out
         # A late row may join a session that was over with time that is still to come: it is open again.
         done = self.is_done & self.is_over
         self.on_time = self.is_over & ~done & self.existed
@@ -299,7 +299,10 @@ class Slots:
                 _choose_all(self.publish, fold.empty(len(self.start)), columns)
                 for fold, columns in zip(self._step.folds, folded, strict=True)
             ]
-        due_us = np.where(self.is_over, self.forget_us, self.end)
+        # What waits to be said is said when no more rows are taken, if not before; a slot may be needed for longer.
+        waits = self.changed & ~self.publish
+        over_us = np.where(waits, self.end + self._rules.within_us, self.forget_us)
+        due_us = np.where(self.is_over, over_us, self.end)
         is_forgotten = self.forget_us <= self._time.watermark_us
         columns = [
             ids_column(ids_in(self._sorted)[self._starts]),
