@@ -6,7 +6,6 @@ Beside it, Spark by hand on a broker that is there already: what is left when no
 from __future__ import annotations
 
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -64,7 +63,7 @@ class FirstEvent(Subject):
             with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
                 assert process.stdout is not None
                 found = next(filter(None, map(FIRST_EVENT.search, process.stdout)), None)
-                process.send_signal(signal.SIGINT)
+                process.terminate()  # Ctrl-C is ignored by what was started in the background
                 process.stdout.read()
         if found is None:
             raise ProgramFailed("headrace run ended before its job had processed anything")
