@@ -8,6 +8,7 @@ import json
 import logging
 import queue
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -130,11 +131,14 @@ class ReportThread:
         done.wait(timeout_s)
 
     def _run(self) -> None:
+        flushed_s = time.monotonic()
         while True:
-            try:
+            with contextlib.suppress(queue.Empty):
                 self._perform(self._tasks.get(timeout=FLUSH_INTERVAL_S))
-            except queue.Empty:
+            # Not only when there is nothing to do: the batches of a job may come quicker than that for ever.
+            if time.monotonic() - flushed_s >= FLUSH_INTERVAL_S:
                 self._flush()
+                flushed_s = time.monotonic()
 
     def _flush(self) -> None:
         for report in list(self._unflushed):
