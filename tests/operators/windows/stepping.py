@@ -6,6 +6,7 @@ What a test of theirs draws: batches of rows with a watermark and a clock, and r
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -94,6 +95,18 @@ class Stepped:
     def restart(self) -> None:
         runs = [Run.decode(run.encode(), name=run.name) for run in self.table.runs]
         self.table = StateTable(self.step.state_schema, runs)
+
+
+def require_agreement(
+    windows: Stepped, oracle: Any, batches: list[tuple[list[Row], float, int]], *, restarts: bool
+) -> None:
+    """At every step, in what was late, and in that nothing is kept of what is over."""
+    for batch in batches:
+        assert Counter(windows.work(*batch)) == Counter(oracle.step(*batch))
+        if restarts:
+            windows.restart()
+    assert windows.late_rows == oracle.late_rows
+    assert windows.table.all_rows().num_rows == 0, "state of what is over stays behind"
 
 
 class Windows(Stepped):

@@ -18,7 +18,16 @@ from headrace.operators.windows.gaps import OwnGapLift
 from headrace.operators.windows.panes import PaneStep
 from tests.operators.streams import EventRow, Stream, bounded, since_epoch
 from tests.operators.windows.pane_oracle import Oracle, Row, Rules, results
-from tests.operators.windows.stepping import FOLDS, KEYS, Stepped, batches, pane_rules, rules, table_of
+from tests.operators.windows.stepping import (
+    FOLDS,
+    KEYS,
+    Stepped,
+    batches,
+    pane_rules,
+    require_agreement,
+    rules,
+    table_of,
+)
 
 
 def gap(row: Row) -> int:
@@ -40,12 +49,7 @@ def test_sessions_with_gaps_of_their_own_say_what_the_oracle_says_at_every_step(
     batches: list[tuple[list[Row], float, int]], rules: Rules, restarts: bool
 ) -> None:
     oracle, windows = Oracle(rules, gap=gap), OwnGaps(rules)
-    for batch in batches:
-        assert Counter(windows.work(*batch)) == Counter(oracle.step(*batch))
-        if restarts:
-            windows.restart()
-    assert windows.late_rows == oracle.late_rows
-    assert windows.table.all_rows().num_rows == 0, "state of sessions that are over stays behind"
+    require_agreement(windows, oracle, batches, restarts=restarts)
 
 
 @settings(max_examples=60)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headrace.operators.windows.slots import ClockSlots
 from tests.operators.windows.pane_oracle import Oracle, Row, Rules, SlidingOracle, clock, results
-from tests.operators.windows.stepping import Windows, batches, rules
+from tests.operators.windows.stepping import Windows, batches, require_agreement, rules
 
 
 @settings(max_examples=100)
@@ -23,12 +23,7 @@ def test_clock_windows_say_what_the_oracle_says_at_every_step(
     length, every, offset = shape
     oracle = Oracle(rules, assign=clock(*shape))
     windows = Windows(rules, slots=ClockSlots(length_us=length, every_us=every, offset_us=offset))
-    for batch in batches:
-        assert Counter(windows.work(*batch)) == Counter(oracle.step(*batch))
-        if restarts:
-            windows.restart()
-    assert windows.late_rows == oracle.late_rows
-    assert windows.table.all_rows().num_rows == 0, "state of windows that are over stays behind"
+    require_agreement(windows, oracle, batches, restarts=restarts)
 
 
 @settings(max_examples=100)
@@ -38,12 +33,7 @@ def test_sessions_say_what_the_oracle_says_at_every_step(
 ) -> None:
     oracle = Oracle(rules, gap=gap)
     windows = Windows(rules, gap=gap)
-    for batch in batches:
-        assert Counter(windows.work(*batch)) == Counter(oracle.step(*batch))
-        if restarts:
-            windows.restart()
-    assert windows.late_rows == oracle.late_rows
-    assert windows.table.all_rows().num_rows == 0, "state of sessions that are over stays behind"
+    require_agreement(windows, oracle, batches, restarts=restarts)
 
 
 @settings(max_examples=100)
@@ -53,12 +43,7 @@ def test_sliding_windows_say_what_the_oracle_says_at_every_step(
 ) -> None:
     oracle = SlidingOracle(rules, within)
     windows = Windows(rules, sliding=within)
-    for batch in batches:
-        assert Counter(windows.work(*batch)) == Counter(oracle.step(*batch))
-        if restarts:
-            windows.restart()
-    assert windows.late_rows == oracle.late_rows
-    assert windows.table.all_rows().num_rows == 0, "rows that no window reaches back to stay behind"
+    require_agreement(windows, oracle, batches, restarts=restarts)
 
 
 @settings(max_examples=60)
