@@ -14,6 +14,7 @@ from headrace.operators.operator import (
     Operator,
     duration_us,
     require_columns,
+    time_us,
 )
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class CorrectClock(Operator):
         into_us = self._into_us(verdict)
         made = {
             self.into: F.timestamp_micros(into_us).alias(self.into, metadata={EVENT_TIME: True}),
-            f"{self.into}_correction_ms": F.floor(F.try_subtract(into_us, _us(self.event)) / 1000),
+            f"{self.into}_correction_ms": F.floor(F.try_subtract(into_us, time_us(self.event)) / 1000),
             f"{self.into}_clock": verdict,
         }
         return _without_event_time(rows).withColumns(made)
@@ -135,7 +136,7 @@ class CorrectClock(Operator):
     def _verdict(self) -> Column:
         from pyspark.sql import functions as F
 
-        age_us = F.try_subtract(_us(self.sent), _us(self.event))
+        age_us = F.try_subtract(time_us(self.sent), time_us(self.event))
         offset_us = F.abs(self._offset_us())
         is_believed = age_us.between(0, self.age_max_us) & offset_us.isNotNull()
         if self.offset_max_us is not None:
@@ -150,24 +151,18 @@ class CorrectClock(Operator):
     def _offset_us(self) -> Column:
         from pyspark.sql import functions as F
 
-        return F.try_subtract(_us(self.received), _us(self.sent))
+        return F.try_subtract(time_us(self.received), time_us(self.sent))
 
     def _into_us(self, verdict: Column) -> Column:
         """Null, and so in no window, if not even the server says when: a wrong time would be that of a watermark."""
         from pyspark.sql import functions as F
 
-        corrected_us = F.try_add(_us(self.event), self._offset_us())
+        corrected_us = F.try_add(time_us(self.event), self._offset_us())
         return (
             F.when(verdict == Verdict.CORRECTED.value, corrected_us)
-            .when(verdict == Verdict.KEPT.value, F.least(_us(self.event), _us(self.received)))
-            .otherwise(_us(self.received))
+            .when(verdict == Verdict.KEPT.value, F.least(time_us(self.event), time_us(self.received)))
+            .otherwise(time_us(self.received))
         )
-
-
-def _us(name: str) -> Column:
-    from pyspark.sql import functions as F
-
-    return F.unix_micros(F.col(f"`{name}`").cast("timestamp"))
 
 
 def _without_event_time(rows: DataFrame) -> DataFrame:

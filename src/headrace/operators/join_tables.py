@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, cast
 
-from headrace.operators.operator import BadOperator, Operator, names, require_columns
+from headrace.operators.joins.sides import On, Pairs, read_on, require_frame, require_like_sides
+from headrace.operators.operator import BadOperator, Operator, column, names, require_columns
 from headrace.operators.tables import columns as of
 from headrace.operators.tables.changelog import OFFSET, Changelog
 from headrace.operators.tables.join_step import LEFT, RIGHT, JoinStep
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 HOW = {"inner": (False, False), "left": (True, False), "full": (True, True)}
 """Of each side, whether its rows appear without a partner too."""
-
-On = str | Sequence[str] | Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +50,8 @@ class JoinTables(Operator):
     other_order: str | Sequence[str] = OFFSET
 
     def __post_init__(self) -> None:
-        if not hasattr(self.other, "schema"):
-            raise BadOperator(
-                "JoinTables", "other", f"is {self.other!r}", hint="the DataFrame of the other table's changes"
-            )
-        pairs = _pairs(self.on)
-        if not pairs:
-            raise BadOperator("JoinTables", "on", "is empty", hint='such as on={"author": "followee"}')
+        require_frame(self.other, operator="JoinTables", field="other")
+        pairs = read_on(self.on, operator="JoinTables")
         object.__setattr__(self, "on", dict(pairs))
         if self.how not in HOW:
             raise BadOperator("JoinTables", "how", f"is {self.how!r}", hint=f"one of {', '.join(HOW)}")
@@ -66,15 +60,15 @@ class JoinTables(Operator):
         require_columns(self.other, [right for _, right in pairs], operator="JoinTables", field="on")
 
     @property
-    def pairs(self) -> list[tuple[str, str]]:
-        return list(cast(Mapping[str, str], self.on).items())
+    def pairs(self) -> Pairs:
+        return tuple(cast(Mapping[str, str], self.on).items())
 
     def __call__(self, rows: DataFrame) -> DataFrame:
         from headrace.operators.state.spark import run_step
 
         left = _changelog(rows, self.key, self.order, side="key")
         right = _changelog(self.other, self.other_key, self.other_order, side="other_key")
-        self._check(left, right)
+        require_like_sides(left, right, self.pairs, operator="JoinTables", field="other")
         own = [self._own(left, LEFT), self._own(right, RIGHT)]
         _check_names(own, shared={one for one, other in self.pairs if one == other})
         fields = of.fields_of(left, own[LEFT]), of.fields_of(right, own[RIGHT])
@@ -84,29 +78,6 @@ class JoinTables(Operator):
         lift = WeightedLift(step.input_schema)
         return of.as_changelog(run_step(both, lift, step, name="join", kept_for=kept_for))
 
-    def _check(self, left: DataFrame, right: DataFrame) -> None:
-        require_columns(left, [name for name, _ in self.pairs], operator="JoinTables", field="on")
-        if left.isStreaming != right.isStreaming:
-            raise BadOperator(
-                "JoinTables",
-                "other",
-                "is bounded, and the first table is a stream"
-                if left.isStreaming
-                else "is a stream, and the first table is bounded",
-                hint="read both with bounded=True, or neither",
-            )
-        for one, other in self.pairs:
-            kinds = left.schema[one].dataType, right.schema[other].dataType
-            if kinds[LEFT] != kinds[RIGHT]:
-                raise BadOperator(
-                    "JoinTables",
-                    "on",
-                    f"compares {one!r} of type {kinds[LEFT].simpleString()} with {other!r} of type "
-                    f"{kinds[RIGHT].simpleString()}",
-                    hint="cast one of them",
-                )
-        of.key_parts(left, [name for name, _ in self.pairs], operator="JoinTables", field="on")
-
     def _own(self, rows: DataFrame, side: int) -> list[str]:
         return of.own_columns(rows, keep=[pair[side] for pair in self.pairs])
 
@@ -115,42 +86,36 @@ class JoinTables(Operator):
         from pyspark.sql import functions as F
         from pyspark.sql.pandas.types import from_arrow_type
 
+        from headrace.operators.state.keys import hashes, key_parts
+
         on = [pair[side] for pair in self.pairs]
         own = self._own(rows, side)
         is_null = F.lit(False)
         for name in on:
-            is_null = is_null | of.column(name).isNull()
+            is_null = is_null | column(name).isNull()
         if not HOW[self.how][side]:
             rows = rows.where(~is_null)
         parts = of.row_parts(rows, own)
-        keys = of.hashes(of.key_parts(rows, on, operator="JoinTables", field="on"), "h")
+        keys = hashes(key_parts(rows, on, operator="JoinTables", field="on"), "h")
         # A row that equals nothing is alone with itself, wherever its own hash takes it.
-        alone = of.hashes([F.lit(f"alone {side}"), *parts], "h")
+        alone = hashes([F.lit(f"alone {side}"), *parts], "h")
         hashed = [
             F.when(is_null, apart).otherwise(together).alias(f"h{number}")
             for number, (apart, together) in enumerate(zip(alone, keys, strict=True), start=1)
         ]
         return rows.select(
             *hashed,
-            *of.hashes(parts, "r"),
+            *hashes(parts, "r"),
             of.weight(rows, operator="JoinTables"),
             F.lit(side).alias("side"),
             *(
-                of.column(own[int(field.name[1:])]).alias(field.name)
+                column(own[int(field.name[1:])]).alias(field.name)
                 if field.name[0] == "ab"[side]
                 else F.lit(None).cast(from_arrow_type(field.type)).alias(field.name)
                 for field in step.input_schema
                 if field.name[1:].isdigit()
             ),
         )
-
-
-def _pairs(on: On) -> list[tuple[str, str]]:
-    if isinstance(on, Mapping):
-        names(tuple(on), operator="JoinTables", field="on")
-        names(tuple(on.values()), operator="JoinTables", field="on")
-        return list(on.items())
-    return [(name, name) for name in names(on, operator="JoinTables", field="on")]
 
 
 def _changelog(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 EVENT_TIME = "headrace.event_time"
 """Metadata of the column that holds the event time, on bounded and streaming DataFrames alike."""
@@ -95,6 +95,20 @@ def _parse_us(said: object, *, operator: str, field: str) -> int:
             raise BadOperator(operator, field, f"is {said!r}: there is no unit {unit!r}", hint=hint)
         amount_us += int(number) * _UNITS_US[name]
     return amount_us
+
+
+def column(name: str) -> Column:
+    """By its name as it is: dots in it are no path."""
+    from pyspark.sql import functions as F
+
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def time_us(name: str) -> Column:
+    """The time in a column, in microseconds since the epoch."""
+    from pyspark.sql import functions as F
+
+    return F.unix_micros(column(name).cast("timestamp"))
 
 
 def interval_text(amount_us: int) -> str:

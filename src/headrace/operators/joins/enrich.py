@@ -34,8 +34,12 @@ from headrace.operators.operator import (
     names,
     require_columns,
     require_watermark,
+    time_us,
 )
 from headrace.operators.state.ids import Hashes
+from headrace.operators.tables.changelog import OFFSET
+from headrace.operators.tables.columns import BEFORE, DELETIONS
+from headrace.operators.tables.weighted import OP
 from headrace.operators.windows.left_out import has_no_time
 from headrace.operators.windows.panes import ints_of
 
@@ -47,11 +51,8 @@ _KIND = "Enrich"
 EVENT_TIME_OF_ROW = "event_time"
 LATEST = "latest"
 
-OP, BEFORE, CHANGE_TIME, OFFSET = "op", "before", "_change_ts", "_offset"
-"""Columns of `read_topic(format="changes")`: what happened, the row before it, when, and where in the topic."""
-
-DELETIONS = ("d", "-")
-"""What `op` says where an entry is taken away, as sinks understand it."""
+CHANGE_TIME = "_change_ts"
+"""Of `read_topic(format="changes")`: when it happened."""
 
 _HASH_BITS_LEFT_OUT = 2
 """An order by hash, below that of what asserts: 62 bits of it."""
@@ -195,17 +196,17 @@ class Enrich(Operator):
         from headrace.operators.state.keys import hash_columns
 
         keys = [here for here, _ in self.pairs]
-        time_us = F.lit(0).cast("bigint")
+        asked_us = F.lit(0).cast("bigint")
         is_unanswerable = _any(F.col(f"`{name}`").isNull() for name in keys)
         if not self.is_latest or self.wait is not None:
             time = event_time_column(rows, self.time, operator=_KIND)
             require_watermark(rows, time, operator=_KIND)
-            time_us = _micros(time)
+            asked_us = time_us(time)
             if not self.is_latest:
                 is_unanswerable = is_unanswerable | has_no_time(time)
         asking = rows.select(
             *hash_columns(rows, keys, operator=_KIND),
-            F.coalesce(time_us, F.lit(ALWAYS_US)).alias("time"),
+            F.coalesce(asked_us, F.lit(ALWAYS_US)).alias("time"),
             F.lit(0).cast("bigint").alias("seq"),
             F.when(is_unanswerable, int(Side.UNANSWERABLE))
             .otherwise(int(Side.ROW))
@@ -227,7 +228,7 @@ class Enrich(Operator):
         is_deleted = self._is_deleted()
         return table.filter(~_any(F.col(f"`{name}`").isNull() for name in keys)).select(
             *hash_columns(table, keys, operator=_KIND),
-            F.coalesce(_micros(self._table_time()), F.lit(ALWAYS_US)).alias("time"),
+            F.coalesce(time_us(self._table_time()), F.lit(ALWAYS_US)).alias("time"),
             self._sequence(is_deleted).alias("seq"),
             F.lit(int(Side.CHANGE)).cast("byte").alias("side"),
             is_deleted.alias("deleted"),
@@ -294,12 +295,6 @@ class SideLift:
         anywhere = np.arange(rows.num_rows, dtype=np.uint64)
         hashes = np.where(ints_of(rows, "side") == Side.UNANSWERABLE, anywhere, first)
         return pa.table([rows.column(name) for name in self._schema.names], schema=self._schema), hashes
-
-
-def _micros(time: str) -> Column:
-    from pyspark.sql import functions as F
-
-    return F.unix_micros(F.col(f"`{time}`").cast("timestamp"))
 
 
 def _nothing(frame: DataFrame, name: str) -> Column:

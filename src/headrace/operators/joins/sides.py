@@ -57,16 +57,10 @@ def require_like_sides(rows: DataFrame, other: DataFrame, pairs: Pairs, *, opera
 
 
 def _require_like_keys(rows: DataFrame, other: DataFrame, here: str, there: str, *, operator: str) -> None:
-    from pyspark.sql.types import ArrayType, MapType, StructType
+    from headrace.operators.state.keys import require_plain
 
+    require_plain(rows, here, operator=operator, field="on")
     kind, other_kind = rows.schema[here].dataType, other.schema[there].dataType
-    if isinstance(kind, ArrayType | MapType | StructType):
-        raise BadOperator(
-            operator,
-            "on",
-            f"names column {here!r}, which is {kind.simpleString()}",
-            hint="keys are plain values; take its fields as columns, or a text of it (to_json)",
-        )
     if kind != other_kind:
         raise BadOperator(
             operator,

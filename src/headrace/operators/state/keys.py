@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType, TimestampType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType
 
-from headrace.operators.operator import BadOperator
+from headrace.operators.operator import BadOperator, column, time_us
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -27,42 +27,58 @@ def keyed_columns(
     """`h1`, `h2`, `time`, `k0`…, and `a0`… for the inputs; and the types of the inputs' values."""
     columns = [
         *hash_columns(rows, keys, operator=operator),
-        F.unix_micros(F.col(f"`{time}`").cast(TimestampType())).alias("time"),
+        time_us(time).alias("time"),
         *(F.col(f"`{name}`").alias(f"k{number}") for number, name in enumerate(keys)),
     ]
     values: dict[int, pa.DataType] = {}
     for number, text in inputs.items():
-        column = F.expr(text).alias(f"a{number}")
+        given = F.expr(text).alias(f"a{number}")
         try:
-            values[number] = arrow_type(rows.select(column).schema[0].dataType)
+            values[number] = arrow_type(rows.select(given).schema[0].dataType)
         except AnalysisException as error:
             raise BadOperator(
                 operator, "aggregate", f"has {text!r}, which Spark can't work out", hint=_reason(error)
             ) from error
-        columns.append(column)
+        columns.append(given)
     return columns, values
 
 
 def hash_columns(rows: DataFrame, keys: Sequence[str], *, operator: str) -> list[Column]:
     """`h1` and `h2`: of equal keys of one type the same, on whichever DataFrame."""
-    hashed = [part for name in keys for part in _hashed(rows, name, operator)] or [F.lit(0)]
-    return [F.xxhash64(*hashed).alias("h1"), F.xxhash64(F.lit("headrace"), *hashed).alias("h2")]
+    return hashes(key_parts(rows, keys, operator=operator, field="by"), "h")
 
 
-def _hashed(rows: DataFrame, name: str, operator: str) -> list[Column]:
+def hashes(parts: Sequence[Column], prefix: str) -> list[Column]:
+    """Two hashes of 64 bits each."""
+    hashed = list(parts) or [F.lit(0)]
+    return [
+        F.xxhash64(*hashed).alias(f"{prefix}1"),
+        F.xxhash64(F.lit("headrace"), *hashed).alias(f"{prefix}2"),
+    ]
+
+
+def key_parts(rows: DataFrame, names: Sequence[str], *, operator: str, field: str) -> list[Column]:
     """What tells one key from another. Spark's hash passes over a null, so that it is said apart."""
-    kind: Any = rows.schema[name].dataType
-    column = F.col(f"`{name}`")
+    parts = []
+    for name in names:
+        require_plain(rows, name, operator=operator, field=field)
+        kind: Any = rows.schema[name].dataType
+        own = column(name)
+        if isinstance(kind, DoubleType | FloatType):
+            own = own + F.lit(0.0).cast(kind)  # there is but one zero, as in GROUP BY
+        parts += [own.isNull(), own]
+    return parts
+
+
+def require_plain(rows: DataFrame, name: str, *, operator: str, field: str) -> None:
+    kind = rows.schema[name].dataType
     if isinstance(kind, ArrayType | MapType | StructType):
         raise BadOperator(
             operator,
-            "by",
+            field,
             f"names column {name!r}, which is {kind.simpleString()}",
             hint="keys are plain values; take its fields as columns, or a text of it (to_json)",
         )
-    if isinstance(kind, DoubleType | FloatType):
-        column = column + F.lit(0.0).cast(kind)  # there is but one zero, as in GROUP BY
-    return [column.isNull(), column]
 
 
 def _reason(error: AnalysisException) -> str:

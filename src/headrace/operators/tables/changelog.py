@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.operators.operator import BadOperator, Operator, names, require_columns
+from headrace.operators.operator import BadOperator, Operator, column, names, require_columns
 from headrace.operators.tables import columns as of
 from headrace.operators.tables.latest_step import DELETED, LatestLift, LatestStep
 from headrace.operators.tables.weighted import OP, ROW_HASH
@@ -71,6 +71,8 @@ class Changelog(Operator):
         return of.as_changelog(run_step(selected, lift, step, name="changelog", kept_for=kept_for))
 
     def _check(self, rows: DataFrame) -> None:
+        from headrace.operators.state.keys import require_plain
+
         require_columns(rows, self.key, operator="Changelog", field="key")
         of.has_op(rows, operator="Changelog")
         if of.is_changelog(rows):
@@ -88,19 +90,22 @@ class Changelog(Operator):
                 hint='name the column that grows with every change of a key: order="version"',
             )
         require_columns(rows, self.order, operator="Changelog", field="order")
-        of.key_parts(rows, self.order, operator="Changelog", field="order")
+        for name in self.order:
+            require_plain(rows, name, operator="Changelog", field="order")
 
     def _selected(self, rows: DataFrame, own: Sequence[str]) -> list[Column]:
         from pyspark.sql import functions as F
 
+        from headrace.operators.state.keys import hashes, key_parts
+
         is_deleted = F.col(OP).isin(*of.DELETIONS) if OP in rows.columns else F.lit(False)
-        hashed = of.key_parts(rows, self.key, operator="Changelog", field="key")
+        hashed = key_parts(rows, self.key, operator="Changelog", field="key")
         return [
-            *of.hashes([self._checked(), *hashed], "h"),
+            *hashes([self._checked(), *hashed], "h"),
             F.xxhash64(*of.row_parts(rows, own)).alias(ROW_HASH),
             F.coalesce(is_deleted, F.lit(False)).alias(DELETED),
-            *(of.column(name).alias(f"o{number}") for number, name in enumerate(self.order)),
-            *(of.column(name).alias(f"c{number}") for number, name in enumerate(own)),
+            *(column(name).alias(f"o{number}") for number, name in enumerate(self.order)),
+            *(column(name).alias(f"c{number}") for number, name in enumerate(own)),
         ]
 
     def _checked(self) -> Column:
@@ -109,7 +114,7 @@ class Changelog(Operator):
 
         is_missing = F.lit(False)
         for name in self.key:
-            is_missing = is_missing | of.column(name).isNull()
+            is_missing = is_missing | column(name).isNull()
         problem = (
             f"Changelog: a row has null in its key ({', '.join(self.key)}). "
             "Declare the column NOT NULL in the schema of read_topic, which makes such a record a dead letter"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headrace.operators.operator import BadOperator
+from headrace.operators.operator import BadOperator, column
 from headrace.operators.tables.weighted import ADDED, OP, TAKEN_BACK
 
 if TYPE_CHECKING:
@@ -25,12 +25,6 @@ CHANGELOG = "headrace.changelog"
 
 DELETIONS = ("d", TAKEN_BACK)
 UPSERTS = ("c", "u", "r", ADDED)
-
-
-def column(name: str) -> Column:
-    from pyspark.sql import functions as F
-
-    return F.col("`" + name.replace("`", "``") + "`")
 
 
 def has_op(rows: DataFrame, *, operator: str) -> bool:
@@ -78,39 +72,6 @@ def kept_for(operator: str, fields: Sequence[pa.Field], **settings: object) -> s
     """All that the state depends on, in a text."""
     said = ", ".join(f"{name}={value!r}" for name, value in settings.items())
     return f"{operator}({said}) of {', '.join(f'{each.name} {each.type}' for each in fields)}"
-
-
-def hashes(key: Sequence[Column], prefix: str) -> list[Column]:
-    """Two hashes of 64 bits each."""
-    from pyspark.sql import functions as F
-
-    hashed = list(key) or [F.lit(0)]
-    return [
-        F.xxhash64(*hashed).alias(f"{prefix}1"),
-        F.xxhash64(F.lit("headrace"), *hashed).alias(f"{prefix}2"),
-    ]
-
-
-def key_parts(rows: DataFrame, names: Sequence[str], *, operator: str, field: str) -> list[Column]:
-    """What tells one key from another. Spark's hash passes over a null, so that it is said apart."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
-
-    parts = []
-    for name in names:
-        kind = rows.schema[name].dataType
-        own = column(name)
-        if isinstance(kind, ArrayType | MapType | StructType):
-            raise BadOperator(
-                operator,
-                field,
-                f"names column {name!r}, which is {kind.simpleString()}",
-                hint="keys are plain values; take its fields as columns, or a text of it (to_json)",
-            )
-        if isinstance(kind, DoubleType | FloatType):
-            own = own + F.lit(0.0).cast(kind)  # there is but one zero, as in GROUP BY
-        parts += [own.isNull(), own]
-    return parts
 
 
 def row_parts(rows: DataFrame, names: Sequence[str]) -> list[Column]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headrace.operators.aggregates import Aggregate, read_aggregates
 from headrace.operators.folds import CountFold
-from headrace.operators.operator import BadOperator, Operator, names, require_columns
+from headrace.operators.operator import BadOperator, Operator, column, names, require_columns
 from headrace.operators.tables import columns as of
 from headrace.operators.tables.group_step import TotalsLift, TotalsStep, ValuesStep, total_of
 from headrace.operators.tables.weighted import OP, WeightedLift
@@ -68,6 +68,7 @@ class GroupChanges(Operator):
         return read_aggregates(self.aggregate, operator="GroupChanges")
 
     def __call__(self, rows: DataFrame) -> DataFrame:
+        from headrace.operators.state.keys import hashes, key_parts
         from headrace.operators.state.spark import run_step
 
         require_columns(rows, self.by, operator="GroupChanges", field="by")
@@ -79,8 +80,8 @@ class GroupChanges(Operator):
             for number, each in enumerate(self.aggregates)
         ]
         totals = [(name, total_of(fold, kinds.get(number))) for number, (name, fold) in enumerate(folds)]
-        hashed = of.hashes(of.key_parts(rows, self.by, operator="GroupChanges", field="by"), "h")
-        key_columns = [of.column(name).alias(f"k{number}") for number, name in enumerate(self.by)]
+        hashed = hashes(key_parts(rows, self.by, operator="GroupChanges", field="by"), "h")
+        key_columns = [column(name).alias(f"k{number}") for number, name in enumerate(self.by)]
         selected = [*hashed, weight, *key_columns, *inputs]
         kept = [(name, fold) for name, fold in totals if fold is not None]
         step: TotalsStep | ValuesStep
@@ -122,5 +123,7 @@ class GroupChanges(Operator):
 
 
 def _with_value_hashes(rows: DataFrame, kinds: Mapping[int, pa.DataType]) -> DataFrame:
+    from headrace.operators.state.keys import hashes
+
     values = [f"a{number}" for number in sorted(kinds)]
-    return rows.select("*", *of.hashes(of.row_parts(rows, values), "r"))
+    return rows.select("*", *hashes(of.row_parts(rows, values), "r"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
-from headrace.operators.operator import BadOperator, Operator, names, require_columns
+from headrace.operators.operator import BadOperator, Operator, column, names, require_columns
 from headrace.operators.tables import columns as of
 from headrace.operators.tables.newest_step import MARK, NewestStep
 from headrace.operators.tables.weighted import WeightedLift
@@ -61,11 +61,13 @@ class Newest(Operator):
     def __call__(self, rows: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
 
+        from headrace.operators.state.keys import hashes, key_parts, require_plain
         from headrace.operators.state.spark import run_step
 
         require_columns(rows, self.by, operator="Newest", field="by")
         require_columns(rows, self.order, operator="Newest", field="order")
-        of.key_parts(rows, self.order, operator="Newest", field="order")
+        for name in self.order:
+            require_plain(rows, name, operator="Newest", field="order")
         weight = of.weight(rows, operator="Newest")
         own = of.own_columns(rows, keep=[*self.by, *self.order])
         fields = of.fields_of(rows, own)
@@ -73,11 +75,11 @@ class Newest(Operator):
             columns=fields, by=tuple(self.by), order=tuple(self.order), count=self.count, keep=self.keep
         )
         selected = rows.select(
-            *of.hashes(of.key_parts(rows, self.by, operator="Newest", field="by"), "h"),
-            *of.hashes(of.row_parts(rows, own), "r"),
+            *hashes(key_parts(rows, self.by, operator="Newest", field="by"), "h"),
+            *hashes(of.row_parts(rows, own), "r"),
             weight,
             F.lit(False).alias(MARK),
-            *(of.column(name).alias(f"c{number}") for number, name in enumerate(own)),
+            *(column(name).alias(f"c{number}") for number, name in enumerate(own)),
         )
         kept_for = of.kept_for(
             "Newest", fields, count=self.count, by=self.by, order=self.order, keep=self.keep

@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from headrace.operators.operator import time_us
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -24,9 +26,7 @@ a window's length to the largest that Spark knows would not fit in 64 bits."""
 
 
 def has_no_time(time: str) -> Column:
-    from pyspark.sql import functions as F
-
-    at_us = F.unix_micros(F.col(f"`{time}`").cast("timestamp"))
+    at_us = time_us(time)
     return at_us.isNull() | (at_us < TIME_US_MIN) | (at_us >= TIME_US_END)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from headrace.operators.operator import BadOperator, Duration, interval_text
+from headrace.operators.operator import BadOperator, Duration, interval_text, time_us
 from headrace.operators.windows.clock import ClockWindow, spark_window
 from headrace.operators.windows.slots import ClockSlots
 from headrace.operators.windows.window import Window
@@ -49,8 +49,7 @@ class Sampling(ClockWindow):
 
         if self.zone is not None:
             return ClockWindow._native_rows(self, rows, time)
-        time_us = F.unix_micros(F.col(f"`{time}`").cast("timestamp"))
-        since_us = F.pmod(time_us - self.slots.offset_us, F.lit(self.slots.every_us))
+        since_us = F.pmod(time_us(time) - self.slots.offset_us, F.lit(self.slots.every_us))
         return rows.filter(since_us < self.slots.length_us)
 
     def _native_window(self, time: str) -> Column:
