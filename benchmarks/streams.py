@@ -12,11 +12,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from benchmarks.measurements import Sample
+from benchmarks.measurements import Sample, Side
 from benchmarks.processes import cpu_s
-from headrace.pipeline import Job, read_topic
+from headrace.java import fetch_jars
+from headrace.pipeline import Job, read_topic, session
+from headrace.pipeline.settings import pipeline_settings
 from headrace.pipeline.sinks import Discard
+from headrace.pipeline.spark_session import CONNECTOR, ROCKSDB, local_cores
 
+MASTER = "local[2]"
 ROWS_PER_BATCH = 500_000
 
 PROGRESS_KEPT = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
@@ -64,6 +68,28 @@ def read_by_hand(
     )
     parsed = raw.select(F.from_json(F.col("value").cast("string"), schema).alias("event")).select("event.*")
     return parsed.withWatermark(event_time, watermark)
+
+
+def session_of(side: Side, bootstrap: str, folder: Path) -> SparkSession:
+    if side is not Side.SPARK:
+        return session("benchmark", master=MASTER, bootstrap=bootstrap, data_dir=folder / "data")
+    return _plain_session()
+
+
+def _plain_session() -> SparkSession:
+    """Spark as a careful person has it without Headrace: the connector, state on disk, no more tasks than cores."""
+    jars = ",".join(str(jar) for jar in sorted(fetch_jars(CONNECTOR).glob("*.jar")))
+    return (
+        SparkSession.builder.master(MASTER)
+        .config("spark.jars", jars)
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", pipeline_settings().driver_memory)
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", str(local_cores(MASTER)))
+        .config("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+        .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
+        .getOrCreate()
+    )
 
 
 def column_names(schema: str) -> list[str]:

@@ -23,7 +23,7 @@ WARM_UP = "-warm-up"
 class Sizes:
     clicks: int
     clicks_short: int
-    """Rows for one call of state per key: at 6,000 a second, five million of them would take a quarter of an hour."""
+    """Rows for one call of state per key: at 6,000 a second, three million of them would take eight minutes."""
     joined: int
     """Of each of the two sides of a join."""
     versions: int
@@ -34,8 +34,8 @@ class Sizes:
 
 
 FULL = Sizes(
-    clicks=5_000_000,
-    clicks_short=1_000_000,
+    clicks=3_000_000,
+    clicks_short=500_000,
     joined=1_000_000,
     versions=200_000,
     warmup=200_000,

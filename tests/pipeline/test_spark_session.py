@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,10 +18,12 @@ from headrace.pipeline import launch, session
 from headrace.pipeline.launch import Launch
 from headrace.pipeline.settings import data_dir, pipeline_settings
 from headrace.pipeline.spark_session import (
+    COLLECTOR,
     ROCKSDB,
     SOCKET_PATIENCE_S,
     SessionUnavailable,
     bootstrap_of,
+    collector,
     local_cores,
     log_file,
     spark_conf,
@@ -42,6 +45,14 @@ def test_only_a_local_master_has_a_number_of_cores_here(master: str, cores: int 
     assert local_cores(master) == cores
     conf = spark_conf("x", pipeline_settings(master=master))
     assert conf.get("spark.sql.shuffle.partitions") == (None if cores is None else str(cores))
+
+
+def test_a_garbage_collector_that_somebody_chose_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)
+    assert collector("-Xss4m") == COLLECTOR
+    assert collector("-Xss4m -XX:+UseZGC") == ""
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseG1GC -Xss4m")
+    assert collector("-Xss4m") == ""
 
 
 def test_settings_come_from_the_environment_the_script_and_the_launch_in_this_order(
@@ -90,6 +101,12 @@ def test_streams_keep_state_in_rocksdb_and_times_are_utc(spark: SparkSession) ->
     assert spark.conf.get("spark.sql.streaming.stateStore.providerClass") == ROCKSDB
     assert spark.conf.get("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled") == "true"
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_sparks_java_collects_garbage_as_it_was_told(spark: SparkSession) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    collectors = jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
+    assert [each.getName() for each in collectors] == ["PS MarkSweep", "PS Scavenge"]
 
 
 def test_ctrl_c_is_left_to_the_program(spark: SparkSession) -> None:

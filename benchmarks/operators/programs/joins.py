@@ -30,12 +30,11 @@ from benchmarks.streams import (
     drain_headrace,
     read_by_hand,
     read_headrace,
+    session_of,
     timed,
 )
 from headrace import operators as op
-from headrace.pipeline import session
 
-MASTER = "local[2]"
 WATERMARK = "1 minute"
 WITHIN = "30 seconds"
 ROWS_PER_BATCH_AND_TOPIC = ROWS_PER_BATCH // 2
@@ -98,7 +97,7 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
     folder = Path(arguments["folder"])
     bootstrap = arguments["bootstrap"]
     is_by_hand = arguments["side"] == Side.SPARK
-    spark = session("benchmark", master=MASTER, bootstrap=bootstrap, data_dir=folder / "data")
+    spark = session_of(Side(arguments["side"]), bootstrap, folder)
     read = reader(spark, bootstrap, by_hand=is_by_hand)
 
     def run(work: str, suffix: str) -> None:

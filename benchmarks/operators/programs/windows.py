@@ -16,11 +16,17 @@ from pyspark.sql import functions as F
 from benchmarks.measurements import Side
 from benchmarks.operators.bench import WARM_UP
 from benchmarks.operators.events import CLICKS, CLICKS_SCHEMA
-from benchmarks.streams import Took, drain_by_hand, drain_headrace, read_by_hand, read_headrace, timed
+from benchmarks.streams import (
+    Took,
+    drain_by_hand,
+    drain_headrace,
+    read_by_hand,
+    read_headrace,
+    session_of,
+    timed,
+)
 from headrace import operators as op
-from headrace.pipeline import session
 
-MASTER = "local[2]"
 WATERMARK = "1 minute"
 COUNT = {"n": "count(*)"}
 
@@ -74,7 +80,7 @@ WORKS = {
 def main(arguments: dict[str, Any]) -> dict[str, float]:
     folder = Path(arguments["folder"])
     bootstrap = arguments["bootstrap"]
-    spark = session("benchmark", master=MASTER, bootstrap=bootstrap, data_dir=folder / "data")
+    spark = session_of(Side(arguments["side"]), bootstrap, folder)
 
     def run(topic: str, name: str, output_mode: str) -> None:
         work = WORKS[name]

@@ -18,7 +18,7 @@ WAYS = {Side.HEADRACE: CORE, Side.SPARK_ROWS: PER_KEY_ROWS, Side.SPARK_PANDAS: P
 
 class Core(Subject):
     name = "operators-core"
-    title = "1 M events counted by key and window, every change published with its batch"
+    title = "500,000 events counted by key and window, every change published with its batch"
     sides = (Side.HEADRACE, Side.SPARK_ROWS, Side.SPARK_PANDAS)
 
     @property

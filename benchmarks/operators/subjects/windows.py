@@ -37,13 +37,13 @@ class _Windows(Subject):
 
 class NativeWindows(_Windows):
     name = "operators-native"
-    title = "5 M events in windows without corrections, to a sink that discards"
+    title = "3 M events in windows without corrections, to a sink that discards"
     works = ("tumbling", "hopping", "session")
     goal = 0.95
 
 
 class Panes(_Windows):
     name = "operators-panes"
-    title = "5 M events of 200,000 keys in windows of an hour: early panes and retractions, beside Spark's plain window"
+    title = "3 M events of 200,000 keys in windows of an hour: early panes and retractions, beside Spark's plain window"
     works = ("panes-each-batch", "panes-10-seconds")
     goal = 0.5

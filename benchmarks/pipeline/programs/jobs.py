@@ -13,8 +13,13 @@ from pyspark.sql import functions as F
 
 from benchmarks.measurements import Side
 from benchmarks.pipeline.events import EVENTS_TOPIC, SCHEMA, WARMUP_TOPIC
-from benchmarks.streams import drain_by_hand, drain_headrace, read_by_hand, read_headrace
-from headrace.pipeline import session
+from benchmarks.streams import (
+    drain_by_hand,
+    drain_headrace,
+    read_by_hand,
+    read_headrace,
+    session_of,
+)
 
 WORKS = {
     "pass-through": "pass-through",
@@ -34,14 +39,14 @@ def work_on(rows: DataFrame, work: str) -> DataFrame:
 def main(arguments: dict[str, Any]) -> dict[str, float]:
     folder = Path(arguments["folder"])
     by_hand = arguments["side"] == Side.SPARK
-    # One session for both: what is compared is the job, not who finds the jars.
-    spark = session("benchmark", bootstrap=arguments["bootstrap"], data_dir=folder / "data")
+    bootstrap = arguments["bootstrap"]
+    spark = session_of(Side(arguments["side"]), bootstrap, folder)
 
     def run(topic: str, work: str) -> float:
         name = f"{topic}-{work}"
         started_s = time.monotonic()
         if by_hand:
-            rows = read_by_hand(spark, arguments["bootstrap"], topic, SCHEMA)
+            rows = read_by_hand(spark, bootstrap, topic, SCHEMA)
             drain_by_hand(folder, name, work_on(rows, work), output_mode="update")
         else:
             rows = read_headrace(spark, topic, SCHEMA)

@@ -16,11 +16,10 @@ from benchmarks.broker.load import create_topic
 from benchmarks.event_topics import PARTITIONS
 from benchmarks.measurements import Side
 from benchmarks.pipeline.events import SCHEMA
-from benchmarks.pipeline.programs.topic_sink import KEY, MASTER, as_messages
-from headrace.java import fetch_jars
-from headrace.pipeline import Job, read_topic, session
+from benchmarks.pipeline.programs.topic_sink import KEY, as_messages
+from benchmarks.streams import session_of
+from headrace.pipeline import Job, read_topic
 from headrace.pipeline.sinks import Topic
-from headrace.pipeline.spark_session import CONNECTOR
 
 MICRO_BATCH = "micro-batch"
 REALTIME = "realtime"
@@ -68,10 +67,7 @@ def read_by_hand(spark: SparkSession, topic: str, bootstrap: str) -> DataFrame:
 def main(arguments: dict[str, Any]) -> dict[str, float]:
     folder = Path(arguments["folder"])
     bootstrap = arguments["bootstrap"]
-    if arguments["side"] == Side.SPARK:
-        spark = plain_session()
-    else:
-        spark = session("benchmark", master=MASTER, bootstrap=bootstrap, data_dir=folder / "data")
+    spark = session_of(Side(arguments["side"]), bootstrap, folder)
     figures: dict[str, float] = {}
     for mode in arguments["modes"]:
         source, target = (f"{mode}-{end}-{uuid.uuid4().hex[:8]}" for end in ("from", "to"))
@@ -85,17 +81,6 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
         figures |= {f"{mode}-{name}": figure for name, figure in measured.items()}
         running.stop()
     return figures
-
-
-def plain_session() -> SparkSession:
-    """Spark with nothing but the connector, as somebody who writes it by hand has it."""
-    jars = ",".join(str(jar) for jar in sorted(fetch_jars(CONNECTOR).glob("*.jar")))
-    return (
-        SparkSession.builder.master(MASTER)
-        .config("spark.jars", jars)
-        .config("spark.ui.enabled", "false")
-        .getOrCreate()
-    )
 
 
 def measure(bootstrap: str, source: str, target: str, events: int, rate: int) -> dict[str, float]:

@@ -16,12 +16,11 @@ from benchmarks.broker.load import check_end_offset, create_topic
 from benchmarks.event_topics import PARTITIONS
 from benchmarks.measurements import Side
 from benchmarks.pipeline.events import EVENTS_TOPIC, SCHEMA
-from benchmarks.streams import read_by_hand, read_headrace
-from headrace.pipeline import Job, session
+from benchmarks.streams import read_by_hand, read_headrace, session_of
+from headrace.pipeline import Job
 from headrace.pipeline.sinks import Topic
 
 KEY = "user"
-MASTER = "local[2]"
 
 
 def drain_headrace(name: str, rows: DataFrame, topic: str) -> None:
@@ -48,13 +47,14 @@ def as_messages(rows: DataFrame) -> DataFrame:
 def main(arguments: dict[str, Any]) -> dict[str, float]:
     folder = Path(arguments["folder"])
     bootstrap = arguments["bootstrap"]
-    spark = session("benchmark", master=MASTER, bootstrap=bootstrap, data_dir=folder / "data")
+    by_hand = arguments["side"] == Side.SPARK
+    spark = session_of(Side(arguments["side"]), bootstrap, folder)
 
     def run(name: str) -> tuple[str, float]:
         topic = f"{name}-{uuid.uuid4().hex[:8]}"
         create_topic(bootstrap, topic, partitions=PARTITIONS)
         started_s = time.monotonic()
-        if arguments["side"] == Side.SPARK:
+        if by_hand:
             rows = read_by_hand(spark, bootstrap, EVENTS_TOPIC, SCHEMA)
             drain_by_hand(folder, name, rows, topic, bootstrap)
         else:

