@@ -6,7 +6,8 @@ What is inside the brackets is any Spark expression on the row. Where Spark can 
 be any of Spark's too. The names below mean the same on both ways.
 
 Sketches (`distinct`, `percentile`, `top`) are kept by the core always. Spark's own would give other numbers than the
-core's, some of them others for every order of rows, and its exact ones keep every value.
+core's, some of them others for every order of rows, and its exact ones keep every value. `completeness(*)` is about
+when rows came, which Spark's own windows do not tell.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from headrace.operators.folds import (
     CollectFold,
+    CompletenessFold,
     CountFold,
     DeviationFold,
     EdgeFold,
@@ -38,11 +40,9 @@ COLLECT_COUNT_MAX = 1_000
 """How many values `collect(x)` keeps for a window, unless it says `collect(x, n)`: state must have a bound."""
 
 SKETCHES = ("distinct", "percentile", "top")
+COMPLETENESS = "completeness"
 
 _ARGUMENTS_MAX = {"collect": 2, "percentile": 2, "top": 2}
-_COUNTS_ROWS = ("count", "rate")
-"""What can be said of `*`."""
-
 _CALL = re.compile(r"\s*([a-z_]+)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 
 
@@ -68,13 +68,16 @@ class Aggregate:
         return f"cast(({inside}) as double)" if self.function == "rate" else inside
 
     def has_fold(self) -> bool:
-        return self.function in _FOLDS
+        return self.function in _FOLDS or self.function in _FOLDS_OF_ROWS
 
     @property
-    def is_sketch(self) -> bool:
-        return self.function in SKETCHES
+    def is_for_core(self) -> bool:
+        return self.function in (*SKETCHES, COMPLETENESS)
 
-    def fold(self, values: pa.DataType, *, operator: str) -> Fold:
+    def fold(self, values: pa.DataType | None, *, operator: str) -> Fold:
+        """For values of this type; None where there is no `input`."""
+        if values is None:
+            return _FOLDS_OF_ROWS[self.function]()
         return _FOLDS[self.function](self, values, operator)
 
 
@@ -85,17 +88,17 @@ def read_aggregates(said: Mapping[str, str], *, operator: str) -> tuple[Aggregat
 
 
 def are_for_spark(aggregates: tuple[Aggregate, ...], *, operator: str) -> bool:
-    """Whether Spark's own window will do for these; it won't for sketches."""
+    """Whether Spark's own window will do for these; it won't for what only the core keeps."""
     own = [each for each in aggregates if not each.has_fold()]
-    sketches = [each for each in aggregates if each.is_sketch]
-    if own and sketches:
+    for_core = [each for each in aggregates if each.is_for_core]
+    if own and for_core:
         raise BadOperator(
             operator,
             "aggregate",
-            f"has {sketches[0].text!r}, which Headrace keeps, beside {own[0].text!r}, which only Spark can work out",
+            f"has {for_core[0].text!r}, which Headrace keeps, beside {own[0].text!r}, which only Spark can work out",
             hint="two windows, or Spark's own approx_percentile, approx_count_distinct or approx_top_k for the former",
         )
-    return not sketches
+    return not for_core
 
 
 def require_folds(aggregates: tuple[Aggregate, ...], *, operator: str, why: str) -> None:
@@ -105,7 +108,7 @@ def require_folds(aggregates: tuple[Aggregate, ...], *, operator: str, why: str)
                 operator,
                 "aggregate",
                 f"has {each.name!r}: {each.text!r}, which can't be kept {why}",
-                hint=f"one of {', '.join(sorted(_FOLDS))}, of any expression on the row",
+                hint=f"one of {', '.join(sorted({*_FOLDS, *_FOLDS_OF_ROWS}))}, of any expression on the row",
             )
 
 
@@ -154,12 +157,14 @@ def _read(name: str, text: str, operator: str) -> Aggregate:
     if call is None or arguments is None or _is_sparks_own(call.group(1).lower(), arguments):
         return Aggregate(name=name, text=text, function="", arguments=())
     aggregate = Aggregate(name=name, text=text, function=call.group(1).lower(), arguments=arguments)
-    if aggregate.function in _FOLDS and (
-        not arguments or (arguments == ("*",) and aggregate.function not in _COUNTS_ROWS)
-    ):
-        raise BadOperator(
-            operator, "aggregate", f"has {name!r}: {text!r}", hint="name a column, or * to count rows"
+    folds = _FOLDS_OF_ROWS if arguments == ("*",) else _FOLDS
+    if aggregate.has_fold() and (not arguments or aggregate.function not in folds):
+        hint = (
+            "it is completeness(*)"
+            if aggregate.function == COMPLETENESS
+            else "name a column, or * to count rows"
         )
+        raise BadOperator(operator, "aggregate", f"has {name!r}: {text!r}", hint=hint)
     if aggregate.function == "percentile":
         _share(aggregate, operator)
     elif aggregate.function == "top":
@@ -281,6 +286,13 @@ def _top(aggregate: Aggregate, values: pa.DataType, operator: str) -> Fold:
         )
     return TopFold(values, results=_results(aggregate, operator))
 
+
+_FOLDS_OF_ROWS: Mapping[str, Callable[[], Fold]] = {
+    "count": CountFold,
+    "rate": CountFold,
+    COMPLETENESS: CompletenessFold,
+}
+"""What can be said of `*`."""
 
 _FOLDS: Mapping[str, Callable[[Aggregate, pa.DataType, str], Fold]] = {
     "count": lambda aggregate, values, operator: CountFold(),

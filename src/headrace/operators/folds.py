@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.errors import HeadraceError
-from headrace.operators.state.ids import Ints
+from headrace.operators.state.ids import Ints, Mask
 
 Columns = list[pa.Array]
 Floats = npt.NDArray[np.float64]
@@ -68,6 +68,33 @@ class CountFold(Fold):
 
     def empty(self, count: int) -> Columns:
         return [_zeros(count)]
+
+
+class CompletenessFold(Fold):
+    """The share of rows that came before the watermark had passed the end of their window.
+
+    How many did not, only the step that they come to knows (`behind`).
+    """
+
+    state = (pa.int64(), pa.int64())
+    result_type = pa.float64()
+
+    def lift(self, values: pa.Array | None, times_us: Ints) -> Columns:
+        return [pa.array(np.ones(len(times_us), dtype=np.int64)), _zeros(len(times_us))]
+
+    def behind(self, columns: Columns, is_over: Mask) -> Columns:
+        """What came, when these of the windows that it came for were over."""
+        return [columns[0], pa.array(np.where(is_over, np.asarray(columns[0]), 0))]
+
+    def merge(self, columns: Columns, starts: Ints) -> Columns:
+        return [_sums(columns[0], starts), _sums(columns[1], starts)]
+
+    def result(self, columns: Columns) -> pa.Array:
+        rows, behind = (np.asarray(each) for each in columns)
+        return _null_where_none(pa.array((rows - behind) / np.maximum(rows, 1)), columns[0])
+
+    def empty(self, count: int) -> Columns:
+        return [_zeros(count), _zeros(count)]
 
 
 class SumFold(Fold):

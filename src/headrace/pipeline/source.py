@@ -307,17 +307,14 @@ def _payload(
     if event_time is not None:
         named = _named(event_time, dict(columns)[event_time], is_event_time=True)
         _check_event_time(staged.select(named).schema, event_time)
-    skew = (
-        [skew_column(dict(columns)[event_time], F.col("offset"))] if event_time and not spec.bounded else []
-    )
-    if parser.is_bad is not None or skew:
-        staged = staged.withColumn(IS_BAD, F.lit(False) if parser.is_bad is None else parser.is_bad)
-        # Between the parsing and the filter on purpose: the optimizer cannot move the filter, and with it a second
-        # parsing of every record, below it.
-        staged = _observed(staged, spec, skew).where(~F.col(IS_BAD))
+    is_bad = F.lit(False) if parser.is_bad is None else parser.is_bad
     rows = staged.select(
-        *[_named(name, column, is_event_time=name == event_time) for name, column in columns]
+        *[_named(name, column, is_event_time=name == event_time) for name, column in columns],
+        is_bad.alias(IS_BAD),
     )
+    # Between the parsing and the filter on purpose: the optimizer cannot move the filter, and with it a second parsing
+    # of every record, below it.
+    rows = _observed(rows, spec, event_time).where(~F.col(IS_BAD)).drop(IS_BAD)
     if event_time is not None and watermark is not None and not spec.bounded:
         if spec.idle_us is not None:
             return with_watermark_when_idle(rows, event_time, watermark, source_id=spec.id)
@@ -325,15 +322,19 @@ def _payload(
     return rows
 
 
-def _observed(staged: DataFrame, spec: SourceSpec, more: Sequence[Column]) -> DataFrame:
+def _observed(rows: DataFrame, spec: SourceSpec, event_time: str | None) -> DataFrame:
+    """The rows, bad ones included; how many of these there are, and how old rows are, is told with the progress."""
+    if not spec.can_have_bad and (event_time is None or spec.bounded):
+        return rows
     count = F.count_if(F.col(IS_BAD)).alias(BAD_COUNT)
     if not spec.bounded:
-        return staged.observe(spec.bad_metric, count, *more)
+        skew = [] if event_time is None else [skew_column(F.col(f"`{event_time}`"), F.col("_offset"))]
+        return rows.observe(spec.bad_metric, count, *skew)
     observation = Observation(spec.bad_metric)
     _observations[spec.id] = observation
     while len(_observations) > OBSERVATIONS_MAX:
         _observations.popitem(last=False)
-    return staged.observe(observation, count)
+    return rows.observe(observation, count)
 
 
 def _metadata_columns(key: str | None) -> list[tuple[str, Column]]:

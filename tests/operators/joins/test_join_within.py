@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -84,44 +88,109 @@ def test_bounded_rows_are_joined_as_the_oracle_joins_them(
     assert found(collected(join(bounded(spark, LEFT)))) == Counter(expected)
 
 
-def test_a_stream_that_starts_anew_joins_as_bounded_rows_do(
-    spark: SparkSession, bootstrap: str, tmp_path: Path
-) -> None:
-    streams = TopicStreams(spark, bootstrap, tmp_path, ["left", "right"])
+@st.composite
+def side_rows(draw: st.DrawFn) -> list[SideRow]:
+    """In an order in which none is later than the watermark, and most are not in time."""
+    drawn = draw(
+        st.lists(st.tuples(st.sampled_from([*"abc", None]), st.none() | st.integers(0, 900)), max_size=20)
+    )
+    rows = [(key, time, number) for number, (key, time) in enumerate(drawn)]
+    delays = draw(st.lists(st.integers(0, DELAY_S - 1), min_size=len(rows), max_size=len(rows)))
+    return [
+        row for _, row in sorted(zip(delays, rows, strict=True), key=lambda each: each[0] + (each[1][1] or 0))
+    ]
 
-    def query(is_bounded: bool) -> DataFrame:
+
+class JoinedTopics:
+    """Two topics, and a query that joins them by `join`, given the other side."""
+
+    def __init__(
+        self, spark: SparkSession, bootstrap: str, folder: Path, join: Callable[[DataFrame], op.Operator]
+    ) -> None:
+        self._spark = spark
+        self._streams = TopicStreams(spark, bootstrap, folder, ["left", "right"])
+        self._join = join
+
+    def run(self, left: Sequence[SideRow], right: Sequence[SideRow]) -> list[dict[str, Any]]:
+        """What the query says of these, going on where it ended the last time."""
+        self._streams.send(left=said_as_json(left), right=said_as_json(right))
+        return self._streams.drain(self.query(is_bounded=False))
+
+    def query(self, *, is_bounded: bool) -> DataFrame:
         left, right = (
-            read_topic(spark, streams.topics[name], schema=SCHEMA, bounded=is_bounded).withWatermark(
+            read_topic(self._spark, topic, schema=SCHEMA, bounded=is_bounded).withWatermark(
                 "at", f"{DELAY_S} seconds"
             )
-            for name in ("left", "right")
+            for topic in self._streams.topics.values()
         )
-        join = op.JoinWithin(
-            right, on="session", within="5 minutes", unmatched="both", time="at", other_time="at"
-        )
-        return left.transform(join)
+        return left.transform(self._join(right))
 
-    arrivals = random.Random(3)
 
-    def late_by_less_than_the_delay(row: SideRow) -> float:
-        return (row[1] or 0) + arrivals.uniform(0, DELAY_S - 1)
-
-    left, right = (sorted(rows, key=late_by_less_than_the_delay) for rows in (LEFT, RIGHT))
-    said: list[dict[str, Any]] = []
-    for some_left, some_right in zip(split(left, 2), split(right, 2), strict=True):
-        streams.send(left=said_as_json(some_left), right=said_as_json(some_right))
-        said += streams.drain(query(False))
-    assert any(row["number"] is None or row["number_right"] is None for row in said), (
-        "some ran out on the way"
+@settings(
+    max_examples=4,
+    phases=[
+        Phase.explicit,
+        Phase.reuse,
+        Phase.generate,
+    ],  # at seconds a run, nobody waits for the least example
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    side_rows(),
+    side_rows(),
+    st.sampled_from([(0, 300), (60, 120), (300, 0)]),
+    st.sampled_from([None, "left", "right", "both"]),
+    st.integers(1, 2),
+)
+def test_a_stream_that_starts_anew_joins_as_bounded_rows_do(
+    spark: SparkSession,
+    bootstrap: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    left: list[SideRow],
+    right: list[SideRow],
+    bounds_s: tuple[int, int],
+    unmatched: str | None,
+    runs: int,
+) -> None:
+    before_s, after_s = bounds_s
+    topics = JoinedTopics(
+        spark,
+        bootstrap,
+        tmp_path_factory.mktemp("join"),
+        lambda right: op.JoinWithin(
+            right,
+            on="session",
+            before=f"{before_s} seconds",
+            after=f"{after_s} seconds",
+            unmatched=unmatched,
+            time="at",
+            other_time="at",
+        ),
     )
-    streams.send(left=said_as_json([END]), right=said_as_json([("end", END[1] * 2, -1)]))
-    said += streams.drain(query(False))
-    expected = joined_within(LEFT, RIGHT, before=300, after=300, unmatched="both")
+    parts = zip_longest(split(left, runs), split(right, runs), fillvalue=())
+    said = [row for part in parts for row in topics.run(*part)]
+    said += topics.run([END], [("end", END[1] * 2, -1)])
+    expected = joined_within(left, right, before=before_s, after=after_s, unmatched=unmatched)
     assert found(said) == Counter(expected)
-    assert found(collected(query(True))) == Counter(expected)
+    assert found(collected(topics.query(is_bounded=True))) == Counter(expected)
 
 
-def said_as_json(rows: list[SideRow]) -> list[dict[str, Any]]:
+def test_a_row_that_stays_alone_is_said_when_its_time_is_over(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
+    topics = JoinedTopics(
+        spark,
+        bootstrap,
+        tmp_path,
+        lambda right: op.JoinWithin(
+            right, on="session", within="5 minutes", unmatched="both", time="at", other_time="at"
+        ),
+    )
+    said = topics.run([("a", 0, 1), ("c", 3600, 2)], [("b", 3600, 1)])
+    assert found(said) == Counter([("a", 0, 1, None, None)])
+
+
+def said_as_json(rows: Sequence[SideRow]) -> list[dict[str, Any]]:
     return [
         {"session": key, "at": None if time is None else at(time), "number": number}
         for key, time, number in rows

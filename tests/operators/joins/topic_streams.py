@@ -52,6 +52,6 @@ class TopicStreams:
 
 
 def split(events: Sequence[Any], parts: int) -> list[list[Any]]:
-    """In this order, into as many parts of about the same size."""
-    size = -(-len(events) // parts)
+    """In this order, into as many parts of about the same size; into fewer if there are not so many."""
+    size = max(1, -(-len(events) // parts))
     return [list(events[start : start + size]) for start in range(0, len(events), size)]

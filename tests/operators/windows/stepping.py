@@ -83,11 +83,14 @@ class Stepped:
         self.late_rows = 0
 
     def work(self, rows: list[Row], watermark: float, now: int) -> list[tuple[Any, ...]]:
+        return [said(row) for row in self.work_to_rows(rows, watermark, now)]
+
+    def work_to_rows(self, rows: list[Row], watermark: float, now: int) -> list[dict[str, Any]]:
         time = StepTime(watermark_us=BEGINNING_US if watermark < 0 else int(watermark), now_us=now)
         advanced = advance(self.step, self.table, self.lift(self.rows_in(rows))[0], time)
         self.table = advanced.table
         self.late_rows += advanced.late_rows
-        return [said(row) for row in advanced.output.to_pylist()]
+        return list(advanced.output.to_pylist())
 
     def rows_in(self, rows: list[Row]) -> pa.Table:
         return table_of(rows)
@@ -119,9 +122,12 @@ class Windows(Stepped):
         slots: ClockSlots | None = None,
         gap: int | None = None,
         sliding: int | None = None,
+        named_folds: list[tuple[str, Fold]] = FOLDS,
     ) -> None:
-        folds = [fold for _, fold in FOLDS]
-        step = PaneStep(keys=KEYS, folds=FOLDS, rules=pane_rules(rules), merges_overlaps=gap is not None)
+        folds = [fold for _, fold in named_folds]
+        step = PaneStep(
+            keys=KEYS, folds=named_folds, rules=pane_rules(rules), merges_overlaps=gap is not None
+        )
         lift: Lift
         if slots is not None:
             lift = ClockLift(slots, folds, step.input_schema)

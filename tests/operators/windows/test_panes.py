@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.operators.folds import CompletenessFold, CountFold
 from headrace.operators.windows.slots import ClockSlots
 from tests.operators.windows.pane_oracle import Oracle, Row, Rules, SlidingOracle, clock, results
-from tests.operators.windows.stepping import Windows, batches, require_agreement, rules
+from tests.operators.windows.stepping import Windows, as_us, batches, require_agreement, rules
 
 
 @settings(max_examples=100)
@@ -24,6 +25,33 @@ def test_clock_windows_say_what_the_oracle_says_at_every_step(
     oracle = Oracle(rules, assign=clock(*shape))
     windows = Windows(rules, slots=ClockSlots(length_us=length, every_us=every, offset_us=offset))
     require_agreement(windows, oracle, batches, restarts=restarts)
+
+
+@settings(max_examples=60)
+@given(batches(), rules.filter(lambda each: each.panes != "discarding"), st.booleans())
+def test_completeness_is_the_share_of_rows_that_came_before_their_window_was_over(
+    batches: list[tuple[list[Row], float, int]], rules: Rules, restarts: bool
+) -> None:
+    windows = Windows(
+        rules,
+        slots=ClockSlots(length_us=10, every_us=5),
+        named_folds=[("n", CountFold()), ("complete", CompletenessFold())],
+    )
+    came: Counter[tuple[str, int]] = Counter()
+    came_behind: Counter[tuple[str, int]] = Counter()
+    for rows, watermark, now in batches:
+        for key, time, _ in rows:
+            for start, end in clock(10, 5, 0)(time):
+                if end + rules.within > watermark:
+                    came[key, start] += 1
+                    came_behind[key, start] += end <= watermark
+        for row in windows.work_to_rows(rows, watermark, now):
+            if row["op"] == "+":
+                at = row["key"], as_us(row["window_start"])
+                assert row["n"] == came[at]
+                assert row["complete"] == pytest.approx(1 - came_behind[at] / came[at])
+        if restarts:
+            windows.restart()
 
 
 @settings(max_examples=100)

@@ -137,6 +137,41 @@ def test_sessions_of_a_stream_merge_when_a_late_row_bridges_them(spark: SparkSes
     ]
 
 
+def test_a_corrected_window_tells_how_complete_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    window = op.Tumbling(
+        "1 minute",
+        by="user",
+        aggregate={"n": "count(*)", "complete": "completeness(*)"},
+        time="at",
+        late=op.Correct(within="1 hour"),
+    )
+    stream = Stream(spark, tmp_path, window)
+    on_time = stream.send([("ann", 0, 1), ("ann", 1, 1), ("ann", 2, 1), ("bob", 500, 1)])
+    assert [(row["op"], row["pane"], row["n"], row["complete"]) for row in on_time] == [
+        ("+", "on time", 3, 1)
+    ]
+    late = stream.send([("ann", 30, 1)])
+    assert sorted((row["op"], row["pane"], row["n"], row["complete"]) for row in late) == [
+        ("+", "late", 4, 0.75),
+        ("-", "on time", 3, 1),
+    ]
+    assert {row["complete"] for row in collected(window(bounded(spark, ROWS)))} == {1}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **more: op.Session(gap="1 minute", late=op.Correct(within="1 hour"), **more),
+        lambda **more: op.Counting(3, **more),
+        lambda **more: op.Tumbling("1 minute", **more),
+        lambda **more: op.Tumbling("1 minute", late=op.SideOutput("late"), **more),
+    ],
+)
+def test_completeness_is_refused_where_it_would_say_nothing(make: Any) -> None:
+    with pytest.raises(op.BadOperator, match=r"has completeness\(\*\), which"):
+        make(time="at", aggregate={"complete": "completeness(*)"})
+
+
 def test_what_a_stream_keeps_can_be_looked_at(spark: SparkSession, tmp_path: Path) -> None:
     window = op.Sliding(
         "1 minute", by="user", aggregate={"total": "sum(ms)"}, time="at", late=op.Correct(within="10 minutes")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace.operators.aggregates import Aggregate, read_aggregates
-from headrace.operators.folds import CountFold
 from headrace.operators.operator import BadOperator, Operator, column, names, require_columns
 from headrace.operators.tables import columns as of
 from headrace.operators.tables.group_step import TotalsLift, TotalsStep, ValuesStep, total_of
@@ -76,7 +75,7 @@ class GroupChanges(Operator):
         keys = of.fields_of(rows, self.by)
         inputs, kinds = self._inputs(rows)
         folds = [
-            (each.name, each.fold(kinds[number], operator="GroupChanges") if number in kinds else CountFold())
+            (each.name, each.fold(kinds.get(number), operator="GroupChanges"))
             for number, each in enumerate(self.aggregates)
         ]
         totals = [(name, total_of(fold, kinds.get(number))) for number, (name, fold) in enumerate(folds)]

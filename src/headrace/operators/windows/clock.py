@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from headrace.operators.folds import Fold
-from headrace.operators.operator import Duration, duration_us, interval_text
+from headrace.operators.late import Correct
+from headrace.operators.operator import BadOperator, Duration, duration_us, interval_text
 from headrace.operators.windows.lifting import ClockLift
 from headrace.operators.windows.slots import ClockSlots
 from headrace.operators.windows.window import Window
@@ -53,6 +54,15 @@ class ClockWindow(Window):
         return ZoneSlots(
             zone=self.zone, length_us=slots.length_us, every_us=every_us, offset_us=slots.offset_us
         )
+
+    def _require_completeness(self) -> None:
+        if not isinstance(self.late, Correct):
+            raise BadOperator(
+                type(self).__name__,
+                "aggregate",
+                "has completeness(*), which would be 1 always where late rows are not worked in",
+                hint='late=Correct(within="1 hour")',
+            )
 
     def _native_rows(self, rows: DataFrame, time: str) -> DataFrame:
         slots = self.slots

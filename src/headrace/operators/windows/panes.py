@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.operators.folds import Columns, Fold
+from headrace.operators.folds import Columns, CompletenessFold, Fold
 from headrace.operators.late_rows import LATE_ROWS, UTC_TIME
 from headrace.operators.state.ids import Ids, Ints, Mask, contains, segment_starts
 from headrace.operators.state.run import COLUMN, LABEL, ids_column
@@ -65,6 +65,9 @@ class PaneStep:
         self.merges_overlaps = merges_overlaps
         self.keys = [f"k{number}" for number in range(len(keys))]
         self.folds = [fold for _, fold in folds]
+        self.completeness = [
+            (number, fold) for number, fold in enumerate(self.folds) if isinstance(fold, CompletenessFold)
+        ]
         self.retracts = rules.panes is Panes.RETRACTING
         key_fields = [
             pa.field(name, each.type, metadata={COLUMN: each.name.encode()})
@@ -121,6 +124,7 @@ class PaneStep:
             "corrected_rows": int(row_counts[is_over & ~too_late].sum()),
             "late_rows": int(row_counts[too_late].sum()),
         }
+        rows = self._with_behind(rows, is_over)
         late = None
         if too_late.any():
             late = self.late_of(rows.filter(pa.array(too_late)), time) if self.rules.keeps_late else None
@@ -140,6 +144,15 @@ class PaneStep:
         gone = ids_in(before)
         gone = np.unique(gone[~contains(np.unique(ids_in(kept)), gone)])
         return StepResult(rows=kept, gone=gone, output=slots.output(), late=late, **counts)
+
+    def _with_behind(self, rows: pa.Table, is_over: Mask) -> pa.Table:
+        """The rows, with what folds are told of windows that were over."""
+        for number, fold in self.completeness:
+            names = [f"f{number}_{part}" for part in range(len(fold.state))]
+            columns = fold.behind([column_of(rows, name) for name in names], is_over)
+            for name, column in zip(names, columns, strict=True):
+                rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), column)
+        return rows
 
     def late_of(self, rows: pa.Table, time: StepTime) -> pa.Table:
         """The rows that were merged into these slots, one by one."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace.operators.aggregates import (
+    COMPLETENESS,
     RESULT_COLUMNS,
     Aggregate,
     are_for_spark,
@@ -22,7 +23,7 @@ from headrace.operators.aggregates import (
     require_folds,
     with_rates,
 )
-from headrace.operators.folds import CountFold, Fold, OriginalsFold
+from headrace.operators.folds import Fold, OriginalsFold
 from headrace.operators.late import Correct, DropLate, Late, side_output
 from headrace.operators.late_rows import original_row
 from headrace.operators.operator import (
@@ -77,6 +78,16 @@ class Window(Operator):
         aggregates = self.aggregates
         if not self.is_native:
             require_folds(aggregates, operator=kind, why="here, where Spark can't do the window itself")
+        if any(each.function == COMPLETENESS for each in aggregates):
+            self._require_completeness()
+
+    def _require_completeness(self) -> None:
+        raise BadOperator(
+            type(self).__name__,
+            "aggregate",
+            "has completeness(*), which is known of windows that the clock decides",
+            hint="Tumbling, Hopping or Sampling; of all windows together a job's status tells it",
+        )
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -158,7 +169,7 @@ class Window(Operator):
         kind = type(self).__name__
         columns, values = keyed_columns(rows, self.keys, time, self._inputs(), operator=kind)
         folds = [
-            (each.name, each.fold(values[number], operator=kind) if number in values else CountFold())
+            (each.name, each.fold(values.get(number), operator=kind))
             for number, each in enumerate(self.aggregates)
         ]
         keys = [pa.field(name, arrow_type(rows.schema[name].dataType)) for name in self.keys]
