@@ -5,7 +5,7 @@ The help texts name a benchmark's own subjects and sides, so annotations are val
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -16,14 +16,12 @@ from benchmarks.runner import (
     ROUNDS,
     BenchKind,
     Run,
-    Say,
     chosen_sides,
     chosen_subjects,
     run_benchmark,
 )
 
-MakeBench = Callable[[bool, Path, str, Say], BenchKind]
-"""From: whether it is a quick run, the folder to work in, the rows that are wanted, and how to say what is done."""
+Sizes = TypeVar("Sizes")
 
 
 def run_command(
@@ -32,7 +30,9 @@ def run_command(
     name: str,
     subjects: Sequence[type[Subject[BenchKind]]],
     rows_example: str,
-    make_bench: MakeBench[BenchKind],
+    bench: Callable[..., BenchKind],
+    sizes: Sizes,
+    quick_sizes: Sizes,
 ) -> None:
     """Do what the command line says, and end with 1 if a part of it failed. `name` is that of the file of figures."""
     subject_names = ", ".join(subject.name for subject in subjects)
@@ -69,7 +69,9 @@ def run_command(
             run,
             chosen_subjects(only, subjects),
             chosen_sides(sides),
-            lambda folder, say: make_bench(quick, folder, rows, say),
+            lambda folder, say: bench(
+                sizes=quick_sizes if quick else sizes, workplace=folder, rows_wanted=rows, say=say
+            ),
         )
         raise typer.Exit(1 if measurements.failures else 0)
 

@@ -54,20 +54,22 @@ def read_by_hand(
     topic: str,
     schema: str,
     *,
-    event_time: str = "at",
+    event_time: str | None = "at",
     watermark: str = "10 minutes",
-    rows_per_batch: int = ROWS_PER_BATCH,
+    rows_per_batch: int | None = ROWS_PER_BATCH,
 ) -> DataFrame:
-    raw = (
+    """Without an event time there is no watermark; without a bound, a batch has all that is there."""
+    reader = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", str(rows_per_batch))
-        .load()
     )
+    if rows_per_batch is not None:
+        reader = reader.option("maxOffsetsPerTrigger", str(rows_per_batch))
+    raw = reader.load()
     parsed = raw.select(F.from_json(F.col("value").cast("string"), schema).alias("event")).select("event.*")
-    return parsed.withWatermark(event_time, watermark)
+    return parsed if event_time is None else parsed.withWatermark(event_time, watermark)
 
 
 def session_of(side: Side, bootstrap: str, folder: Path) -> SparkSession:

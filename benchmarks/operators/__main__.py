@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from benchmarks.command import run_command
 from benchmarks.operators.bench import FULL, QUICK, Bench, Subject
 from benchmarks.operators.subjects.core import Core
@@ -11,13 +9,8 @@ from benchmarks.operators.subjects.flink import FlinkSql
 from benchmarks.operators.subjects.join import Join
 from benchmarks.operators.subjects.keys import KeptKeys
 from benchmarks.operators.subjects.windows import NativeWindows, Panes
-from benchmarks.runner import Say
 
 SUBJECTS: tuple[type[Subject], ...] = (NativeWindows, Panes, Core, Join, FlinkSql, KeptKeys)
-
-
-def make_bench(is_quick: bool, workplace: Path, rows_wanted: str, say: Say) -> Bench:
-    return Bench(sizes=QUICK if is_quick else FULL, workplace=workplace, rows_wanted=rows_wanted, say=say)
 
 
 if __name__ == "__main__":
@@ -26,5 +19,7 @@ if __name__ == "__main__":
         name="operators",
         subjects=SUBJECTS,
         rows_example="flink-*",
-        make_bench=make_bench,
+        bench=Bench,
+        sizes=FULL,
+        quick_sizes=QUICK,
     )

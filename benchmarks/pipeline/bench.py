@@ -27,7 +27,7 @@ class Sizes:
 FULL = Sizes(
     events=5_000_000,
     warmup=500_000,
-    upserts=1_000_000,
+    upserts=2_000_000,
     upsert_keys=200_000,
     latency_events=10_000,
     latency_rate=500,

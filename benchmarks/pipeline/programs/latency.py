@@ -9,15 +9,14 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from benchmarks.broker.load import create_topic
 from benchmarks.event_topics import PARTITIONS
 from benchmarks.measurements import Side
 from benchmarks.pipeline.events import SCHEMA
 from benchmarks.pipeline.programs.topic_sink import KEY, as_messages
-from benchmarks.streams import session_of
+from benchmarks.streams import read_by_hand, session_of
 from headrace.pipeline import Job, read_topic
 from headrace.pipeline.sinks import Topic
 
@@ -40,9 +39,10 @@ def start_headrace(spark: SparkSession, mode: str, source: str, target: str) -> 
 def start_by_hand(
     spark: SparkSession, mode: str, source: str, target: str, bootstrap: str, folder: Path
 ) -> Any:
+    rows = read_by_hand(spark, bootstrap, source, SCHEMA, event_time=None, rows_per_batch=None)
     # Any: pyspark's types do not know of real-time mode.
     writer: Any = (
-        as_messages(read_by_hand(spark, source, bootstrap))
+        as_messages(rows)
         .writeStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", target)
@@ -51,17 +51,6 @@ def start_by_hand(
     if mode == REALTIME:
         writer = writer.outputMode("update").trigger(realTime=CHECKPOINT_INTERVAL)
     return writer.start()
-
-
-def read_by_hand(spark: SparkSession, topic: str, bootstrap: str) -> DataFrame:
-    raw = (
-        spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .load()
-    )
-    return raw.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event")).select("event.*")
 
 
 def main(arguments: dict[str, Any]) -> dict[str, float]:

@@ -18,13 +18,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.measurements import Side
-from headrace.pipeline import Job, session
+from benchmarks.streams import session_of
+from headrace.pipeline import Job
 from headrace.pipeline.sinks import Table
 from headrace.testing.postgres import PostgresServer
 
-FILES = 20
+FILES = 40
 FILES_PER_BATCH = 10
-"""Two batches: the second one finds keys of the first in the table."""
+"""Four batches: all but the first find keys of the first in the table."""
 
 SCHEMA = "url STRING, clicks BIGINT, spent DOUBLE"
 MERGE = "ON CONFLICT (url) DO UPDATE SET clicks = excluded.clicks, spent = excluded.spent"
@@ -104,9 +105,7 @@ def postgres_by_hand(address: str) -> Batch:
 def main(arguments: dict[str, Any]) -> dict[str, float]:
     folder = Path(arguments["folder"])
     rows, keys = arguments["rows"], arguments["keys"]
-    spark = session(
-        "benchmark", master="local[2]", bootstrap=arguments["bootstrap"], data_dir=folder / "data"
-    )
+    spark = session_of(Side(arguments["side"]), arguments["bootstrap"], folder)
     write_rows(spark, folder / "rows", rows, keys)
     write_rows(spark, folder / "warm-up-rows", max(rows // 20, FILES), keys)
 

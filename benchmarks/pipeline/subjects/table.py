@@ -13,7 +13,7 @@ DATABASES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
 class Tables(Subject):
     name = "pipeline-table"
-    title = "1 M upserts of 200,000 keys in two batches, from files into a table"
+    title = "2 M upserts of 200,000 keys in four batches, from files into a table"
     sides = (Side.HEADRACE, Side.SPARK)
 
     @property
