@@ -65,6 +65,9 @@ class Spark:
         self._windows = windows
         self.store = Store()
 
+    def rows(self, rows: list[Row]) -> pa.Table:
+        return self._windows.lift(table_of(rows))[0]
+
     def batch(self, rows: pa.Table, time: StepTime, workers: list[RunCache]) -> list[tuple[Any, ...]]:
         """The batch is done once for every worker in turn; all but the last attempt fail."""
         done: list[tuple[Any, ...]] = []
@@ -90,7 +93,7 @@ class Spark:
         self, store: Store, rows: pa.Table, time: StepTime, cache: RunCache, fired_ms: int | None
     ) -> list[tuple[Any, ...]]:
         step = self._windows.step
-        advanced = work(step, store, rows, time, buckets=4, cache=cache, fired_ms=fired_ms)
+        advanced = work(step, store, rows, time, buckets=4, cache=cache, bucket="a", fired_ms=fired_ms)
         return [said(row) for row in advanced.output.to_pylist()]
 
 
@@ -127,9 +130,22 @@ def test_a_cache_keeps_to_its_bound() -> None:
     one = runs[0].size_bytes
     cache = RunCache(bytes_max=one * 5)
     for run in runs:
-        cache.put(run)
+        cache.put(run, "bucket")
         assert cache.size_bytes <= one * 5
     assert cache.size_bytes > 0
+
+
+def test_a_worker_forgets_what_others_have_made_into_something_else() -> None:
+    spark = Spark(Windows(Rules(within=10**9, early_rows=1), slots=SLOTS))
+    workers = [RunCache(), RunCache()]
+    ever: set[str] = set()
+    for number in range(40):
+        worker = workers[number % 2]
+        rows = spark.rows([("abc"[number % 3], 1 + number % 7, number)])
+        spark.batch(rows, StepTime(watermark_us=BEGINNING_US, now_us=number), [worker])
+        ever |= set(spark.store.runs)
+        assert {name for name in ever if worker.get(name)} == set(spark.store.runs)
+    assert len(ever) > len(spark.store.runs)
 
 
 @pytest.mark.parametrize(
@@ -149,5 +165,5 @@ def test_state_that_does_not_fit_is_refused(manifest: str, problem: str) -> None
     rows = windows.lift(table_of([("a", 1, 1)]))[0]
     time = StepTime(watermark_us=BEGINNING_US, now_us=1)
     with pytest.raises(UnreadableState, match=problem) as refused:
-        work(windows.step, store, rows, time, buckets=4, cache=RunCache())
+        work(windows.step, store, rows, time, buckets=4, cache=RunCache(), bucket="a")
     assert refused.value.hint

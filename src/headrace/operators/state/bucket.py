@@ -5,6 +5,7 @@ The store is Spark's state of one grouping key; here it is any two dicts.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Protocol
 
 import pyarrow as pa
@@ -45,20 +46,23 @@ def work(
     *,
     buckets: int,
     cache: RunCache,
+    bucket: Hashable,
     fired_ms: int | None = None,
     owner: str = "",
 ) -> Advanced:
-    """One step of a bucket. `fired_ms` is the timer that brought us here, which is gone by itself."""
+    """One step of a bucket, which the cache knows as `bucket`. `fired_ms` is the timer that brought us here, which is
+    gone by itself."""
     text = store.read_manifest()
     manifest = Manifest.from_json(text) if text else Manifest(version=step.version, buckets=buckets)
     manifest.check(version=step.version, buckets=buckets, owner=owner)
-    table = _open(step, store, manifest, cache)
+    cache.retain(bucket, manifest.runs)
+    table = _open(step, store, manifest, cache, bucket)
     advanced = advance(step, table, rows, time)
     timer_ms = _timer_ms(advanced, time)
     is_same = manifest.version == step.version and _names(advanced.table) == manifest.runs
     if is_same and timer_ms == manifest.timer_ms and timer_ms != fired_ms:
         return advanced
-    _write(store, manifest, advanced.table, cache)
+    _write(store, manifest, advanced.table, cache, bucket)
     armed_ms = None if manifest.timer_ms == fired_ms else manifest.timer_ms
     if armed_ms != timer_ms:
         store.set_timer(armed_ms, timer_ms)
@@ -80,7 +84,9 @@ def _names(table: StateTable) -> tuple[str, ...]:
     return tuple(run.name for run in table.runs)
 
 
-def _open(step: Step, store: BucketStore, manifest: Manifest, cache: RunCache) -> StateTable:
+def _open(
+    step: Step, store: BucketStore, manifest: Manifest, cache: RunCache, bucket: Hashable
+) -> StateTable:
     runs = []
     for name in manifest.runs:
         run = cache.get(name)
@@ -91,7 +97,7 @@ def _open(step: Step, store: BucketStore, manifest: Manifest, cache: RunCache) -
                     f"a part of the state is missing: run {name}", hint="rebuild the job's state by replay"
                 )
             run = Run.decode(content, name=name)
-            cache.put(run)
+            cache.put(run, bucket)
         runs.append(run)
     if manifest.version < step.version:
         runs = [_migrated(step, run, manifest.version) for run in runs]
@@ -105,12 +111,14 @@ def _migrated(step: Step, run: Run, version: int) -> Run:
     return Run.of(step.migrate(alive, version), gone)
 
 
-def _write(store: BucketStore, before: Manifest, table: StateTable, cache: RunCache) -> None:
+def _write(
+    store: BucketStore, before: Manifest, table: StateTable, cache: RunCache, bucket: Hashable
+) -> None:
     known = set(before.runs)
     for run in table.runs:
         if run.name not in known:
             store.write_run(run.name, run.encode())
-            cache.put(run)
+            cache.put(run, bucket)
     for name in known.difference(_names(table)):
         store.remove_run(name)
         cache.drop(name)

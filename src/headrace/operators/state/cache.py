@@ -3,6 +3,9 @@
 A run never changes and its name is never used again. So a copy can't be wrong, whatever became of the batch that made
 it, and whichever worker does the next one; at worst it is not there, and is read from Spark's state.
 
+A bucket's next batch may be another worker's, which makes other runs of those that this one has. So they are kept by
+bucket, and what is no longer of it goes when the bucket is seen again.
+
 What makes room is chosen by chance. A worker goes through its buckets in the same order batch by batch: if their state
 is a little more than fits, to drop what was used longest ago would be to drop what is needed next, each time.
 """
@@ -10,6 +13,7 @@ is a little more than fits, to drop what was used longest ago would be to drop w
 from __future__ import annotations
 
 import random
+from collections.abc import Hashable, Iterable
 
 from headrace.operators.state.run import Run
 
@@ -20,32 +24,43 @@ CACHE_BYTES_MAX = 512 * 1024 * 1024
 class RunCache:
     def __init__(self, bytes_max: int = CACHE_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, tuple[Run, Hashable]] = {}
+        self._names: dict[Hashable, set[str]] = {}
         self._choose = random.Random(0)
         self.size_bytes = 0
         self.hits = 0
         self.misses = 0
 
     def get(self, name: str) -> Run | None:
-        run = self._runs.get(name)
-        if run is None:
+        kept = self._runs.get(name)
+        if kept is None:
             self.misses += 1
             return None
         self.hits += 1
-        return run
+        return kept[0]
 
-    def put(self, run: Run) -> None:
+    def retain(self, bucket: Hashable, names: Iterable[str]) -> None:
+        """Of this bucket's runs, only these are still its state."""
+        for name in self._names.get(bucket, set()).difference(names):
+            self.drop(name)
+
+    def put(self, run: Run, bucket: Hashable) -> None:
         if run.name in self._runs or run.size_bytes > self._bytes_max:
             return
         while self.size_bytes + run.size_bytes > self._bytes_max:
             self.drop(self._choose.choice(list(self._runs)))
-        self._runs[run.name] = run
+        self._runs[run.name] = run, bucket
+        self._names.setdefault(bucket, set()).add(run.name)
         self.size_bytes += run.size_bytes
 
     def drop(self, name: str) -> None:
-        run = self._runs.pop(name, None)
-        if run is not None:
-            self.size_bytes -= run.size_bytes
+        if name not in self._runs:
+            return
+        run, bucket = self._runs.pop(name)
+        self.size_bytes -= run.size_bytes
+        self._names[bucket].remove(name)
+        if not self._names[bucket]:
+            del self._names[bucket]
 
 
 of_this_process = RunCache()

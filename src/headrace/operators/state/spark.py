@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
         StatefulProcessorHandle,
         TimerValues,
     )
+
+QUERY_PROPERTY = "sql.streaming.queryId"
+"""Spark's local property, set in all jobs of a query."""
 
 BUCKETS_SETTING = "spark.headrace.state.buckets"
 BUCKETS = 32
@@ -220,12 +224,19 @@ class BucketProcessor(StatefulProcessor):
             time,
             buckets=self._buckets,
             cache=cache.of_this_process,
+            bucket=(_query_id(), self._owner, key[0]),
             fired_ms=fired_ms,
             owner=self._owner,
         )
         if self._late_to is not None and advanced.late is not None:
             self._late_to.leave(advanced.late, key[0])
         return _results(advanced)
+
+
+def _query_id() -> str | None:
+    """In a task: of the query that it is a part of."""
+    context = TaskContext.get()
+    return context.getLocalProperty(QUERY_PROPERTY) if context else None
 
 
 def _results(advanced: Advanced) -> Iterator[Row]:
