@@ -35,6 +35,9 @@ settings.register_profile("explore", deadline=None)
 settings.load_profile("default")
 
 
+SLOW_WORKER = "Python worker failed to connect back"
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--bootstrap-of",
@@ -47,11 +50,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Other people's servers and clients rebalance and answer by clocks of their own.
 
-    What fails there is tried once more, and the summary names it. Nothing else is ever tried again.
+    What fails there is tried once more, and the summary names it. So is a test on Spark that failed because a Python
+    worker was not up in ten seconds, a bound of Spark's that can't be set. Nothing else is ever tried again.
     """
     for item in items:
         if "compatibility" in item.path.parts or "apache-kafka" in item.name:
             item.add_marker(pytest.mark.flaky(reruns=1))
+        elif "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=[SLOW_WORKER]))
 
 
 @pytest.fixture(scope="session")
