@@ -32,6 +32,12 @@ class Sizes:
     kept_keys: tuple[int, ...]
     touching_batches: int
 
+    def count_of(self, topic: str) -> int:
+        """Of a topic of clicks."""
+        if topic.endswith(WARM_UP):
+            return self.warmup
+        return self.clicks_short if topic.endswith(SHORT) else self.clicks
+
 
 FULL = Sizes(
     clicks=3_000_000,
@@ -77,8 +83,7 @@ class Bench(bench.Bench):
         sizes = self.sizes
         kind, is_warm_up = topic.removesuffix(WARM_UP).removesuffix(SHORT), topic.endswith(WARM_UP)
         if kind == events.CLICKS:
-            count = sizes.clicks_short if topic.endswith(SHORT) else sizes.clicks
-            count = sizes.warmup if is_warm_up else count
+            count = sizes.count_of(topic)
             return events.clicks(count), count
         if kind == events.PROFILES:
             span = sizes.warmup if is_warm_up else sizes.clicks

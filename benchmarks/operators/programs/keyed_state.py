@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from benchmarks.operators.bench import SHORT, WARM_UP
+from benchmarks.operators.bench import WARM_UP
 from benchmarks.operators.events import CLICKS, CLICKS_SCHEMA
 from benchmarks.streams import drain_by_hand, drain_headrace, read_by_hand, read_headrace, timed
 from headrace import operators as op
@@ -174,7 +174,7 @@ def from_topic(spark: SparkSession, arguments: dict[str, Any], way: str) -> dict
             drain_by_hand(Path(arguments["folder"]), f"{way}-{topic}", counted, output_mode="append")
 
     run(CLICKS + WARM_UP)
-    return timed(partial(run, CLICKS + SHORT)).figures(way, arguments["events"])
+    return timed(partial(run, arguments["topic"])).figures(way, arguments["events"])
 
 
 def write_files(spark: SparkSession, folder: Path, rows: int, keys: int) -> None:
