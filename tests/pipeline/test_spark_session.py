@@ -48,7 +48,8 @@ def test_only_a_local_master_has_a_number_of_cores_here(master: str, cores: int 
 
 
 def test_a_garbage_collector_that_somebody_chose_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)
+    for variable in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"):
+        monkeypatch.delenv(variable, raising=False)
     assert collector("-Xss4m") == COLLECTOR
     assert collector("-Xss4m -XX:+UseZGC") == ""
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseG1GC -Xss4m")

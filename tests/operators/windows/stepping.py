@@ -135,7 +135,7 @@ class Windows(Stepped):
             lift = GapLift(gap, folds, step.input_schema)
         else:
             assert sliding is not None
-            step = SlidingStep(keys=KEYS, folds=FOLDS, rules=pane_rules(rules), length_us=sliding)
+            step = SlidingStep(keys=KEYS, folds=named_folds, rules=pane_rules(rules), length_us=sliding)
             lift = InstantLift(sliding, folds, step.input_schema)
         super().__init__(step, lift)
 
