@@ -47,7 +47,7 @@ FULL = Sizes(
     warmup=200_000,
     touched_keys=100_000,
     kept_keys=(100_000, 1_000_000, 10_000_000),
-    touching_batches=40,
+    touching_batches=100,
 )
 QUICK = Sizes(
     clicks=100_000,

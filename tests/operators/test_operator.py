@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from headrace import operators as op
 from headrace.operators.operator import EVENT_TIME, duration_us
+from headrace.operators.state.spark import BUCKETS_SETTING
 from tests.operators.streams import bounded
 
 
@@ -127,6 +128,18 @@ def test_a_stream_without_a_watermark_is_refused(spark: SparkSession) -> None:
     with pytest.raises(op.BadOperator, match="no watermark") as refused:
         op.Tumbling("1 minute", time="timestamp")(stream)
     assert "withWatermark" in refused.value.hint
+
+
+@pytest.mark.parametrize("told", ["many", "0", "-1"])
+def test_a_session_with_a_bad_number_of_buckets_is_refused(spark: SparkSession, told: str) -> None:
+    window = op.Tumbling("1 minute", time="at", trigger=op.Trigger())
+    spark.conf.set(BUCKETS_SETTING, told)
+    try:
+        with pytest.raises(op.BadOperator, match="whole number above 0") as refused:
+            window(bounded(spark, [("ann", 1, 1)]))
+    finally:
+        spark.conf.unset(BUCKETS_SETTING)
+    assert refused.value.field == BUCKETS_SETTING
 
 
 def test_the_column_that_the_source_declared_is_the_event_time(spark: SparkSession) -> None:

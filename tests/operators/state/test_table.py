@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.operators.state.ids import Ids
-from headrace.operators.state.run import Run, ids_column
-from headrace.operators.state.table import NEVER, StateTable, state_schema
+from headrace.operators.state.run import NEVER, Run, ids_column
+from headrace.operators.state.table import LIKE_MAX, StateTable, state_schema
 
 SCHEMA = state_schema([pa.field("due_us", pa.int64()), pa.field("word", pa.string())])
 
@@ -77,9 +77,17 @@ def test_what_is_written_grows_with_what_is_touched() -> None:
         table = table.with_changes(table_of({n: [(n, "y")] for n in some}), ids_of([]))
         written += sum(len(run) for run in table.runs if run.name not in known)
         known |= {run.name for run in table.runs}
-    # Each round writes what it touched, and again whenever its run is merged: the logarithm of rounds, at most.
-    assert written <= touched * rounds * 9
-    assert len(table.runs) <= 10
+    # Each round writes what it touched, and again whenever its run is merged: the logarithm of rounds, which is 2 here.
+    assert written <= touched * rounds * 2
+    assert len(table.runs) <= 2 * LIKE_MAX
+
+
+def test_what_was_replaced_takes_no_more_room_than_what_is_there() -> None:
+    kept = 100
+    table = StateTable(SCHEMA).with_changes(table_of({n: [(n, "x")] for n in range(kept)}), ids_of([]))
+    for number in range(500):
+        table = table.with_changes(table_of({number * 7 % kept: [(number, "y")]}), ids_of([]))
+        assert sum(map(len, table.runs)) < 2 * kept
 
 
 def test_state_that_is_gone_takes_no_room() -> None:

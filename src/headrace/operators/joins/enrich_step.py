@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from headrace.operators.folds import Columns
 from headrace.operators.state.ids import Hashes, Ids, Ints, contains, ids_of, mixed
-from headrace.operators.state.run import COLUMN, LABEL, ids_column
+from headrace.operators.state.run import COLUMN, LABEL, NEVER, ids_column
 from headrace.operators.state.step import BEGINNING_US, StepResult, StepTime
-from headrace.operators.state.table import NEVER, StateTable, ids_in, state_schema
+from headrace.operators.state.table import StateTable, ids_in, state_schema
 from headrace.operators.windows.panes import column_of, ints_of
 from headrace.values import value
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from headrace.operators.state.cache import RunCache
 from headrace.operators.state.manifest import Manifest, UnreadableState
-from headrace.operators.state.run import GONE, Run, ids_of_column
+from headrace.operators.state.run import GONE, NEVER, Run, ids_of_column
 from headrace.operators.state.step import Advanced, Step, StepTime, advance
-from headrace.operators.state.table import NEVER, StateTable
+from headrace.operators.state.table import StateTable
 
 MILLISECOND_US = 1_000
 

@@ -12,18 +12,26 @@ is a little more than fits, to drop what was used longest ago would be to drop w
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Hashable, Iterable
 
 from headrace.operators.state.run import Run
 
-CACHE_BYTES_MAX = 512 * 1024 * 1024
-"""Of each worker. A window of a short key and a count takes about 115 bytes: some four and a half million of them."""
+MEMORY_SHARE = 1 / 4
+"""Of the machine's memory, for the runs of all workers together. A window of a short key and a count takes about 90
+bytes, and as much again may have been replaced and not merged yet."""
+
+
+def bytes_max_by_default() -> int:
+    """For one of as many workers as there are cores."""
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return int(memory_bytes * MEMORY_SHARE / (os.cpu_count() or 1))
 
 
 class RunCache:
-    def __init__(self, bytes_max: int = CACHE_BYTES_MAX) -> None:
-        self._bytes_max = bytes_max
+    def __init__(self, bytes_max: int | None = None) -> None:
+        self.bytes_max = bytes_max_by_default() if bytes_max is None else bytes_max
         self._runs: dict[str, tuple[Run, Hashable]] = {}
         self._names: dict[Hashable, set[str]] = {}
         self._choose = random.Random(0)
@@ -45,9 +53,9 @@ class RunCache:
             self.drop(name)
 
     def put(self, run: Run, bucket: Hashable) -> None:
-        if run.name in self._runs or run.size_bytes > self._bytes_max:
+        if run.name in self._runs or run.size_bytes > self.bytes_max:
             return
-        while self.size_bytes + run.size_bytes > self._bytes_max:
+        while self.size_bytes + run.size_bytes > self.bytes_max:
             self.drop(self._choose.choice(list(self._runs)))
         self._runs[run.name] = run, bucket
         self._names.setdefault(bucket, set()).add(run.name)

@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 
 from headrace.operators.late_alarm import LATE_METRIC, listen_for_late_rows
 from headrace.operators.late_rows import LateRowsTo
+from headrace.operators.operator import BadOperator
 from headrace.operators.state import cache
 from headrace.operators.state.bucket import work
 from headrace.operators.state.packing import (
@@ -43,7 +44,7 @@ from headrace.operators.state.step import BEGINNING_US, END_US, Advanced, Lift, 
 from headrace.operators.state.table import StateTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.stateful_processor import (
         ExpiredTimerInfo,
         StatefulProcessorHandle,
@@ -57,6 +58,9 @@ BUCKETS_SETTING = "spark.headrace.state.buckets"
 BUCKETS = 32
 """How many buckets, unless the session says otherwise: the most tasks that can share the work. More cost more calls in
 every batch. It can't change during the life of a checkpoint."""
+
+CACHE_SETTING = "spark.headrace.state.cache_mb"
+"""How much of the state each Python worker keeps in memory, unless it is `cache.bytes_max_by_default`."""
 
 LIFT_ROWS_MAX = 500_000
 """Rows that a task takes in before it merges and packs them: the more, the fewer payloads; it holds them in memory."""
@@ -91,7 +95,7 @@ def run_step(
     Those that the step hands on go to `late_topic`. `kept_for` says all that the state depends on: what was kept for
     something else is refused.
     """
-    buckets = int(rows.sparkSession.conf.get(BUCKETS_SETTING, None) or BUCKETS)
+    buckets = _setting(rows.sparkSession, BUCKETS_SETTING) or BUCKETS
     packed = rows.mapInArrow(_packer(lift, buckets, to_arrow_schema(rows.schema, timezone="UTC")), _PACKED)
     if not rows.isStreaming:
         return packed.groupBy(BUCKET).applyInArrow(_bounded(step), from_arrow_schema(step.output_schema))
@@ -102,7 +106,13 @@ def run_step(
     # An alias changes nothing for Spark. It is the only place in a plan where others can see what an operator is.
     marked = packed.alias(MARK + json.dumps(mark, ensure_ascii=False))
     results = marked.groupBy(BUCKET).transformWithState(
-        BucketProcessor(step, buckets, owner=owner, late_to=late_to),
+        BucketProcessor(
+            step,
+            buckets,
+            owner=owner,
+            late_to=late_to,
+            cache_mb=_setting(rows.sparkSession, CACHE_SETTING),
+        ),
         _RESULT,
         "append",
         "eventTime" if step.due_column else "none",
@@ -118,6 +128,17 @@ def run_step(
     if alarm_above is not None:
         listen_for_late_rows(rows.sparkSession)
     return unpacked.observe(metric, *sums, alarm).filter(F.col(COUNTS[0]).isNull()).drop(*COUNTS)
+
+
+def _setting(spark: SparkSession, name: str) -> int | None:
+    told = spark.conf.get(name, None)
+    if told is None:
+        return None
+    if not told.isdecimal() or int(told) == 0:
+        raise BadOperator(
+            "session", name, f"is {told!r}, and must be a whole number above 0", hint='such as "64"'
+        )
+    return int(told)
 
 
 def _packer(lift: Lift, buckets: int, schema: pa.Schema) -> Batches:
@@ -181,16 +202,25 @@ class BucketProcessor(StatefulProcessor):
     """One bucket is one key. Rows are payloads; results are payloads, and how many rows were too late."""
 
     def __init__(
-        self, step: Step, buckets: int, *, owner: str = "", late_to: LateRowsTo | None = None
+        self,
+        step: Step,
+        buckets: int,
+        *,
+        owner: str = "",
+        late_to: LateRowsTo | None = None,
+        cache_mb: int | None = None,
     ) -> None:
         self._step = step
         self._buckets = buckets
         self._owner = owner
         self._late_to = late_to
+        self._cache_mb = cache_mb
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         text = StructType([StructField("text", StringType())])
         content = StructType([StructField("content", BinaryType())])
+        kept_bytes = self._cache_mb * 1_000_000 if self._cache_mb else cache.bytes_max_by_default()
+        cache.of_this_process.bytes_max = kept_bytes
         self._handle = handle
         self._manifest = handle.getValueState("manifest", text)
         self._runs = handle.getMapState("runs", text, content)

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.operators.state.ids import Hashes, Ids
-from headrace.operators.state.table import NEVER, StateTable
+from headrace.operators.state.run import NEVER
+from headrace.operators.state.table import StateTable
 from headrace.values import value
 
 BEGINNING_US = np.iinfo(np.int64).min

@@ -1,22 +1,25 @@
 """The state of a bucket: a few runs, of which a newer one's rows replace an older one's.
 
 A step reads the rows of the ids that it touches, and hands back the rows that changed, which become the newest run.
-So what is written grows with what was touched. Runs of like size are merged, as in a log-structured merge tree: there
-are never more than the logarithm of the size, and a row is rewritten about as many times in its life.
+So what is written grows with what was touched. Runs of like size are merged, `LIKE_MAX` at a time, as in a
+log-structured merge tree: a row is rewritten about as many times in its life as the logarithm of the state's size to
+that base says.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from headrace.operators.state.ids import Ids, contains
-from headrace.operators.state.run import GONE, ID, ID_TYPE, Run, ids_of_column, merge
+from headrace.operators.state.run import GONE, ID, ID_TYPE, NEVER, Run, gone_of, ids_of_column, merge, newest
 
-NEVER = np.iinfo(np.int64).max
-"""As a time: that does not come."""
+LIKE_MAX = 16
+"""So many runs of like size become one. With more there are more to search for every key; with fewer, rows are
+rewritten more often."""
 
 
 def state_schema(columns: Sequence[pa.Field]) -> pa.Schema:
@@ -44,18 +47,21 @@ class StateTable:
         return pa.concat_tables(parts) if parts else self.schema.empty_table()
 
     def all_rows(self) -> pa.Table:
-        parts = [self.schema.empty_table()]
-        for number, run in enumerate(self.runs):
-            current = ~run.gone
-            for newer in self.runs[number + 1 :]:
-                current &= ~contains(newer.ids, run.ids)
-            parts.append(run.rows.filter(pa.array(current)).drop_columns([GONE]))
-        return pa.concat_tables(parts)
+        return self.current([run.rows for run in self.runs])
+
+    def current(self, parts: Sequence[pa.Table]) -> pa.Table:
+        """Of rows that were taken from the runs, the oldest run's first: those that no newer run replaces."""
+        if not parts:
+            return self.schema.empty_table()
+        rows = newest(parts)
+        return rows.filter(pa.array(~gone_of(rows))).drop_columns([GONE])
 
     def due(self, column: str, until: int) -> Ids:
         """The ids, each once, that have a row whose time in this column has come."""
         parts: list[Ids] = []
         for number, run in enumerate(self.runs):
+            if run.earliest(column) > until:
+                continue
             ids = run.ids[(run.ints(column) <= until) & ~run.gone]
             for newer in self.runs[number + 1 :]:
                 if len(ids):
@@ -69,13 +75,7 @@ class StateTable:
 
         It may be that of a row which a newer run replaces: whoever comes back then finds nothing to do.
         """
-        earliest = NEVER
-        for run in self.runs:
-            times = run.ints(column)
-            times = times[(times > after) & ~run.gone]
-            if len(times):
-                earliest = min(earliest, int(times.min()))
-        return earliest
+        return min((run.earliest_after(column, after) for run in self.runs), default=NEVER)
 
     def with_changes(self, rows: pa.Table, gone: Ids) -> StateTable:
         """`rows` are all there are of their ids from now on; the ids that are gone have none."""
@@ -91,19 +91,35 @@ class StateTable:
 
 
 def merge_like_sizes(runs: Sequence[Run]) -> list[Run]:
-    """Merge from the newest on, as long as the next one is not bigger than what came together.
+    """From the newest on: what is smaller than something newer, and as many of like size as there may be.
 
-    All of them are merged when much of the oldest is gone: else a bucket in which nothing is left, and to which
+    All of them are merged when the others have as many rows as the oldest, so that what was replaced does not take more
+    room than what is there; and when much of the oldest is gone: else a bucket in which nothing is left, and to which
     nothing more comes, would keep what it had for good.
     """
     kept = list(runs)
-    much_is_gone = 2 * sum(run.gone_count for run in kept) >= len(kept[0])
-    while len(kept) > 1 and (much_is_gone or len(kept[-2]) <= len(kept[-1])):
-        newer, older = kept.pop(), kept.pop()
-        kept.append(merge(older, newer, is_oldest=not kept))
-    if len(kept) == 1 and bool(kept[0].gone.any()):
-        kept[0] = merge(Run(kept[0].rows.slice(0, 0)), kept[0], is_oldest=True)
+    count = _mergeable(kept)
+    while count > 1 or (len(kept) == 1 and kept[0].gone_count):
+        kept[-count:] = [merge(kept[-count:], is_oldest=count == len(kept))]
+        count = _mergeable(kept)
     return [run for run in kept if len(run)]
+
+
+def _mergeable(runs: Sequence[Run]) -> int:
+    """How many of the newest are to become one; 1 if they are well as they are."""
+    oldest, *others = runs
+    if sum(map(len, others)) >= len(oldest) or 2 * sum(run.gone_count for run in runs) >= len(oldest):
+        return len(runs)
+    sizes = [_magnitude(run) for run in runs]
+    smaller = next((place for place, size in enumerate(sizes) if size < max(sizes[place:])), len(runs))
+    like = sizes.index(sizes[-1])
+    if len(runs) - like >= LIKE_MAX:
+        smaller = min(smaller, like)
+    return max(len(runs) - smaller, 1)
+
+
+def _magnitude(run: Run) -> int:
+    return int(math.log(len(run), LIKE_MAX))
 
 
 def ids_in(rows: pa.Table) -> Ids:

@@ -69,17 +69,11 @@ def take_keys(table: StateTable, keys: npt.NDArray[np.float64], side: int | None
     first.real = end.real = keys
     first.imag = (side or 0) * _SIDE
     end.imag = (SIDES if side is None else side + 1) * _SIDE
-    parts = [table.schema.empty_table()]
-    for number, run in enumerate(table.runs):
+    parts = []
+    for run in table.runs:
         positions = ranges(np.searchsorted(run.ids, first), np.searchsorted(run.ids, end))
-        ids = run.ids[positions]
-        is_current = ~run.gone[positions]
-        for newer in table.runs[number + 1 :]:
-            is_current &= ~contains(newer.ids, ids)
-        found = positions[is_current]
-        if len(found):
-            parts.append(run.rows.select(table.schema.names).take(pa.array(found)))
-    return pa.concat_tables(parts)
+        parts.append(run.rows.take(pa.array(positions)))
+    return table.current(parts)
 
 
 class Tally:

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from headrace.operators.folds import Columns, Fold
 from headrace.operators.late_rows import UTC_TIME
 from headrace.operators.state.ids import Hashes, Ids, Ints, Mask, contains, ids_of, segment_starts
-from headrace.operators.state.run import ID, ids_column
+from headrace.operators.state.run import ID, NEVER, ids_column
 from headrace.operators.state.step import END_US, StepResult, StepTime
-from headrace.operators.state.table import NEVER, StateTable, ids_in, state_schema
+from headrace.operators.state.table import StateTable, ids_in, state_schema
 from headrace.operators.triggers import Pane
 from headrace.operators.windows.lifting import HASHES, TIME, key_columns, lift_all
 from headrace.operators.windows.panes import ORIGINALS, PaneRules, PaneStep, column_of, ints_of

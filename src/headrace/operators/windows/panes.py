@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from headrace.operators.folds import Columns, CompletenessFold, Fold
 from headrace.operators.late_rows import LATE_ROWS, UTC_TIME
 from headrace.operators.state.ids import Ids, Ints, Mask, contains, segment_starts
-from headrace.operators.state.run import COLUMN, LABEL, ids_column
+from headrace.operators.state.run import COLUMN, LABEL, NEVER, ids_column
 from headrace.operators.state.step import StepResult, StepTime
-from headrace.operators.state.table import NEVER, StateTable, ids_in, state_schema
+from headrace.operators.state.table import StateTable, ids_in, state_schema
 from headrace.operators.triggers import Pane, Panes
 from headrace.values import value
 
