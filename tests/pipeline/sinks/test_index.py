@@ -277,3 +277,20 @@ def test_writer_killed_before_its_commit_leaves_the_batch_before(index: Index) -
     assert apply(writer, 1, article(1, "again"), article(2, "two")) == 2
     assert titles(index, "*") == {"again", "two"}
     writer.close()
+
+
+def test_what_a_death_within_a_commit_left_behind_is_not_in_the_way(index: Index) -> None:
+    """The last thing that a commit writes is `meta.json`. Without it, there are files of a commit that never was."""
+    writer = index.open("indexing", SCHEMA)
+    apply(writer, 0, article(1, "one"), article(2, "two"))
+    writer.close()
+    before = (index.folder / "meta.json").read_bytes()
+    for _ in range(2):
+        writer = index.open("indexing", SCHEMA)
+        assert apply(writer, 1, article(1, "uno")) == 1
+        writer.close()
+        assert titles(index, "title:uno") == {"uno"}
+        (index.folder / "meta.json").write_bytes(before)
+    writer = index.open("indexing", SCHEMA)
+    assert titles(index, "title:one") == {"one"}
+    writer.close()

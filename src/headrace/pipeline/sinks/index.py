@@ -149,6 +149,16 @@ class _OpenIndex:
                 f"the index in {folder} can't be written now: {error}",
                 hint="one process at a time can write an index; stop the other one",
             ) from error
+        self._forget_unpublished()
+
+    def roll_back(self) -> None:
+        self.writer.rollback()
+        self._forget_unpublished()
+
+    def _forget_unpublished(self) -> None:
+        """Files of a commit that was not completed. The next one would have the same number and give them the same
+        names, which tantivy refuses."""
+        self.writer.garbage_collect_files()
 
     def release(self) -> None:
         with self._all_lock:
@@ -210,7 +220,7 @@ class _IndexWriter(SinkWriter):
                     refuse(refused)
                 self._open.writer.commit()
             except BaseException:
-                self._open.writer.rollback()
+                self._open.roll_back()
                 raise
             return written
 
