@@ -32,8 +32,14 @@ BATCHES_PER_SNAPSHOT = 2
 """Batches are kept at least until the next snapshot. It would be ten, and the folder would go up and down by those."""
 
 
+HEAP = "1g"
+"""All of it in memory from the start. Otherwise it would grow as Java likes, and hide what else grows."""
+
+
 def conf() -> dict[str, str]:
     return {
+        "spark.driver.memory": HEAP,
+        "spark.driver.extraJavaOptions": f"-Xms{HEAP} -XX:+AlwaysPreTouch",
         "spark.sql.streaming.minBatchesToRetain": str(BATCHES_RETAINED),
         "spark.sql.streaming.stateStore.minDeltasForSnapshot": str(BATCHES_PER_SNAPSHOT),
         "spark.sql.streaming.stateStore.maintenanceInterval": "2s",
@@ -65,12 +71,12 @@ def look(spark: SparkSession, batch_id: int, checkpoint: Path) -> dict[str, floa
     # Any: py4j has no types. What lives on the heap is known after a collection only.
     java: Any = spark._jvm
     java.java.lang.System.gc()
-    heap = java.java.lang.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed()
+    heap = java.java.lang.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage()
     workers_mb = sum(_resident_mb(pid) for pid in worker_pids)
     return {
         "batch": batch_id,
-        "java_mb": _resident_mb(java_pid),
-        "heap_mb": heap / 1e6,
+        "heap_mb": heap.getUsed() / 1e6,
+        "beside_heap_mb": _resident_mb(java_pid) - heap.getCommitted() / 1e6,
         "workers_mb": workers_mb,
         "checkpoint_mb": _size_mb(checkpoint),
     }
@@ -120,7 +126,7 @@ def main(arguments: dict[str, Any]) -> list[dict[str, float]]:
         .trigger(processingTime="0 seconds")
         .start()
     )
-    names = ("batch", "java_mb", "heap_mb", "workers_mb", "checkpoint_mb")
+    names = ("batch", "heap_mb", "beside_heap_mb", "workers_mb", "checkpoint_mb")
     print("".join(f"{name:>15}" for name in names), file=sys.stderr)
     samples = []
     for number in range(1, LOOKS + 1):

@@ -41,7 +41,7 @@ def test_ten_million_events_of_a_steady_key_set_leave_memory_and_checkpoint_flat
     for name, most_or_least in (
         ("heap_mb", min),
         ("workers_mb", min),
-        ("java_mb", min),
+        ("beside_heap_mb", min),
         ("checkpoint_mb", max),
     ):
         early, last = (
