@@ -60,6 +60,12 @@ def test_fence_starts_where_the_batch_before_ended(tmp_path: Path) -> None:
     assert checkpoint.fence("j", 1) == expected  # from what it remembers
 
 
+def test_watermark_of_a_batch_is_what_spark_has_fixed_for_it(tmp_path: Path) -> None:
+    checkpoint = as_spark_writes(tmp_path)
+    (tmp_path / "offsets" / "2").write_text(f"v1\n{METADATA.replace(':0,', ':1700000000123,')}\n{THIRD}")
+    assert [checkpoint.watermark_ms(batch_id) for batch_id in (1, 2)] == [None, 1_700_000_000_123]
+
+
 def test_fence_of_several_batches_starts_where_it_is_told_or_at_the_very_first(tmp_path: Path) -> None:
     checkpoint = as_spark_writes(tmp_path)
     several = Fence(job="j", checkpoint="7c17cd84", batch_id=1, starts=(FIRST,), ends=(THIRD,))

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 EVENT_TIME = "headrace.event_time"
 """Metadata of the column that holds the event time, on bounded and streaming DataFrames alike."""
 
+BATCH_WATERMARK = "headrace.batch_watermark"
+"""Metadata of a column that a job fills with the watermark of the batch, which Spark's own windows don't know."""
+
 WATERMARK_DELAY = "spark.watermarkDelayMs"
 """Metadata that Spark gives a column with a watermark."""
 

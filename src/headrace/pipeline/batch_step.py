@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import HeadraceError
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from headrace.pipeline.fence import Fence
     from headrace.pipeline.late_rows import LateRows
     from headrace.pipeline.sinks.sink import SinkWriter
+
+
+WATERMARK_KEY = "headrace.batch_watermark"
+"""In the metadata of a column: it is to hold the watermark of its batch, which nobody knew when the row was made."""
 
 
 class JobStopping(HeadraceError):
@@ -50,6 +55,7 @@ class BatchStep:
         letters: BatchLetters,
         late_rows: LateRows,
         replayed_batch: int | None,
+        watermark_columns: Sequence[str] = (),
     ) -> None:
         self._job = job
         self._spark = spark
@@ -58,6 +64,7 @@ class BatchStep:
         self._letters = letters
         self._late_rows = late_rows
         self._replayed_batch = replayed_batch
+        self._watermark_columns = watermark_columns
         self._query: Any = None
         self._has_query = threading.Event()
         self._batch_session: SparkSession | None = None
@@ -93,13 +100,26 @@ class BatchStep:
         fence = self._checkpoint.fence(self._job, batch_id)
         faults.reached(faults.BEFORE_WRITE, job=self._job)
         self.rows_written += self._writer.write(
-            rows, fence, lambda refused: self._letters.of_refused(refused, fence)
+            self._with_watermark(rows, batch_id),
+            fence,
+            lambda refused: self._letters.of_refused(refused, fence),
         )
         faults.reached(faults.BEFORE_LETTERS, job=self._job)
         self._late_rows.of_batch(fence)
         self._write_letters(fence)
         faults.reached(faults.AFTER_WRITE, job=self._job)
         self.last_written = batch_id
+
+    def _with_watermark(self, rows: DataFrame, batch_id: int) -> DataFrame:
+        watermark_ms = self._checkpoint.watermark_ms(batch_id) if self._watermark_columns else None
+        if watermark_ms is None:
+            return rows
+        from pyspark.sql import functions as F
+
+        watermark = F.timestamp_millis(F.lit(watermark_ms))
+        return rows.withColumns(
+            {name: F.coalesce(F.col(f"`{name}`"), watermark) for name in self._watermark_columns}
+        )
 
     def _write_letters(self, fence: Fence) -> None:
         if fence.batch_id == self._replayed_batch:

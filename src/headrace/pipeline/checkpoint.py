@@ -87,14 +87,24 @@ class Checkpoint:
         return Fence(job=job, checkpoint=self._identity, batch_id=batch_id, starts=starts, ends=ends)
 
     def ends(self, batch_id: int) -> tuple[str, ...]:
+        _, sources = self._planned(batch_id)
+        return sources
+
+    def watermark_ms(self, batch_id: int) -> int | None:
+        """What the batch is worked with; None if there is none yet, or none at all."""
+        about, _ = self._planned(batch_id)
+        return int(json.loads(about).get("batchWatermarkMs", 0)) or None
+
+    def _planned(self, batch_id: int) -> tuple[str, tuple[str, ...]]:
+        """What Spark has fixed of a batch: JSON of what is true for all of it, and where each source's part ends."""
         path = self.folder / "offsets" / str(batch_id)
-        version, _, *sources = path.read_text().rstrip("\n").split("\n")
+        version, about, *sources = path.read_text().rstrip("\n").split("\n")
         if version != LOG_VERSION:
             raise BadCheckpoint(
                 f"{path} is of version {version}, and {LOG_VERSION} is known",
                 hint="another Spark wrote it; run the job with that one, or reset it",
             )
-        return tuple(sources)
+        return about, tuple(sources)
 
     def _starts(self, batch_id: int, sources: int) -> tuple[str, ...]:
         if self._last is not None and self._last[0] == batch_id - 1:

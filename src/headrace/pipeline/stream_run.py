@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.clock import SystemClock
 from headrace.pipeline import plan, recovery
-from headrace.pipeline.batch_step import BatchStep, JobStopping
+from headrace.pipeline.batch_step import WATERMARK_KEY, BatchStep, JobStopping
 from headrace.pipeline.idle import IdleWatch
 from headrace.pipeline.letters_behind import LettersBehind
 from headrace.pipeline.recovery import Decision, Found, Way
@@ -136,6 +136,9 @@ class StreamRun:
             letters=prepared.letters,
             late_rows=prepared.late_rows,
             replayed_batch=self._replayed_batch(),
+            watermark_columns=[
+                column.name for column in prepared.rows.schema if WATERMARK_KEY in column.metadata
+            ],
         )
         with prepared.late_rows.told_to(prepared.spark), self._watermark_policy():
             query = _with_step(stream, self._step).start()

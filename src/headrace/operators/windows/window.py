@@ -27,6 +27,7 @@ from headrace.operators.folds import Fold, OriginalsFold
 from headrace.operators.late import Correct, DropLate, Late, side_output
 from headrace.operators.late_rows import original_row
 from headrace.operators.operator import (
+    BATCH_WATERMARK,
     BadOperator,
     Operator,
     event_time_column,
@@ -159,7 +160,7 @@ class Window(Operator):
             F.lit("on time").alias("pane"),
             F.lit(0).alias("revision"),
             F.lit("+").alias("op"),
-            F.lit(None).cast("timestamp").alias("watermark"),
+            F.lit(None).cast("timestamp").alias("watermark", metadata={BATCH_WATERMARK: True}),
         )
 
     def _core(self, rows: DataFrame, time: str) -> DataFrame:
