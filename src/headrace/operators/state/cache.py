@@ -36,16 +36,10 @@ class RunCache:
         self._names: dict[Hashable, set[str]] = {}
         self._choose = random.Random(0)
         self.size_bytes = 0
-        self.hits = 0
-        self.misses = 0
 
     def get(self, name: str) -> Run | None:
         kept = self._runs.get(name)
-        if kept is None:
-            self.misses += 1
-            return None
-        self.hits += 1
-        return kept[0]
+        return None if kept is None else kept[0]
 
     def retain(self, bucket: Hashable, names: Iterable[str]) -> None:
         """Of this bucket's runs, only these are still its state."""

@@ -84,11 +84,6 @@ class StateTable:
             return self
         return StateTable(self.schema, merge_like_sizes([*self.runs, Run.of(rows, gone)]))
 
-    @property
-    def row_count_max(self) -> int:
-        """At least as many as there are rows."""
-        return sum(len(run) for run in self.runs)
-
 
 def merge_like_sizes(runs: Sequence[Run]) -> list[Run]:
     """From the newest on: what is smaller than something newer, and as many of like size as there may be.
