@@ -23,10 +23,13 @@ MEMORY_SHARE = 1 / 4
 bytes, and as much again may have been replaced and not merged yet."""
 
 
+WORKERS_PER_CORE = 2
+"""A task has two at work, for the state and for what comes out of it, and either may do the other's work next."""
+
+
 def bytes_max_by_default() -> int:
-    """For one of as many workers as there are cores."""
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return int(memory_bytes * MEMORY_SHARE / (os.cpu_count() or 1))
+    return int(memory_bytes * MEMORY_SHARE / WORKERS_PER_CORE / (os.cpu_count() or 1))
 
 
 class RunCache:
