@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,6 @@ def event(user: str, minute: int) -> dict[str, Any]:
 def test_results_of_sparks_windows_tell_the_watermark_as_those_of_the_core_do(
     spark: SparkSession, topic: str, send: Callable[..., None], tmp_path: Path, name: str, window: Any
 ) -> None:
-    from dataclasses import replace
-
     def said(window: op.Operator, way: str) -> list[dict[str, Any]]:
         rows = read_topic(
             spark, topic, schema="user STRING, at TIMESTAMP", event_time="at", watermark="30 seconds"

@@ -31,7 +31,6 @@ only show how they fill up."""
 BATCHES_PER_SNAPSHOT = 2
 """Batches are kept at least until the next snapshot. It would be ten, and the folder would go up and down by those."""
 
-
 HEAP = "1g"
 """All of it in memory from the start. Otherwise it would grow as Java likes, and hide what else grows."""
 

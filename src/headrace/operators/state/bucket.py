@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from headrace.operators.state.cache import RunCache
 from headrace.operators.state.manifest import Manifest, UnreadableState
-from headrace.operators.state.run import GONE, NEVER, Run, ids_of_column
+from headrace.operators.state.run import GONE, NEVER, Run, without_gone
 from headrace.operators.state.step import Advanced, Step, StepTime, advance
 from headrace.operators.state.table import StateTable
 
@@ -106,9 +106,8 @@ def _open(
 
 def _migrated(step: Step, run: Run, version: int) -> Run:
     """The same rows in today's columns; what is gone stays so."""
-    alive = run.rows.filter(pa.array(~run.gone)).drop_columns([GONE])
-    gone = ids_of_column(run.rows.column("id"))[run.gone]
-    return Run.of(step.migrate(alive, version), gone)
+    alive = without_gone(run.rows).drop_columns([GONE])
+    return Run.of(step.migrate(alive, version), run.ids[run.gone])
 
 
 def _write(

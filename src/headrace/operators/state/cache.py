@@ -22,7 +22,6 @@ MEMORY_SHARE = 1 / 4
 """Of the machine's memory, for the runs of all workers together. A window of a short key and a count takes about 90
 bytes, and as much again may have been replaced and not merged yet."""
 
-
 WORKERS_PER_CORE = 2
 """A task has two at work, for the state and for what comes out of it, and either may do the other's work next."""
 

@@ -22,12 +22,11 @@ ID_TYPE = pa.binary(ID_BYTES)
 COLUMN = b"column"
 """Metadata of a column of the key: the name that the user knows it by."""
 
-NEVER = np.iinfo(np.int64).max
-"""As a time: that does not come."""
-
 LABEL = b"label"
 """Metadata of another column of state: what it is, in words of the user's."""
 
+NEVER = np.iinfo(np.int64).max
+"""As a time: that does not come."""
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 """To a third or a quarter, much faster than Spark takes in what is left out."""
@@ -67,7 +66,7 @@ class Run:
 
     @functools.cached_property
     def gone(self) -> Mask:
-        return gone_of(self.rows)
+        return np.asarray(self.rows.column(GONE))
 
     @functools.cached_property
     def gone_count(self) -> int:
@@ -120,7 +119,7 @@ class Run:
 def merge(runs: Sequence[Run], *, is_oldest: bool) -> Run:
     """One run that says what these say, the oldest first. The oldest of all need not say what is gone."""
     rows = newest([run.rows for run in runs])
-    return Run(rows.filter(pa.array(~gone_of(rows))).combine_chunks() if is_oldest else rows)
+    return Run(without_gone(rows).combine_chunks() if is_oldest else rows)
 
 
 def newest(parts: Sequence[pa.Table]) -> pa.Table:
@@ -136,8 +135,8 @@ def newest(parts: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(parts).combine_chunks().take(pa.array(order)).combine_chunks()
 
 
-def gone_of(rows: pa.Table) -> Mask:
-    return np.asarray(rows.column(GONE))
+def without_gone(rows: pa.Table) -> pa.Table:
+    return rows.filter(pa.array(~np.asarray(rows.column(GONE))))
 
 
 def ids_column(ids: Ids) -> pa.Array:

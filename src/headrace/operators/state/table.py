@@ -15,7 +15,17 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.operators.state.ids import Ids, contains
-from headrace.operators.state.run import GONE, ID, ID_TYPE, NEVER, Run, gone_of, ids_of_column, merge, newest
+from headrace.operators.state.run import (
+    GONE,
+    ID,
+    ID_TYPE,
+    NEVER,
+    Run,
+    ids_of_column,
+    merge,
+    newest,
+    without_gone,
+)
 
 LIKE_MAX = 16
 """So many runs of like size become one. With more there are more to search for every key; with fewer, rows are
@@ -53,8 +63,7 @@ class StateTable:
         """Of rows that were taken from the runs, the oldest run's first: those that no newer run replaces."""
         if not parts:
             return self.schema.empty_table()
-        rows = newest(parts)
-        return rows.filter(pa.array(~gone_of(rows))).drop_columns([GONE])
+        return without_gone(newest(parts)).drop_columns([GONE])
 
     def due(self, column: str, until: int) -> Ids:
         """The ids, each once, that have a row whose time in this column has come."""
