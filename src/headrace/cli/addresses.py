@@ -1,4 +1,4 @@
-"""Addresses and `name=value` pairs as people type them.
+"""`name=value` pairs as people type them.
 
 Apart from `cluster.py`, so that `headrace broker` imports no client library.
 """
@@ -12,15 +12,6 @@ from headrace.errors import HeadraceError
 
 class BadArgument(HeadraceError):
     """An argument that is there but cannot be read."""
-
-
-def parse_address(address: str) -> tuple[str, int]:
-    """HOST:PORT, where an IPv6 host stands in brackets."""
-    host, _, port = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not (host and port.isdecimal() and int(port) < 65536):
-        raise BadArgument(f"{address!r} is not an address", hint="write HOST:PORT, such as 127.0.0.1:9092")
-    return host, int(port)
 
 
 def parse_pairs(pairs: Iterable[str], *, option: str) -> dict[str, str]:

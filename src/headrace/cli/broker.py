@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.addresses import parse_address, parse_pairs
+from headrace.bootstrap import parse_address
+from headrace.cli.addresses import parse_pairs
 from headrace.cli.log_format import LogFormat, LogLevel, configure_logging
 from headrace.cli.settings import Bootstrap
 
@@ -92,8 +93,8 @@ def _check(address: str | None) -> None:
     """One line if the broker answers; otherwise the error says why not."""
     from confluent_kafka import KafkaException
 
+    from headrace.bootstrap import client_settings
     from headrace.cli.cluster import Cluster, failure
-    from headrace.cli.settings import client_settings
 
     cluster = Cluster(client_settings(address))
     where = cluster.settings.bootstrap

@@ -6,7 +6,6 @@ Everything here works on Apache Kafka as well. Nothing here prints.
 from __future__ import annotations
 
 import difflib
-import socket
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -15,8 +14,7 @@ from typing import Any, TypeVar
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicMetadata
 
-from headrace.cli.addresses import parse_address
-from headrace.cli.settings import ClientSettings
+from headrace.bootstrap import ClientSettings, parse_address, require_broker
 from headrace.errors import HeadraceError
 
 T = TypeVar("T")
@@ -52,7 +50,7 @@ class Cluster:
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
         self.timeout_s = settings.timeout_s
-        _refuse_if_nobody_listens(settings.bootstrap)
+        require_broker(settings.bootstrap)
         self.admin = AdminClient(self.client_config())
 
     def client_config(self, **more: Any) -> dict[str, Any]:
@@ -152,20 +150,3 @@ def failure(error: KafkaError, doing: str) -> CommandFailed:
     if error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT):
         hint = "is the broker running, and is --bootstrap its address?"
     return CommandFailed(f"{doing}: {error.str()}", hint=hint)
-
-
-def _refuse_if_nobody_listens(bootstrap: str) -> None:
-    """Fail now rather than after the client library's many attempts."""
-    reasons = []
-    for address in bootstrap.split(","):
-        host, port = parse_address(address.strip())
-        try:
-            socket.create_connection((host, port), timeout=5).close()
-        except OSError as error:
-            reasons.append(f"{address.strip()}: {error.strerror or error}")
-        else:
-            return
-    raise CommandFailed(
-        f"no broker answers at {bootstrap} ({'; '.join(reasons)})",
-        hint=f"`headrace broker --listen {bootstrap.split(',')[0]}` starts one; --bootstrap names another",
-    )

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from headrace.bootstrap import client_settings
 from headrace.cli.consume_output import RecordFormat, record_writer
 from headrace.cli.moments import parse_time_ms
-from headrace.cli.settings import Bootstrap, client_settings
+from headrace.cli.settings import Bootstrap
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.bootstrap import client_settings
 from headrace.cli.addresses import BadArgument
 from headrace.cli.moments import parse_duration_ms, parse_time_ms
 from headrace.cli.output import Format, OutputFormat, note, print_json, print_table
-from headrace.cli.settings import Bootstrap, client_settings
+from headrace.cli.settings import Bootstrap
 from headrace.clock import SystemClock
 from headrace.errors import HeadraceError
 

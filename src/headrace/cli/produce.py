@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
+from headrace.bootstrap import client_settings
 from headrace.cli.addresses import BadArgument, parse_pairs
 from headrace.cli.output import note
 from headrace.cli.produce_input import (
@@ -23,7 +24,7 @@ from headrace.cli.produce_input import (
     read_chunks,
     read_lines,
 )
-from headrace.cli.settings import Bootstrap, client_settings
+from headrace.cli.settings import Bootstrap
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:

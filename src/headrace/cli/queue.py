@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.bootstrap import client_settings
 from headrace.cli.addresses import parse_pairs
 from headrace.cli.output import Format, OutputFormat, note, print_json, print_table
 from headrace.cli.queue_dead import app as dead_app
-from headrace.cli.settings import Bootstrap, client_settings
+from headrace.cli.settings import Bootstrap
 from headrace.clock import SystemClock
 
 if TYPE_CHECKING:

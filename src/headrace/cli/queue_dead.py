@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.bootstrap import client_settings
 from headrace.cli.addresses import BadArgument
 from headrace.cli.consume_output import text_or_base64
 from headrace.cli.output import Format, OutputFormat, format_time, note, print_json, print_table
-from headrace.cli.settings import Bootstrap, client_settings
+from headrace.cli.settings import Bootstrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -51,11 +51,11 @@ def run(
     headrace run --rate 2000 --listen 127.0.0.1:9092
     headrace run --seconds 10 | cat
     """
+    from headrace.bootstrap import ClientSettings
     from headrace.cli.broker_process import BrokerProcess
     from headrace.cli.cluster import Cluster
     from headrace.cli.run_screen import GroupsPanel, TopicsPanel
     from headrace.cli.run_stream import Clicks, Follower, create_topic
-    from headrace.cli.settings import ClientSettings
 
     # To be asked to end is as good as Ctrl-C: everything below is left in order.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.bootstrap import client_settings
 from headrace.cli.addresses import parse_pairs
 from headrace.cli.output import Format, OutputFormat, print_json, print_table
-from headrace.cli.settings import Bootstrap, client_settings
+from headrace.cli.settings import Bootstrap
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:

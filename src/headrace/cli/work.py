@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.bootstrap import client_settings
 from headrace.cli.addresses import BadArgument
 from headrace.cli.moments import parse_duration_ms
 from headrace.cli.output import note
-from headrace.cli.settings import Bootstrap, client_settings
+from headrace.cli.settings import Bootstrap
 
 if TYPE_CHECKING:
     from headrace.cli.work_pool import WorkPool
