@@ -16,6 +16,7 @@ from headrace.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from headrace.protocol.messages.list_groups import ListGroupsRequest
+from headrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from headrace.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -247,20 +248,31 @@ def test_topics_that_come_grow_and_go_are_assigned_anew(wire: Wire, group: str) 
     assert one.owned == {again: (0, 1)}
 
 
-def test_a_regular_expression_stands_for_whole_names_now_and_later_and_no_internal_topic(
-    wire: Wire, group: str
-) -> None:
+def test_a_regular_expression_stands_for_whole_names_now_and_later(wire: Wire, group: str) -> None:
     prefix = new_name("p")
     ids = {create_topic(wire, f"{prefix}-a", partitions=1)}
     create_topic(wire, f"x{prefix}-a", partitions=1)
     one = WireMember(wire=wire, group=group, member_id="m", topics=())
-    one.beat(subscribed_topic_names=(), subscribed_topic_regex=f"{prefix}-.*|__consumer_offsets")
+    one.beat(subscribed_topic_names=(), subscribed_topic_regex=f"{prefix}-.*")
     assert one.owned.keys() == ids
     ids.add(create_topic(wire, f"{prefix}-b", partitions=1))
     one.beat()
     assert one.owned.keys() == ids
     one.beat(subscribed_topic_regex="")
     assert one.owned == {}
+
+
+def test_a_regular_expression_matches_internal_topics_as_in_kafka(any_wire: Wire, any_group: str) -> None:
+    one = WireMember(wire=any_wire, group=any_group, member_id=new_name("m"), topics=())
+    one.beat(subscribed_topic_names=(), subscribed_topic_regex="__consumer_.*")
+    named = (MetadataRequestTopic(name="__consumer_offsets"),)
+
+    def is_assigned() -> bool:
+        (offsets,) = any_wire.ask(MetadataRequest(topics=named, allow_auto_topic_creation=False)).topics
+        one.beat()
+        return one.owned.keys() == {offsets.topic_id}
+
+    eventually(is_assigned, "the pattern was resolved, which Kafka does in the background")
 
 
 def test_the_assignor_that_most_ask_for_is_used(wire: Wire, group: str, four: str) -> None:

@@ -58,7 +58,7 @@ class ConsumerTimerKey(NamedTuple):
 
 
 class TopicCatalog:
-    """The broker's topics as groups see them. A pattern matches no internal topic: nobody means those."""
+    """The broker's topics as groups see them. A pattern matches internal topics too, as in Kafka."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
@@ -75,7 +75,7 @@ class TopicCatalog:
         return None if topic is None else topic.name
 
     def names(self) -> Iterable[str]:
-        return (topic.name for topic in self._topics if not topic.is_internal)
+        return (topic.name for topic in self._topics)
 
 
 class Done(NamedTuple):
