@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.broker.internal_topics import InternalTopic
 from headrace.broker.topic_configs import InvalidConfig
 from headrace.broker.topics import InvalidPartitionCount, InvalidTopicName, TooManyPartitions, TopicExists
 from headrace.log import errors as log
@@ -28,6 +29,7 @@ _CODES: dict[type[Exception], ErrorCode] = {
     log.StorageFailed: ErrorCode.KAFKA_STORAGE_ERROR,
     log.LogReadOnly: ErrorCode.KAFKA_STORAGE_ERROR,
     InvalidTopicName: ErrorCode.INVALID_TOPIC_EXCEPTION,
+    InternalTopic: ErrorCode.INVALID_REQUEST,
     TopicExists: ErrorCode.TOPIC_ALREADY_EXISTS,
     TooManyPartitions: ErrorCode.POLICY_VIOLATION,
     InvalidPartitionCount: ErrorCode.INVALID_PARTITIONS,

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headrace.broker.internal_topics import INTERNAL_TOPICS
 from headrace.broker.shares.window import Rules
 from headrace.broker.topic_configs import ConfigType, InvalidConfig
 from headrace.broker.topics import check_name
@@ -96,6 +97,8 @@ def _topic_name(text: str) -> str:
             check_name(text)
         except HeadraceError as error:
             raise InvalidConfig(f"{DEAD_LETTER_TOPIC}: {error.message}", hint=error.hint) from error
+    if text in INTERNAL_TOPICS:
+        raise InvalidConfig(f"{DEAD_LETTER_TOPIC}: {text} is an internal topic", hint="name another topic")
     return text
 
 

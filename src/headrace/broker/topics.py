@@ -16,6 +16,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from headrace.broker.archive_deletions import ArchiveDeletions
+from headrace.broker.internal_topics import (
+    INTERNAL_TOPICS,
+    REASONS_TOPIC,
+    check_internal_configs,
+    check_internal_partitions,
+    with_fixed_configs,
+)
 from headrace.broker.partition import Partition
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topic_configs import check_archive_configs, check_configs, log_config
@@ -34,32 +41,6 @@ TOPIC_NAME_CHARACTERS_MAX = 249
 FILE_STEM_CHARACTERS_MAX = 240
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _DELETED_FOLDER = re.compile(r".+-delete")
-
-# Never deleted by age. The newest segment is not compacted, and a start reads it whole: 16 MiB are some 140,000
-# commits and less than two seconds. A group is one record, so thousands of members must fit into a batch.
-INTERNAL_TOPICS: dict[str, dict[str, str]] = {
-    "__consumer_offsets": {
-        "cleanup.policy": "compact",
-        "segment.bytes": "16777216",
-        "max.message.bytes": "8388608",
-        "compression.type": "producer",
-    },
-    "__transaction_state": {
-        "cleanup.policy": "compact",
-        "segment.bytes": "16777216",
-        "max.message.bytes": "8388608",
-        "compression.type": "producer",
-    },
-    # Not compacted: an update of a share group's state is more than the last one of its key. The broker cuts off what
-    # a later snapshot made useless.
-    "__share_group_state": {
-        "cleanup.policy": "delete",
-        "retention.ms": "-1",
-        "segment.bytes": "16777216",
-        "max.message.bytes": "8388608",
-        "compression.type": "producer",
-    },
-}
 
 
 class InvalidTopicName(HeadraceError):
@@ -88,6 +69,11 @@ class Topic:
     @property
     def is_internal(self) -> bool:
         return self.name in INTERNAL_TOPICS
+
+    @property
+    def takes_records(self) -> bool:
+        """Whether clients may write to it."""
+        return not self.is_internal or self.name == REASONS_TOPIC
 
     @property
     def partition_count(self) -> int:
@@ -164,11 +150,14 @@ class Topics:
         """An internal topic, made when it is first needed."""
         return self._by_name.get(name) or self._create(name, 1, INTERNAL_TOPICS[name])
 
+    def default_partition_count(self, name: str) -> int:
+        return 1 if name in INTERNAL_TOPICS else self._settings.default_partitions
+
     # Changing
 
     def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         self.check_creation(name, partitions, configs)
-        return self._create(name, partitions, configs)
+        return self._create(name, partitions, with_fixed_configs(name, configs))
 
     def check_creation(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
         """Raise what `create` would raise, and change nothing."""
@@ -187,6 +176,7 @@ class Topics:
             raise InvalidPartitionCount(
                 f"a topic can't have {partitions} partitions", hint="give it at least one"
             )
+        check_internal_partitions(name, partitions)
         self._check_room(partitions)
         self._check_configs(name, configs, was_archived=False)
 
@@ -196,6 +186,7 @@ class Topics:
                 f"Topic already has {len(topic.partitions)} partitions, so {count} is no increase.",
                 hint="partitions can only be added",
             )
+        check_internal_partitions(topic.name, count)
         self._check_room(count - len(topic.partitions))
         if validate_only:
             return
@@ -207,7 +198,7 @@ class Topics:
     def alter_configs(self, topic: Topic, configs: Mapping[str, str]) -> None:
         """Replace the topic's configs by these."""
         self.check_alteration(topic, configs)
-        topic.configs = dict(configs)
+        topic.configs = with_fixed_configs(topic.name, configs)
         self._save(topic, len(topic.partitions))
         for partition in topic.partitions:
             partition.log.reconfigure(self._log_config(topic))
@@ -219,6 +210,7 @@ class Topics:
 
     def _check_configs(self, name: str, configs: Mapping[str, str], *, was_archived: bool) -> None:
         check_configs(configs)
+        check_internal_configs(name, configs)
         can_archive = self._archive.is_configured and name not in INTERNAL_TOPICS
         check_archive_configs(configs, was_archived=was_archived, can_archive=can_archive or was_archived)
 
@@ -283,10 +275,37 @@ class Topics:
                 hint="restore this file from a copy; the partition folders are intact",
             ) from error
         topic.partitions = [self._open(topic, index) for index in range(count)]
+        if topic.is_internal:
+            self._correct_internal(topic)
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
         if saved.get("deleting"):
             self.delete(topic)
+
+    def _correct_internal(self, topic: Topic) -> None:
+        """Undo what a client could once do: create it first, with settings of its own."""
+        surplus = [] if topic.name == REASONS_TOPIC else topic.partitions[1:]
+        filled = [partition for partition in surplus if partition.log.end_offset > 0]
+        if filled:
+            raise HeadraceError(
+                f"the internal topic {topic.name} has records in {filled[0]}, which the broker does not use",
+                hint=f"move the folder {filled[0]} out of {self._data_dir}; the broker keeps its state in partition 0",
+            )
+        configs = with_fixed_configs(topic.name, topic.configs)
+        if configs == topic.configs and not surplus:
+            return
+        logger.warning(
+            "internal topic had other settings than the broker's; they are corrected",
+            extra={"topic": topic.name, "partitions": len(topic.partitions), "configs": topic.configs},
+        )
+        # The folders go first: after a crash in between the next start makes them again, empty, and comes here.
+        for partition in surplus:
+            partition.log.delete()
+            topic.partitions.remove(partition)
+        topic.configs = configs
+        self._save(topic, len(topic.partitions))
+        for partition in topic.partitions:
+            partition.log.reconfigure(self._log_config(topic))
 
     def _open(self, topic: Topic, index: int) -> Partition:
         key = (topic.name, index)

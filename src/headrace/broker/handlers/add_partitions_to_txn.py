@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from headrace.broker.dispatch import Call, handles
+from headrace.broker.internal_topics import INTERNAL_TOPICS
 from headrace.broker.partition import Partition
 from headrace.broker.transactions.coordinator import TransactionRefused
 from headrace.broker.transactions.state import ClientVersion, Producer, TopicPartition
@@ -58,14 +59,9 @@ async def _add(wanted: AddPartitionsToTxnTransaction, call: Call) -> Results:
     if wanted.verify_only:
         return _results(wanted.topics, lambda name: _verified(wanted, producer, name, call))
     names = [TopicPartition(topic.name, index) for topic in wanted.topics for index in topic.partitions]
-    missing = {name for name in names if call.services.topics.partition(*name) is None}
-    if missing:
-        return _results(
-            wanted.topics,
-            lambda name: (
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name in missing else ErrorCode.OPERATION_NOT_ATTEMPTED
-            ),
-        )
+    codes = {name: code for name in names if (code := _refusal(name, call)) is not None}
+    if codes:
+        return _results(wanted.topics, lambda name: codes.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED))
     try:
         unsynced = transactions.add_partitions(
             wanted.transactional_id, producer, names, ClientVersion.CLASSIC
@@ -75,6 +71,13 @@ async def _add(wanted: AddPartitionsToTxnTransaction, call: Call) -> Results:
         code = told(refused.code, call, fenced_since=FENCED_SINCE)
         return _results(wanted.topics, lambda name: code)
     return _results(wanted.topics, lambda name: ErrorCode.NONE)
+
+
+def _refusal(name: TopicPartition, call: Call) -> ErrorCode | None:
+    if name.topic in INTERNAL_TOPICS:
+        # As in Kafka. A marker in a topic of states would be taken for a state of its own.
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if call.services.topics.partition(*name) is None else None
 
 
 async def when_durable(unsynced: Partition | None, call: Call) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.handlers.describe_configs import DEFAULT_SOURCE, TOPIC_SOURCE
+from headrace.broker.internal_topics import with_fixed_configs
 from headrace.broker.topic_configs import TOPIC_CONFIGS
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
@@ -39,7 +40,7 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
 
 def _create(wanted: CreatableTopic, validate_only: bool, call: Call) -> CreatableTopicResult:
     services = call.services
-    partitions = _partition_count(wanted, services.settings.default_partitions)
+    partitions = _partition_count(wanted, services.topics.default_partition_count(wanted.name))
     configs = {config.name: config.value for config in wanted.configs if config.value is not None}
     problem = _replica_problem(wanted, services.settings.node_id)
     if problem is not None:
@@ -51,7 +52,10 @@ def _create(wanted: CreatableTopic, validate_only: bool, call: Call) -> Creatabl
     except (HeadraceError, OSError) as error:
         return CreatableTopicResult(name=wanted.name, error_code=error_code(error), error_message=str(error))
     result = CreatableTopicResult(
-        name=wanted.name, num_partitions=partitions, replication_factor=1, configs=_configs(configs)
+        name=wanted.name,
+        num_partitions=partitions,
+        replication_factor=1,
+        configs=_configs(wanted.name, configs),
     )
     if topic is None:
         return result
@@ -93,7 +97,8 @@ def _replica_problem(wanted: CreatableTopic, node_id: int) -> tuple[ErrorCode, s
     return None
 
 
-def _configs(overrides: dict[str, str]) -> tuple[CreatableTopicConfigs, ...]:
+def _configs(name: str, given: dict[str, str]) -> tuple[CreatableTopicConfigs, ...]:
+    overrides = with_fixed_configs(name, given)
     return tuple(
         CreatableTopicConfigs(
             name=config.name,

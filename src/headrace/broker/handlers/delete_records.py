@@ -41,6 +41,10 @@ def _delete(name: str, wanted: DeleteRecordsPartition, call: Call) -> DeleteReco
         return DeleteRecordsPartitionResult(
             partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         )
+    if topic.is_internal:
+        return DeleteRecordsPartitionResult(
+            partition_index=index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION
+        )
     if "delete" not in partition.log.config.cleanup_policy:
         return DeleteRecordsPartitionResult(partition_index=index, error_code=ErrorCode.POLICY_VIOLATION)
     end_offset = partition.high_watermark

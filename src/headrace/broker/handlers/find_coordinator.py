@@ -1,11 +1,18 @@
 """FindCoordinator: one broker coordinates everything, so the answer is always this one.
 
-1: transactions. 4: many keys in one request. 6: share groups, which are not served yet.
+The topic in which the coordinator keeps its state is created here, as in Kafka: a tool that asks for it next finds it.
+
+1: transactions. 4: many keys in one request. 6: states of share groups, which only Kafka's own brokers ask for.
 """
 
 from __future__ import annotations
 
+import logging
+
 from headrace.broker.dispatch import Call, handles
+from headrace.broker.groups.storage import OFFSETS_TOPIC
+from headrace.broker.transactions.storage import TRANSACTIONS_TOPIC
+from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.find_coordinator import (
@@ -14,8 +21,9 @@ from headrace.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 
-GROUP_KEY = 0
-TRANSACTION_KEY = 1
+logger = logging.getLogger(__name__)
+
+STATE_TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC}
 BATCHED_SINCE = 4
 
 
@@ -35,11 +43,16 @@ def find_coordinator(request: FindCoordinatorRequest, call: Call) -> FindCoordin
 
 
 def _find(key: str, key_type: int, call: Call) -> Coordinator:
-    if key_type not in (GROUP_KEY, TRANSACTION_KEY):
+    if key_type not in STATE_TOPICS:
         return Coordinator(
             key=key,
             error_code=ErrorCode.INVALID_REQUEST,
             error_message=f"there is no coordinator for keys of type {key_type}",
         )
+    try:
+        call.services.topics.internal(STATE_TOPICS[key_type])
+    except (HeadraceError, OSError) as error:
+        logger.error("topic of a coordinator not created", extra={"reason": str(error)})
+        return Coordinator(key=key, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message=str(error))
     endpoint = call.services.advertised(call.client)
     return Coordinator(key=key, node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port)

@@ -73,7 +73,7 @@ def _find(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) ->
 def _create(name: str, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
     services = call.services
     try:
-        topic = services.topics.create(name, services.settings.default_partitions, {})
+        topic = services.topics.create(name, services.topics.default_partition_count(name), {})
     except (HeadraceError, OSError) as error:
         logger.warning("topic not created", extra={"topic": name, "reason": str(error)})
         return MetadataResponseTopic(name=name, error_code=error_code(error))

@@ -62,7 +62,7 @@ def _append_topic(
     for part in data.partition_data:
         if topic is None:
             answers.append(PartitionProduceResponse(index=part.index, error_code=unknown))
-        elif topic.is_internal:
+        elif not topic.takes_records:
             answers.append(
                 PartitionProduceResponse(index=part.index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION)
             )

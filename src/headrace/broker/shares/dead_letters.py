@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.broker.groups.storage import records_in
+from headrace.broker.internal_topics import INTERNAL_TOPICS
 from headrace.broker.shares.reasons import Reasons, reason_key
 from headrace.broker.shares.share_partition import SharePartition
 from headrace.broker.shares.window import Burial
@@ -159,9 +160,10 @@ class DeadLetters:
     def _target(self, share: SharePartition, name: str, may_create: bool) -> Partition:
         """Kafka's choice: the partition of the same number, as far as there are so many."""
         topics = self._services.topics
-        if name == share.partition.topic_name:
+        if name == share.partition.topic_name or name in INTERNAL_TOPICS:
             raise DeadLetterTopicMissing(
-                f"{name} can't be the dead-letter topic of its own records", hint="name another topic"
+                f"{name} can't be the dead-letter topic of {share.partition.topic_name}",
+                hint="name another topic",
             )
         topic = topics.get(name)
         if topic is None:

@@ -1,6 +1,6 @@
 """Why consumers rejected records, in their own words.
 
-An acknowledgement has no place for words. So a consumer that has some first writes them to an ordinary topic: the key
+An acknowledgement has no place for words. So a consumer that has some first writes them to a topic: the key
 names the record as GROUP/TOPIC/PARTITION/OFFSET, the value is the reason. It rejects when that is acknowledged. Whoever
 writes the dead letter then looks here. Consumers that know nothing of this have their records rejected all the same.
 """
@@ -11,13 +11,12 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from headrace.broker.groups.storage import records_in
+from headrace.broker.internal_topics import REASONS_TOPIC
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
     from headrace.broker.services import Services
     from headrace.log.partition_log import PartitionLog
-
-REASONS_TOPIC = "__headrace_rejections"
 
 REASONS_MAX = 100_000
 """Reasons that are kept for a rejection to come; the oldest go. Most are used within milliseconds."""
