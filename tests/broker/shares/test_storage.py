@@ -12,8 +12,9 @@ from headrace.broker.data_folder import DataFolder
 from headrace.broker.embedded import Broker
 from headrace.broker.services import Services
 from headrace.broker.settings import BrokerSettings
-from headrace.broker.shares import storage
-from headrace.broker.shares.storage import ShareKey, StateWriter, StoredWindow, read_windows
+from headrace.broker.shares import state_writer, storage
+from headrace.broker.shares.state_writer import StateWriter
+from headrace.broker.shares.storage import ShareKey, StoredWindow, read_windows
 from headrace.broker.shares.window import Acknowledgement, AcknowledgeType, LogBatch, Rules, Window
 from headrace.log.filesystem import DiskFileSystem
 from headrace.protocol.error_codes import ErrorCode
@@ -69,7 +70,7 @@ def contents(window: Window) -> tuple[int, list[tuple[int, int, int, int]]]:
 def test_window_is_the_same_from_a_snapshot_and_its_updates(settings: BrokerSettings) -> None:
     async def write_and_read() -> None:
         services = await services_of(settings)
-        writer = StateWriter(services)
+        writer = StateWriter(services, on_given_up=lambda stored, burials: None)
         stored = StoredWindow(KEY, Window(0))
         for number in range(2 * storage.UPDATES_PER_SNAPSHOT + 20):
             work(stored.window, stored.window.end_offset)
@@ -89,7 +90,7 @@ def test_window_is_the_same_from_a_snapshot_and_its_updates(settings: BrokerSett
 def test_many_changes_share_one_write(settings: BrokerSettings) -> None:
     async def write() -> None:
         services = await services_of(settings)
-        writer = StateWriter(services)
+        writer = StateWriter(services, on_given_up=lambda stored, burials: None)
         windows = [StoredWindow(ShareKey("g", uuid.UUID(int=7), index), Window(0)) for index in range(50)]
         waiting = []
         for stored in windows:
@@ -107,9 +108,9 @@ def test_many_changes_share_one_write(settings: BrokerSettings) -> None:
 def test_forgotten_window_is_not_read_again(settings: BrokerSettings) -> None:
     async def write() -> None:
         services = await services_of(settings)
-        writer = StateWriter(services)
+        writer = StateWriter(services, on_given_up=lambda stored, burials: None)
         await writer.written(StoredWindow(KEY, Window(0)))
-        await writer.append([storage.tombstone(KEY)])
+        await writer.remove([KEY])
         [partition] = services.topics.internal(storage.STATE_TOPIC).partitions
         assert read_windows(partition.log, batch_bytes_max=1 << 20) == {}
 
@@ -120,11 +121,11 @@ def test_topic_is_cut_off_and_nothing_that_counts_is_lost(
     settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One busy window, and one that was written long ago and never again."""
-    monkeypatch.setattr(storage, "PRUNED_RECORDS_MIN", 1000)
+    monkeypatch.setattr(state_writer, "PRUNED_RECORDS_MIN", 1000)
 
     async def write() -> None:
         services = await services_of(settings)
-        writer = StateWriter(services)
+        writer = StateWriter(services, on_given_up=lambda stored, burials: None)
         idle, busy = StoredWindow(ShareKey("idle", KEY.topic_id, 0), Window(5)), StoredWindow(KEY, Window(0))
         await writer.written(idle)
         [partition] = services.topics.internal(storage.STATE_TOPIC).partitions
@@ -132,11 +133,9 @@ def test_topic_is_cut_off_and_nothing_that_counts_is_lost(
             for _ in range(1200):
                 work(busy.window, busy.window.end_offset)
                 await writer.written(busy)
-            partition.log.flush()
-            writer.prune([idle, busy])
+            await writer.prune([idle, busy])
             await writer.idle()
-        partition.log.flush()
-        writer.prune([idle, busy])
+        await writer.prune([idle, busy])
         assert partition.log.start_offset > 0
         assert partition.log.end_offset - partition.log.start_offset < 1500
         found = read_windows(partition.log, batch_bytes_max=1 << 20)

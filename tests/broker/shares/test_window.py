@@ -457,7 +457,8 @@ class WindowMachine(RuleBasedStateMachine):
 
     @rule()
     def _write_down(self) -> None:
-        changes = self.window.take_changes()
+        changes = self.window.changes()
+        self.window.forget_changes()
         self.written.start_at(self.window.start_offset)
         for span in changes:
             self.written.replay(span)

@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Mapping
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.errors import GroupRefused
+from headrace.broker.groups.storage import told
 from headrace.broker.shares.coordinator import ShareRefused
+from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.delete_groups import (
@@ -49,4 +51,6 @@ async def _outcome(deletion: Awaitable[None] | ErrorCode) -> ErrorCode:
         await deletion
     except (GroupRefused, ShareRefused) as refused:
         return refused.code
+    except (HeadraceError, OSError) as error:
+        return told(error)
     return ErrorCode.NONE

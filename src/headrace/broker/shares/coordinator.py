@@ -19,9 +19,10 @@ from headrace.broker.shares.dead_letters import DeadLetters
 from headrace.broker.shares.delivery import Reading
 from headrace.broker.shares.sessions import SessionKey, ShareSession, ShareSessions
 from headrace.broker.shares.share_partition import SharePartition
+from headrace.broker.shares.state_writer import StateWriter
 from headrace.broker.shares.states import RecordState
-from headrace.broker.shares.storage import ShareKey, StateWriter, StoredWindow
-from headrace.broker.shares.window import Acknowledgement, AcknowledgeType, Acquired, Rules, Window
+from headrace.broker.shares.storage import ShareKey, StoredWindow
+from headrace.broker.shares.window import Acknowledgement, AcknowledgeType, Acquired, Burial, Rules, Window
 from headrace.errors import HeadraceError
 from headrace.protocol.error_codes import ErrorCode
 
@@ -51,7 +52,7 @@ class ShareCoordinator:
         self.sessions = ShareSessions(services.settings.share_sessions_max)
         self._shares: dict[ShareKey, SharePartition] = {}
         self._by_group: dict[str, dict[ShareKey, SharePartition]] = {}
-        self._writer = StateWriter(services)
+        self._writer = StateWriter(services, self._given_up)
         self._dead_letters = DeadLetters(services, self._buried)
         self._timers: Timers[ShareKey] = Timers(services.loop, services.clock, self._due)
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -95,7 +96,7 @@ class ShareCoordinator:
             rules = self.config(share).rules
             self._dead_letters.bury(share, stored.window.unburied(rules), is_perhaps_written=True)
         if gone:
-            self._spawn(self._forget(gone))
+            self._spawn(self._remove(gone))
         self._end_loading()
         if windows:
             logger.info(
@@ -111,6 +112,7 @@ class ShareCoordinator:
         self._end_loading()
         self._timers.close()
         self._dead_letters.close()
+        self._writer.close()
         for share in self._shares.values():
             share.waiters.wake_all()
 
@@ -131,7 +133,13 @@ class ShareCoordinator:
     def expire(self) -> None:
         """Keep the topic of states short."""
         if self._unavailable is None:
-            self._writer.prune([share.stored for share in self._shares.values()])
+            self._spawn(self._prune())
+
+    async def _prune(self) -> None:
+        try:
+            await self._writer.prune([share.stored for share in self._shares.values()])
+        except (HeadraceError, OSError) as error:
+            logger.error("%s can't be cut off, and stays longer: %s", storage.STATE_TOPIC, error)
 
     def run_due_timers(self) -> None:
         """Let what is overdue happen now; the event loop does the same by itself in time."""
@@ -311,17 +319,14 @@ class ShareCoordinator:
             share.waiters.wake_first()
 
     def _keep(self, share: SharePartition) -> asyncio.Future[None]:
-        """Write down what changed; the dead letters follow when that is on disk."""
-        burials, share.window.burials = share.window.burials, []
-        kept = self._writer.written(share.stored)
+        """Write down what changed."""
+        return self._writer.written(share.stored)
 
-        def done(finished: asyncio.Future[None]) -> None:
-            failed = finished.cancelled() or finished.exception() is not None
-            if burials and not failed:
-                self._dead_letters.bury(share, burials)
-
-        kept.add_done_callback(done)
-        return kept
+    def _given_up(self, stored: StoredWindow, burials: Sequence[Burial]) -> None:
+        """It is on disk that records are given up: their dead letters follow."""
+        share = self._shares.get(stored.key)
+        if share is not None and share.stored is stored:
+            self._dead_letters.bury(share, burials)
 
     # Time-outs
 
@@ -363,7 +368,7 @@ class ShareCoordinator:
                 old.go()
                 stored.state_epoch = old.stored.state_epoch + 1
                 stored.snapshot_epoch = old.stored.snapshot_epoch
-                stored.updates = storage.UPDATES_PER_SNAPSHOT
+                stored.ask_for_snapshot()
             share = self._add(SharePartition(partition, stored))
             written.append(self.stored(share))
         await asyncio.gather(*written)
@@ -385,10 +390,27 @@ class ShareCoordinator:
 
     def topic_deleted(self, topic: Topic) -> None:
         if self._unavailable is None:
-            self._spawn(self._forget([key for key in self._shares if key.topic_id == topic.id]))
+            keys = [key for key in self._shares if key.topic_id == topic.id]
+            self._drop(keys)
+            self._spawn(self._remove(keys))
 
-    async def _forget(self, keys: Iterable[ShareKey]) -> None:
-        keys = [*keys]
+    async def _remove(self, keys: Collection[ShareKey]) -> None:
+        """Write that windows of deleted topics are no more. If that fails the next start does it."""
+        if not keys:
+            return
+        try:
+            await self._writer.remove(keys)
+        except (HeadraceError, OSError) as error:
+            logger.error("states of deleted topics stay in %s for now: %s", storage.STATE_TOPIC, error)
+
+    async def _forget(self, keys: Collection[ShareKey]) -> None:
+        """Forget where groups stood; raises, and nothing is forgotten, if that can't be written."""
+        if keys:
+            durable = self._writer.remove(keys)
+            self._drop(keys)
+            await durable
+
+    def _drop(self, keys: Iterable[ShareKey]) -> None:
         for key in keys:
             share = self._shares.pop(key, None)
             if share is not None:
@@ -398,8 +420,6 @@ class ShareCoordinator:
             of_group.pop(key, None)
             if not of_group:
                 self._by_group.pop(key.group_id, None)
-        if keys:
-            await self._writer.append([storage.tombstone(key) for key in keys])
 
 
 def _count(share: SharePartition, acknowledgements: Iterable[Acknowledgement]) -> None:

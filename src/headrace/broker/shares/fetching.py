@@ -84,13 +84,13 @@ class ShareFetches:
         self, session: ShareSession, shares: Sequence[SharePartition], wanted: Wanted
     ) -> dict[SharePartition, Delivered]:
         coordinator, clock = self._services.shares, self._services.clock
-        for share in shares:
-            if not share.is_stored:
-                await coordinator.stored(share)
+        failed = await self._unstored(shares)
+        shares = [share for share in shares if share.is_stored]
         deadline_s = clock.monotonic_s() + wanted.wait_ms / 1000
         while True:
             plans = self._plan(shares, wanted)
             await self._read(plans, wanted)
+            plans += failed
             if session.is_closed or coordinator.is_closed:
                 return {}
             left_s = deadline_s - clock.monotonic_s()
@@ -111,6 +111,16 @@ class ShareFetches:
                 timeout_s=left_s,
             )
             await waiter.woken
+
+    async def _unstored(self, shares: Sequence[SharePartition]) -> list[_Plan]:
+        """Those of which nothing is delivered, since it can't be written down where the group began."""
+        failed = []
+        for share in shares:
+            try:
+                await self._services.shares.stored(share)
+            except (HeadraceError, OSError) as error:
+                failed.append(_Plan(share, [], 0, 0, (), error=error))
+        return failed
 
     def _is_enough(self, plans: Sequence[_Plan], wanted: Wanted) -> bool:
         if any(plan.error is not None for plan in plans):

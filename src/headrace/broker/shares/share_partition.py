@@ -80,7 +80,6 @@ class SharePartition:
     is_stored: bool = False
     """Whether a crash would find it where it began: before that nothing is delivered."""
     next_event_ms: int | None = None
-    is_gone: bool = False
     waiters: Line = field(default_factory=Line)
     _growth: GrowthOf | None = None
     counters: ShareCounters = field(default_factory=ShareCounters)
@@ -92,6 +91,10 @@ class SharePartition:
     @property
     def window(self) -> Window:
         return self.stored.window
+
+    @property
+    def is_gone(self) -> bool:
+        return self.stored.is_gone
 
     def end_offset(self, is_read_committed: bool) -> int:
         partition = self.partition
@@ -127,7 +130,7 @@ class SharePartition:
 
     def go(self) -> None:
         """Nothing is to be had here any more."""
-        self.is_gone = True
+        self.stored.is_gone = True
         if self._growth is not None:
             self.partition.waiters.discard(self._growth)
         self.waiters.wake_all()

@@ -1,24 +1,21 @@
 """States of share groups in the internal topic `__share_group_state`, in Kafka's own record formats.
 
 A snapshot holds all of a window, the updates behind it what changed; so the topic is not compacted (an update is more
-than the last one of its key) but cut off before the oldest snapshot that is still needed. Many changes share a batch,
-and many batches a flush.
+than the last one of its key) but cut off before the oldest snapshot that is still needed. `state_writer` writes them.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.broker.groups.storage import KeyValue, chunks, records_in
+from headrace.broker.groups.storage import KeyValue, records_in
 from headrace.broker.shares.spans import Span
 from headrace.broker.shares.states import RecordState
-from headrace.broker.shares.window import Window
-from headrace.errors import HeadraceError
+from headrace.broker.shares.window import Burial, Window
 from headrace.protocol.primitives import MalformedMessage
 from headrace.protocol.stored_share_state import (
     SHARE_GROUP_STATE,
@@ -28,10 +25,9 @@ from headrace.protocol.stored_share_state import (
     ShareUpdateValue,
     StateBatch,
 )
-from headrace.records.record import Record, encode_batch
+from headrace.records.record import Record
 
 if TYPE_CHECKING:
-    from headrace.broker.services import Services
     from headrace.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
@@ -40,9 +36,6 @@ STATE_TOPIC = "__share_group_state"
 
 UPDATES_PER_SNAPSHOT = 500
 """Kafka's number: bounds what a start has to read again of a busy partition."""
-
-PRUNED_RECORDS_MIN = 20_000
-"""Records of the topic before old ones are cut off: a start reads so many in a fraction of a second."""
 
 
 class ShareKey(NamedTuple):
@@ -55,7 +48,7 @@ class ShareKey(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class StoredWindow:
-    """A window, and what is known of its records on disk."""
+    """A window, and what is known of its records in the log."""
 
     key: ShareKey
     window: Window
@@ -65,136 +58,75 @@ class StoredWindow:
     snapshot_offset: int = -1
     updates: int = 0
     """Since the snapshot."""
+    given_up: list[Burial] = field(default_factory=list)
+    """Their states are in the log, and not known to be durable yet."""
+    is_gone: bool = False
+    """Its group or topic was deleted, or another window has taken its place."""
 
     @property
     def needs_snapshot(self) -> bool:
         return self.snapshot_epoch < 0 or self.updates >= UPDATES_PER_SNAPSHOT
 
+    def ask_for_snapshot(self) -> None:
+        """The next record is a snapshot; what changed until then need not be remembered change by change."""
+        self.updates = UPDATES_PER_SNAPSHOT
+        self.window.forget_changes()
 
-class StateWriter:
-    """Writes windows down. What changes while a flush runs goes into the next one, together."""
+    @property
+    def is_unwritten(self) -> bool:
+        return not self.is_gone and (self.needs_snapshot or self.window.is_changed)
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._waiting: dict[StoredWindow, list[asyncio.Future[None]]] = {}
-        self._task: asyncio.Task[None] | None = None
-        self.writes = 0
+    @property
+    def is_owed(self) -> bool:
+        """Whether something of it has still to reach the disk."""
+        return self.is_unwritten or bool(self.given_up)
 
-    def written(self, stored: StoredWindow) -> asyncio.Future[None]:
-        """Done when all that happened to a window up to now is as durable as the settings ask."""
-        done: asyncio.Future[None] = self._services.loop.create_future()
-        self._waiting.setdefault(stored, []).append(done)
-        if self._task is None:
-            self._task = self._services.loop.create_task(self._run())
-        return done
+    def entry(self, now_ms: int) -> KeyValue:
+        """The record that brings the log up to date. It counts only when `appended` is called."""
+        return _snapshot(self, now_ms) if self.needs_snapshot else _update(self)
 
-    async def idle(self) -> None:
-        if self._task is not None:
-            await self._task
-
-    async def _run(self) -> None:
-        try:
-            while self._waiting:
-                waiting, self._waiting = self._waiting, {}
-                try:
-                    await self._write(waiting)
-                except (HeadraceError, OSError) as error:
-                    logger.error("states of share groups not stored: %s", error)
-                    _finish(waiting, error)
-                else:
-                    _finish(waiting, None)
-        finally:
-            self._task = None
-
-    async def _write(self, waiting: Iterable[StoredWindow]) -> None:
-        changed = [stored for stored in waiting if stored.window.is_changed or stored.needs_snapshot]
-        if changed:
-            now_ms = self._services.clock.now_ms()
-            await self.append([_entry(stored, now_ms) for stored in changed], changed)
-
-    async def append(self, entries: list[KeyValue], windows: list[StoredWindow] | None = None) -> None:
-        """Write records, each of its window if those are given."""
-        services = self._services
-        [partition] = services.topics.internal(STATE_TOPIC).partitions
-        now_ms = services.clock.now_ms()
-        written = 0
-        for chunk in chunks(entries):
-            records = [
-                Record(offset=index, timestamp_ms=now_ms, key=entry.key, value=entry.value)
-                for index, entry in enumerate(chunk)
-            ]
-            appended = partition.log.append(encode_batch(records), now_ms=now_ms, from_client=False)
-            for index, stored in enumerate((windows or [])[written : written + len(chunk)]):
-                if stored.updates == 0:
-                    stored.snapshot_offset = appended.base_offset + index
-            written += len(chunk)
-        self.writes += 1
-        if partition.reads_unsynced:
-            partition.grown(0)
+    def appended(self, offset: int) -> None:
+        """The entry is in the log."""
+        if self.needs_snapshot:
+            self.snapshot_epoch += 1
+            self.snapshot_offset = offset
+            self.updates = 0
         else:
-            await services.flusher.flushed(partition)
-
-    def prune(self, windows: Iterable[StoredWindow]) -> None:
-        """Cut off what no window needs any more; windows that keep too much are written anew first."""
-        topic = self._services.topics.get(STATE_TOPIC)
-        if topic is None:
-            return
-        log = topic.partitions[0].log
-        if log.end_offset - log.start_offset < PRUNED_RECORDS_MIN:
-            return
-        old_below = log.end_offset - PRUNED_RECORDS_MIN // 2
-        oldest = log.durable_offset
-        for stored in windows:
-            if stored.snapshot_offset < old_below:
-                stored.updates = UPDATES_PER_SNAPSHOT
-                self.written(stored).add_done_callback(asyncio.Future.exception)
-            oldest = min(oldest, stored.snapshot_offset)
-        if oldest > log.start_offset:
-            log.delete_records_before(oldest)
-
-
-def _finish(
-    waiting: dict[StoredWindow, list[asyncio.Future[None]]], error: HeadraceError | OSError | None
-) -> None:
-    for futures in waiting.values():
-        for future in futures:
-            if future.done():
-                continue
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
+            self.updates += 1
+        self.window.forget_changes()
+        self.given_up += self.window.burials
+        self.window.burials = []
 
 
 # What is written
 
 
-def _entry(stored: StoredWindow, now_ms: int) -> KeyValue:
-    window, key = stored.window, stored.key
-    if stored.needs_snapshot:
-        stored.snapshot_epoch += 1
-        stored.updates = 0
-        spans = window.snapshot()
-        value = ShareSnapshotValue(
-            snapshot_epoch=stored.snapshot_epoch,
-            state_epoch=stored.state_epoch,
-            leader_epoch=0,
-            start_offset=window.start_offset,
-            delivery_complete_count=window.done_records,
-            create_timestamp=now_ms,
-            write_timestamp=now_ms,
-            state_batches=_batches(span for span in spans if not _is_new(span)),
-        )
-        return KeyValue(SHARE_GROUP_STATE.encode_key(ShareSnapshotKey(**key._asdict())), _encoded(value))
-    stored.updates += 1
-    update = ShareUpdateValue(
-        snapshot_epoch=stored.snapshot_epoch,
+def _snapshot(stored: StoredWindow, now_ms: int) -> KeyValue:
+    window = stored.window
+    value = ShareSnapshotValue(
+        snapshot_epoch=stored.snapshot_epoch + 1,
+        state_epoch=stored.state_epoch,
         leader_epoch=0,
         start_offset=window.start_offset,
         delivery_complete_count=window.done_records,
-        state_batches=_batches(window.take_changes()),
+        create_timestamp=now_ms,
+        write_timestamp=now_ms,
+        state_batches=_batches(span for span in window.snapshot() if not _is_new(span)),
     )
-    return KeyValue(SHARE_GROUP_STATE.encode_key(ShareUpdateKey(**key._asdict())), _encoded(update))
+    key = ShareSnapshotKey(**stored.key._asdict())
+    return KeyValue(SHARE_GROUP_STATE.encode_key(key), SHARE_GROUP_STATE.encode_value(value))
+
+
+def _update(stored: StoredWindow) -> KeyValue:
+    value = ShareUpdateValue(
+        snapshot_epoch=stored.snapshot_epoch,
+        leader_epoch=0,
+        start_offset=stored.window.start_offset,
+        delivery_complete_count=stored.window.done_records,
+        state_batches=_batches(stored.window.changes()),
+    )
+    key = ShareUpdateKey(**stored.key._asdict())
+    return KeyValue(SHARE_GROUP_STATE.encode_key(key), SHARE_GROUP_STATE.encode_value(value))
 
 
 def _is_new(span: Span) -> bool:
@@ -211,10 +143,6 @@ def _batches(spans: Iterable[Span]) -> tuple[StateBatch, ...]:
         )
         for span in spans
     )
-
-
-def _encoded(value: object) -> bytes:
-    return SHARE_GROUP_STATE.encode_value(value)
 
 
 def tombstone(key: ShareKey) -> KeyValue:
@@ -234,7 +162,7 @@ def read_windows(log: PartitionLog, *, batch_bytes_max: int) -> dict[ShareKey, S
             logger.error("record of %s skipped: %s", STATE_TOPIC, error, extra={"log_offset": record.offset})
     for stored in windows.values():
         stored.window.settle()
-        stored.window.take_changes()
+        stored.window.forget_changes()
     return windows
 
 
@@ -258,10 +186,10 @@ def _replay(windows: dict[ShareKey, StoredWindow], record: Record) -> None:
         update = SHARE_GROUP_STATE.decode_value(ShareUpdateValue, record.value)
         stored = windows.get(share_key)
         if stored is not None and stored.snapshot_epoch == update.snapshot_epoch:
-            _update(stored, update)
+            _replay_update(stored, update)
 
 
-def _update(stored: StoredWindow, update: ShareUpdateValue) -> None:
+def _replay_update(stored: StoredWindow, update: ShareUpdateValue) -> None:
     if update.start_offset >= 0:
         stored.window.start_at(update.start_offset)
     for span in _spans(update.state_batches):

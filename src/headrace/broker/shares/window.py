@@ -102,7 +102,7 @@ class Window:
         self._changes: list[Span] = []
         self._is_start_changed = True
         self.burials: list[Burial] = []
-        """Taken by who writes the dead letters, once what was changed is on disk."""
+        """Taken by who writes the changes down: the dead letters follow when those are on disk."""
         self.redelivered_records = 0
 
     @classmethod
@@ -384,28 +384,28 @@ class Window:
     def is_changed(self) -> bool:
         return self._is_start_changed or bool(self._changes)
 
-    def take_changes(self) -> list[Span]:
+    def changes(self) -> list[Span]:
         """What became of records since the last time, as far as they are still in the window."""
         start = self.start_offset
-        changes = [
+        return [
             span if span.first >= start else span._replace(first=start)
             for span in self._changes
             if span.last >= start
         ]
-        self._changes = []
-        self._is_start_changed = False
-        return changes
 
     def snapshot(self) -> list[Span]:
         """All that a window of the same contents is made of, but for the locks: they end with the broker."""
-        self._changes = []
-        self._is_start_changed = False
         return [
             Span(span.first, span.last, RecordState.AVAILABLE, span.delivery_count - 1)
             if span.state is RecordState.ACQUIRED
             else span
             for span in self._spans
         ]
+
+    def forget_changes(self) -> None:
+        """They are in the log, as themselves or within a snapshot."""
+        self._changes = []
+        self._is_start_changed = False
 
     def replay(self, span: Span) -> None:
         """Let a written-down change happen again. Offsets that nobody wrote of were not acknowledged."""

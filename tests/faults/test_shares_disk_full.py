@@ -1,0 +1,157 @@
+"""A full disk under share groups: what was confirmed holds, and everything else is tried again."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from headrace.broker.server import Server
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.delete_groups import DeleteGroupsRequest
+from headrace.testing.failing_filesystem import FailingFileSystem
+from headrace.testing.wire import Wire
+from tests.broker.observing import eventually
+from tests.broker.requests import batch, create_topic, produce
+from tests.broker.share_requests import ACCEPT, WAIT_MS, ShareMember, group_offset, set_group_configs
+from tests.faults.faulty_broker import broker_on
+
+STATE = "*/__share_group_state-0/*.log"
+
+
+@pytest.fixture
+def files() -> FailingFileSystem:
+    return FailingFileSystem()
+
+
+@pytest.fixture(params=["stop", "kill"])
+def ending(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@contextmanager
+def broker(files: FailingFileSystem, data_dir: Path) -> Iterator[tuple[Server, Wire]]:
+    with broker_on(files, data_dir, durability="os") as server, Wire(server.bootstrap) as wire:
+        yield server, wire
+
+
+def left_behind(data_dir: Path, ending: str) -> Path:
+    """Where to start again: after a stop the same folder, after a kill what a broker that does nothing has there."""
+    if ending == "stop":
+        return data_dir
+    copy = data_dir.with_name("killed")
+    shutil.copytree(data_dir, copy)
+    return copy
+
+
+def fill(files: FailingFileSystem, pattern: str = STATE, *, times: int | None = None) -> None:
+    files.fail("write", pattern, error_number=errno.ENOSPC, times=times, bytes_written_first=3)
+
+
+def write(wire: Wire, topic: str, count: int, *, partition: int = 0) -> None:
+    values = (str(number).encode() for number in range(count))
+    assert produce(wire, topic, batch(*values), partition=partition).error_code == 0
+
+
+def delete_group(wire: Wire, group: str) -> ErrorCode:
+    (result,) = wire.ask(DeleteGroupsRequest(groups_names=(group,))).results
+    return ErrorCode(result.error_code)
+
+
+@pytest.mark.parametrize("fails_at", ["the first state", "a later one"])
+def test_confirmed_accepts_do_not_come_again(
+    files: FailingFileSystem, tmp_path: Path, ending: str, fails_at: str
+) -> None:
+    data_dir = tmp_path / "data"
+    with broker(files, data_dir) as (_, wire):
+        topic_id = create_topic(wire, "t")
+        set_group_configs(wire, "g", share_auto_offset_reset="earliest")
+        write(wire, "t", 30)
+        if fails_at == "the first state":
+            ShareMember(wire, "other", topic_id).offsets()  # the topic of states is there
+            fill(files, times=2)
+        member = ShareMember(wire, "g", topic_id)
+        eventually(lambda: bool(member.fetch(max_records=10) and member.held), "the first records")
+        if fails_at == "a later one":
+            fill(files, times=2)
+            assert member.acknowledge((0, 3, ACCEPT)) is ErrorCode.KAFKA_STORAGE_ERROR
+            assert member.acknowledge((4, 5, ACCEPT)) is ErrorCode.KAFKA_STORAGE_ERROR
+            assert member.acknowledge((6, 9, ACCEPT)) is ErrorCode.NONE
+        else:
+            assert member.acknowledge((0, 9, ACCEPT)) is ErrorCode.NONE
+        member.offsets(max_records=20)
+        assert member.acknowledge((10, 26, ACCEPT), (28, 29, ACCEPT)) is ErrorCode.NONE
+        where = left_behind(data_dir, ending)
+    with broker(files, where) as (_, wire):
+        assert ShareMember(wire, "g", topic_id).offsets(max_wait_ms=WAIT_MS) == [27]
+
+
+def test_group_that_began_on_a_full_disk_misses_nothing(
+    files: FailingFileSystem, tmp_path: Path, ending: str
+) -> None:
+    """It begins at the end, which is elsewhere after the start."""
+    data_dir = tmp_path / "data"
+    with broker(files, data_dir) as (_, wire):
+        topic_id = create_topic(wire, "t")
+        ShareMember(wire, "other", topic_id).offsets()
+        write(wire, "t", 5)
+        fill(files)
+        member = ShareMember(wire, "g", topic_id)
+        assert member.fetch().error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        write(wire, "t", 5)
+        files.heal()
+        assert member.offsets(max_records=1, max_wait_ms=WAIT_MS) == [5]
+        assert member.acknowledge((5, 5, ACCEPT)) is ErrorCode.NONE
+        where = left_behind(data_dir, ending)
+    with broker(files, where) as (_, wire):
+        assert ShareMember(wire, "g", topic_id).offsets(max_wait_ms=WAIT_MS) == [6, 7, 8, 9]
+
+
+def test_state_that_had_no_room_is_stored_when_there_is_some(
+    files: FailingFileSystem, tmp_path: Path, ending: str
+) -> None:
+    """Nothing but time makes it happen: no other request comes."""
+    data_dir = tmp_path / "data"
+    with broker(files, data_dir) as (_, wire):
+        topic_id = create_topic(wire, "t")
+        set_group_configs(wire, "g", share_auto_offset_reset="earliest", share_record_lock_duration_ms=60_000)
+        write(wire, "t", 3)
+        member = ShareMember(wire, "g", topic_id)
+        assert member.offsets() == [0, 1, 2]
+        fill(files)
+        assert member.acknowledge((0, 1, ACCEPT)) is ErrorCode.KAFKA_STORAGE_ERROR
+        files.heal()
+        before = state_bytes(data_dir)
+        eventually(lambda: state_bytes(data_dir) > before, "the state is stored")
+        where = left_behind(data_dir, ending)
+    with broker(files, where) as (_, wire):
+        assert ShareMember(wire, "g", topic_id).offsets(max_wait_ms=WAIT_MS) == [2]
+
+
+def state_bytes(data_dir: Path) -> int:
+    return sum(file.stat().st_size for file in (data_dir / "__share_group_state-0").glob("*.log"))
+
+
+def test_group_that_could_not_be_deleted_is_deleted_by_the_next_try(
+    files: FailingFileSystem, tmp_path: Path
+) -> None:
+    data_dir = tmp_path / "data"
+    with broker(files, data_dir) as (_, wire):
+        topic_id = create_topic(wire, "t")
+        set_group_configs(wire, "g", share_auto_offset_reset="earliest")
+        write(wire, "t", 3)
+        member = ShareMember(wire, "g", topic_id)
+        member.offsets()
+        assert member.acknowledge((0, 2, ACCEPT)) is ErrorCode.NONE
+        fill(files)
+        assert delete_group(wire, "g") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert group_offset(wire, "g") is not None
+        files.heal()
+        assert delete_group(wire, "g") is ErrorCode.NONE
+    with broker(files, data_dir) as (_, wire):
+        assert group_offset(wire, "g") is None
+        assert ShareMember(wire, "g", topic_id).offsets(max_wait_ms=WAIT_MS) == [0, 1, 2]
