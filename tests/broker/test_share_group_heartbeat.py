@@ -89,6 +89,37 @@ def test_topic_that_comes_later_or_grows_is_given_out(wire: Wire, group: str) ->
     assert assigned(heartbeat(wire, group, "a", second.member_epoch)) == {topic_id: (0, 1, 2)}
 
 
+@pytest.mark.parametrize("reset", ["latest", "by_duration:PT1H"])
+@pytest.mark.parametrize("joins", [True, False])
+def test_new_group_gets_no_old_records_of_any_partition(
+    wire: Wire, group: str, reset: str, joins: bool
+) -> None:
+    """Whether it takes its place with a heartbeat, or partition by partition as it fetches."""
+    name = new_name()
+    topic_id = create_topic(wire, name, partitions=3)
+    set_group_configs(wire, group, share_auto_offset_reset=reset)
+    for partition in range(3):
+        produce(wire, name, batch(b"old"), partition=partition)
+    if joins:
+        heartbeat(wire, group, "a", 0, name)
+    members = [ShareMember(wire, group, topic_id, partition=partition) for partition in range(3)]
+    assert [member.offsets() for member in members] == [[], [], []]
+    for partition in range(3):
+        produce(wire, name, batch(b"new"), partition=partition)
+    assert [member.offsets(max_wait_ms=WAIT_MS) for member in members] == [[1], [1], [1]]
+
+
+def test_group_gets_what_was_written_to_a_new_partition_before_it_saw_it(wire: Wire, group: str) -> None:
+    name = new_name()
+    topic_id = create_topic(wire, name)
+    first = heartbeat(wire, group, "a", 0, name)
+    more = CreatePartitionsTopic(name=name, count=2, assignments=None)
+    wire.ask(CreatePartitionsRequest(topics=(more,), timeout_ms=1000, validate_only=False))
+    produce(wire, name, batch(b"early"), partition=1)
+    heartbeat(wire, group, "a", first.member_epoch)
+    assert ShareMember(wire, group, topic_id, partition=1).offsets(max_wait_ms=WAIT_MS) == [0]
+
+
 def test_topic_that_is_made_anew_under_its_name_is_given_out(wire: Wire, group: str) -> None:
     """Both happened between two heartbeats, so nobody saw that it was gone."""
     name = new_name()

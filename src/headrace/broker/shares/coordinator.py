@@ -167,21 +167,22 @@ class ShareCoordinator:
 
     def begin_topic(self, group_id: str, topic: Topic) -> None:
         """Let a group have a place in every partition of a topic that it consumes from now on."""
-        for partition in topic.partitions:
-            self.begin(ShareKey(group_id, topic.id, partition.index))
+        keys = [ShareKey(group_id, topic.id, partition.index) for partition in topic.partitions]
+        missing = [key for key in keys if key not in self._shares]
+        has_grown = keys[0] in self._shares
+        for key in missing:
+            partition = topic.partitions[key.partition]
+            # What was written to a new partition before anybody looked is for a group that was there already.
+            start = partition.log.start_offset if has_grown else self._first_offset(group_id, partition)
+            self._keep(self._add(SharePartition(partition, StoredWindow(key, Window(start)))))
 
     def begin(self, key: ShareKey) -> SharePartition | None:
         """The group's place in a partition, made if this is the first time; None if there is no such partition."""
-        share = self._shares.get(key)
-        if share is not None:
-            return share
-        partition = self._partition(key)
-        if partition is None:
-            return None
-        start_offset = self._first_offset(key, partition)
-        share = self._add(SharePartition(partition, StoredWindow(key, Window(start_offset))))
-        self._keep(share)
-        return share
+        if key not in self._shares and self._partition(key) is not None:
+            topic = self._services.topics.get_by_id(key.topic_id)
+            assert topic is not None, "its partition was found"
+            self.begin_topic(key.group_id, topic)
+        return self._shares.get(key)
 
     def _partition(self, key: ShareKey) -> Partition | None:
         topic = self._services.topics.get_by_id(key.topic_id)
@@ -189,13 +190,9 @@ class ShareCoordinator:
             return None
         return topic.partitions[key.partition]
 
-    def _first_offset(self, key: ShareKey, partition: Partition) -> int:
+    def _first_offset(self, group_id: str, partition: Partition) -> int:
         log = partition.log
-        known = self._by_group.get(key.group_id, {})
-        if key.partition > 0 and ShareKey(key.group_id, key.topic_id, 0) in known:
-            # The topic grew: what was written to the new partition before anybody looked is for the group too.
-            return log.start_offset
-        reset: OffsetReset = self._services.group_configs.share(key.group_id).offset_reset
+        reset: OffsetReset = self._services.group_configs.share(group_id).offset_reset
         if reset.strategy == "earliest":
             return log.start_offset
         if reset.strategy == "by_duration":
