@@ -91,15 +91,18 @@ def write_part(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
         return
     try:
         written, refused = write_rows(producer, plan.topic, _chain(first, rows), plan.message_bytes_max)
-        if refused and not plan.leaves_out_refused:
-            producer.abort()
-            yield from refused
-            return
-        producer.commit()
+        is_refused = bool(refused) and not plan.leaves_out_refused
+        if not is_refused:
+            producer.commit()
     except BaseException:
         _drop(producer)
         raise
-    yield _answer(written)
+    if is_refused:
+        # librdkafka may give the sequence numbers of what it aborts to other records, so this one is not used again.
+        _drop(producer)
+        yield from refused
+    else:
+        yield _answer(written)
 
 
 def write_rows(
