@@ -141,8 +141,8 @@ def test_time_index_shows_timestamps_with_absolute_offsets(tmp_path: Path) -> No
 
 def test_snapshot_that_the_log_writes_is_shown(tmp_path: Path) -> None:
     producers = ProducerStates(producer_ids_max=10)
-    producers.update(4711, 2, 0, 4, 100, 104, 5555)
-    producers.update(4711, 2, 5, 6, 105, 106, 6666)
+    producers.update(4711, 2, 0, 4, 100, 104, 0, 5555)
+    producers.update(4711, 2, 5, 6, 105, 106, 0, 6666)
     path = tmp_path / "00000000000000000107.snapshot"
     path.write_bytes(producers.encode())
     assert list(dump(path)) == [
@@ -161,7 +161,7 @@ def test_snapshot_that_the_log_writes_is_shown(tmp_path: Path) -> None:
 
 def test_damaged_snapshot_shows_its_problem_and_what_can_be_read(tmp_path: Path) -> None:
     producers = ProducerStates(producer_ids_max=10)
-    producers.update(4711, 2, 0, 4, 100, 104, 5555)
+    producers.update(4711, 2, 0, 4, 100, 104, 0, 5555)
     content = producers.encode()
     path = tmp_path / "00000000000000000105.snapshot"
     path.write_bytes(content[:-1] + b"x")

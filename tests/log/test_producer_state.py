@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+import google_crc32c
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,34 +18,112 @@ def states(producer_ids_max: int = 100) -> ProducerStates:
 
 
 def add(
-    producers: ProducerStates, first: int, last: int, offset: int, *, producer_id: int = 1, now_ms: int = 0
+    producers: ProducerStates,
+    first: int,
+    last: int,
+    offset: int,
+    *,
+    producer_id: int = 1,
+    checksum: int = 0,
+    now_ms: int = 0,
 ) -> None:
-    producers.update(producer_id, 0, first, last, offset, offset + (last - first) % 2**31, now_ms)
+    last_offset = offset + (last - first) % 2**31
+    producers.update(producer_id, 0, first, last, offset, last_offset, checksum, now_ms)
+
+
+def transaction(producers: ProducerStates, *batches: tuple[int, int, int], is_commit: bool) -> None:
+    """Batches as (first sequence, last sequence, checksum), each at the offset of its first sequence, and their end."""
+    for first, last, checksum in batches:
+        add(producers, first, last, first, checksum=checksum)
+        producers.begin_transaction(1, first)
+    producers.end_transaction(1, 0, 0, 0, is_commit=is_commit)
+
+
+def restarted(producers: ProducerStates) -> ProducerStates:
+    loaded = states()
+    loaded.load(producers.encode())
+    return loaded
 
 
 def test_sequence_numbers_wrap_around() -> None:
     producers = states()
     add(producers, 2**31 - 2, 2**31 - 1, 0)
-    assert producers.check(1, 0, 0, 3) is None
+    assert producers.check(1, 0, 0, 3, 0) is None
     add(producers, 0, 3, 2)
-    again = producers.check(1, 0, 2**31 - 2, 2**31 - 1)
+    again = producers.check(1, 0, 2**31 - 2, 2**31 - 1, 0)
     assert again is not None
     assert again.base_offset == 0
     with pytest.raises(OutOfOrderSequence):
-        producers.check(1, 0, 5, 5)
+        producers.check(1, 0, 5, 5, 0)
     with pytest.raises(DuplicateSequence):
-        producers.check(1, 0, 2**31 - 5, 2**31 - 4)
+        producers.check(1, 0, 2**31 - 5, 2**31 - 4, 0)
 
 
 def test_retry_of_another_size_is_no_retry() -> None:
     producers = states()
     add(producers, 0, 4, 0)
-    with pytest.raises(DuplicateSequence):
-        producers.check(1, 0, 0, 3)
+    with pytest.raises(OutOfOrderSequence):
+        producers.check(1, 0, 0, 3, 0)
+
+
+@pytest.mark.parametrize("last_sequence", [11, 14, 17], ids=["shorter", "as long", "longer"])
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "after a restart"])
+def test_numbers_of_an_aborted_batch_that_come_with_other_records_are_new(
+    restarts: bool, last_sequence: int
+) -> None:
+    producers = states()
+    transaction(producers, (0, 9, 1), is_commit=True)
+    transaction(producers, (10, 14, 2), (15, 19, 3), is_commit=False)
+    if restarts:
+        producers = restarted(producers)
+    assert producers.check(1, 0, 10, last_sequence, 77) is None
+    add(producers, 10, last_sequence, 21, checksum=77)
+    if restarts:
+        producers = restarted(producers)
+    again = producers.check(1, 0, 10, last_sequence, 77)
+    assert again is not None, "a retry of the new batch"
+    assert again.base_offset == 21
+    assert producers.check(1, 0, last_sequence + 1, 100, 78) is None, "its sequence goes on"
+
+
+def test_same_numbers_are_a_retry_if_the_records_are_the_same_or_were_not_aborted() -> None:
+    producers = states()
+    transaction(producers, (0, 9, 1), is_commit=True)
+    transaction(producers, (10, 19, 2), is_commit=False)
+    add(producers, 20, 29, 20, checksum=3)
+    producers.begin_transaction(1, 20)
+    for first, checksum in ((0, 99), (10, 2), (20, 99)):
+        stored = producers.check(1, 0, first, first + 9, checksum)
+        assert stored is not None
+        assert stored.base_offset == first
+
+
+def test_a_batch_whose_numbers_are_used_again_is_waited_for_if_it_could_not_be_stored() -> None:
+    producers = states()
+    transaction(producers, (0, 4, 1), (5, 9, 2), is_commit=False)
+    assert producers.check(1, 0, 0, 4, 77) is None
+    # The disk was full: it is not added. The one behind it must not take its place.
+    with pytest.raises(OutOfOrderSequence):
+        producers.check(1, 0, 5, 9, 78)
+    assert producers.check(1, 0, 0, 4, 77) is None
+
+
+def test_snapshot_without_our_section_gives_the_last_batch_of_every_producer() -> None:
+    producers = states()
+    add(producers, 0, 4, 0)
+    add(producers, 5, 9, 5)
+    body = producers.encode()[6:]
+    cut = body[: body.index(b"HRSB")]
+    loaded = states()
+    loaded.load(struct.pack(">hI", 1, google_crc32c.value(cut)) + cut)
+    again = loaded.check(1, 0, 5, 9, 0)
+    assert again is not None
+    assert again.base_offset == 5
+    assert loaded.check(1, 0, 10, 12, 0) is None
 
 
 def test_unknown_producer_may_begin_anywhere() -> None:
-    assert states().check(77, 5, 1234, 1240) is None
+    assert states().check(77, 5, 1234, 1240, 0) is None
 
 
 def test_producers_idle_for_longest_make_room() -> None:
@@ -69,10 +148,9 @@ def test_snapshot_gives_back_the_last_five_batches_of_every_producer(
         sequence = first_sequence
         for size in sizes:
             last = (sequence + size - 1) % 2**31
-            producers.update(producer_id, 3, sequence, last, offset, offset + size - 1, 9)
+            producers.update(producer_id, 3, sequence, last, offset, offset + size - 1, 5, 9)
             sequence, offset = (last + 1) % 2**31, offset + size
-    loaded = states()
-    loaded.load(producers.encode())
+    loaded = restarted(producers)
     assert loaded.encode() == producers.encode()
     for producer_id in sizes_by_producer:
         before, after = producers.get(producer_id), loaded.get(producer_id)
@@ -87,7 +165,7 @@ def test_snapshot_gives_back_the_last_five_batches_of_every_producer(
 
 def test_snapshot_begins_as_kafka_writes_it() -> None:
     producers = states()
-    producers.update(7, 2, 10, 14, 100, 104, 99)
+    producers.update(7, 2, 10, 14, 100, 104, 5, 99)
     content = producers.encode()
     version, _, count = struct.unpack_from(">hIi", content)
     assert (version, count) == (1, 1)

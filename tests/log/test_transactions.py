@@ -4,6 +4,7 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from headrace.log.errors import InvalidProducerEpoch, InvalidTransactionState
 from headrace.log.filesystem import FileSystem
 from headrace.log.partition_log import PartitionLog
 from headrace.records.batch import iterate_headers, read_header
+from headrace.records.compression import Codec
 from headrace.records.control import EndTransactionMarker, MarkerType, encode_marker_batch
 from headrace.records.record import Record, decode_records, encode_batch
 from headrace.testing.failing_filesystem import FailingFileSystem, PowerLost
@@ -122,6 +124,41 @@ def test_aborted_records_are_told_to_readers_and_committed_ones_stay(tmp_path: P
     assert log.aborted_transactions(0, log.end_offset) == [(1, first)]
     assert committed(log) == [b"kept", b"kept too"]
     assert log.aborted_transactions(3, log.end_offset) == []
+
+
+@pytest.mark.parametrize("ending", [None, "crash", "clean stop", "crash after a checkpoint"])
+@pytest.mark.parametrize("compression", ["producer", Codec.GZIP])
+def test_numbers_that_were_used_in_an_aborted_transaction_are_no_retry(
+    tmp_path: Path, ending: str | None, compression: Codec | Literal["producer"]
+) -> None:
+    """librdkafka uses them again when the answer to the first batch was lost."""
+    config = LogConfig(compression=compression)
+    log = open_log(tmp_path, config)
+    producers = Producers(log)
+    producers.write(1, b"committed")
+    producers.commit(1)
+    aborted = producers.write(1, b"aborted")
+    producers.abort(1)
+    if ending == "clean stop":
+        log.close()
+        log = open_log(tmp_path, config, was_clean=True)
+    elif ending is not None:
+        if ending == "crash after a checkpoint":
+            log.checkpoint(NOW_MS)
+        log = crash_and_open(log, tmp_path)
+    producers.log = log
+    if compression == "producer" or ending != "crash":
+        producers.sequences[1, 0] = 1
+        assert producers.write(1, b"aborted") == aborted, "a retry"
+    producers.sequences[1, 0] = 1
+    again = producers.write(1, b"again")
+    assert again == log.end_offset - 1
+    producers.sequences[1, 0] = 1
+    assert producers.write(1, b"again") == again, "a retry"
+    producers.write(1, b"next")
+    producers.commit(1)
+    assert committed(log) == [b"committed", b"again", b"next"]
+    assert committed(crash_and_open(log, tmp_path)) == [b"committed", b"again", b"next"]
 
 
 @pytest.mark.parametrize("ending", ["crash", "clean stop", "crash after a checkpoint"])

@@ -228,7 +228,7 @@ class PartitionLog(ShrinkingLog):
                 self._refuse_outside_transaction(producer_id)
             base_sequence = header[11]
             last_sequence = (base_sequence + delta) % SEQUENCE_LIMIT
-            stored = self.producers.check(producer_id, header[10], base_sequence, last_sequence)
+            stored = self.producers.check(producer_id, header[10], base_sequence, last_sequence, header[4])
             if stored is not None:
                 return Appended(stored.base_offset, stored.last_offset, NO_TIMESTAMP, True)
         append_time_ms = NO_TIMESTAMP
@@ -261,7 +261,14 @@ class PartitionLog(ShrinkingLog):
             )
         elif producer_id >= 0 and not attributes & CONTROL_BIT:
             self.producers.update(
-                producer_id, header[10], base_sequence, last_sequence, base_offset, last_offset, now_ms
+                producer_id,
+                header[10],
+                base_sequence,
+                last_sequence,
+                base_offset,
+                last_offset,
+                header[4],
+                now_ms,
             )
             if attributes & TRANSACTIONAL_BIT:
                 self.producers.begin_transaction(producer_id, base_offset)

@@ -1,8 +1,12 @@
 """What a partition remembers of its producers: so that a retry is neither stored twice nor lost, and which transactions
 are open.
 
-Pure state: no file is touched here, time is passed in. The snapshot is Kafka's version 1 (one batch per
-producer), followed by a section of our own with the batches before that one; Kafka's readers stop before it.
+A batch with the sequence numbers of a stored one is a retry, with one exception. When a produce request loses its
+answer and the client then aborts, librdkafka 2.16 gives the same numbers to the next transaction. Such a batch has
+another checksum or size than the stored one, and the stored one was aborted: it is new.
+
+Pure state: no file is touched here, time is passed in. The snapshot is Kafka's version 1 (the last batch of every
+producer), followed by a section of our own with all batches that are remembered; Kafka's readers stop before it.
 """
 
 from __future__ import annotations
@@ -21,13 +25,15 @@ from headrace.log.errors import DuplicateSequence, InvalidProducerEpoch, OutOfOr
 BATCHES_REMEMBERED = 5
 SEQUENCE_LIMIT = 2**31
 NO_TRANSACTION = -1
+ANY_SEQUENCE = -1
+NO_CHECKSUM = -1
 
 _SNAPSHOT_VERSION = 1
 _HEAD = Struct(">hI")
 _COUNT = Struct(">i")
 _ENTRY = Struct(">qhiqiqiq")
-_EARLIER_MAGIC = b"HREB"
-_EARLIER = Struct(">qiiq")
+_BATCHES_MAGIC = b"HRSB"
+_BATCH = Struct(">qiiqqb")
 
 
 class SequencedBatch(NamedTuple):
@@ -35,12 +41,15 @@ class SequencedBatch(NamedTuple):
     last_sequence: int
     base_offset: int
     last_offset: int
+    checksum: int = NO_CHECKSUM
+    """As its producer sent it."""
+    is_aborted: bool = False
 
 
 class ProducerState:
     """One producer's epoch, its last batches (newest last) and when it was last heard of."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "seen_ms")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "next_sequence", "seen_ms")
 
     def __init__(self, epoch: int, seen_ms: int) -> None:
         self.epoch = epoch
@@ -48,6 +57,25 @@ class ProducerState:
         self.coordinator_epoch = -1
         """Of whoever ended its last transaction here."""
         self.batches: deque[SequencedBatch] = deque(maxlen=BATCHES_REMEMBERED)
+        self.next_sequence = ANY_SEQUENCE
+
+    def remember(self, batch: SequencedBatch) -> None:
+        if batch.first_sequence != self.next_sequence:
+            self.rewind(batch.first_sequence)
+        self.batches.append(batch)
+        self.next_sequence = (batch.last_sequence + 1) % SEQUENCE_LIMIT
+
+    def rewind(self, sequence: int) -> None:
+        """Go on from this sequence: the batches from there on are aborted, and their numbers are used again."""
+        while self.batches and _is_from(self.batches[-1].first_sequence, sequence):
+            self.batches.pop()
+        self.next_sequence = sequence
+
+    def abort_from(self, first_offset: int) -> None:
+        """The transaction that began at this offset was aborted."""
+        for index, batch in enumerate(self.batches):
+            if batch.base_offset >= first_offset:
+                self.batches[index] = batch._replace(is_aborted=True)
 
 
 class InvalidSnapshot(Exception):
@@ -99,12 +127,15 @@ class ProducerStates:
             raise _old_epoch(producer_id, producer_epoch, state.epoch)
 
     def end_transaction(
-        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, now_ms: int
+        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, now_ms: int, *, is_commit: bool
     ) -> int | None:
         """A marker was appended; where the transaction began that it ended, if one was open."""
         state = self._know(producer_id, producer_epoch, now_ms)
         state.coordinator_epoch = coordinator_epoch
-        return self.open_transactions.pop(producer_id, None)
+        first_offset = self.open_transactions.pop(producer_id, None)
+        if first_offset is not None and not is_commit:
+            state.abort_from(first_offset)
+        return first_offset
 
     # Sequences
 
@@ -117,7 +148,7 @@ class ProducerStates:
         }
 
     def check(
-        self, producer_id: int, producer_epoch: int, first_sequence: int, last_sequence: int
+        self, producer_id: int, producer_epoch: int, first_sequence: int, last_sequence: int, checksum: int
     ) -> SequencedBatch | None:
         """None when the batch is the next one; the stored batch when it is a retry; raises when neither.
 
@@ -129,13 +160,18 @@ class ProducerStates:
         if producer_epoch != state.epoch:
             _check_new_epoch(state, producer_id, producer_epoch, first_sequence)
             return None
-        batches = state.batches
-        if not batches or first_sequence == (batches[-1].last_sequence + 1) % SEQUENCE_LIMIT:
+        if first_sequence == state.next_sequence or state.next_sequence == ANY_SEQUENCE:
             return None
-        for batch in batches:
-            if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
-                return batch
-        raise _refusal(batches[-1].last_sequence, producer_id, first_sequence)
+        stored = next((batch for batch in state.batches if batch.first_sequence == first_sequence), None)
+        if stored is not None:
+            is_same_range = stored.last_sequence == last_sequence
+            if stored.is_aborted and not (is_same_range and stored.checksum == checksum):
+                # Before the append: if that fails, the batches behind this one have to wait for it.
+                state.rewind(first_sequence)
+                return None
+            if is_same_range:
+                return stored
+        raise _refusal(state, producer_id, first_sequence)
 
     def update(
         self,
@@ -145,12 +181,13 @@ class ProducerStates:
         last_sequence: int,
         base_offset: int,
         last_offset: int,
+        checksum: int,
         now_ms: int,
     ) -> None:
         """Remember a batch that has been appended."""
         state = self._know(producer_id, producer_epoch, now_ms)
         if first_sequence >= 0:
-            state.batches.append(SequencedBatch(first_sequence, last_sequence, base_offset, last_offset))
+            state.remember(SequencedBatch(first_sequence, last_sequence, base_offset, last_offset, checksum))
 
     def _know(self, producer_id: int, producer_epoch: int, now_ms: int) -> ProducerState:
         """The producer's state, in this epoch."""
@@ -162,6 +199,7 @@ class ProducerStates:
         elif producer_epoch != state.epoch:
             state.epoch = producer_epoch
             state.batches.clear()
+            state.next_sequence = ANY_SEQUENCE
         state.seen_ms = now_ms
         return state
 
@@ -186,7 +224,7 @@ class ProducerStates:
 
     def encode(self) -> bytes:
         entries = [_COUNT.pack(len(self._by_id))]
-        earlier: list[bytes] = []
+        batches: list[bytes] = []
         for producer_id, state in self._by_id.items():
             last = state.batches[-1] if state.batches else SequencedBatch(-1, -1, -1, -1)
             entries.append(
@@ -201,8 +239,11 @@ class ProducerStates:
                     self.open_transactions.get(producer_id, NO_TRANSACTION),
                 )
             )
-            earlier.extend(_EARLIER.pack(producer_id, *batch[:3]) for batch in list(state.batches)[:-1])
-        body = b"".join((*entries, _EARLIER_MAGIC, _COUNT.pack(len(earlier)), *earlier))
+            batches.extend(
+                _BATCH.pack(producer_id, *batch[:3], batch.checksum, batch.is_aborted)
+                for batch in state.batches
+            )
+        body = b"".join((*entries, _BATCHES_MAGIC, _COUNT.pack(len(batches)), *batches))
         return _HEAD.pack(_SNAPSHOT_VERSION, google_crc32c.value(body)) + body
 
     def load(self, content: bytes) -> None:
@@ -234,18 +275,26 @@ def _old_epoch(producer_id: int, producer_epoch: int, known_epoch: int) -> Inval
     )
 
 
-def _refusal(newest: int, producer_id: int, first_sequence: int) -> DuplicateSequence | OutOfOrderSequence:
-    # Sequences wrap around; half of the circle lies behind, half ahead.
-    if (newest - first_sequence) % SEQUENCE_LIMIT < SEQUENCE_LIMIT // 2:
+def _refusal(
+    state: ProducerState, producer_id: int, first_sequence: int
+) -> DuplicateSequence | OutOfOrderSequence:
+    if not _is_from(first_sequence, state.next_sequence) and not (
+        state.batches and _is_from(first_sequence, state.batches[0].first_sequence)
+    ):
+        newest = (state.next_sequence - 1) % SEQUENCE_LIMIT
         return DuplicateSequence(
             f"producer {producer_id} sent sequence {first_sequence} again, {newest} is stored already",
             hint="the records are in the log; the producer may go on",
         )
-    expected = (newest + 1) % SEQUENCE_LIMIT
     return OutOfOrderSequence(
-        f"producer {producer_id} sent sequence {first_sequence} where {expected} is next",
+        f"producer {producer_id} sent sequence {first_sequence} where {state.next_sequence} is next",
         hint="batches before this one are missing; the producer must send them first",
     )
+
+
+def _is_from(sequence: int, other: int) -> bool:
+    # Sequences wrap around; half of the circle lies before, half behind.
+    return (sequence - other) % SEQUENCE_LIMIT < SEQUENCE_LIMIT // 2
 
 
 def _decode(content: bytes) -> tuple[dict[int, ProducerState], dict[int, int]]:
@@ -276,20 +325,27 @@ def _decode(content: bytes) -> tuple[dict[int, ProducerState], dict[int, int]]:
             newest[producer_id] = SequencedBatch(
                 first_sequence, last_sequence, last_offset - delta, last_offset
             )
-    if body[position : position + 4] == _EARLIER_MAGIC:
-        _decode_earlier(body[position + 4 :], states)
+    if body[position : position + 4] == _BATCHES_MAGIC:
+        _decode_batches(body[position + 4 :], states)
     for producer_id, batch in newest.items():
-        states[producer_id].batches.append(batch)
+        # Without the section, as another version or Kafka wrote it, only the last one is known.
+        if not states[producer_id].batches:
+            states[producer_id].remember(batch)
     return states, open_transactions
 
 
-def _decode_earlier(section: bytes, states: dict[int, ProducerState]) -> None:
+def _decode_batches(section: bytes, states: dict[int, ProducerState]) -> None:
     (count,) = _COUNT.unpack_from(section)
     position = _COUNT.size
     for _ in range(count):
-        producer_id, first_sequence, last_sequence, base_offset = _EARLIER.unpack_from(section, position)
-        position += _EARLIER.size
+        producer_id, first_sequence, last_sequence, base_offset, checksum, is_aborted = _BATCH.unpack_from(
+            section, position
+        )
+        position += _BATCH.size
         last_offset = base_offset + (last_sequence - first_sequence) % SEQUENCE_LIMIT
-        batch = SequencedBatch(first_sequence, last_sequence, base_offset, last_offset)
         if producer_id in states:
-            states[producer_id].batches.append(batch)
+            states[producer_id].remember(
+                SequencedBatch(
+                    first_sequence, last_sequence, base_offset, last_offset, checksum, bool(is_aborted)
+                )
+            )

@@ -114,6 +114,7 @@ def replay(segments: Sequence[Segment], producers: ProducerStates, from_offset: 
                     header.last_sequence,
                     header.base_offset,
                     header.last_offset,
+                    header.crc,
                     now_ms,
                 )
                 # A batch that compaction has emptied belongs to a transaction that ended long ago.

@@ -31,8 +31,11 @@ def end_transaction(
     now_ms: int,
 ) -> None:
     """Take note of a marker that stands in this segment."""
-    first_offset = producers.end_transaction(producer_id, producer_epoch, marker.coordinator_epoch, now_ms)
-    if first_offset is None or marker.type is MarkerType.COMMIT:
+    is_commit = marker.type is MarkerType.COMMIT
+    first_offset = producers.end_transaction(
+        producer_id, producer_epoch, marker.coordinator_epoch, now_ms, is_commit=is_commit
+    )
+    if first_offset is None or is_commit:
         return
     first_open_offset = producers.first_open_offset
     segment.aborted_index().append(

@@ -1,0 +1,76 @@
+"""The answer to a produce request is lost, and the client aborts: what it commits next is whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+
+from headrace.log.filesystem import DiskFileSystem
+from headrace.records.batch import iterate_headers
+from headrace.testing.wire import Wire
+from tests.broker.requests import create_topic, fetch
+from tests.broker.transaction_requests import committed_values
+from tests.faults.answer_thief import TIMEOUT_S, AnswerThief
+from tests.faults.faulty_broker import broker_on
+
+
+@pytest.mark.parametrize("kept_count", [1, 2, 3], ids=["shorter", "as long", "longer"])
+def test_a_transaction_after_an_aborted_one_whose_answer_was_lost_is_whole(
+    tmp_path: Path, kept_count: int
+) -> None:
+    with (
+        AnswerThief() as thief,
+        broker_on(DiskFileSystem(), tmp_path / "data", advertised=thief.address) as server,
+        Wire(server.bootstrap) as wire,
+    ):
+        thief.serve(server.bootstrap)
+        create_topic(wire, "t")
+        producer = Producer(
+            {
+                "bootstrap.servers": thief.address,
+                "transactional.id": "tx",
+                "log_level": 0,
+                "linger.ms": 0,
+                # The client must abort before it sends the batch again.
+                "retry.backoff.ms": 300,
+                "reconnect.backoff.ms": 10,
+            }
+        )
+        producer.init_transactions(TIMEOUT_S)
+        producer.begin_transaction()
+        producer.produce("t", "before")
+        producer.flush(TIMEOUT_S)
+        thief.steal()
+        _produce_as_one(producer, [f"aborted {number}" for number in range(2)])
+        assert thief.stolen.wait(TIMEOUT_S)
+        _abort(producer)
+
+        kept = [f"kept {number}" for number in range(kept_count)]
+        producer.begin_transaction()
+        _produce_as_one(producer, kept)
+        producer.flush(TIMEOUT_S)
+        producer.produce("t", "last")
+        producer.commit_transaction(TIMEOUT_S)
+
+        assert committed_values(wire, "t") == [one.encode() for one in (*kept, "last")]
+        stored = bytes(fetch(wire, "t").records or b"")
+        uses = Counter(header.base_sequence for _, header in iterate_headers(stored) if not header.is_control)
+        assert uses[1] == 2, "the client used the numbers again; otherwise this shows nothing"
+
+
+def _produce_as_one(producer: Producer, values: list[str]) -> None:
+    assert producer.produce_batch("t", [{"value": value} for value in values], partition=0) == len(values)
+
+
+def _abort(producer: Producer) -> None:
+    """librdkafka waits for somebody to take its reports of the messages that it gives up."""
+    while True:
+        try:
+            return producer.abort_transaction(0.5)
+        except KafkaException as error:
+            if not error.args[0].retriable():
+                raise
+        producer.poll(0)
