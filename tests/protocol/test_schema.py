@@ -57,7 +57,9 @@ def _declared_type(encoding: Encoding, version: int) -> Any:
     if encoding.element is not None:
         return ("array", _declared_type(encoding.element, version))
     if encoding.struct is not None:
-        return (encoding.struct.__name__, declared_fields(encoding.struct, version))
+        # Where Kafka has two structs of one name, in the request and in the response, ours carry a prefix.
+        name = encoding.struct.__name__.removeprefix("Request").removeprefix("Response")
+        return (name, declared_fields(encoding.struct, version))
     assert encoding.wire is not None
     return KAFKA_NAMES[encoding.wire]
 

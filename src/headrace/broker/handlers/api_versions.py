@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from headrace.broker.dispatch import HANDLERS, Call, handles
+from headrace.broker.features import FEATURES
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.api_versions import (
@@ -17,12 +18,7 @@ from headrace.protocol.messages.api_versions import (
 
 logger = logging.getLogger(__name__)
 
-# What clients look for before they use it, with the level that is on.
-FEATURES = {
-    "group.version": 1,
-    "share.version": 1,
-    "transaction.version": 2,
-}
+LOWEST_LEVEL_MAY_BE_0_SINCE = 4
 
 
 @handles(ApiKey.API_VERSIONS, versions=(0, 4))
@@ -43,14 +39,15 @@ def api_versions(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse
     return ApiVersionsResponse(
         api_keys=_served(),
         supported_features=tuple(
-            # Only version 4 can say that a feature may be off, and older clients refuse a lowest level of 0.
-            SupportedFeatureKey(name=name, min_version=0 if call.version >= 4 else 1, max_version=level)
-            for name, level in FEATURES.items()
+            SupportedFeatureKey(name=name, min_version=feature.lowest, max_version=feature.level)
+            for name, feature in FEATURES.items()
+            # Older clients refuse a lowest level of 0.
+            if feature.lowest > 0 or call.version >= LOWEST_LEVEL_MAY_BE_0_SINCE
         ),
         finalized_features_epoch=0,
         finalized_features=tuple(
-            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in FEATURES.items()
+            FinalizedFeatureKey(name=name, max_version_level=feature.level, min_version_level=feature.level)
+            for name, feature in FEATURES.items()
         ),
     )
 

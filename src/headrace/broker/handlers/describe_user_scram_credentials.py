@@ -1,0 +1,28 @@
+"""DescribeUserScramCredentials: no user has any, because there is no SASL yet. Kafka's tool for user configs asks."""
+
+from __future__ import annotations
+
+from headrace.broker.dispatch import Call, handles
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+
+@handles(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0))
+def describe_user_scram_credentials(
+    request: DescribeUserScramCredentialsRequest, call: Call
+) -> DescribeUserScramCredentialsResponse:
+    return DescribeUserScramCredentialsResponse(
+        results=tuple(
+            DescribeUserScramCredentialsResult(
+                user=user.name,
+                error_code=ErrorCode.RESOURCE_NOT_FOUND,
+                error_message=f"user {user.name!r} has no SCRAM credentials",
+            )
+            for user in request.users or ()
+        )
+    )

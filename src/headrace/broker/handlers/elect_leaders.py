@@ -1,0 +1,57 @@
+"""ElectLeaders: this broker leads every partition already, so no election is needed."""
+
+from __future__ import annotations
+
+from headrace.broker.dispatch import Call, handles
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+PREFERRED, UNCLEAN = 0, 1
+
+
+@handles(ApiKey.ELECT_LEADERS, versions=(0, 2))
+def elect_leaders(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
+    is_known = request.election_type in (PREFERRED, UNCLEAN)
+    if request.topic_partitions is None:
+        # Only partitions that got another leader would be listed.
+        results = tuple(
+            ReplicaElectionResult(topic=topic.name, partition_result=()) for topic in call.services.topics
+        )
+    else:
+        results = tuple(
+            ReplicaElectionResult(
+                topic=wanted.topic,
+                partition_result=tuple(
+                    _outcome(wanted.topic, index, call) if is_known else _unknown_election(request, index)
+                    for index in wanted.partitions
+                ),
+            )
+            for wanted in request.topic_partitions
+        )
+    return ElectLeadersResponse(
+        error_code=ErrorCode.NONE if is_known else ErrorCode.INVALID_REQUEST, replica_election_results=results
+    )
+
+
+def _outcome(topic: str, index: int, call: Call) -> PartitionResult:
+    if call.services.topics.get(topic) is None:
+        code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}"
+    elif call.services.topics.partition(topic, index) is None:
+        code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{index}"
+    else:
+        code, message = ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
+    return PartitionResult(partition_id=index, error_code=code, error_message=message)
+
+
+def _unknown_election(request: ElectLeadersRequest, index: int) -> PartitionResult:
+    return PartitionResult(
+        partition_id=index,
+        error_code=ErrorCode.INVALID_REQUEST,
+        error_message=f"Unknown election type {request.election_type}",
+    )

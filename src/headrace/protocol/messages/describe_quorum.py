@@ -1,0 +1,87 @@
+"""DescribeQuorum: who votes on the cluster's metadata, who leads, and how far each has come.
+
+1: when a replica fetched and had caught up. 2: messages with errors, ids of folders, addresses of the nodes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.types import (
+    ZERO_UUID,
+    Int16,
+    Int32,
+    Int64,
+    NullableString,
+    String,
+    UInt16,
+    Uuid,
+    message,
+    since,
+)
+from headrace.values import value
+
+
+@value
+class RequestPartitionData:
+    partition_index: Int32
+
+
+@value
+class RequestTopicData:
+    topic_name: String
+    partitions: tuple[RequestPartitionData, ...]
+
+
+@message(ApiKey.DESCRIBE_QUORUM, versions=(0, 2), flexible_since=0)
+class DescribeQuorumRequest:
+    topics: tuple[RequestTopicData, ...]
+
+
+@value
+class ReplicaState:
+    replica_id: Int32
+    replica_directory_id: Annotated[Uuid, since(2)] = ZERO_UUID
+    log_end_offset: Int64
+    last_fetch_timestamp: Annotated[Int64, since(1)] = -1
+    last_caught_up_timestamp: Annotated[Int64, since(1)] = -1
+
+
+@value
+class PartitionData:
+    partition_index: Int32
+    error_code: Int16 = 0
+    error_message: Annotated[NullableString, since(2)] = None
+    leader_id: Int32 = 0
+    leader_epoch: Int32 = 0
+    high_watermark: Int64 = 0
+    current_voters: tuple[ReplicaState, ...] = ()
+    observers: tuple[ReplicaState, ...] = ()
+
+
+@value
+class TopicData:
+    topic_name: String
+    partitions: tuple[PartitionData, ...]
+
+
+@value
+class Listener:
+    name: String
+    host: String
+    port: UInt16
+
+
+@value
+class Node:
+    node_id: Int32
+    listeners: tuple[Listener, ...]
+
+
+@message(ApiKey.DESCRIBE_QUORUM, versions=(0, 2), flexible_since=0)
+class DescribeQuorumResponse:
+    error_code: Int16 = 0
+    error_message: Annotated[NullableString, since(2)] = None
+    topics: tuple[TopicData, ...] = ()
+    nodes: Annotated[tuple[Node, ...], since(2)] = ()

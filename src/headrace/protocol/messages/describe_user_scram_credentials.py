@@ -1,0 +1,39 @@
+"""DescribeUserScramCredentials: which users can log in by SCRAM, and how."""
+
+from __future__ import annotations
+
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.types import Int8, Int16, Int32, NullableString, String, message
+from headrace.values import value
+
+
+@value
+class UserName:
+    name: String
+
+
+@message(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0), flexible_since=0)
+class DescribeUserScramCredentialsRequest:
+    users: tuple[UserName, ...] | None
+
+
+@value
+class CredentialInfo:
+    mechanism: Int8
+    iterations: Int32
+
+
+@value
+class DescribeUserScramCredentialsResult:
+    user: String
+    error_code: Int16
+    error_message: NullableString = None
+    credential_infos: tuple[CredentialInfo, ...] = ()
+
+
+@message(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0), flexible_since=0)
+class DescribeUserScramCredentialsResponse:
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: NullableString = None
+    results: tuple[DescribeUserScramCredentialsResult, ...] = ()

@@ -1,0 +1,18 @@
+"""UnregisterBroker: forget a broker that is gone for good."""
+
+from __future__ import annotations
+
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.types import Int16, Int32, NullableString, message
+
+
+@message(ApiKey.UNREGISTER_BROKER, versions=(0, 0), flexible_since=0)
+class UnregisterBrokerRequest:
+    broker_id: Int32
+
+
+@message(ApiKey.UNREGISTER_BROKER, versions=(0, 0), flexible_since=0)
+class UnregisterBrokerResponse:
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: NullableString = None
