@@ -19,12 +19,19 @@ from headrace.records.batch import (
     pack_batch,
     read_header,
 )
-from headrace.records.errors import CorruptBatch, DecompressionBomb, InvalidBatch, TruncatedBatch
+from headrace.records.errors import (
+    CorruptBatch,
+    DecompressionBomb,
+    InvalidBatch,
+    TooManyRecords,
+    TruncatedBatch,
+)
 from headrace.records.record import (
     Record,
     decode_records,
     encode_batch,
     encode_record,
+    iterate_records,
     recompress,
     records_section,
     records_without_key,
@@ -169,19 +176,44 @@ def test_log_append_time_counts_for_every_record_here_and_in_another_client(code
     assert [record.value for record in decode_records(stamped, bytes_max=BOUND_BYTES)] == [b"value"] * 3
 
 
+def _keyless(data: bytes) -> tuple[int, tuple[int, ...]]:
+    return records_without_key(data, bytes_max=BOUND_BYTES, indexes_max=2)
+
+
 @pytest.mark.parametrize("codec", list(Codec))
 def test_missing_key_is_found_wherever_it_is(codec: Codec) -> None:
     records = _records(4)
-    assert records_without_key(encode_batch(records, codec=codec), bytes_max=BOUND_BYTES) == ()
+    assert _keyless(encode_batch(records, codec=codec)) == (0, ())
     for index, record in enumerate(records):
         keyless = Record(offset=record.offset, timestamp_ms=0, key=None, value=b"v")
         changed = encode_batch([*records[:index], keyless, *records[index + 1 :]], codec=codec)
-        assert records_without_key(changed, bytes_max=BOUND_BYTES) == (index,)
+        assert _keyless(changed) == (1, (index,))
 
 
 def test_empty_key_is_a_key() -> None:
     data = encode_batch([Record(offset=0, timestamp_ms=0, key=b"", value=b"")])
-    assert records_without_key(data, bytes_max=BOUND_BYTES) == ()
+    assert _keyless(data) == (0, ())
+
+
+def test_only_the_first_records_without_key_are_named_and_all_are_counted() -> None:
+    records = [Record(offset=number, timestamp_ms=0, key=None, value=b"v") for number in range(5)]
+    assert _keyless(encode_batch(records)) == (5, (0, 1))
+
+
+def test_batch_of_more_records_than_allowed_is_not_decoded_as_a_whole() -> None:
+    data = encode_batch(_records(3))
+    assert len(decode_records(data, bytes_max=BOUND_BYTES, records_max=3)) == 3
+    with pytest.raises(TooManyRecords, match="3 records, 2 are allowed"):
+        decode_records(data, bytes_max=BOUND_BYTES, records_max=2)
+
+
+def test_records_are_decoded_one_at_a_time() -> None:
+    """A reader that wants the first few does not pay for the rest."""
+    good = encode_batch(_records(3))
+    damaged = pack_batch(read_header(good)._replace(record_count=4), good[HEADER_BYTES:])
+    assert next(iterate_records(damaged, bytes_max=BOUND_BYTES)).value == b"value"
+    with pytest.raises(CorruptBatch):
+        decode_records(damaged, bytes_max=BOUND_BYTES)
 
 
 def test_records_beyond_the_bound_are_a_bomb_in_every_codec() -> None:
@@ -196,7 +228,7 @@ def test_wrong_record_count_is_corrupt(record_count: int) -> None:
     data = encode_batch(_records(3))
     wrong = pack_batch(read_header(data)._replace(record_count=record_count), data[HEADER_BYTES:])
     with pytest.raises(CorruptBatch):
-        decode_records(wrong, bytes_max=BOUND_BYTES)
+        list(iterate_records(wrong, bytes_max=BOUND_BYTES))
 
 
 def test_negative_record_count_is_corrupt_even_where_there_are_no_records() -> None:

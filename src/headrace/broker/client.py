@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ class Client:
     software_version: str = "unknown"
     # Its fetches that wait for data; nobody waits for a client that is gone.
     waiters: set[FetchWaiter] = field(default_factory=set)
+
+    # One of its batches at a time is inspected: many of them do not keep those of others waiting.
+    inspects: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     # Called with this client when its connection is lost, before its fetches are woken.
     when_gone: set[Callable[[Client], None]] = field(default_factory=set)

@@ -136,6 +136,7 @@ class Server:
             await asyncio.sleep(0)
         for connection in tuple(self.services.traffic.connections):
             connection.close()
+        self.services.inspection.close()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self.services.flusher.close)
         await asyncio.sleep(0)  # what the last flushes completed

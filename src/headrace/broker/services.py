@@ -16,6 +16,7 @@ from headrace.broker.flusher import Flusher
 from headrace.broker.group_configs import LOCK_DURATION, GroupConfigs
 from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.groups.share_members import ShareMembers
+from headrace.broker.inspection import Inspection
 from headrace.broker.log_throttle import LogThrottle
 from headrace.broker.partition import Partition
 from headrace.broker.producer_ids import ProducerIds
@@ -85,6 +86,7 @@ class Services:
         )
         self.producer_ids = ProducerIds(files, str(settings.data_dir))
         self.flusher = Flusher(loop, settings.flush_threads)
+        self.inspection = Inspection(loop, clock, settings.inspection_threads)
         self.fetch_waiters = FetchWaiters(loop, settings.waiting_fetches_max)
         self.fetch_sessions = FetchSessions(settings.fetch_sessions_max)
         self.disk_threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.records.record import BATCH_RECORDS_MAX
 from headrace.settings import setting
 
 
@@ -92,6 +93,12 @@ class BrokerSettings:
         67_108_864,
         minimum=1024,
         doc="Largest batch after decompression, where the broker must look inside (compaction, recompression).",
+    )
+    batch_records_max: int = setting(
+        BATCH_RECORDS_MAX,
+        minimum=1,
+        doc="Most records of a batch. A few compressed kilobytes can hold millions, and each costs time to look at; "
+        "1 MiB of the smallest records with a key holds 131,072.",
     )
     compaction_map_entries_max: int = setting(
         2_000_000,
@@ -190,6 +197,11 @@ class BrokerSettings:
     )
 
     flush_threads: int = setting(4, minimum=1, doc="Threads that fsync; partitions share them.")
+    inspection_threads: int = setting(
+        2,
+        minimum=1,
+        doc="Threads that decompress batches before they are stored: keys on compacted topics, another codec.",
+    )
     checkpoint_interval_ms: int = setting(
         60_000,
         minimum=100,

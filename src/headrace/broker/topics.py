@@ -362,6 +362,7 @@ class Topics:
         return log_config(
             topic.configs,
             decompressed_bytes_max=settings.decompressed_batch_bytes_max,
+            batch_records_max=settings.batch_records_max,
             producer_ids_max=settings.producer_ids_max,
             producer_id_expiration_ms=settings.producer_id_expiration_ms,
         )

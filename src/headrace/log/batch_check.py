@@ -1,7 +1,7 @@
 """What a batch off the wire must be before it may stand in a log: whole, unharmed, and within its topic's rules.
 
-One `unpack_from` of the header is all that the hot path decodes; records are looked at only where the topic's
-settings make it necessary.
+One `unpack_from` of the header is all that `check_batch` decodes, so that it may run where nothing may take long.
+Records are looked at by `inspect` alone, where the topic's settings make it necessary; that belongs into a thread.
 """
 
 from __future__ import annotations
@@ -23,9 +23,17 @@ from headrace.records.batch import (
     TruncatedBatch,
     crc32c,
 )
-from headrace.records.record import recompress, records_without_key, with_log_append_time
+from headrace.records.record import (
+    check_record_count,
+    recompress,
+    records_without_key,
+    with_log_append_time,
+)
 
 NO_TIMESTAMP = -1
+RECORDS_NAMED_MAX = 10
+"""Records without a key that an error names: the first few tell what is wrong, and an answer stays small."""
+
 HeaderFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 
 _unpack_header = HEADER.unpack_from
@@ -58,12 +66,13 @@ def check_batch(batch: Buffer, config: LogConfig, now_ms: int, *, from_client: b
     if from_client:
         if producer_id >= 0 and base_sequence < 0 and not attributes & CONTROL_BIT:
             raise InvalidRecord(f"producer {producer_id} sent a batch without a sequence number")
-        _check_client_batch(batch, header, config, now_ms)
+        _check_client_batch(header, config, now_ms)
     return header
 
 
-def _check_client_batch(batch: Buffer, header: HeaderFields, config: LogConfig, now_ms: int) -> None:
+def _check_client_batch(header: HeaderFields, config: LogConfig, now_ms: int) -> None:
     attributes, base_timestamp_ms, max_timestamp_ms = header[5], header[7], header[8]
+    check_record_count(header[12], config.batch_records_max)
     if attributes & CONTROL_BIT:
         raise InvalidRecord("clients may not write control batches", hint="only the broker ends transactions")
     if attributes & LOG_APPEND_TIME_BIT:
@@ -82,22 +91,60 @@ def _check_client_batch(batch: Buffer, header: HeaderFields, config: LogConfig, 
                 f"timestamp {base_timestamp_ms} lies {now_ms - base_timestamp_ms} ms in the past",
                 hint=f"raise message.timestamp.before.max.ms ({config.timestamp_before_max_ms})",
             )
-    if config.is_compacted:
-        keyless = records_without_key(batch, bytes_max=config.decompressed_bytes_max)
-        if keyless:
-            raise RecordsWithoutKey(indexes=keyless)
+
+
+def may_inspect(config: LogConfig) -> bool:
+    """Whether batches of the topic may have to be decompressed before they are stored."""
+    return config.is_compacted or config.compression != "producer"
+
+
+def must_inspect(batch: Buffer, config: LogConfig) -> bool:
+    """Whether this batch of a client has to be; one that is too short is refused without a look inside."""
+    if len(batch) < HEADER_BYTES:
+        return False
+    return config.is_compacted or _is_in_other_codec(batch, config)
+
+
+def _is_in_other_codec(batch: Buffer, config: LogConfig) -> bool:
+    attributes = batch[ATTRIBUTES_POSITION + 1]  # of two bytes; the second has all the bits in use
+    if attributes & CONTROL_BIT or config.compression == "producer":
+        return False
+    return (attributes & CODEC_BITS) != config.compression
+
+
+def inspect(batch: Buffer, config: LogConfig, *, from_client: bool) -> Buffer:
+    """The batch in the codec of the topic; raises where its records break the topic's rules.
+
+    The batch has passed `check_batch`. The time that this takes grows with the size and number of its records.
+    """
+    if from_client and config.is_compacted:
+        count, indexes = records_without_key(
+            batch, bytes_max=config.decompressed_bytes_max, indexes_max=RECORDS_NAMED_MAX
+        )
+        if count:
+            raise RecordsWithoutKey(count=count, indexes=indexes)
+    if isinstance(config.compression, Codec) and _is_in_other_codec(batch, config):
+        return recompress(
+            batch,
+            config.compression,
+            config.compression_level,
+            bytes_max=config.decompressed_bytes_max,
+        )
+    return batch
+
+
+def inspected_batch(batch: Buffer, config: LogConfig, now_ms: int) -> Buffer:
+    """A client's batch, checked and inspected: for a thread, from which `append` takes it with `is_inspected`."""
+    check_batch(batch, config, now_ms, from_client=True)
+    return inspect(batch, config, from_client=True)
 
 
 def is_stored_as_it_came(config: LogConfig) -> bool:
     return config.compression == "producer" and config.timestamp_type == "CreateTime"
 
 
-def as_stored(batch: Buffer, attributes: int, config: LogConfig, now_ms: int) -> Buffer:
-    """The batch in the codec and with the timestamps that the topic asks for."""
-    codec = config.compression
-    if isinstance(codec, Codec) and (attributes & CODEC_BITS) != codec:
-        level = config.compression_level
-        batch = recompress(batch, codec, level, bytes_max=config.decompressed_bytes_max)
+def as_stored(batch: Buffer, config: LogConfig, now_ms: int) -> Buffer:
+    """An inspected batch with the timestamps that the topic asks for."""
     if config.timestamp_type == "LogAppendTime":
         batch = with_log_append_time(batch, now_ms)
     if len(batch) > config.batch_bytes_max:

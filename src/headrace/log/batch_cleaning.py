@@ -20,7 +20,7 @@ from headrace.records.batch import (
 )
 from headrace.records.compression import compress
 from headrace.records.errors import InvalidBatch
-from headrace.records.record import RecordSpan
+from headrace.records.record import BATCH_RECORDS_MAX, RecordSpan
 from headrace.records.varint import append_varint
 from headrace.values import value
 
@@ -46,6 +46,7 @@ class CleaningRules:
     now_ms: int
     delete_retention_ms: int
     decompressed_bytes_max: int
+    batch_records_max: int = BATCH_RECORDS_MAX
 
 
 def clean_batch(
@@ -74,7 +75,9 @@ def clean_batch(
         emptied = _empty_batch(header) if keep_if_empty else None
         return CleanedBatch(batch=emptied, records_read=header.record_count, records_kept=0)
     try:
-        section, spans = decode_spans(batch, header, bytes_max=rules.decompressed_bytes_max)
+        section, spans = decode_spans(
+            batch, header, bytes_max=rules.decompressed_bytes_max, records_max=rules.batch_records_max
+        )
     except InvalidBatch as problem:
         return _untouched(batch, header, problem)
     drops_tombstones = not keep_tombstones and _horizon_has_passed(header, rules.now_ms)
@@ -97,7 +100,9 @@ def _clean_marker(
         emptied = _empty_batch(header) if keep_if_empty else None
         return CleanedBatch(batch=emptied, records_read=1, records_kept=0)
     try:
-        section, spans = decode_spans(batch, header, bytes_max=rules.decompressed_bytes_max)
+        section, spans = decode_spans(
+            batch, header, bytes_max=rules.decompressed_bytes_max, records_max=rules.batch_records_max
+        )
     except InvalidBatch as problem:
         return _untouched(batch, header, problem)
     marked = _with_delete_horizon(header, section, spans, rules.now_ms + rules.delete_retention_ms)

@@ -268,6 +268,7 @@ def run(
         first_dirty_offset=plan.first_dirty_offset,
         entries_max=offset_map_entries_max,
         decompressed_bytes_max=config.decompressed_bytes_max,
+        batch_records_max=config.batch_records_max,
         is_aborted=transactions.is_aborted,
     )
     cleaning = _Cleaning(plan, config, offset_map, last_offset_of_producers, transactions, now_ms)
@@ -328,6 +329,7 @@ class _Cleaning:
             now_ms=now_ms,
             delete_retention_ms=config.delete_retention_ms,
             decompressed_bytes_max=config.decompressed_bytes_max,
+            batch_records_max=config.batch_records_max,
         )
 
     def clean_group(

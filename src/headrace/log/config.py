@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import Literal
 
 from headrace.records.compression import Codec
+from headrace.records.record import BATCH_RECORDS_MAX
 from headrace.values import value
 
 NO_LIMIT = -1
@@ -61,6 +62,9 @@ class LogConfig:
 
     batch_bytes_max: int = 1_048_588
     """Largest batch accepted (`max.message.bytes`): 1 MiB and the 12 bytes in front of a batch."""
+
+    batch_records_max: int = BATCH_RECORDS_MAX
+    """Most records of a batch: a few compressed kilobytes can hold millions, each of which costs time to look at."""
 
     timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
     """Whose clock the records carry (`message.timestamp.type`)."""

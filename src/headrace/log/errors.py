@@ -23,12 +23,13 @@ class InvalidRecord(LogError):
 class RecordsWithoutKey(InvalidRecord):
     """Records of the batch have no key, on a topic that keeps the last value of every key."""
 
-    def __init__(self, *, indexes: tuple[int, ...]) -> None:
+    def __init__(self, *, count: int, indexes: tuple[int, ...]) -> None:
         super().__init__(
-            f"{len(indexes)} of the batch's records have no key, and this topic keeps the last value of every key",
+            f"{count} of the batch's records have no key, and this topic keeps the last value of every key",
             hint="give every record a key, or take `compact` out of the topic's cleanup.policy",
         )
         self.indexes = indexes
+        """Where the first of them stand in the batch."""
 
 
 class InvalidTimestamp(LogError):

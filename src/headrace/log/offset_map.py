@@ -10,7 +10,13 @@ from hashlib import blake2b
 
 from headrace.records.batch import BatchHeader, checksum_matches, read_header
 from headrace.records.errors import CorruptBatch, InvalidBatch
-from headrace.records.record import RecordSpan, records_section, walk_records
+from headrace.records.record import (
+    BATCH_RECORDS_MAX,
+    RecordSpan,
+    check_record_count,
+    records_section,
+    walk_records,
+)
 from headrace.values import value
 
 # Keys are remembered by a digest of this size, however long they are: at 128 bits two never meet by chance.
@@ -39,6 +45,7 @@ def build_offset_map(
     first_dirty_offset: int,
     entries_max: int,
     decompressed_bytes_max: int,
+    batch_records_max: int = BATCH_RECORDS_MAX,
     is_aborted: Callable[[BatchHeader], bool] = lambda header: False,
 ) -> OffsetMap:
     """Walk the dirty batches in the order of the log, until they end or the map is full.
@@ -56,16 +63,29 @@ def build_offset_map(
         if len(offsets) >= entries_max:
             return OffsetMap(offsets=offsets, latest_offset=latest_offset, is_full=True)
         if not header.is_control and not is_aborted(header):
-            _add_keys(offsets, batch, header, first_dirty_offset, decompressed_bytes_max)
+            _add_keys(
+                offsets,
+                batch,
+                header,
+                first_dirty_offset,
+                bytes_max=decompressed_bytes_max,
+                records_max=batch_records_max,
+            )
         latest_offset = header.last_offset
     return OffsetMap(offsets=offsets, latest_offset=latest_offset, is_full=False)
 
 
 def _add_keys(
-    offsets: dict[bytes, int], batch: bytes, header: BatchHeader, first_dirty_offset: int, bytes_max: int
+    offsets: dict[bytes, int],
+    batch: bytes,
+    header: BatchHeader,
+    first_dirty_offset: int,
+    *,
+    bytes_max: int,
+    records_max: int,
 ) -> None:
     try:
-        _, spans = decode_spans(batch, header, bytes_max=bytes_max)
+        _, spans = decode_spans(batch, header, bytes_max=bytes_max, records_max=records_max)
     except InvalidBatch:
         return  # cleaning meets it again, keeps it and reports it
     for span in spans:
@@ -74,11 +94,14 @@ def _add_keys(
             offsets[_digest(span.key)] = offset
 
 
-def decode_spans(batch: bytes, header: BatchHeader, *, bytes_max: int) -> tuple[bytes, list[RecordSpan]]:
+def decode_spans(
+    batch: bytes, header: BatchHeader, *, bytes_max: int, records_max: int
+) -> tuple[bytes, list[RecordSpan]]:
     """The decompressed records and where each lies; InvalidBatch unless the whole batch is sound."""
     # A damaged batch must not get a new, correct checksum by being rewritten, nor decide over other records.
     if not checksum_matches(batch):
         raise CorruptBatch("the checksum does not match", hint="the file is damaged there")
+    check_record_count(header.record_count, records_max)
     section = records_section(batch, bytes_max=bytes_max)
     return section, list(walk_records(section, header.record_count))
 

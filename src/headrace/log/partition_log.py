@@ -16,7 +16,14 @@ from headrace.clock import Clock
 from headrace.log import archive, checkpoints, compaction, leftovers, snapshots
 from headrace.log.aborted_index import AbortedIndex, AbortedTransaction
 from headrace.log.archive_reading import PartitionArchive
-from headrace.log.batch_check import as_stored, check_batch, is_stored_as_it_came
+from headrace.log.batch_check import (
+    as_stored,
+    check_batch,
+    inspect,
+    is_stored_as_it_came,
+    may_inspect,
+    must_inspect,
+)
 from headrace.log.compaction_pass import Compaction, cleaned_segment_of, compaction_segment
 from headrace.log.config import LogConfig
 from headrace.log.errors import (
@@ -90,6 +97,7 @@ class PartitionLog(ShrinkingLog):
         self._is_new = False
         self._snapshot_offset = -1
         self._is_stored_as_it_came = is_stored_as_it_came(config)
+        self._may_inspect = may_inspect(config)
 
     # --- opening ---
 
@@ -203,13 +211,20 @@ class PartitionLog(ShrinkingLog):
         self.config = config
         self.producers.producer_ids_max = config.producer_ids_max
         self._is_stored_as_it_came = is_stored_as_it_came(config)
+        self._may_inspect = may_inspect(config)
         if self.archived and not config.is_archived:
             self.start_offset = self.local_start_offset
             self._forget_expired()
 
     # --- appending ---
 
-    def append(self, batch: Buffer, *, now_ms: int, from_client: bool = True) -> Appended:
+    def must_inspect(self, batch: Buffer) -> bool:
+        """Whether a client's batch should be inspected in a thread, with `inspected_batch`, before it is appended."""
+        return self._may_inspect and must_inspect(batch, self.config)
+
+    def append(
+        self, batch: Buffer, *, now_ms: int, from_client: bool = True, is_inspected: bool = False
+    ) -> Appended:
         """Append one batch as it came off the wire; raises what its producer should hear.
 
         The buffer may be used for something else afterwards: nothing keeps a view of it.
@@ -218,6 +233,8 @@ class PartitionLog(ShrinkingLog):
             raise self._refusal()
         config = self.config
         header = check_batch(batch, config, now_ms, from_client=from_client)
+        if self._may_inspect and not is_inspected:
+            batch = inspect(batch, config, from_client=from_client)
         _, _, _, _, _, attributes, delta, base_timestamp_ms, max_timestamp_ms, producer_id, _, _, _ = header
         marker: EndTransactionMarker | None = None
         if producer_id >= 0 and attributes & CONTROL_BIT:
@@ -233,7 +250,7 @@ class PartitionLog(ShrinkingLog):
                 return Appended(stored.base_offset, stored.last_offset, NO_TIMESTAMP, True)
         append_time_ms = NO_TIMESTAMP
         if not self._is_stored_as_it_came:
-            batch = as_stored(batch, attributes, config, now_ms)
+            batch = as_stored(batch, config, now_ms)
             if config.timestamp_type == "LogAppendTime":
                 append_time_ms = max_timestamp_ms = now_ms
         size = len(batch)

@@ -14,7 +14,7 @@ from headrace.log.errors import WouldBlock
 from headrace.log.filesystem import Buffer
 from headrace.log.segment import HOP_BYTES, Segment, hop
 from headrace.records.batch import BatchHeader
-from headrace.records.record import decode_records
+from headrace.records.record import iterate_records
 from headrace.values import value
 
 
@@ -186,7 +186,7 @@ def _first_in_batch(
     segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, start_offset: int, bytes_max: int
 ) -> TimestampOffset | None:
     batch = segment.read(header.size_bytes, position)
-    for record in decode_records(batch, bytes_max=bytes_max):
+    for record in iterate_records(batch, bytes_max=bytes_max):
         if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
             return TimestampOffset(
                 offset=record.offset, timestamp_ms=record.timestamp_ms, leader_epoch=header.leader_epoch

@@ -8,7 +8,7 @@ from headrace.log.producer_state import ProducerStates
 from headrace.log.segment import Segment
 from headrace.records.batch import BatchHeader, Buffer
 from headrace.records.control import EndTransactionMarker, MarkerType, decode_marker
-from headrace.records.record import decode_records
+from headrace.records.record import iterate_records
 
 # A marker is some 80 bytes; nothing in a control batch is compressed.
 _MARKER_BYTES_MAX = 65_536
@@ -16,7 +16,7 @@ _MARKER_BYTES_MAX = 65_536
 
 def marker_in(batch: Buffer) -> EndTransactionMarker | None:
     """The marker of a control batch; None for one of another kind, or that compaction has emptied."""
-    record = next(iter(decode_records(batch, bytes_max=_MARKER_BYTES_MAX)), None)
+    record = next(iterate_records(batch, bytes_max=_MARKER_BYTES_MAX), None)
     return None if record is None else decode_marker(record)
 
 

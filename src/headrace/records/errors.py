@@ -42,3 +42,7 @@ class DecompressionBomb(InvalidBatch):
     """The records would grow past the bound when decompressed; nothing past it was written."""
 
     kind = InvalidBatchKind.DECOMPRESSION_BOMB
+
+
+class TooManyRecords(DecompressionBomb):
+    """The batch claims more records than the bound: a few kilobytes can hold millions of them."""

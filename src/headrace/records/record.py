@@ -24,7 +24,7 @@ from headrace.records.batch import (
     read_header,
 )
 from headrace.records.compression import Codec, compress, decompress
-from headrace.records.errors import CorruptBatch, TruncatedBatch
+from headrace.records.errors import CorruptBatch, TooManyRecords, TruncatedBatch
 from headrace.records.varint import append_varint, read_varint
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -33,6 +33,10 @@ Headers = tuple[tuple[str, bytes | None], ...]
 _RECORD_BYTES_MIN = 7
 # A header takes a byte for the length of its name and one for that of its value.
 _RECORD_HEADER_BYTES_MIN = 2
+
+BATCH_RECORDS_MAX = 250_000
+"""Default bound on the records of one batch: 1 MiB of the smallest records with a key holds 131,072."""
+
 _DAMAGED = "the batch is damaged, or was written by a client that does not keep to the format"
 
 
@@ -121,27 +125,38 @@ def _read_span(section: bytes, start: int) -> RecordSpan:
     )
 
 
-def decode_records(batch: Buffer, *, bytes_max: int) -> list[Record]:
-    """The records of one batch; their decompressed size is bounded by `bytes_max`."""
+def check_record_count(record_count: int, records_max: int) -> None:
+    """Raise TooManyRecords for a batch that would take too much memory or time when it is decoded as a whole."""
+    if record_count > records_max:
+        raise TooManyRecords(
+            f"the batch has {record_count} records, {records_max} are allowed",
+            hint="send smaller batches, or raise batch_records_max of the broker",
+        )
+
+
+def decode_records(batch: Buffer, *, bytes_max: int, records_max: int = BATCH_RECORDS_MAX) -> list[Record]:
+    """All records of one batch at once; both their decompressed size and their number are bounded."""
+    check_record_count(read_header(batch).record_count, records_max)
+    return list(iterate_records(batch, bytes_max=bytes_max))
+
+
+def iterate_records(batch: Buffer, *, bytes_max: int) -> Iterator[Record]:
+    """The records of one batch, one at a time: memory is bounded by `bytes_max`, however many there are."""
     header = read_header(batch)
     section = records_section(batch, bytes_max=bytes_max)
     # A batch stamped by the broker has one time for all its records.
     appended_ms = header.max_timestamp_ms if header.attributes & LOG_APPEND_TIME_BIT else None
-    records: list[Record] = []
     for span in walk_records(section, header.record_count):
         value_end = span.value_start + max(span.value_bytes, 0)
-        records.append(
-            Record(
-                offset=header.base_offset + span.offset_delta,
-                timestamp_ms=header.base_timestamp_ms + span.timestamp_delta_ms
-                if appended_ms is None
-                else appended_ms,
-                key=span.key,
-                value=section[span.value_start : value_end] if span.value_bytes >= 0 else None,
-                headers=() if section[value_end] == 0 else _read_headers(section, value_end, span.end),
-            )
+        yield Record(
+            offset=header.base_offset + span.offset_delta,
+            timestamp_ms=header.base_timestamp_ms + span.timestamp_delta_ms
+            if appended_ms is None
+            else appended_ms,
+            key=span.key,
+            value=section[span.value_start : value_end] if span.value_bytes >= 0 else None,
+            headers=() if section[value_end] == 0 else _read_headers(section, value_end, span.end),
         )
-    return records
 
 
 def _read_headers(section: bytes, position: int, end: int) -> Headers:
@@ -260,8 +275,14 @@ def with_log_append_time(batch: Buffer, now_ms: int) -> bytes:
     return pack_batch(stamped, bytes(batch[HEADER_BYTES : header.size_bytes]))
 
 
-def records_without_key(batch: Buffer, *, bytes_max: int) -> tuple[int, ...]:
-    """Where in the batch records stand that have no key, which a compacted topic cannot keep."""
+def records_without_key(batch: Buffer, *, bytes_max: int, indexes_max: int) -> tuple[int, tuple[int, ...]]:
+    """How many records have no key, which a compacted topic cannot keep, and where the first of them stand."""
     section = records_section(batch, bytes_max=bytes_max)
-    spans = walk_records(section, read_header(batch).record_count)
-    return tuple(index for index, span in enumerate(spans) if span.key is None)
+    count = 0
+    indexes: list[int] = []
+    for index, span in enumerate(walk_records(section, read_header(batch).record_count)):
+        if span.key is None:
+            count += 1
+            if count <= indexes_max:
+                indexes.append(index)
+    return count, tuple(indexes)

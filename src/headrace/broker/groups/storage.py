@@ -24,7 +24,7 @@ from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.primitives import MalformedMessage
 from headrace.records.batch import NO_PRODUCER_ID
 from headrace.records.control import MarkerType, decode_marker
-from headrace.records.record import Record, decode_records, encode_batch
+from headrace.records.record import Record, encode_batch, iterate_records
 
 if TYPE_CHECKING:
     from headrace.broker.services import Services
@@ -188,7 +188,7 @@ def read_contents(log: PartitionLog, *, batch_bytes_max: int) -> Contents:
     contents = Contents()
     for header, batch in batches_in(log):
         producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
-        for record in decode_records(batch, bytes_max=batch_bytes_max):
+        for record in iterate_records(batch, bytes_max=batch_bytes_max):
             try:
                 if header.is_control:
                     _end_transaction(contents, producer_id, record)
@@ -213,7 +213,7 @@ def records_in(log: PartitionLog, batch_bytes_max: int, start_offset: int = 0) -
     """All records of a log from the batch of an offset on; raises where it is damaged."""
     for header, batch in batches_in(log, start_offset):
         if not header.is_control:
-            yield from decode_records(batch, bytes_max=batch_bytes_max)
+            yield from iterate_records(batch, bytes_max=batch_bytes_max)
 
 
 def _end_transaction(contents: Contents, producer_id: int, record: Record) -> None:

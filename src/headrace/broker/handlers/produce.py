@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
+from functools import partial
+from typing import NamedTuple, cast
+from uuid import UUID
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
@@ -24,6 +27,7 @@ from headrace.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from headrace.protocol.types import Buffer
 
 logger = logging.getLogger(__name__)
 
@@ -31,34 +35,81 @@ _ALL_REPLICAS, _NO_ANSWER, _LEADER_ONLY = -1, 0, 1
 
 
 @handles(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
-def produce(request: ProduceRequest, call: Call) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+def produce(
+    request: ProduceRequest, call: Call
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     if request.acks not in (_ALL_REPLICAS, _NO_ANSWER, _LEADER_ONLY):
         return _refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
-    unsynced: list[Partition] = []
-    transactional_id = request.transactional_id
-    response = ProduceResponse(
-        responses=tuple(
-            _append_topic(topic, transactional_id, call, unsynced) for topic in request.topic_data
-        )
-    )
-    if request.acks == _NO_ANSWER:
+    produced = _Produced(request, call)
+    for topic in request.topic_data:
+        produced.topics.append((topic.name, topic.topic_id, _append_topic(topic, produced)))
+    return _when_inspected(produced) if produced.inspected else _when_appended(produced)
+
+
+class _Later(NamedTuple):
+    """A batch that is appended when it has been inspected."""
+
+    appending: asyncio.Task[PartitionProduceResponse]
+    partition_index: int
+    partition: Partition
+
+    def answer(self, call: Call) -> PartitionProduceResponse:
+        try:
+            return self.appending.result()
+        except HeadraceError as error:
+            return _failure(self.partition_index, self.partition, error, call)
+
+
+class _Produced:
+    """What came of a request so far; the request itself is not kept, since its bytes are the connection's."""
+
+    __slots__ = ("acks", "call", "inspected", "topics", "transactional_id", "unsynced")
+
+    def __init__(self, request: ProduceRequest, call: Call) -> None:
+        self.acks = request.acks
+        self.transactional_id = request.transactional_id
+        self.call = call
+        self.topics: list[tuple[str, UUID, list[PartitionProduceResponse | _Later]]] = []
+        # Appended to, and not on disk.
+        self.unsynced: list[Partition] = []
+        self.inspected: list[asyncio.Task[PartitionProduceResponse]] = []
+
+
+async def _when_inspected(produced: _Produced) -> ProduceResponse | None:
+    await asyncio.wait(produced.inspected)
+    for _, _, answers in produced.topics:
+        answers[:] = [one.answer(produced.call) if isinstance(one, _Later) else one for one in answers]
+    response = _when_appended(produced)
+    return await response if isinstance(response, Awaitable) else response
+
+
+def _when_appended(produced: _Produced) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+    unsynced, call = produced.unsynced, produced.call
+    if produced.acks == _NO_ANSWER:
         # Nobody waits, but readers see only what is on disk. A failure is the flusher's to log.
         for partition in unsynced:
             call.services.flusher.flushed(partition).add_done_callback(asyncio.Future.exception)
         return None
-    if not unsynced:
-        return response
-    return _when_synced(response, unsynced, call)
+    response = ProduceResponse(
+        responses=tuple(
+            TopicProduceResponse(
+                name=name,
+                topic_id=topic_id,
+                partition_responses=cast("tuple[PartitionProduceResponse, ...]", tuple(answers)),
+            )
+            for name, topic_id, answers in produced.topics
+        )
+    )
+    return _when_synced(response, unsynced, call) if unsynced else response
 
 
-def _append_topic(
-    data: TopicProduceData, transactional_id: str | None, call: Call, unsynced: list[Partition]
-) -> TopicProduceResponse:
+def _append_topic(data: TopicProduceData, produced: _Produced) -> list[PartitionProduceResponse | _Later]:
+    call = produced.call
     topics = call.services.topics
     by_id = call.version >= 13
     topic = topics.get_by_id(data.topic_id) if by_id else topics.get(data.name)
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    answers = []
+    answers: list[PartitionProduceResponse | _Later] = []
     for part in data.partition_data:
         if topic is None:
             answers.append(PartitionProduceResponse(index=part.index, error_code=unknown))
@@ -71,27 +122,36 @@ def _append_topic(
                 PartitionProduceResponse(index=part.index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             )
         else:
-            answers.append(_append(part, topic.partitions[part.index], transactional_id, call, unsynced))
-    return TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=tuple(answers))
+            answers.append(_append_now_or_later(part, topic.partitions[part.index], produced))
+    return answers
+
+
+def _append_now_or_later(
+    data: PartitionProduceData, partition: Partition, produced: _Produced
+) -> PartitionProduceResponse | _Later:
+    call, batch, index = produced.call, data.records, data.index
+    inspection = call.services.inspection
+    try:
+        if not batch:
+            raise InvalidRecord("a produce request without a batch", hint="send at least one record")
+        if not inspection.is_needed(partition, batch):
+            return _append(batch, index, partition, produced, is_inspected=False)
+    except HeadraceError as error:
+        return _failure(index, partition, error, call)
+    append = partial(_append, index=index, partition=partition, produced=produced, is_inspected=True)
+    later = _Later(inspection.append(partition, batch, call.client, append), index, partition)
+    produced.inspected.append(later.appending)
+    return later
 
 
 def _append(
-    data: PartitionProduceData,
-    partition: Partition,
-    transactional_id: str | None,
-    call: Call,
-    unsynced: list[Partition],
+    batch: Buffer, index: int, partition: Partition, produced: _Produced, *, is_inspected: bool
 ) -> PartitionProduceResponse:
+    call, unsynced, transactional_id = produced.call, produced.unsynced, produced.transactional_id
     services = call.services
-    try:
-        batch = data.records
-        if not batch:
-            raise InvalidRecord("a produce request without a batch", hint="send at least one record")
-        if transactional_id is not None or is_transactional(batch):
-            enter_transaction(transactional_id, batch, partition, call, unsynced)
-        appended = partition.log.append(batch, now_ms=services.clock.now_ms())
-    except HeadraceError as error:
-        return _failure(data.index, partition, error, call)
+    if transactional_id is not None or is_transactional(batch):
+        enter_transaction(transactional_id, batch, partition, call, unsynced)
+    appended = partition.log.append(batch, now_ms=services.clock.now_ms(), is_inspected=is_inspected)
     if not appended.duplicate:
         services.counters.produced_bytes += len(batch)
     if partition.reads_unsynced:
@@ -100,7 +160,7 @@ def _append(
     elif partition.log.durable_offset <= appended.last_offset:
         unsynced.append(partition)
     return PartitionProduceResponse(
-        index=data.index,
+        index=index,
         base_offset=appended.base_offset,
         log_append_time_ms=appended.log_append_time_ms,
         log_start_offset=partition.log.start_offset,

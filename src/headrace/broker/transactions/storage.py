@@ -20,7 +20,7 @@ from headrace.protocol.stored_transactions import (
     TransactionLogKey,
     TransactionLogValue,
 )
-from headrace.records.record import Record, decode_records, encode_batch
+from headrace.records.record import Record, encode_batch, iterate_records
 
 if TYPE_CHECKING:
     from headrace.log.partition_log import PartitionLog
@@ -64,7 +64,7 @@ def read_transactions(log: PartitionLog, *, batch_bytes_max: int) -> dict[str, T
     """Read a whole log, from a thread that may wait for the disk; raises where it is damaged."""
     found: dict[str, Transaction] = {}
     records = (
-        record for _, batch in batches_in(log) for record in decode_records(batch, bytes_max=batch_bytes_max)
+        record for _, batch in batches_in(log) for record in iterate_records(batch, bytes_max=batch_bytes_max)
     )
     for record in records:
         try:

@@ -1,0 +1,83 @@
+"""Batches that must be decompressed before they may be stored: keys on compacted topics, another codec.
+
+That takes as long as a client wants it to. So it happens in threads, one batch of a client at a time. The batches of a
+partition are appended in the order in which they came, whichever was inspected first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from headrace.broker.client import Client
+from headrace.broker.partition import Partition
+from headrace.clock import Clock
+from headrace.log.batch_check import inspected_batch
+from headrace.log.config import LogConfig
+from headrace.records.batch import Buffer
+
+AppendedT = TypeVar("AppendedT")
+
+
+class Inspection:
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, threads: int) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="inspect")
+        self._tasks: set[asyncio.Task[object]] = set()
+        # The last batch that waits to be appended to a partition.
+        self._last: dict[Partition, asyncio.Task[object]] = {}
+
+    def is_needed(self, partition: Partition, batch: Buffer) -> bool:
+        """Whether the batch can't be appended at once: for itself, or because others of its partition wait."""
+        return partition.log.must_inspect(batch) or partition in self._last
+
+    def append(
+        self, partition: Partition, batch: Buffer, client: Client, append: Callable[[Buffer], AppendedT]
+    ) -> asyncio.Task[AppendedT]:
+        """Call `append` with the inspected batch when its turn has come; fails with what the inspection raised."""
+        # A copy: the buffer is the connection's, and is used again.
+        appending = self._append(partition, bytes(batch), client, append, after=self._last.get(partition))
+        task = self._loop.create_task(appending)
+        self._tasks.add(task)
+        self._last[partition] = task
+        task.add_done_callback(lambda done: self._forget(partition, done))
+        return task
+
+    async def _append(
+        self,
+        partition: Partition,
+        batch: bytes,
+        client: Client,
+        append: Callable[[Buffer], AppendedT],
+        *,
+        after: asyncio.Task[object] | None,
+    ) -> AppendedT:
+        while True:
+            config = partition.log.config
+            inspecting: Awaitable[Buffer] = self._inspect(batch, config, client)
+            if after is not None and not after.done():
+                inspecting = asyncio.ensure_future(inspecting)
+                await asyncio.wait([after])
+            inspected = await inspecting
+            if config is partition.log.config:  # it may have changed meanwhile
+                return append(inspected)
+
+    async def _inspect(self, batch: bytes, config: LogConfig, client: Client) -> Buffer:
+        async with client.inspects:
+            return await self._loop.run_in_executor(
+                self._threads, inspected_batch, batch, config, self._clock.now_ms()
+            )
+
+    def _forget(self, partition: Partition, done: asyncio.Task[object]) -> None:
+        self._tasks.discard(done)
+        if self._last.get(partition) is done:
+            del self._last[partition]
+
+    def close(self) -> None:
+        """Nothing more is appended; what was not acknowledged is the client's to send again."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,100 @@
+"""Clients that cost the broker much and send little: each alone is bounded, and the others go on meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.protocol.error_codes import ErrorCode
+from headrace.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, pack_batch
+from headrace.records.compression import Codec, compress
+from headrace.testing.wire import Wire
+from tests.broker.requests import NOW_MS, PRODUCE_BY_NAME, batch, create_topic, produce, produce_request
+from tests.faults.broker_process import BrokerProcess
+
+MEGABYTE = 1024 * 1024
+# Length, attributes, timestamp, offset, no key, no value, no headers.
+SMALLEST_RECORD = bytes([12, 0, 0, 0, 1, 1, 0])
+
+
+@pytest.fixture
+def broker(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[BrokerProcess]:
+    """With the settings that the test names in `@with_settings(...)`."""
+    settings = getattr(request, "param", {})
+    with BrokerProcess(tmp_path / "data", **{"durability": "os", **settings}) as running:
+        yield running
+        assert "Traceback" not in running.log, running.log
+
+
+def with_settings(**settings: object) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("broker", [settings], indirect=True, ids=[""])
+
+
+@pytest.fixture
+def other(broker: BrokerProcess) -> Iterator[Wire]:
+    """A client that wants nothing special, and a topic of its own."""
+    with Wire(broker.bootstrap, client_id="other") as wire:
+        create_topic(wire, "others")
+        yield wire
+
+
+def goes_on(other: Wire) -> None:
+    assert produce(other, "others", batch(b"x")).error_code == 0
+
+
+def batch_of_many(count: int) -> bytes:
+    """A batch of keyless records as small as they can be."""
+    header = BatchHeader(
+        base_offset=0,
+        length=0,
+        leader_epoch=-1,
+        magic=2,
+        crc=0,
+        attributes=Codec.ZSTD,
+        last_offset_delta=count - 1,
+        base_timestamp_ms=NOW_MS,
+        max_timestamp_ms=NOW_MS,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+        record_count=count,
+    )
+    return pack_batch(header, compress(Codec.ZSTD, SMALLEST_RECORD * count))
+
+
+# Records
+
+
+def test_batch_of_millions_of_records_in_kilobytes_is_refused_without_a_look_inside(
+    broker: BrokerProcess, other: Wire
+) -> None:
+    create_topic(other, "compacted", cleanup_policy="compact")
+    before = broker.peak_resident_bytes()
+    bomb = batch_of_many(9_500_000)
+    assert len(bomb) < 10_000
+    for name in ("compacted", "others"):
+        refused = produce(other, name, bomb)
+        assert refused.error_code == ErrorCode.MESSAGE_TOO_LARGE
+        assert "9500000 records" in (refused.error_message or "")
+    assert broker.peak_resident_bytes() - before < 20 * MEGABYTE
+
+
+@with_settings(batch_records_max=5_000_000)
+def test_others_go_on_while_a_large_batch_is_inspected(broker: BrokerProcess, other: Wire) -> None:
+    create_topic(other, "compacted", cleanup_policy="compact")
+    with Wire(broker.bootstrap) as hostile:
+        hostile.send(produce_request("compacted", batch_of_many(5_000_000)), version=PRODUCE_BY_NAME)
+        for _ in range(5):
+            goes_on(other)
+        assert not hostile.has_answer(within_s=0.001), "it is still inspected"
+        assert broker.peak_resident_bytes() < 300 * MEGABYTE
+
+
+def test_error_names_the_first_few_of_many_records_without_key(broker: BrokerProcess, other: Wire) -> None:
+    create_topic(other, "compacted", cleanup_policy="compact")
+    refused = produce(other, "compacted", batch_of_many(100_000))
+    assert refused.error_code == ErrorCode.INVALID_RECORD
+    assert "100000 of the batch's records" in (refused.error_message or "")
+    assert [one.batch_index for one in refused.record_errors] == [*range(10)]
