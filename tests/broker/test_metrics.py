@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from headrace.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from headrace.testing.wire import Wire
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.consumer_group_requests import member
@@ -9,6 +14,11 @@ from tests.broker.group_requests import commit, stable_member
 from tests.broker.observing import eventually, metrics
 from tests.broker.requests import batch, create_topic, produce
 from tests.broker.transaction_requests import TransactionalProducer
+
+
+def delete_records(wire: Wire, topic: str, *, partition: int, before: int) -> None:
+    wanted = DeleteRecordsPartition(partition_index=partition, offset=before)
+    wire.ask(DeleteRecordsRequest(topics=(DeleteRecordsTopic(name=topic, partitions=(wanted,)),)))
 
 
 def begun(wire: Wire, name: str, *, timeout_ms: int = 60_000) -> TransactionalProducer:
@@ -47,5 +57,20 @@ def test_groups_of_both_protocols_tell_members_and_lag(start_broker: StartBroker
     assert found['headrace_group_members{group="c",protocol="classic"}'] == 1
     assert found['headrace_group_epoch{group="c",protocol="classic"}'] == classic.generation
     assert found['headrace_group_members{group="n",protocol="consumer"}'] == 1
-    assert found['headrace_group_lag{group="n",protocol="consumer"}'] == 0
+    assert found['headrace_group_lag{group="c",protocol="classic"}'] == 3
+    assert found['headrace_group_lag{group="n",protocol="consumer"}'] == 3
     assert found['headrace_group_lag{group="tool",protocol="classic"}'] == 2
+
+
+def test_partition_without_a_commit_lags_from_its_start(start_broker: StartBroker, connect: Connect) -> None:
+    broker = start_broker(metrics_port=0)
+    wire = connect(broker)
+    create_topic(wire, "t", partitions=3)
+    for partition in range(3):
+        produce(wire, "t", batch(b"1", b"2", b"3"), partition=partition)
+    delete_records(wire, "t", partition=2, before=2)
+    commit(wire, "g", "t", 2, partition=0)
+    assert metrics(broker)['headrace_group_lag{group="g",protocol="classic"}'] == 1 + 3 + 1
+    # What was committed may lie before what retention has left.
+    delete_records(wire, "t", partition=0, before=3)
+    assert metrics(broker)['headrace_group_lag{group="g",protocol="classic"}'] == 0 + 3 + 1

@@ -69,6 +69,14 @@ def test_check_looks_at_the_listen_address(tmp_path: Path) -> None:
     assert f"no broker answers at {address}" in failed.stderr
 
 
+def test_check_fails_with_the_reason_when_the_broker_is_unhealthy(tmp_path: Path) -> None:
+    little_room = f"health_free_bytes_min={2**62}"
+    with running(tmp_path, "--listen", "127.0.0.1:0", "--set", little_room) as (address, _):
+        failed = run(tmp_path, "--check", "--listen", address)
+    assert failed.returncode == 1
+    assert f"the broker at {address} is unhealthy: the disk of the data folder" in failed.stderr
+
+
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_signal_stops_it_cleanly(tmp_path: Path, stop: signal.Signals) -> None:
     with running(tmp_path, "--listen", "127.0.0.1:0") as (_, process):

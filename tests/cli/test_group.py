@@ -42,6 +42,19 @@ def test_group_is_listed_and_its_lag_shown(headrace: Headrace, group: str) -> No
     assert "0 members" in headrace("group", "describe", group).out
 
 
+def test_partition_without_a_commit_lags_by_all_its_records(
+    headrace: Headrace, admin: AdminClient, producer: Producer, numbers: str
+) -> None:
+    producer.produce(numbers, "x", partition=1)
+    assert producer.flush(60) == 0
+    name = f"{numbers}-half"
+    committed = ConsumerGroupTopicPartitions(name, [TopicPartition(numbers, 0, 4)])
+    admin.alter_consumer_group_offsets([committed])[name].result(timeout=60)
+
+    shown = partitions_of(headrace, name)
+    assert [(one["committed"], one["lag"]) for one in shown.values()][:2] == [(4, 6), (None, 1)]
+
+
 def test_unknown_group_is_an_error(headrace: Headrace, name: str) -> None:
     assert f"there is no group {name}" in headrace("group", "describe", name, code=1).err
 

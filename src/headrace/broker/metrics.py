@@ -5,15 +5,20 @@ The broker counts in plain integers; they are turned into metrics only when some
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 
-from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from headrace.broker.groups.errors import GroupRefused
+from headrace.broker.groups.offsets import TopicPartition
+from headrace.broker.groups.subscription import subscribed_topics
+from headrace.broker.http_server import HttpServer, Page
 from headrace.broker.services import Services
 from headrace.broker.shares.numbers import SHARE_COUNTERS, SHARE_GAUGES, group_numbers
 from headrace.broker.transactions.coordinator import TransactionRefused
@@ -123,36 +128,49 @@ class BrokerCollector(Collector):
         )
         lag = GaugeMetricFamily(
             "headrace_group_lag",
-            "Records behind the offsets that a group has committed.",
+            "Records that a group has still to read in the topics that it subscribes to or has committed in. "
+            "A partition without a commit counts from its start.",
             labels=labels,
         )
-        for group_id, protocol, member_count, number in self._groups_with_offsets():
+        for group_id, protocol, member_count, number, topics in self._groups_with_offsets():
             values = [group_id, protocol]
             members.add_metric(values, member_count)
             epoch.add_metric(values, number)
-            lag.add_metric(values, self._lag(group_id))
+            lag.add_metric(values, self._lag(group_id, topics))
         yield from (members, epoch, lag)
 
-    def _groups_with_offsets(self) -> list[tuple[str, str, int, int]]:
+    def _groups_with_offsets(self) -> list[tuple[str, str, int, int, AbstractSet[str]]]:
+        """Each with its protocol, members, generation or epoch, and the topics that its members subscribe to."""
         groups = self._services.groups
         try:
             classic, newer = [*groups.groups()], [*groups.consumer_groups()]
         except GroupRefused:
             return []  # not read yet
         return [
-            *((one.group_id, "classic", len(one.members), one.generation) for one in classic),
-            *((one.group_id, "consumer", len(one.members), one.epochs.group) for one in newer),
+            *(
+                (one.group_id, "classic", len(one.members), one.generation, subscribed_topics(one) or set())
+                for one in classic
+            ),
+            *(
+                (one.group_id, "consumer", len(one.members), one.epochs.group, one.subscribed_topics())
+                for one in newer
+            ),
         ]
 
-    def _lag(self, group_id: str) -> int:
+    def _lag(self, group_id: str, subscribed: AbstractSet[str]) -> int:
         try:
-            offsets = [*self._services.groups.committed(group_id).items()]
+            committed = dict(self._services.groups.committed(group_id))
         except GroupRefused:
             return 0  # the broker is stopping
-        partitions = [
-            (self._services.topics.partition(*name), committed.offset) for name, committed in offsets
-        ]
-        return sum(max(one.high_watermark - offset, 0) for one, offset in partitions if one is not None)
+        topics = [self._services.topics.get(name) for name in subscribed | {one.topic for one in committed}]
+        lag = 0
+        for partition in (one for topic in topics if topic is not None for one in tuple(topic.partitions)):
+            position = committed.get(TopicPartition(partition.topic_name, partition.index))
+            first = partition.log.start_offset
+            if position is not None:
+                first = max(first, position.offset)
+            lag += max(partition.high_watermark - first, 0)
+        return lag
 
     def _share_groups(self) -> Iterator[Metric]:
         """Queues: what each group holds, waits for, has had again and has given up."""
@@ -221,29 +239,34 @@ def _counter(name: str, doc: str, value: float) -> Metric:
     return CounterMetricFamily(name, doc, value=value)
 
 
-class _QuietHandler(WSGIRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        """A scrape every few seconds is nothing to log."""
-
-
-def serve_metrics(services: Services, host: str, port: int) -> tuple[Callable[[], None], int]:
-    """Serve /metrics and /health from a thread; how to stop that, and the port."""
+async def serve_metrics(services: Services, host: str, port: int) -> tuple[Callable[[], None], int]:
+    """Serve /metrics and /health; how to stop that, and the port."""
     registry = CollectorRegistry()
     registry.register(BrokerCollector(services))
-    metrics_app = make_wsgi_app(registry)
+    # One page at a time, in a thread: with thousands of partitions it takes a while.
+    thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
 
-    def app(environ, start_response):  # type: ignore[no-untyped-def]
-        if environ["PATH_INFO"] != "/health":
-            return metrics_app(environ, start_response)
-        start_response("200 OK", [("Content-Type", "text/plain; charset=utf-8")])
-        return [b"healthy\n"]
+    async def metrics(accept: str) -> Page:
+        encode, content_type = choose_encoder(accept)
+        body = await services.loop.run_in_executor(thread, encode, registry)
+        return Page(content_type=content_type, body=body)
 
-    server: WSGIServer = make_server(host, port, app, handler_class=_QuietHandler)
-    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
-    thread.start()
+    async def health(_accept: str) -> Page:
+        problems = await services.health.problems()
+        if not problems:
+            return Page(body=b"healthy\n")
+        text = "\n".join(["unhealthy", *problems, ""])
+        return Page(status=HTTPStatus.SERVICE_UNAVAILABLE, body=text.encode())
+
+    settings = services.settings
+    server = HttpServer(
+        {"/metrics": metrics, "/health": health},
+        connections_max=settings.metrics_connections_max,
+        timeout_s=settings.metrics_request_ms_max / 1000,
+    )
 
     def stop() -> None:
-        server.shutdown()
-        server.server_close()
+        server.close()
+        thread.shutdown(wait=False, cancel_futures=True)
 
-    return stop, server.server_port
+    return stop, await server.start(host, port)

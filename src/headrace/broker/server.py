@@ -86,7 +86,7 @@ class Server:
     async def _open_ports(self, loop: asyncio.AbstractEventLoop) -> None:
         self._listener = await self._listen(loop)
         self.host, self.port = self._listener.sockets[0].getsockname()[:2]
-        self._stop_metrics = self._start_metrics()
+        self._stop_metrics = await self._start_metrics()
 
     def _close_ports(self) -> None:
         if self._listener is not None:
@@ -107,14 +107,14 @@ class Server:
                 self.settings.host, self.settings.port, "--listen HOST:PORT", error
             ) from error
 
-    def _start_metrics(self) -> Callable[[], None] | None:
+    async def _start_metrics(self) -> Callable[[], None] | None:
         if self.settings.metrics_port is None:
             return None
         from headrace.broker.metrics import serve_metrics  # costs 60 ms, and most brokers don't want it
 
         host, port = self.settings.host, self.settings.metrics_port
         try:
-            stop, self.metrics_port = serve_metrics(self.services, host, port)
+            stop, self.metrics_port = await serve_metrics(self.services, host, port)
         except OSError as error:
             raise _cannot_listen(host, port, "--metrics-port", error) from error
         return stop

@@ -16,6 +16,7 @@ from headrace.broker.flusher import Flusher
 from headrace.broker.group_configs import LOCK_DURATION, GroupConfigs
 from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.groups.share_members import ShareMembers
+from headrace.broker.health import Health
 from headrace.broker.inspection import Inspection
 from headrace.broker.log_throttle import LogThrottle
 from headrace.broker.partition import Partition
@@ -70,14 +71,14 @@ class Services:
         self.traffic = Traffic(settings)
         self.log_throttle = LogThrottle()
         self.counters = Counters()
-        health = ArchiveHealth(clock)
-        archive = make_archive(settings, health)
+        archive_health = ArchiveHealth(clock)
+        archive = make_archive(settings, archive_health)
         deletions = ArchiveDeletions(files, str(settings.data_dir))
         self.topics = Topics(settings, files, clock, archive=archive, archive_deletions=deletions)
         self.archiver = Archiver(
             settings,
             shared=archive,
-            health=health,
+            health=archive_health,
             deletions=deletions,
             topics=self.topics,
             files=files,
@@ -99,6 +100,19 @@ class Services:
         self.share_members = ShareMembers(self)
         self.shares = ShareCoordinator(self)
         self.transactions = TransactionCoordinator(self)
+        self.health = Health(
+            settings,
+            files=files,
+            topics=self.topics,
+            archive=archive_health,
+            coordinators={
+                "groups": self.groups,
+                "share groups": self.shares,
+                "transactions": self.transactions,
+            },
+            threads=self.disk_threads,
+            loop=loop,
+        )
 
     def advertised(self, client: Client) -> Endpoint:
         """The address told to a client: the one it connected to, unless the settings name another."""

@@ -30,6 +30,27 @@ class BrokerSettings:
     metrics_port: int | None = setting(
         None, minimum=0, doc="Port of the HTTP page with Prometheus metrics and health; none by default."
     )
+    metrics_connections_max: int = setting(
+        32,
+        minimum=1,
+        doc="Open connections to metrics_port; for one more the oldest is closed. A scraper needs one.",
+    )
+    metrics_request_ms_max: int = setting(
+        10_000,
+        minimum=10,
+        doc="A request to metrics_port that takes longer is hung up on; Prometheus waits as long.",
+    )
+    health_free_bytes_min: int = setting(
+        67_108_864,
+        minimum=0,
+        doc="The broker is unhealthy when the disk of the data folder has less room: time to act before writes fail.",
+    )
+    health_disk_ms_max: int = setting(
+        5_000,
+        minimum=10,
+        doc="The broker is unhealthy when its disk needs longer for a small file. It must be below "
+        "metrics_request_ms_max, so that the reason is answered.",
+    )
     node_id: int = setting(1, minimum=0, doc="Id of this broker in metadata answers.")
     auto_create_topics: bool = setting(True, doc="Create a topic when a client first asks for it.")
     default_partitions: int = setting(

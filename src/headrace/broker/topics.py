@@ -139,8 +139,9 @@ class Topics:
         return topic.partitions[index]
 
     def partitions(self) -> Iterator[Partition]:
-        for topic in self._by_name.values():
-            yield from topic.partitions
+        """Of all topics that are there now; metrics ask from a thread of their own."""
+        for topic in tuple(self._by_name.values()):
+            yield from tuple(topic.partitions)
 
     @property
     def partition_count(self) -> int:

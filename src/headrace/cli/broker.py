@@ -90,11 +90,12 @@ def broker(
 
 
 def _check(address: str | None) -> None:
-    """One line if the broker answers; otherwise the error says why not."""
+    """One line if the broker is well; otherwise the error has the reasons."""
     from confluent_kafka import KafkaException
 
     from headrace.bootstrap import client_settings
-    from headrace.cli.cluster import Cluster, failure
+    from headrace.cli.cluster import Cluster, CommandFailed, failure
+    from headrace.cli.on_disk import health_problems
 
     cluster = Cluster(client_settings(address))
     where = cluster.settings.bootstrap
@@ -103,6 +104,19 @@ def _check(address: str | None) -> None:
     except KafkaException as error:
         raise failure(error.args[0], f"the broker at {where} does not answer a metadata request") from error
     partitions = [each for topic in metadata.topics.values() for each in topic.partitions.values()]
+    problems = [
+        problem
+        for each in metadata.brokers.values()
+        for problem in health_problems((str(each.host), each.port), each.id, cluster.timeout_s)
+    ]
+    leaderless = sum(each.leader < 0 for each in partitions)
+    if leaderless:
+        problems.append(f"{leaderless} partitions have no leader")
+    if problems:
+        raise CommandFailed(
+            f"the broker at {where} is unhealthy: {'; '.join(problems)}",
+            hint="free room if the disk is full; `headrace topic describe NAME` shows partitions that are read-only",
+        )
     brokers = ", ".join(str(each) for each in sorted(metadata.brokers))
     typer.echo(
         f"healthy: {where} is broker {brokers} of cluster {metadata.cluster_id}, "

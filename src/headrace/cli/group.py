@@ -241,7 +241,7 @@ def _assigned(member: Any) -> list[Any]:
 
 
 def _lag_rows(cluster: Cluster, group: Any, committed: dict[Partition, int]) -> list[tuple[Any, ...]]:
-    from headrace.cli.cluster import Partition
+    from headrace.cli.cluster import Partition, partitions_in
 
     holders = {
         Partition(each.topic, each.partition): member.member_id
@@ -249,10 +249,12 @@ def _lag_rows(cluster: Cluster, group: Any, committed: dict[Partition, int]) -> 
         for each in _assigned(member)
     }
     topics = cluster.topics()
-    partitions = sorted(each for each in committed.keys() | holders.keys() if each.topic in topics)
+    # A reader that subscribes gets every partition of a topic, also those without a commit.
+    read = {each.topic for each in committed.keys() | holders.keys()} & topics.keys()
+    partitions = sorted(each for name in read for each in partitions_in(topics[name], name))
     start, end = cluster.earliest(partitions), cluster.latest(partitions)
     return [
-        # Without a commit all that is there is still to be read.
+        # Without a commit all that is there is still to be read, unless the client's `auto.offset.reset` skips it.
         (
             *(each.topic, each.number, committed.get(each), end[each]),
             end[each] - max(committed.get(each, 0), start[each]),

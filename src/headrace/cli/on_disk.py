@@ -1,7 +1,7 @@
-"""What the disks of a cluster have of a topic: how much, and what keeps a partition from taking more.
+"""What the disks of a cluster have of a topic: how much, and what keeps a partition or a broker from taking more.
 
-confluent-kafka's admin client can't ask for that. Sizes come from Apache Kafka as well; that a partition is read-only
-only Headrace's broker says.
+confluent-kafka's admin client can't ask for that. Sizes come from Apache Kafka as well; that a partition is
+read-only, or a broker unhealthy, only Headrace's broker answers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from headrace.protocol.messages.describe_log_dirs import (
 )
 from headrace.queue.connection import Connection
 
-TOPIC_RESOURCE = 2
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 READ_ONLY_PARTITIONS = "headrace.read.only.partitions"
+HEALTH = "headrace.health"
 
 Address = tuple[str, int]
 
@@ -43,14 +44,24 @@ def sizes_bytes(brokers: Iterable[Address], topic: str, partitions: int, timeout
 
 def read_only_reasons(broker: Address, topic: str, timeout_s: float) -> dict[int, str]:
     """By partition, why it takes no records; empty from a broker that does not say."""
-    resource = DescribeConfigsResource(
-        resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=(READ_ONLY_PARTITIONS,)
+    answered = _asked(broker, TOPIC_RESOURCE, topic, READ_ONLY_PARTITIONS, timeout_s)
+    return {int(partition): reason for partition, reason in json.loads(answered or "{}").items()}
+
+
+def health_problems(broker: Address, broker_id: int, timeout_s: float) -> list[str]:
+    """Why a broker can't do its work; empty from one that does not say."""
+    problems: list[str] = json.loads(
+        _asked(broker, BROKER_RESOURCE, str(broker_id), HEALTH, timeout_s) or "[]"
+    )
+    return problems
+
+
+def _asked(broker: Address, resource_type: int, resource: str, key: str, timeout_s: float) -> str | None:
+    wanted = DescribeConfigsResource(
+        resource_type=resource_type, resource_name=resource, configuration_keys=(key,)
     )
     with Connection(*broker, timeout_s) as connection:
         answer = connection.ask(
-            DescribeConfigsRequest(resources=(resource,)), DescribeConfigsResponse, version=1
+            DescribeConfigsRequest(resources=(wanted,)), DescribeConfigsResponse, version=1
         )
-    for config in answer.results[0].configs:
-        if config.name == READ_ONLY_PARTITIONS:
-            return {int(partition): reason for partition, reason in json.loads(config.value).items()}
-    return {}
+    return next((config.value for config in answer.results[0].configs if config.name == key), None)

@@ -168,6 +168,9 @@ class DiskFileSystem:
             self._write_rest(fd, content, 0)
             if durable:
                 os.fsync(fd)
+        except OSError:
+            os.remove(temporary)  # a full disk needs the room
+            raise
         finally:
             os.close(fd)
         os.replace(temporary, path)

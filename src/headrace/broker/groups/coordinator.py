@@ -76,6 +76,11 @@ class GroupCoordinator:
 
     # From start to stop
 
+    @property
+    def unavailable(self) -> ErrorCode | None:
+        """Why no request can be served now, if that is so."""
+        return self._unavailable
+
     def load(self) -> None:
         """Begin to read the log of groups and offsets; until that is done, requests are told so."""
         topic = self._services.topics.get(storage.OFFSETS_TOPIC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from headrace.broker.dispatch import Call, handles
@@ -32,6 +32,7 @@ TOPIC_SOURCE, STATIC_BROKER_SOURCE, DEFAULT_SOURCE, GROUP_SOURCE = 1, 4, 5, 8
 # What no Kafka API has a place for. They are no configs, so only who asks for them by name gets them.
 SHARE_NUMBERS = "headrace.share.numbers"
 READ_ONLY_PARTITIONS = "headrace.read.only.partitions"
+HEALTH = "headrace.health"
 
 NO_DEFAULTS: Mapping[str, str] = MappingProxyType({})
 
@@ -60,14 +61,28 @@ KAFKA_NAMES = {
 
 
 @handles(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4))
-def describe_configs(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+def describe_configs(
+    request: DescribeConfigsRequest, call: Call
+) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
+    if any(HEALTH in (resource.configuration_keys or ()) for resource in request.resources):
+        return _with_health(request, call)
+    return _described(request, call, ())
+
+
+async def _with_health(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+    return _described(request, call, await call.services.health.problems())
+
+
+def _described(
+    request: DescribeConfigsRequest, call: Call, problems: Sequence[str]
+) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(
-        results=tuple(_describe(resource, request, call) for resource in request.resources)
+        results=tuple(_describe(resource, request, call, problems) for resource in request.resources)
     )
 
 
 def _describe(
-    resource: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call, problems: Sequence[str]
 ) -> DescribeConfigsResult:
     if resource.resource_type == TOPIC:
         topic = call.services.topics.get(resource.resource_name)
@@ -88,6 +103,15 @@ def _describe(
         if resource.resource_name not in ("", str(call.services.settings.node_id)):
             return _failed(resource, ErrorCode.INVALID_REQUEST, "there is no such broker")
         configs = [*_broker_configs(call.services.settings, request), _advertised_listeners(call)]
+        if HEALTH in (resource.configuration_keys or ()):
+            configs.append(
+                DescribeConfigsResourceResult(
+                    name=HEALTH,
+                    value=json.dumps(problems),
+                    read_only=True,
+                    config_source=STATIC_BROKER_SOURCE,
+                )
+            )
     else:
         return _failed(
             resource, ErrorCode.INVALID_REQUEST, "only topics, groups and brokers have configs here"

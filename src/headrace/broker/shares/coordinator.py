@@ -61,6 +61,11 @@ class ShareCoordinator:
 
     # From start to stop
 
+    @property
+    def unavailable(self) -> ErrorCode | None:
+        """Why no request can be served now, if that is so."""
+        return self._unavailable
+
     def load(self) -> None:
         """Begin to read the states; until that is done, fetches wait and everything else is told so."""
         topic = self._services.topics.get(storage.STATE_TOPIC)

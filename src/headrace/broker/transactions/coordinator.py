@@ -73,6 +73,11 @@ class TransactionCoordinator:
 
     # From start to stop
 
+    @property
+    def unavailable(self) -> ErrorCode | None:
+        """Why no request can be served now, if that is so."""
+        return self._unavailable
+
     def load(self) -> None:
         """Begin to read the log of transactions; until that is done, requests are told so."""
         topic = self._services.topics.get(storage.TRANSACTIONS_TOPIC)

@@ -1,0 +1,106 @@
+"""Whether the broker can do its work now, and if not, why: what /health and `headrace broker --check` answer.
+
+Nothing here is remembered from requests. The disk is asked each time, by a small file, so that the answer is right as
+soon as there is room again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from headrace.broker.archive_health import ArchiveHealth
+from headrace.broker.settings import BrokerSettings
+from headrace.broker.topics import Topics
+from headrace.log.filesystem import FileSystem
+from headrace.protocol.error_codes import ErrorCode
+
+PROBE_NAME = ".health"
+PROBE_BYTES = 4_096
+"""One block of most file systems."""
+
+NAMED_PARTITIONS_MAX = 5
+"""The rest is a number: a damaged disk may have thousands."""
+
+
+class Coordinator(Protocol):
+    @property
+    def unavailable(self) -> ErrorCode | None: ...
+
+
+class Health:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        files: FileSystem,
+        topics: Topics,
+        archive: ArchiveHealth,
+        coordinators: Mapping[str, Coordinator],
+        threads: ThreadPoolExecutor,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._settings = settings
+        self._files = files
+        self._topics = topics
+        self._archive = archive
+        self._coordinators = coordinators
+        self._threads = threads
+        self._loop = loop
+        self._probe: asyncio.Future[str | None] | None = None
+
+    async def problems(self) -> list[str]:
+        """Why the broker is not well; empty if it is."""
+        disk = await self._disk_problem()
+        return [*([disk] if disk is not None else []), *self._other_problems()]
+
+    def _other_problems(self) -> Iterator[str]:
+        yield from self._read_only_partitions()
+        for what, coordinator in self._coordinators.items():
+            if coordinator.unavailable is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                yield f"{what} are not served: their internal topic can't be read; the broker's log has the reason"
+        if not self._archive.is_reachable:
+            yield "the archive can't be used; the broker's log has the reason"
+
+    def _read_only_partitions(self) -> Iterator[str]:
+        refusing = [
+            (partition, partition.log.read_only_reason)
+            for partition in self._topics.partitions()
+            if partition.log.read_only_reason is not None
+        ]
+        for partition, reason in refusing[:NAMED_PARTITIONS_MAX]:
+            yield f"partition {partition} is read-only: {reason}"
+        if len(refusing) > NAMED_PARTITIONS_MAX:
+            yield f"{len(refusing) - NAMED_PARTITIONS_MAX} more partitions are read-only"
+
+    async def _disk_problem(self) -> str | None:
+        # Those who ask at the same time share an answer, and a disk that hangs holds one thread.
+        if self._probe is None or self._probe.done():
+            self._probe = self._loop.run_in_executor(self._threads, self._write_probe)
+        patience_ms = self._settings.health_disk_ms_max
+        done, _ = await asyncio.wait([self._probe], timeout=patience_ms / 1000)
+        if not done:
+            return (
+                f"the data folder {self._settings.data_dir} did not take a small file within {patience_ms} ms"
+            )
+        return self._probe.result()
+
+    def _write_probe(self) -> str | None:
+        folder = self._settings.data_dir
+        path = os.path.join(folder, PROBE_NAME)
+        try:
+            self._files.write_whole(path, bytes(PROBE_BYTES))
+            self._files.remove(path)
+            free_bytes = shutil.disk_usage(folder).free
+        except OSError as error:
+            return f"the data folder {folder} can't be written: {error.strerror or error}"
+        if free_bytes < self._settings.health_free_bytes_min:
+            return (
+                f"the disk of the data folder {folder} has {free_bytes} bytes left, "
+                f"less than health_free_bytes_min = {self._settings.health_free_bytes_min}"
+            )
+        return None
