@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -134,6 +135,8 @@ def test_text_log_obeys_its_level(tmp_path: Path) -> None:
     ("options", "code", "said"),
     [
         (["--listen", "nowhere"], 1, "is not an address"),
+        (["--listen", "0.0.0.0:0"], 1, "--insecure"),
+        (["--listen", "0.0.0.0:0", "--metrics-port", "0"], 1, "of its metrics"),
         (["--set", "nope=1"], 1, "there is no setting 'nope'"),
         (["--set", "default_partitions=many"], 1, "is not a whole number"),
         (["--set", "default_partitions=0"], 1, "is too small"),
@@ -152,6 +155,15 @@ def test_bad_option_is_refused_before_anything_is_written(
     assert said in refused.stderr
     assert "Traceback" not in refused.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_insecure_is_allowed_and_warned_of_whatever_the_log_level(tmp_path: Path) -> None:
+    # The port is taken, so that the test opens none to other machines.
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        address = f"0.0.0.0:{holder.getsockname()[1]}"
+        said = run(tmp_path, "--listen", address, "--insecure", "--log-level", "error").stderr
+    assert "CRITICAL headrace.broker.exposure: INSECURE: " in said
+    assert f"can't listen on {address}" in said
 
 
 def test_second_broker_on_a_folder_and_on_a_port_is_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from headrace.broker import handlers
 from headrace.broker.connection import Connection
 from headrace.broker.data_folder import DataFolder
+from headrace.broker.exposure import check_exposure
 from headrace.broker.housekeeping import Housekeeping
 from headrace.broker.services import Services
 from headrace.broker.settings import BrokerSettings
@@ -50,6 +51,7 @@ class Server:
         return f"{self.host}:{self.port}"
 
     async def start(self) -> None:
+        check_exposure(self.settings)
         loop = asyncio.get_running_loop()
         self._folder = DataFolder(self.settings.data_dir, self._files)
         try:

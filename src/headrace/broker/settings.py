@@ -13,7 +13,14 @@ from headrace.settings import setting
 class BrokerSettings:
     data_dir: Path = setting(Path("data"), doc="Folder of the log. One broker at a time holds it.")
     host: str = setting(
-        "127.0.0.1", doc="Address to listen on. Loopback unless told otherwise: there is no security yet."
+        "127.0.0.1",
+        doc="Address to listen on, of the broker and of its metrics. Another than loopback needs `insecure`: there is "
+        "no authentication yet.",
+    )
+    insecure: bool = setting(
+        False,
+        doc="Allow an address that other machines reach. Every one of them can then read, write and delete everything; "
+        "the broker warns of that at every start.",
     )
     port: int = setting(9092, minimum=0, doc="Port to listen on; 0 takes a free one and prints it.")
     advertised: str | None = setting(

@@ -42,6 +42,13 @@ def broker(
     metrics_port: Annotated[
         int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve Prometheus metrics there.")
     ] = None,
+    insecure: Annotated[
+        bool | None,
+        typer.Option(
+            "--insecure",
+            help="Allow --listen on an address that other machines reach, without authentication.",
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option("--config", help="Settings file ([broker] table). Default: ./headrace.toml if there."),
@@ -79,7 +86,12 @@ def broker(
     flags: dict[str, Any] = dict(parse_pairs(set_ or (), option="--set"))
     if listen is not None:
         flags["host"], flags["port"] = parse_address(listen)
-    given = {"data_dir": data_dir, "durability": durability and str(durability), "metrics_port": metrics_port}
+    given = {
+        "data_dir": data_dir,
+        "durability": durability and str(durability),
+        "metrics_port": metrics_port,
+        "insecure": insecure,
+    }
     flags.update({name: value for name, value in given.items() if value is not None})
     settings = load(BrokerSettings, section="broker", flags=flags, file=config)
     configure_logging(log_format, log_level)
