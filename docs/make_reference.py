@@ -48,7 +48,8 @@ not read there.
 ## The broker
 
 The `[broker]` table of `{file}`, `HEADRACE_BROKER_<NAME>` in the environment, `--set name=value` on the command line.
-`data_dir`, `durability`, `metrics_port`, `insecure`, and `host` and `port` together as `--listen`, have options of their own.
+`data_dir`, `durability`, `metrics_port` and `insecure`, and `host` and `port` together as `--listen`, have options of
+their own.
 
 {broker}
 

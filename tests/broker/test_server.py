@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.main import main
+from headrace.errors import HeadraceError
 from headrace.testing.failing_filesystem import FailingFileSystem
 from headrace.testing.ports import free_port
 from headrace.testing.wire import Disconnected, Wire
@@ -239,3 +240,29 @@ def test_metrics_and_health_are_served_where_asked_for(tmp_path: Path) -> None:
         assert broker.stop() == 0
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5)
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\xff\xfe\x00", b"../../etc\n", b"x" * 1000])
+def test_damaged_cluster_id_is_a_clear_error_and_leaves_the_folder_free(
+    tmp_path: Path, garbage: bytes
+) -> None:
+    with broker_on(FailingFileSystem(), tmp_path / "data"):
+        pass
+    path = tmp_path / "data" / "metadata" / "cluster-id"
+    path.write_bytes(garbage)
+    for _ in range(2):
+        with (
+            pytest.raises(HeadraceError, match="cluster-id is damaged"),
+            broker_on(FailingFileSystem(), tmp_path / "data"),
+        ):
+            pass
+    path.unlink()
+    with broker_on(FailingFileSystem(), tmp_path / "data"):
+        pass
+
+
+def test_disk_that_cannot_be_read_is_an_error_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "data" / "metadata" / "cluster-id").mkdir(parents=True)
+    said = refusal(BrokerProcess(tmp_path / "data"))
+    assert "the start failed" in said
+    assert "Traceback" not in said

@@ -160,3 +160,14 @@ def test_without_fsspec_other_addresses_say_how_to_get_it(monkeypatch: pytest.Mo
     with pytest.raises(HeadraceError, match="s3://bucket") as error:
         open_store("s3://bucket")
     assert "headrace[archive]" in error.value.hint
+
+
+@pytest.mark.parametrize("password", ["secret", "se/cret", "se@cret", "se#cret"])
+def test_password_of_an_address_is_not_shown(password: str) -> None:
+    with pytest.raises(HeadraceError, match="can't be used") as refused:
+        open_store(f"nothing://user:{password}@host:1/path")
+    assert "cret" not in str(refused.value)
+    store = open_store(f"memory://user:{password}@host/path")
+    with pytest.raises(HeadraceError) as missing:
+        store.read("object")
+    assert "cret" not in f"{store.address} {missing.value}"

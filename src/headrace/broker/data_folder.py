@@ -6,11 +6,15 @@ import base64
 import errno
 import fcntl
 import os
+import re
 import uuid
 from pathlib import Path
 
 from headrace.errors import HeadraceError
 from headrace.log.filesystem import FileSystem
+
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+"""16 bytes in base64, as Kafka writes ids."""
 
 
 class DataFolderInUse(HeadraceError):
@@ -29,7 +33,11 @@ class DataFolder:
                 hint="choose another with --data-dir",
             ) from error
         self._lock = self._take_lock()
-        self.cluster_id = self._cluster_id()
+        try:
+            self.cluster_id = self._cluster_id()
+        except BaseException:
+            self.release()
+            raise
 
     def _take_lock(self) -> int:
         lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -48,11 +56,17 @@ class DataFolder:
     def _cluster_id(self) -> str:
         path = str(self.path / "metadata" / "cluster-id")
         try:
-            return self._files.read_whole(path).decode().strip()
+            kept = self._files.read_whole(path).decode("ascii", "replace").strip()
         except FileNotFoundError:
             cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             self._files.write_whole(path, f"{cluster_id}\n".encode())
             return cluster_id
+        if not _CLUSTER_ID.fullmatch(kept):
+            raise HeadraceError(
+                f"{path} is damaged: it holds no cluster id",
+                hint="restore this file from a copy; without one, remove it, and the broker makes another id",
+            )
+        return kept
 
     def release(self) -> None:
         os.close(self._lock)

@@ -8,6 +8,8 @@ import sys
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from headrace.printable import printable, printable_json
+
 # What every log record has; anything else on it was given with `extra=` and belongs into the line.
 _ORDINARY = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -44,11 +46,21 @@ class TextFormatter(logging.Formatter):
     """2026-11-15T10:35:12.123Z WARNING headrace.broker.server: message (name=value ...)"""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = f"{_time(record)} {record.levelname} {record.name}: {record.getMessage()}"
+        line = f"{_time(record)} {record.levelname} {record.name}: {printable(record.getMessage())}"
         fields = _fields(record)
         if fields:
-            line += f" ({' '.join(f'{name}={value}' for name, value in fields.items())})"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+            line += f" ({' '.join(f'{name}={_shown(value)}' for name, value in fields.items())})"
+        if record.exc_info:
+            # Indented, so that no text within it passes for a line of the log.
+            trace = self.formatException(record.exc_info).splitlines()
+            line = "\n".join([line, *(f"    {printable(each)}" for each in trace)])
+        return line
+
+
+def _shown(value: object) -> str:
+    """In quotes if it could pass for the end of the field, as in logfmt."""
+    text = printable(str(value))
+    return json.dumps(text, ensure_ascii=False) if set(text) & {" ", '"', "=", "(", ")"} else text
 
 
 class JsonFormatter(logging.Formatter):
@@ -64,4 +76,4 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return printable_json(line)

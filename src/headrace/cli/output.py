@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -10,6 +9,8 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
+
+from headrace.printable import printable, printable_json
 
 # Wide enough that a table in a pipe is never cut: there a program reads the line, and no screen ends.
 PIPE_COLUMNS = 100_000
@@ -25,11 +26,11 @@ Format = Annotated[OutputFormat, typer.Option("--format", help="text for people,
 
 def note(text: str) -> None:
     """Say something that is not the command's data."""
-    print(text, file=sys.stderr, flush=True)
+    print(printable(text), file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    print(printable_json(value, indent=2))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:
@@ -47,12 +48,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
         table.add_row(*(_cell(value) for value in row))
     console = Console(width=None if sys.stdout.isatty() else PIPE_COLUMNS, highlight=False, markup=False)
     if title:
-        console.print(title)
+        console.print(printable(title))
     console.print(table)
 
 
 def _cell(value: object) -> str:
-    return "-" if value is None else str(value)
+    return "-" if value is None else printable(str(value))
 
 
 def format_time(timestamp_ms: int) -> str:

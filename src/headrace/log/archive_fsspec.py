@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from headrace.errors import HeadraceError
 from headrace.log.archive_store import ArchiveStore, ArchiveUnreachable, FolderStore, ObjectMissing
+from headrace.redaction import redacted, scrubbed
 
 
 def open_store(address: str) -> ArchiveStore:
@@ -32,18 +33,19 @@ class FsspecStore:
             import fsspec
         except ImportError:
             raise HeadraceError(
-                f"the archive address {address} needs fsspec, which is not installed",
+                f"the archive address {redacted(address)} needs fsspec, which is not installed",
                 hint="pip install 'headrace[archive]', or give a folder",
             ) from None
-        self.address = address
+        self.address = redacted(address)
+        self._secret_address = address
         try:
             self._files, root = fsspec.core.url_to_fs(address, **options)
         except (ImportError, ValueError) as error:
             # The protocol is unknown, or its own package is missing; the text says which.
             raise HeadraceError(
-                f"the archive address {address} can't be used: {error}",
+                f"the archive address {self.address} can't be used: {scrubbed(str(error), self._secret_address)}",
                 hint="install what fsspec asks for (s3fs for s3://), or give a folder",
-            ) from error
+            ) from None
         self._root: str = root.rstrip("/")
 
     def put_file(self, name: str, path: str) -> None:
@@ -90,12 +92,13 @@ class FsspecStore:
     def _told(self, what: str) -> Iterator[None]:
         try:
             yield
+        # Not `from error`: a trace would show what the text leaves out.
         except FileNotFoundError as error:
-            raise ObjectMissing(
-                f"{what} in the archive {self.address} failed: there is no {error}"
-            ) from error
+            said = scrubbed(str(error), self._secret_address)
+            raise ObjectMissing(f"{what} in the archive {self.address} failed: there is no {said}") from None
         except Exception as error:  # every file system behind fsspec has errors of its own
+            said = scrubbed(f"{type(error).__name__}: {error}", self._secret_address)
             raise ArchiveUnreachable(
-                f"{what} in the archive {self.address} failed: {type(error).__name__}: {error}",
+                f"{what} in the archive {self.address} failed: {said}",
                 hint="check address, credentials and network; it is tried again",
-            ) from error
+            ) from None

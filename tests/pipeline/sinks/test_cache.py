@@ -234,3 +234,14 @@ def test_wrong_option_is_named(wrong: dict[str, Any], names: str) -> None:
 def test_missing_column_is_named_with_those_that_are_there() -> None:
     with pytest.raises(BadSink, match=r"'user'.*id, n"):
         opened(Cache("users", key="user"), ["id", "n"])
+
+
+@pytest.mark.parametrize("password", ["se/cret", "se#cret", "se?cret"])
+def test_password_that_is_not_escaped_is_not_shown(password: str) -> None:
+    sink = Cache("c", key="id", at=f"redis://:{password}@127.0.0.1:1/0")
+    assert "cret" not in repr(sink)
+    with pytest.raises(BadSink, match="not an address of Redis") as refused:
+        sink.open("job", StructType().add("id", "string"))
+    assert refused.value.message == "redis://… is not an address of Redis"
+    assert refused.value.__cause__ is None
+    assert "%40" in refused.value.hint

@@ -294,3 +294,9 @@ def test_what_a_death_within_a_commit_left_behind_is_not_in_the_way(index: Index
     writer = index.open("indexing", SCHEMA)
     assert titles(index, "title:one") == {"one"}
     writer.close()
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "..\\b", "a\0b"])
+def test_name_that_leaves_its_folder_is_refused(name: str) -> None:
+    with pytest.raises(BadSink, match="can't be called"):
+        Index(name)

@@ -274,3 +274,13 @@ def test_type_that_delta_does_not_have_is_an_error_that_names_the_column(
 def test_other_partitions_are_an_error_that_names_them(orders: Lake, writer: SinkWriter) -> None:
     with pytest.raises(BadSink, match="is partitioned by city"):
         Lake("orders", key="id", at=orders.address).open("loading", SCHEMA)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b"])
+def test_name_that_leaves_its_folder_is_refused(name: str) -> None:
+    with pytest.raises(BadSink, match="can't be called"):
+        Lake(name)
+
+
+def test_credentials_are_not_part_of_what_a_lake_shows() -> None:
+    assert "hunter2" not in repr(Lake("t", storage_options={"AWS_SECRET_ACCESS_KEY": "hunter2"}))

@@ -271,3 +271,14 @@ def test_sink_from_options_of_a_spark_writer() -> None:
     assert made == Table("t", key=["id", "part"], merge={"n": "sum"}, order_by="n")
     with pytest.raises(BadSink, match="keys"):
         Table.from_options({"name": "t", "keys": "id"})
+
+
+@pytest.mark.parametrize("password", ["se@cret", "se/cret", "12/cret"])
+def test_password_that_is_not_escaped_is_not_shown(password: str) -> None:
+    table = Table("t", at=f"postgresql://shop:{password}@db.example/shop")
+    assert "cret" not in repr(table)
+    with pytest.raises(BadSink, match="can't be read") as refused:
+        table.target()
+    assert "cret" not in str(refused.value)
+    assert refused.value.__cause__ is None
+    assert "%40" in refused.value.hint

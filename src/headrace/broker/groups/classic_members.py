@@ -174,7 +174,7 @@ class ClassicMembers:
 
 def _log_move(before: Group, after: Group, event: Event) -> None:
     logger.info(
-        "group %s: %s -> %s",
+        "group %r: %s -> %s",
         after.group_id,
         before.state.value,
         after.state.value,

@@ -253,7 +253,7 @@ class ConsumerMembers:
             raise
         except (HeadraceError, OSError) as failure:
             step.undo()
-            logger.error("group %s not stored: %s", group.group_id, failure)
+            logger.error("group %r not stored: %s", group.group_id, failure)
             raise ConsumerRefused(storage.told(failure), "The change can't be stored.") from failure
         self._run_timers(step)
         if (group.epochs.group, len(group.members)) != state:
@@ -314,7 +314,7 @@ def _no_group(group_id: str) -> ConsumerRefused:
 
 def _log_epoch(group: ConsumerGroup) -> None:
     logger.info(
-        "group %s: epoch %d",
+        "group %r: epoch %d",
         group.group_id,
         group.epochs.group,
         extra={"members": len(group.members), "target_epoch": group.epochs.target},

@@ -156,7 +156,7 @@ class GroupCoordinator:
         try:
             storage.append_at_once(self._services, tombstones)
         except (HeadraceError, OSError) as failure:
-            logger.error("group %s is still on disk as it was: %s", group.group_id, failure)
+            logger.error("group %r is still on disk as it was: %s", group.group_id, failure)
 
     def _check_join(self, group_id: str, join: Join) -> ErrorCode:
         if self._unavailable is not None:
@@ -247,7 +247,7 @@ class GroupCoordinator:
             await storage.append(self._services, [entry], waits_for_disk=action.waits_for_disk)
         except (HeadraceError, OSError) as failure:
             error = storage.told(failure)
-            logger.error("group %s not stored: %s", action.group.group_id, failure)
+            logger.error("group %r not stored: %s", action.group.group_id, failure)
         group = self._groups.get(action.group.group_id)
         if action.then is not None and group is not None and self._unavailable is None:
             self._members.stored(group, replace(action.then, error=error))
@@ -434,7 +434,7 @@ class GroupCoordinator:
             if consumers is not None:
                 self._make_way(consumers)
             self._groups.pop(group_id, None)
-            logger.info("group %s deleted", group_id)
+            logger.info("group %r deleted", group_id)
 
     def expire(self, now_ms: int) -> None:
         """Forget offsets that were kept long enough, and groups that have neither members nor offsets."""

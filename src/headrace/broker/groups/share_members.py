@@ -113,7 +113,7 @@ class ShareMembers:
         if self._remove(key):
             self._services.shares.member_left(key.group_id, key.member_id, is_orderly=False)
             logger.info(
-                "member of share group %s removed: no heartbeat",
+                "member of share group %r removed: no heartbeat",
                 key.group_id,
                 extra={"member": key.member_id},
             )

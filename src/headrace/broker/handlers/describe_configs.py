@@ -25,6 +25,7 @@ from headrace.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from headrace.redaction import redacted
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 TOPIC_SOURCE, STATIC_BROKER_SOURCE, DEFAULT_SOURCE, GROUP_SOURCE = 1, 4, 5, 8
@@ -204,7 +205,7 @@ def _broker_configs(
                 if value is None
                 else str(value).lower()
                 if isinstance(value, bool)
-                else str(value),
+                else redacted(str(value)),
                 read_only=True,
                 config_source=DEFAULT_SOURCE if value == field.default else STATIC_BROKER_SOURCE,
                 synonyms=(),

@@ -128,7 +128,7 @@ class DeadLetters:
             if share.key.group_id not in self._failing_groups:
                 self._failing_groups.add(share.key.group_id)
                 logger.error(
-                    "dead letters of group %s can't be written, their records wait: %s",
+                    "dead letters of group %r can't be written, their records wait: %s",
                     share.key.group_id,
                     error,
                 )

@@ -231,7 +231,7 @@ class TransactionCoordinator:
         transaction = self._transactions.get(transactional_id)
         if transaction is None or transaction.state is not TransactionState.ONGOING:
             return
-        logger.warning("transaction of %s timed out and is aborted", transactional_id)
+        logger.warning("transaction of %r timed out and is aborted", transactional_id)
         self.counters.timed_out += 1
         self._fence(transaction)
 
@@ -270,7 +270,7 @@ class TransactionCoordinator:
                 break
             except MarkersFailed as failure:
                 if not answer.done():
-                    logger.error("transaction of %s can't end yet: %s", prepared.transactional_id, failure)
+                    logger.error("transaction of %r can't end yet: %s", prepared.transactional_id, failure)
                 _succeed(answer, done.producer)  # it is decided, and will be so after every start
                 await asyncio.sleep(MARKERS_RETRY_S)
         done = replace(done, updated_ms=self._clock.now_ms())
@@ -282,7 +282,7 @@ class TransactionCoordinator:
             # Not waited for: the next start would find the markers, and whatever is stored next waits for it.
             self._put(done)
         except TransactionRefused:
-            logger.error("end of the transaction of %s is not stored", prepared.transactional_id)
+            logger.error("end of the transaction of %r is not stored", prepared.transactional_id)
         else:
             self._durable().add_done_callback(lambda flushed: flushed.cancelled() or flushed.exception())
         _succeed(answer, done.producer)
@@ -364,7 +364,7 @@ def _require(error: ErrorCode) -> None:
 
 
 def _told(whose: str, failure: Exception) -> ErrorCode:
-    logger.error("transaction of %s not stored: %s", whose, failure)
+    logger.error("transaction of %r not stored: %s", whose, failure)
     return ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -22,6 +22,7 @@ from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.cache_commands import CacheLayout, Command
 from headrace.pipeline.sinks.options import read_options
 from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkWriter
+from headrace.redaction import ESCAPE_HINT, redacted
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -74,7 +75,7 @@ class Cache(Sink):
     """Of several rows of a key in one batch, the one that is the greatest here counts."""
     expire_s: int | None = None
     """Seconds after its last change that Redis may forget a hash, or a whole sorted set."""
-    at: str = "redis://127.0.0.1:6379/0"
+    at: str = field(default="redis://127.0.0.1:6379/0", repr=False)  # it may have a password in it
     """Redis's address: redis://, rediss:// or unix://PATH."""
     timeout_s: float = TIMEOUT_S
     """How long Redis may be away before a batch fails, and the job starts again."""
@@ -153,8 +154,11 @@ class CacheWriter(SinkWriter):
             self._redis: Any = redis.Redis.from_url(
                 at, socket_timeout=ANSWER_TIMEOUT_S, retry=Retry(NoBackoff(), 0), protocol=2
             )
-        except ValueError as error:
-            raise BadSink(f"{at!r} is no address of Redis: {error}", hint="redis://HOST:PORT/0") from error
+        except ValueError:
+            # What the library found wrong would quote a part of the password.
+            raise BadSink(
+                f"{redacted(at)} is not an address of Redis", hint=f"redis://HOST:PORT/0; {ESCAPE_HINT}"
+            ) from None
         self._written: Fence | None = None
         self._insist(lambda: self._redis.hset(self._fence_key, "owner", self._owner))
 
@@ -252,7 +256,7 @@ class CacheWriter(SinkWriter):
             except (redis.ConnectionError, redis.TimeoutError) as error:
                 if time.monotonic() >= deadline_s:
                     raise CacheAway(
-                        f"no answer from Redis at {self._at} for {self._timeout_s:.0f} s: {error}",
+                        f"no answer from Redis at {redacted(self._at)} for {self._timeout_s:.0f} s: {error}",
                         hint="is it running? `at` says where it is",
                     ) from error
                 time.sleep(RETRY_PAUSE_S)

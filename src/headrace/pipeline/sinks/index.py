@@ -32,7 +32,15 @@ from headrace.pipeline.sinks.index_layout import (
     write_layout,
 )
 from headrace.pipeline.sinks.index_reader import IndexReader
-from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkUnavailable, SinkWriter
+from headrace.pipeline.sinks.sink import (
+    BadSink,
+    Refuse,
+    RefusedRow,
+    Sink,
+    SinkUnavailable,
+    SinkWriter,
+    check_folder_name,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -67,8 +75,7 @@ class Index(Sink):
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", _names(self.key))
         object.__setattr__(self, "exact", _names(self.exact))
-        if not self.name or "/" in self.name:
-            raise BadSink(f"an index can't be called {self.name!r}", hint="give it a name without /")
+        check_folder_name("an index", self.name)
         if self.heap_bytes < HEAP_BYTES_MIN:
             raise BadSink(f"heap_bytes={self.heap_bytes} is too small", hint=f"at least {HEAP_BYTES_MIN}")
 

@@ -19,7 +19,7 @@ from headrace.errors import HeadraceError
 from headrace.pipeline.fence import BadFence, Fence
 from headrace.pipeline.sinks import changes
 from headrace.pipeline.sinks.lake_upkeep import LakeUpkeep
-from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkWriter
+from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkWriter, check_folder_name
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -64,7 +64,7 @@ class Lake(Sink):
     """What compaction aims at; a file of half this size is left alone. Readers like about a hundred megabytes."""
     keep_hours: int = 7 * 24
     """Files that are no longer part of the table stay this long, for readers that began before."""
-    storage_options: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Credentials and such for an address, as delta-rs takes them."""
 
     kind: ClassVar[str] = "lake"
@@ -81,8 +81,7 @@ class Lake(Sink):
                 f"mode={self.mode!r} does not go with key={list(self.key)}",
                 hint="an upsert needs a key, and the other modes have no use for one",
             )
-        if not self.name or "/" in self.name:
-            raise BadSink(f"a table can't be called {self.name!r}", hint="give it a name without /")
+        check_folder_name("a table", self.name)
         if self.compact_files < 0 or self.file_bytes <= 0 or self.keep_hours < 0:
             raise BadSink("compact_files, file_bytes and keep_hours can't be negative", hint="0 files: never")
 

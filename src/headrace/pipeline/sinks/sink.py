@@ -25,6 +25,15 @@ class BadSink(HeadraceError):
     """A sink that cannot be: a wrong option, a column that is not there, a target of another shape."""
 
 
+def check_folder_name(what: str, name: str) -> None:
+    """Raise `BadSink` unless the name is one of a folder below another, whatever it is joined to."""
+    if not name or name in (".", "..") or set(name) & {"/", "\\", "\0"}:
+        raise BadSink(
+            f"{what} can't be called {name!r}",
+            hint="its folder has this name: no / and \\, and neither . nor ..",
+        )
+
+
 class SinkUnavailable(HeadraceError):
     """A target that can't be reached now: a lost connection, a server that is going down. Try the same batch again."""
 

@@ -26,6 +26,7 @@ from headrace.pipeline.sinks.table_schema import JSON_MARK, SUMMABLE, Column, Ki
 from headrace.pipeline.sinks.table_schema import is_nested as is_nested_in_spark
 from headrace.pipeline.sinks.table_sqlite import EXACT_DIGITS, SqliteStore
 from headrace.pipeline.sinks.table_store import RowRefusal, TableShape, TableStore
+from headrace.redaction import redacted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -120,7 +121,7 @@ class Table(Sink):
         if self.at is None:
             return f"table {self.name}"
         if not self.is_postgres:
-            return f"table {self.name} in {self.at}"
+            return f"table {self.name} in {redacted(str(self.at))}"
         from headrace.pipeline.sinks.table_postgres import place
 
         return f"table {self.name} in {place(str(self.at))}"

@@ -23,6 +23,7 @@ from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.sink import BadSink, SinkUnavailable
 from headrace.pipeline.sinks.table_schema import Column, ExistingColumn, Kind, columns_to_add
 from headrace.pipeline.sinks.table_store import FENCES, RowRefusal, TableShape, TableStore
+from headrace.redaction import ESCAPE_HINT
 
 CONNECT_TIMEOUT_S = 10
 """A server that does not answer by then is away; the job comes again."""
@@ -329,13 +330,20 @@ def place(address: str) -> str:
     """Host and database, without user and password."""
     try:
         parts = psycopg.conninfo.conninfo_to_dict(address)
-    except psycopg.ProgrammingError as error:
-        raise BadSink(
-            f"this is no address of PostgreSQL: {error}",
-            hint="it looks like postgresql://user@host:5432/database",
-        ) from error
+    except psycopg.ProgrammingError:
+        raise _bad_address() from None
+    if "@" in f"{parts.get('host')}{parts.get('port')}{parts.get('dbname')}":
+        raise _bad_address()  # that is the rest of a password
     port = f":{parts['port']}" if parts.get("port") else ""
     return f"{parts.get('host') or 'localhost'}{port}/{parts.get('dbname') or ''}"
+
+
+def _bad_address() -> BadSink:
+    # What the library found wrong would quote a part of the password.
+    return BadSink(
+        "the address of PostgreSQL can't be read",
+        hint=f"it looks like postgresql://user@host:5432/database; {ESCAPE_HINT}",
+    )
 
 
 def sql_type(column: Column) -> str:
