@@ -102,7 +102,7 @@ def test_options_variables_and_file_reach_the_broker(tmp_path: Path) -> None:
         )
 
     assert "is broker 6 of cluster" in health
-    assert json.loads(listed.stdout) == [{"topic": "t", "partitions": 3, "records": 0}]
+    assert json.loads(listed.stdout) == [{"topic": "t", "partitions": 3, "offsets": 0}]
     assert refused.returncode == 1
 
 

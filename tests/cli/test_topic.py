@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from confluent_kafka import Producer
+
 from tests.cli.conftest import Headrace
 
 
@@ -11,7 +13,7 @@ def test_created_topic_is_listed_and_described(headrace: Headrace, name: str) ->
     headrace("topic", "create", name, "--partitions", "3", "--config", "retention.ms=123456")
 
     listed = {each["topic"]: each for each in json.loads(headrace("topic", "list", "--format", "json").out)}
-    assert listed[name] == {"topic": name, "partitions": 3, "records": 0}
+    assert listed[name] == {"topic": name, "partitions": 3, "offsets": 0}
     described = json.loads(headrace("topic", "describe", name, "--format", "json").out)
     assert [each["partition"] for each in described["partitions"]] == [0, 1, 2]
     assert described["configs"]["retention.ms"] == "123456"
@@ -28,11 +30,11 @@ def test_describe_shows_where_each_partition_begins_and_ends(headrace: Headrace,
         "partition": 0,
         "start_offset": 0,
         "end_offset": 0,
-        "records": 0,
+        "offsets": 0,
         "size_bytes": 0,
         "read_only": None,
     }
-    assert written == {"partition": 1, "start_offset": 0, "end_offset": 3, "records": 3, "read_only": None}
+    assert written == {"partition": 1, "start_offset": 0, "end_offset": 3, "offsets": 3, "read_only": None}
 
 
 def test_describe_as_text_has_offsets_and_settings(headrace: Headrace, topic: str) -> None:
@@ -130,3 +132,20 @@ def test_pair_without_value_is_refused(headrace: Headrace, name: str) -> None:
 
 def test_alter_without_a_change_is_wrong_usage(headrace: Headrace, topic: str) -> None:
     assert "nothing to change" in headrace("topic", "alter", topic, code=2).err
+
+
+def test_marker_of_a_transaction_counts_as_an_offset_and_not_as_a_record(
+    headrace: Headrace, topic: str, environment: dict[str, str]
+) -> None:
+    producer = Producer(
+        {"bootstrap.servers": environment["HEADRACE_BOOTSTRAP"], "transactional.id": f"{topic}-writer"}
+    )
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, "x", partition=0)
+    producer.commit_transaction(60)
+
+    listed = {each["topic"]: each for each in json.loads(headrace("topic", "list", "--format", "json").out)}
+    assert listed[topic] == {"topic": topic, "partitions": 2, "offsets": 2}
+    assert headrace("consume", topic).lines == ["x"]
+    assert "holds up to 2 records" in headrace("topic", "delete", topic, code=1).err

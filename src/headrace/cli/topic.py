@@ -84,7 +84,10 @@ def list_topics(
     format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """List topics with their partitions and records.
+    """List topics with their partitions and offsets.
+
+    Offsets are end less start, over all partitions. Every record has one, and so have markers of transactions and
+    records that compaction has removed.
 
     \b
     headrace topic list
@@ -105,10 +108,10 @@ def list_topics(
     ]
     if format is OutputFormat.JSON:
         print_json(
-            [{"topic": name, "partitions": count, "records": records} for name, count, records in rows]
+            [{"topic": name, "partitions": count, "offsets": offsets} for name, count, offsets in rows]
         )
     elif rows:
-        print_table(("topic", "partitions", "records"), rows)
+        print_table(("topic", "partitions", "offsets"), rows)
     else:
         typer.echo("no topics yet: `headrace topic create NAME` makes one")
 
@@ -140,13 +143,13 @@ def describe(
         for each in partitions
     ]
     if format is OutputFormat.JSON:
-        columns = ("partition", "start_offset", "end_offset", "records", "size_bytes")
+        columns = ("partition", "start_offset", "end_offset", "offsets", "size_bytes")
         listed = [
             {**dict(zip(columns, row, strict=True)), "read_only": read_only.get(row[0])} for row in rows
         ]
         print_json({"topic": name, "partitions": listed, "configs": configs})
         return
-    print_table(("partition", "start", "end", "records", "bytes"), rows, title=f"topic {name}")
+    print_table(("partition", "start", "end", "offsets", "bytes"), rows, title=f"topic {name}")
     for partition, reason in sorted(read_only.items()):
         typer.echo(f"partition {partition} is read-only: {reason}")
     typer.echo()
@@ -207,9 +210,11 @@ def delete(
     partitions = cluster.partitions(name)
     if not yes:
         start, end = cluster.earliest(partitions), cluster.latest(partitions)
-        records = sum(end.values()) - sum(start.values())
+        # Markers of transactions and gaps of compaction have offsets too.
+        records_max = sum(end.values()) - sum(start.values())
         raise NotConfirmed(
-            f"topic {name} holds {records} records that cannot be brought back", hint="add --yes to delete"
+            f"topic {name} holds up to {records_max} records that cannot be brought back",
+            hint="add --yes to delete",
         )
     cluster.answer(cluster.admin.delete_topics([name])[name], f"deleting topic {name}")
     typer.echo(f"deleted topic {name}")
