@@ -246,6 +246,8 @@ def test_negative_record_count_is_corrupt_even_where_there_are_no_records() -> N
         ("000000 0278 0279 04 0261 00", "two headers are promised and one is there"),
         ("000000 0278 0279 02 0161", "the name of a header is missing"),
         ("000000 0278 0279 02 0261 0462", "the value of a header is cut off"),
+        ("000000 0278 0279 02 0261 80", "the length of a header's value does not end with the batch"),
+        ("000000 0278 0279 80", "the number of headers does not end with the batch"),
         ("000000 0278 0279 02 0261 00 00", "a byte follows the headers"),
     ],
 )

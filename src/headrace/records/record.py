@@ -160,17 +160,20 @@ def iterate_records(batch: Buffer, *, bytes_max: int) -> Iterator[Record]:
 
 
 def _read_headers(section: bytes, position: int, end: int) -> Headers:
-    count, position = read_varint(section, position)
-    if count < 0 or count * _RECORD_HEADER_BYTES_MIN > end - position:
-        raise CorruptBatch(f"a record claims {count} headers in {end - position} bytes", hint=_DAMAGED)
-    headers: list[tuple[str, bytes | None]] = []
-    for _ in range(count):
-        name, position = _read_sized(section, position, end)
-        value, position = _read_sized(section, position, end)
-        if name is None:
-            raise CorruptBatch("a record header has no name", hint=_DAMAGED)
-        # Surrogates keep what is no UTF-8, so that encoding gives the same bytes again.
-        headers.append((name.decode("utf-8", "surrogateescape"), value))
+    try:
+        count, position = read_varint(section, position)
+        if count < 0 or count * _RECORD_HEADER_BYTES_MIN > end - position:
+            raise CorruptBatch(f"a record claims {count} headers in {end - position} bytes", hint=_DAMAGED)
+        headers: list[tuple[str, bytes | None]] = []
+        for _ in range(count):
+            name, position = _read_sized(section, position, end)
+            value, position = _read_sized(section, position, end)
+            if name is None:
+                raise CorruptBatch("a record header has no name", hint=_DAMAGED)
+            # Surrogates keep what is no UTF-8, so that encoding gives the same bytes again.
+            headers.append((name.decode("utf-8", "surrogateescape"), value))
+    except IndexError:
+        raise CorruptBatch("the headers of the last record are cut off", hint=_DAMAGED) from None
     if position != end:
         raise CorruptBatch(f"{end - position} bytes follow the headers of a record", hint=_DAMAGED)
     return tuple(headers)
