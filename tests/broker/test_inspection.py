@@ -57,11 +57,15 @@ class Bench:
             start_offset=None,
         )
         self.partition = Partition("t", 0, log, reads_unsynced=True)
-        self.inspection = Inspection(asyncio.get_running_loop(), clock, 2)
+        self.inspection = Inspection(asyncio.get_running_loop(), clock, 2, self._count_bytes)
         self.appended: list[bytes] = []
+        self.held_bytes = 0
 
     def append(self, data: bytes, client: Client | None = None) -> asyncio.Task[None]:
         return self.inspection.append(self.partition, data, client or a_client(), self._append)
+
+    def _count_bytes(self, change_bytes: int) -> None:
+        self.held_bytes += change_bytes
 
     def _append(self, data: Buffer) -> None:
         self.appended.append(bytes(data))
@@ -87,9 +91,12 @@ def test_batch_that_is_inspected_first_is_appended_in_its_turn(on_bench: Callabl
     slow, quick = batch(*MANY, key=b"k"), batch(b"quick", key=b"k")
 
     async def test(bench: Bench) -> None:
-        await asyncio.gather(bench.append(slow), bench.append(quick))
+        appending = bench.append(slow), bench.append(quick)
+        assert bench.held_bytes == len(slow) + len(quick)
+        await asyncio.gather(*appending)
         assert bench.appended == [slow, quick]
         assert not bench.inspection.is_needed(bench.partition, b"")
+        assert bench.held_bytes == 0
 
     on_bench(test)
 

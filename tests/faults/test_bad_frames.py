@@ -15,6 +15,7 @@ from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headrace.protocol.messages.metadata import MetadataRequest
 from headrace.protocol.messages.produce import ProduceRequest
+from headrace.protocol.primitives import uvarint
 from headrace.testing.wire import Disconnected, Wire, decode_response, encode_request
 from tests.broker.requests import batch, create_topic, produce, produce_request
 from tests.faults.broker_process import BrokerProcess
@@ -172,6 +173,16 @@ def test_arrays_of_many_tiny_elements_stay_bounded_in_memory(broker: BrokerProce
         broker, frame(head(ApiKey.METADATA, 1) + struct.pack(">i", count) + b"\0" * (2 * count))
     )
     assert broker.peak_resident_bytes() < 400 * MEGABYTE
+
+
+@pytest.mark.usefixtures("bystander")
+def test_millions_of_tagged_fields_close_the_connection(broker: BrokerProcess) -> None:
+    """Each takes two bytes on the wire and time to look past."""
+    count = 4_000_000
+    tags = uvarint(count) + b"\x7f\0" * count
+    body = encode_request(MetadataRequest(topics=()), 9, 1, "x").removeprefix(head(ApiKey.METADATA, 9))
+    assert is_refused(broker, frame(head(ApiKey.METADATA, 9) + tags + body[1:])), "in the header"
+    assert is_refused(broker, frame(head(ApiKey.METADATA, 9) + body[:-1] + tags)), "in the message"
 
 
 @pytest.mark.usefixtures("bystander")

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.metadata import MetadataRequest
+from headrace.protocol.primitives import uvarint
 from headrace.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, pack_batch
 from headrace.records.compression import Codec, compress
-from headrace.testing.wire import Wire
-from tests.broker.requests import NOW_MS, PRODUCE_BY_NAME, batch, create_topic, produce, produce_request
+from headrace.testing.wire import Wire, encode_request
+from tests.broker.requests import (
+    FETCH_BY_NAME,
+    NOW_MS,
+    PRODUCE_BY_NAME,
+    batch,
+    create_topic,
+    fetch_request,
+    produce,
+    produce_request,
+)
 from tests.faults.broker_process import BrokerProcess
 
 MEGABYTE = 1024 * 1024
+FOR_EVER_MS = 2**31 - 1
 # Length, attributes, timestamp, offset, no key, no value, no headers.
 SMALLEST_RECORD = bytes([12, 0, 0, 0, 1, 1, 0])
 
@@ -98,3 +111,65 @@ def test_error_names_the_first_few_of_many_records_without_key(broker: BrokerPro
     assert refused.error_code == ErrorCode.INVALID_RECORD
     assert "100000 of the batch's records" in (refused.error_message or "")
     assert [one.batch_index for one in refused.record_errors] == [*range(10)]
+
+
+# Memory
+
+
+@with_settings(inflight_bytes_max=20 * MEGABYTE, metrics_port=0)
+def test_long_polls_with_megabytes_in_an_unknown_field_hold_up_nobody(
+    broker: BrokerProcess, other: Wire
+) -> None:
+    poll = encode_request(fetch_request("others", max_wait_ms=FOR_EVER_MS), FETCH_BY_NAME, 1, "hostile")
+    before = broker.resident_bytes()
+    with ExitStack() as stack:
+        hostile = [stack.enter_context(Wire(broker.bootstrap)) for _ in range(6)]
+        for wire in hostile:
+            wire.send_frame(poll[:-1] + b"\1\x7f" + uvarint(8 * MEGABYTE) + b"\0" * (8 * MEGABYTE))
+        for _ in range(5):
+            assert other.ask(MetadataRequest(topics=None), version=9).topics
+        assert not any(wire.has_answer(within_s=0.001) for wire in hostile), "they still wait"
+        assert broker.resident_bytes() - before < 60 * MEGABYTE
+
+
+@with_settings(inflight_bytes_max=40 * MEGABYTE)
+def test_consumers_that_are_suspended_hold_up_nobody_and_are_named(
+    broker: BrokerProcess, other: Wire
+) -> None:
+    create_topic(other, "large", max_message_bytes=str(10 * MEGABYTE))
+    for _ in range(4):
+        assert produce(other, "large", batch(b"x" * (8 * MEGABYTE))).error_code == 0
+    before = broker.resident_bytes()
+    with ExitStack() as stack:
+        for number in range(12):
+            suspended = stack.enter_context(
+                Wire(broker.bootstrap, client_id=f"suspended-{number}", receive_buffer_bytes=4096)
+            )
+            suspended.send(fetch_request("large", partition_max_bytes=50 * MEGABYTE), version=FETCH_BY_NAME)
+            goes_on(other)
+        for _ in range(5):
+            goes_on(other)
+        # Twice the bound: what all share, and again the shares of those that hold little.
+        assert broker.resident_bytes() - before < 110 * MEGABYTE
+        assert "client_id=suspended-" in broker.log
+        assert "unsent_bytes=" in broker.log
+
+
+@with_settings(inflight_bytes_max=40 * MEGABYTE)
+def test_reader_with_a_hundred_fetches_at_once_costs_what_one_connection_may(
+    broker: BrokerProcess, other: Wire
+) -> None:
+    """All of them wait, and are woken together."""
+    create_topic(other, "large", max_message_bytes=str(10 * MEGABYTE))
+    before = broker.resident_bytes()
+    poll = fetch_request(
+        "large", partition_max_bytes=50 * MEGABYTE, max_wait_ms=FOR_EVER_MS, min_bytes=30 * MEGABYTE
+    )
+    with Wire(broker.bootstrap, receive_buffer_bytes=4096) as greedy:
+        for _ in range(100):
+            greedy.send(poll, version=FETCH_BY_NAME)
+        for _ in range(4):
+            assert produce(other, "large", batch(b"x" * (8 * MEGABYTE))).error_code == 0
+        for _ in range(5):
+            goes_on(other)
+        assert broker.peak_resident_bytes() - before < 120 * MEGABYTE

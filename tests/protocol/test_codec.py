@@ -276,3 +276,14 @@ def test_null_topics_mean_all_only_from_version_1_on() -> None:
     assert codec(MetadataRequest, 1).decode(b"\xff\xff\xff\xff").topics is None
     with pytest.raises(MalformedMessage, match="topics is null"):
         codec(MetadataRequest, 0).decode(b"\xff\xff\xff\xff")
+
+
+def test_bytes_that_are_looked_past_do_not_count_as_kept() -> None:
+    """Unknown tags of the message and of what is in it, and what follows the message."""
+    heartbeat = codec(HeartbeatRequest, 4)
+    plain = heartbeat.encode(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
+    assert heartbeat.decode_kept(b"head" + plain + b"rest", 4)[1] == len(plain)
+    tagged = plain[:-1] + b"\1\x7f" + varint(5_000) + b"\0" * 5_000
+    value, kept_bytes = heartbeat.decode_kept(tagged, 0)
+    assert value == heartbeat.decode(plain)
+    assert kept_bytes == len(tagged) - 5_000

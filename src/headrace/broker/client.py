@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.broker.fetch_waiters import FetchWaiter
+
+
+class ClientMemory:
+    """What a client may use of the memory for requests and answers; its connection sets the bounds."""
+
+    def may_wait(self) -> bool:
+        """Whether its fetches may wait for data; not while it holds more than its share of full memory."""
+        return True
+
+    def answer_room_bytes(self) -> int:
+        """How large one more answer may be; one whole batch is read unless it is 0."""
+        return sys.maxsize
+
+    def hold(self, change_bytes: int) -> None:
+        """Count bytes of an answer that the connection does not have yet."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -23,6 +39,8 @@ class Client:
     software_version: str = "unknown"
     # Its fetches that wait for data; nobody waits for a client that is gone.
     waiters: set[FetchWaiter] = field(default_factory=set)
+
+    memory: ClientMemory = field(default_factory=lambda: ClientMemory())
 
     # One of its batches at a time is inspected: many of them do not keep those of others waiting.
     inspects: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -1,8 +1,9 @@
 """One client connection: frames in, answers out in the order of the requests, and the bounds that push back.
 
 A request is handed to its handler as soon as its frame is whole, also while earlier ones still wait (a long poll, an
-fsync); only the answers keep the order. Reading from the socket stops while too much of this connection, or of all
-connections together, is under way, so that a fast sender is slowed down by TCP and memory stays bounded.
+fsync); only the answers keep the order. Reading from the socket stops while too much of this connection is under way,
+or too much of all together and more than its share of this one. So a fast sender is slowed down by TCP, memory stays
+bounded, and nobody pays for what others hold.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, cast
 
-from headrace.broker.client import Client
+from headrace.broker.client import Client, ClientMemory
 from headrace.broker.dispatch import HANDLERS, Call, Handler
 from headrace.broker.frame_buffer import FrameBuffer, FrameTooLarge
 from headrace.broker.handlers.api_versions import unsupported_version
@@ -38,7 +39,7 @@ JOINED_ANSWER_BYTES_MAX = 65_536
 
 
 # What the transport may hold of answers that the client has not taken yet before we stop reading from it.
-WRITE_BUFFER_BYTES_MAX = 1_048_576
+WRITE_BUFFER_BYTES_MAX = 262_144
 
 
 class _Answer:
@@ -52,7 +53,7 @@ class _Answer:
         self.handler = handler
         self.codec = codec
         self.header = header
-        # What it keeps in memory: the request until it is answered, then the answer until it is sent.
+        # What it keeps in memory: what was read of the request until it is answered, then the answer until it is sent.
         self.held_bytes = request_bytes
         self.done = False
         self.parts: list[Buffer] = []
@@ -72,7 +73,7 @@ def _encode(answer: _Answer, response: Any) -> int:
     return len(prefix) + body_bytes
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection(ClientMemory, asyncio.BufferedProtocol):
     def __init__(self, services: Services) -> None:
         self._services = services
         self._settings = services.settings
@@ -83,10 +84,10 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._takes_frames = False
         self._sends_soon = False
-        self._closing = False
+        self._closing = self._lost = False
         # Requests that are being answered, and answers that the client is slow to take.
-        self._inflight_bytes = 0
-        self._unsent_bytes = 0
+        self.held_bytes = 0
+        self.unsent_bytes = 0
         self._unsent_seen_bytes = 0
         self._last_call: Call | None = None
         self.last_request_s = self._last_taken_s = services.clock.monotonic_s()
@@ -97,7 +98,13 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's are of another class
         host, port = transport.get_extra_info("peername")[:2]
         local_host, local_port = transport.get_extra_info("sockname")[:2]
-        self.client = Client(host=host, port=port, local_host=local_host, local_port=local_port)
+        self.client = Client(
+            host=host,
+            port=port,
+            local_host=local_host,
+            local_port=local_port,
+            memory=self,
+        )
         transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
         if not self._traffic.admit(self):
             logger.warning(
@@ -107,9 +114,9 @@ class Connection(asyncio.BufferedProtocol):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._closing = True
+        self._closing = self._lost = True
         self._traffic.left(self)
-        self._account(-self._inflight_bytes)
+        self._account(-self.held_bytes)
         self._set_unread_bytes(0)
         self._answers.clear()
         self._buffer.clear()
@@ -121,19 +128,18 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._buffer.received(nbytes)
         self._take_frames()
-        if self._unread_bytes and self._reading and self._traffic.has_too_much_unfinished:
-            # Not reading on would leave all of these requests unfinished for ever.
-            self._refuse("too many unfinished requests", "inflight_bytes_max bounds them; send again later")
+        if self.unfinished_bytes:
+            self._traffic.bound_unfinished()
 
     def pause_writing(self) -> None:
         """The client reads slower than it asks: what waits in the transport now counts as under way."""
-        self._unsent_bytes = self._transport.get_write_buffer_size()
-        self._account(self._unsent_bytes)
+        self.unsent_bytes = self._transport.get_write_buffer_size()
+        self._account(self.unsent_bytes)
         self._regulate()
 
     def resume_writing(self) -> None:
-        self._account(-self._unsent_bytes)
-        self._unsent_bytes = 0
+        self._account(-self.unsent_bytes)
+        self.unsent_bytes = 0
         self.resume_if_possible()
 
     # Taking requests in
@@ -176,12 +182,12 @@ class Connection(asyncio.BufferedProtocol):
             if codec.flexible:
                 position = skip_header_tags(frame, position)
             # librdkafka 2.16 leaves three bytes behind a Metadata request for all topics; Kafka looks past them too.
-            request = codec.decode(frame, position, allow_rest=True)
+            request, kept_bytes = codec.decode_kept(frame, position)
         except MalformedMessage as error:
             self._refuse(f"a malformed request: {error}", "the bytes are not a Kafka request")
             return
         self._traffic.count_request(handler.api_key, len(frame))
-        self._start(_Answer(handler, response_codec, header, len(frame)), request)
+        self._start(_Answer(handler, response_codec, header, kept_bytes), request)
 
     def _start(self, answer: _Answer, request: Any) -> None:
         self._answers.append(answer)
@@ -290,39 +296,59 @@ class Connection(asyncio.BufferedProtocol):
             self.resume_if_possible()
 
     def _write(self, parts: list[Buffer], size: int) -> None:
-        was_slow = self._unsent_bytes > 0
+        was_slow = self.unsent_bytes > 0
         if size <= JOINED_ANSWER_BYTES_MAX:
             self._transport.write(b"".join(parts))
         else:
             self._transport.writelines(parts)
         if was_slow:
             # Otherwise `pause_writing` has counted it, if the client does not take it at once.
-            self._unsent_bytes += size
+            self.unsent_bytes += size
             self._account(size)
 
     # Bounds
 
     def _account(self, change_bytes: int) -> None:
-        self._inflight_bytes += change_bytes
+        self.held_bytes += change_bytes
         self._traffic.add_inflight(change_bytes)
 
     def _set_unread_bytes(self, unread_bytes: int) -> None:
         self._traffic.unfinished_bytes += unread_bytes - self._unread_bytes
         self._unread_bytes = unread_bytes
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """Bytes of a request of which more has to come; whole requests may wait for room instead."""
+        return self._unread_bytes if self._reading else 0
+
     def _has_room(self) -> bool:
         return (
             len(self._answers) < self._settings.connection_requests_max
-            and self._inflight_bytes < self._settings.connection_bytes_max
-            and not self._unsent_bytes
-            and not self._traffic.is_full
+            and self.held_bytes < self._settings.connection_bytes_max
+            and not self.unsent_bytes
+            and self._traffic.has_room(self.held_bytes)
         )
+
+    def may_wait(self) -> bool:
+        return not self._traffic.is_full or self.held_bytes < self._traffic.share_bytes
+
+    def answer_room_bytes(self) -> int:
+        own_bytes = self._settings.connection_bytes_max - self.held_bytes
+        # Who holds next to nothing gets a batch, however full the memory is: nobody would ever get on otherwise.
+        least_bytes = 1 if self.held_bytes < JOINED_ANSWER_BYTES_MAX else 0
+        return max(least_bytes, min(own_bytes, self._traffic.room_bytes(self.held_bytes)))
+
+    def hold(self, change_bytes: int) -> None:
+        if not self._lost:
+            self._account(change_bytes)
 
     def _regulate(self) -> None:
         if self._reading and not self._has_room() and not self._transport.is_closing():
             self._reading = False
             self._transport.pause_reading()
             self._traffic.hold(self)
+            if self._traffic.is_full:
+                self.stop_waiting()
 
     def resume_if_possible(self) -> None:
         """Room was made, here or by another connection: take what was read already, then read on."""
@@ -333,6 +359,37 @@ class Connection(asyncio.BufferedProtocol):
         self._take_frames()
         if self._reading and not self._transport.is_closing():
             self._transport.resume_reading()
+
+    def stop_waiting(self) -> None:
+        """Answer its fetches now: they hold memory that all share, and more than this connection's part of it."""
+        self._log_debt("client holds more than its share of the memory for requests and answers")
+        for waiter in tuple(self.client.waiters):
+            waiter.wake()
+
+    def shed(self) -> None:
+        """Hang up on a client that does not take its answers."""
+        self._log_debt("connection closed: the client does not take its answers")
+        self.abort()
+
+    def refuse_unfinished(self) -> None:
+        if not self._closing:
+            self._refuse("too many unfinished requests", "inflight_bytes_max bounds them; send again later")
+
+    def _log_debt(self, what: str) -> None:
+        now_s = self._services.clock.monotonic_s()
+        repeated = self._services.log_throttle.suppressed(now_s, what, self.client.host, self.client.port)
+        if repeated is not None:
+            logger.warning(
+                what,
+                extra={
+                    "client": f"{self.client.host}:{self.client.port}",
+                    "client_id": self._last_call.client_id if self._last_call is not None else "",
+                    "held_bytes": self.held_bytes,
+                    "unsent_bytes": self.unsent_bytes,
+                    "hint": "read answers as fast as they are asked for; connection_bytes_max, inflight_bytes_max and "
+                    "stuck_connection_ms_max are the bounds",
+                },
+            )
 
     def takes_nothing_since_s(self, now_s: float) -> float:
         """For how long the client has taken no byte of what waits for it; looked at now and then."""

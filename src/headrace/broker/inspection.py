@@ -22,8 +22,11 @@ AppendedT = TypeVar("AppendedT")
 
 
 class Inspection:
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, threads: int) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, clock: Clock, threads: int, count_bytes: Callable[[int], None]
+    ) -> None:
         self._loop = loop
+        self._count_bytes = count_bytes
         self._clock = clock
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="inspect")
         self._tasks: set[asyncio.Task[object]] = set()
@@ -38,12 +41,14 @@ class Inspection:
         self, partition: Partition, batch: Buffer, client: Client, append: Callable[[Buffer], AppendedT]
     ) -> asyncio.Task[AppendedT]:
         """Call `append` with the inspected batch when its turn has come; fails with what the inspection raised."""
+        size_bytes = len(batch)
         # A copy: the buffer is the connection's, and is used again.
         appending = self._append(partition, bytes(batch), client, append, after=self._last.get(partition))
         task = self._loop.create_task(appending)
         self._tasks.add(task)
         self._last[partition] = task
-        task.add_done_callback(lambda done: self._forget(partition, done))
+        self._count_bytes(size_bytes)
+        task.add_done_callback(lambda done: self._forget(partition, done, size_bytes))
         return task
 
     async def _append(
@@ -71,7 +76,8 @@ class Inspection:
                 self._threads, inspected_batch, batch, config, self._clock.now_ms()
             )
 
-    def _forget(self, partition: Partition, done: asyncio.Task[object]) -> None:
+    def _forget(self, partition: Partition, done: asyncio.Task[object], size_bytes: int) -> None:
+        self._count_bytes(-size_bytes)
         self._tasks.discard(done)
         if self._last.get(partition) is done:
             del self._last[partition]

@@ -87,7 +87,7 @@ class Services:
         )
         self.producer_ids = ProducerIds(files, str(settings.data_dir))
         self.flusher = Flusher(loop, settings.flush_threads)
-        self.inspection = Inspection(loop, clock, settings.inspection_threads)
+        self.inspection = Inspection(loop, clock, settings.inspection_threads, self.traffic.add_inflight)
         self.fetch_waiters = FetchWaiters(loop, settings.waiting_fetches_max)
         self.fetch_sessions = FetchSessions(settings.fetch_sessions_max)
         self.disk_threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")

@@ -85,8 +85,10 @@ class BrokerSettings:
     inflight_bytes_max: int = setting(
         536_870_912,
         minimum=1024,
-        doc="Bytes of requests and unsent answers of all connections together; all reading stops above it. "
-        "It also bounds the requests of which only a part has come; a connection over it is closed.",
+        doc="Bytes of requests and unsent answers of all connections together. Above it, reading stops from those "
+        "that hold more than their share (this bound divided by the number of connections), and their fetches are "
+        "answered at once; at twice as much, the client with most untaken answers is hung up on. It also bounds the "
+        "requests of which only a part has come: the largest one is closed.",
     )
     idle_connection_ms_max: int = setting(
         600_000, minimum=1000, doc="A connection without a request for so long is closed."
@@ -95,7 +97,7 @@ class BrokerSettings:
         60_000,
         minimum=100,
         doc="A client that takes no byte of its answers for so long is hung up on: what waits for it counts against "
-        "inflight_bytes_max, and would stop everybody else.",
+        "inflight_bytes_max.",
     )
     waiting_fetches_max: int = setting(
         10_000, minimum=1, doc="Fetches that wait for data; one more is answered at once."

@@ -17,6 +17,7 @@ SOFTWARE_KINDS_MAX = 100
 class Traffic:
     def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
+        self._bytes_max = settings.inflight_bytes_max
         self.connections: set[Connection] = set()
         self._held: set[Connection] = set()
         self._software: set[tuple[str, str]] = set()
@@ -55,21 +56,64 @@ class Traffic:
         self.requests[api_key] = self.requests.get(api_key, 0) + 1
         self.received_bytes += frame_bytes
 
+    # The memory that all connections share
+
     @property
     def is_full(self) -> bool:
-        return self.inflight_bytes >= self._settings.inflight_bytes_max
+        return self.inflight_bytes >= self._bytes_max
 
     @property
-    def has_too_much_unfinished(self) -> bool:
-        return self.unfinished_bytes >= self._settings.inflight_bytes_max
+    def share_bytes(self) -> int:
+        """What a connection may hold, however much the others do."""
+        return self._bytes_max // max(1, len(self.connections))
+
+    def has_room(self, held_bytes: int) -> bool:
+        """Whether a connection that holds so much may take one more request.
+
+        When the memory is full, only those stop that hold more than their share of it.
+        """
+        if self.inflight_bytes < self._bytes_max:
+            return True
+        return held_bytes < self.share_bytes and self.inflight_bytes < 2 * self._bytes_max
+
+    def room_bytes(self, held_bytes: int) -> int:
+        """How much more a connection that holds so much may hold."""
+        return max(self._bytes_max - self.inflight_bytes, self.share_bytes - held_bytes, 0)
 
     def add_inflight(self, change_bytes: int) -> None:
-        was_full = self.is_full
-        self.inflight_bytes += change_bytes
-        if was_full and not self.is_full:
+        before_bytes = self.inflight_bytes
+        self.inflight_bytes = after_bytes = before_bytes + change_bytes
+        most = self._bytes_max
+        if change_bytes > 0:
+            if after_bytes >= most > before_bytes:
+                self._stop_waiting()
+            if after_bytes >= 2 * most:
+                self._shed()
+        elif after_bytes < most <= before_bytes or after_bytes < 2 * most <= before_bytes:
             self._room_made = True
             if not self._resuming:
                 self._resume_held()
+
+    def bound_unfinished(self) -> None:
+        """Close whose unfinished request is the largest, if all of them together take too much memory.
+
+        Not reading on would leave all of them unfinished for ever.
+        """
+        if self.unfinished_bytes >= self._bytes_max:
+            max(self.connections, key=lambda one: one.unfinished_bytes).refuse_unfinished()
+
+    def _stop_waiting(self) -> None:
+        """The memory is full: fetches are answered now where they belong to who holds more than its share."""
+        share_bytes = self.share_bytes
+        for connection in tuple(self.connections):
+            if connection.held_bytes >= share_bytes:
+                connection.stop_waiting()
+
+    def _shed(self) -> None:
+        """Even the shares are used up: hang up on who left most of its answers untaken."""
+        worst = max(self.connections, key=lambda one: one.unsent_bytes, default=None)
+        if worst is not None and worst.unsent_bytes:
+            worst.shed()
 
     def _resume_held(self) -> None:
         """A connection that goes on may fill and free the last room again: a loop for that, not a call in a call."""
@@ -102,7 +146,10 @@ class Traffic:
     def close_stuck(self, now_s: float) -> int:
         """Hang up on clients that take nothing of their answers: these fill the memory that all share."""
         limit_s = self._settings.stuck_connection_ms_max / 1000
-        return _hang_up([one for one in self.connections if one.takes_nothing_since_s(now_s) > limit_s])
+        stuck = [one for one in self.connections if one.takes_nothing_since_s(now_s) > limit_s]
+        for connection in stuck:
+            connection.shed()
+        return len(stuck)
 
 
 def _hang_up(connections: list[Connection]) -> int:

@@ -27,7 +27,7 @@ Writer = Callable[[Any, list[Buffer]], None]
 
 
 ELEMENTS_MAX: Final = 1_000_000
-"""Elements of all the arrays of one message together.
+"""Elements of all the arrays of one message together, and tagged fields.
 
 An element can be one byte on the wire and some hundred bytes as a Python object: without this bound a frame
 of 100 MB could become many gigabytes. A fetch of 100,000 partitions has 200,000 elements at most.
@@ -42,22 +42,36 @@ record may have to repeat them."""
 class Codec(Generic[T]):
     """Bytes to value and back, for one message class at one version."""
 
-    # The list holds one number: how many more array elements this message may have.
+    # The list holds two numbers: how many more array elements this message may have, and how many bytes of tags that
+    # are unknown here were looked past.
     read: Callable[[Buffer, int, list[int]], tuple[T, int]]
     write: Callable[[T, list[Buffer]], None]
     flexible: bool
 
     def decode(self, buffer: Buffer, position: int = 0, *, allow_rest: bool = False) -> T:
         """The message that starts here and, unless more may follow, ends with the buffer."""
+        value, end, _ = self._read(buffer, position)
+        if end != len(buffer) and not allow_rest:
+            raise MalformedMessage(f"{len(buffer) - end} bytes follow the message")
+        return value
+
+    def decode_kept(self, buffer: Buffer, position: int) -> tuple[T, int]:
+        """The message that starts here, and how many bytes of the buffer it consists of.
+
+        The rest is not in memory any more when the buffer is gone: what follows the message, and unknown tags.
+        """
+        value, end, looked_past_bytes = self._read(buffer, position)
+        return value, end - position - looked_past_bytes
+
+    def _read(self, buffer: Buffer, position: int) -> tuple[T, int, int]:
+        tally = [ELEMENTS_MAX, 0]
         try:
-            value, end = self.read(buffer, position, [ELEMENTS_MAX])
+            value, end = self.read(buffer, position, tally)
         except (IndexError, struct.error) as error:
             raise primitives.truncated() from error
         except UnicodeDecodeError as error:
             raise MalformedMessage("a string is not UTF-8") from error
-        if end != len(buffer) and not allow_rest:
-            raise MalformedMessage(f"{len(buffer) - end} bytes follow the message")
-        return value
+        return value, end, tally[1]
 
     def encode(self, value: T) -> bytes:
         parts: list[Buffer] = []
@@ -135,7 +149,7 @@ class _Generator:
         if self.flexible:
             self._read_tags([field for field in fields if field.tag is not None])
         self._make(cls, {field.name: _local(field) for field in fields})
-        read: Reader = self.compile("def read(buffer, position, elements_left):", "read")
+        read: Reader = self.compile("def read(buffer, position, tally):", "read")
         return read
 
     def _make(self, cls: type[Any], values: dict[str, str]) -> None:
@@ -196,14 +210,14 @@ class _Generator:
         assert encoding.struct is not None
         read = self.name("read", struct_codec(encoding.struct, self.version, self.flexible).read)
         if not encoding.nullable:
-            self.line(f"{target}, position = {read}(buffer, position, elements_left)")
+            self.line(f"{target}, position = {read}(buffer, position, tally)")
             return
         if encoding.in_tag:
             self.line("present, position = read_uvarint(buffer, position)")
         else:
             self.line("present = buffer[position] < 0x80; position += 1")
         self.line(f"if not present: {target} = None")
-        self.line(f"else: {target}, position = {read}(buffer, position, elements_left)")
+        self.line(f"else: {target}, position = {read}(buffer, position, tally)")
 
     def _read_length(self, code: str) -> None:
         """Leaves the length in `count`: -1 for null."""
@@ -245,8 +259,8 @@ class _Generator:
         self.depth += 1
         least = bytes_min(encoding.element, self.version, self.flexible)
         assert least > 0, f"the elements of {label} may take no bytes: nothing would bound their number"
-        self.line("elements_left[0] -= count")
-        self.line(f"if count * {least} > size - position or elements_left[0] < 0: raise too_many(count)")
+        self.line("tally[0] -= count")
+        self.line(f"if count * {least} > size - position or tally[0] < 0: raise too_many(count)")
         items, item = f"{target}_items", f"{target}_item"
         self.line(f"{items} = []")
         self.line("for _ in range(count):")
@@ -262,18 +276,23 @@ class _Generator:
         self.line("if tags:")
         self.depth += 1
         self.line("if tags >= 0x80: tags, position = read_uvarint(buffer, position - 1)")
+        self.line("tally[0] -= tags")
+        self.line("if tags * 2 > size - position or tally[0] < 0: raise too_many(tags)")
         self.line("for _ in range(tags):")
         self.depth += 1
         self.line("tag, position = read_uvarint(buffer, position)")
         self.line("length, position = read_uvarint(buffer, position)")
         self.line("tag_end = position + length")
         self.line("if tag_end > size: raise truncated()")
+        condition = "if"
         for field in tagged:
-            self.line(f"if tag == {field.tag}:")
+            self.line(f"{condition} tag == {field.tag}:")
             self.depth += 1
             self._read_value(_local(field), field.name, field.encoding)
             self.line(f"if position != tag_end: raise wrong_tag_size({field.name!r})")
             self.depth -= 1
+            condition = "elif"
+        self.line("else: tally[1] += length" if tagged else "tally[1] += length")
         self.line("position = tag_end")
         self.depth -= 2
 

@@ -13,6 +13,8 @@ from headrace.protocol.types import Buffer
 
 # Topics that clients name at a time, roughly; some 200 bytes each.
 UUIDS_REMEMBERED = 4_096
+# Tags of a request header; Kafka has none yet. Each costs time to look past.
+HEADER_TAGS_MAX = 1_000
 
 
 class MalformedMessage(HeadraceError):
@@ -56,6 +58,8 @@ _ONE_BYTE = [bytes([value]) for value in range(0x80)]
 def skip_tags(buffer: Buffer, position: int) -> int:
     """The position after a tag buffer whose contents are of no interest."""
     count, position = read_uvarint(buffer, position)
+    if count > HEADER_TAGS_MAX:
+        raise too_many(count)
     for _ in range(count):
         _, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from uuid import UUID
 
 from headrace.broker.dispatch import Call, handles
@@ -40,6 +39,7 @@ from headrace.values import value
 logger = logging.getLogger(__name__)
 
 READ_COMMITTED = 1
+NO_ROOM = -1
 
 _SESSION_ERRORS = {
     SessionNotFound: ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -104,6 +104,7 @@ async def _fetch_later(
             return await _fetch_from_disk(request, session, call, wanted)
         left_s = deadline_s - call.services.loop.time()
         if left_s <= 0 or not waiter.has_grown or not _waits_for_commit(request, wanted, found):
+            _hold_until_answered(found, call)
             return _answer(request, session, wanted, found, call)
         waiter = call.services.fetch_waiters.register(
             [one.partition for one in wanted if one.partition is not None],
@@ -124,23 +125,38 @@ async def _fetch_from_disk(
     request: FetchRequest, session: FetchSession, call: Call, wanted: Sequence[Wanted]
 ) -> FetchResponse:
     """What is not in memory is read in a thread, so that nobody else waits for the disk."""
-    found = await _read_in_thread(wanted, _bytes_max(request, call), call)
+    found = await _read_in_thread(request, wanted, call)
+    _hold_until_answered(found, call)
     return _answer(request, session, wanted, found, call)
 
 
-async def _read_in_thread(wanted: Sequence[Wanted], bytes_max: int, call: Call) -> list[Found]:
+def _hold_until_answered(found: Sequence[Found], call: Call) -> None:
+    """Count what was read before the next fetch looks how much room there is: many may be woken together."""
+    size_bytes = sum(len(one.records) for one in found)
+    call.client.memory.hold(size_bytes)
+    # The connection counts the answer right after this.
+    call.services.loop.call_soon(call.client.memory.hold, -size_bytes)
+
+
+async def _read_in_thread(request: FetchRequest, wanted: Sequence[Wanted], call: Call) -> list[Found]:
     services = call.services
     reads_archive = any(
         one.partition is not None and one.followed.wanted.fetch_offset < one.partition.log.local_start_offset
         for one in wanted
     )
     return await services.loop.run_in_executor(
-        services.threads_for(reads_archive), partial(_read, wanted, bytes_max, nowait=False)
+        # How much room there is shows when the thread begins: others may read before.
+        services.threads_for(reads_archive),
+        lambda: _read(wanted, _bytes_max(request, call), nowait=False),
     )
 
 
 def _bytes_max(request: FetchRequest, call: Call) -> int:
-    return min(request.max_bytes, call.services.settings.fetch_bytes_max)
+    """At least one batch is read, however little is asked for; NO_ROOM where there is no memory even for that."""
+    room_bytes = call.client.memory.answer_room_bytes()
+    if not room_bytes:
+        return NO_ROOM
+    return min(max(0, request.max_bytes), call.services.settings.fetch_bytes_max, room_bytes)
 
 
 # What to read
@@ -207,7 +223,7 @@ def _read_one(one: Wanted, left_bytes: int, is_first: bool, nowait: bool) -> Fou
         return Found()
     log = one.partition.log
     offset = one.followed.wanted.fetch_offset
-    if offset == one.end_offset or (left_bytes <= 0 and not is_first):
+    if offset == one.end_offset or left_bytes == NO_ROOM or (left_bytes <= 0 and not is_first):
         return Found()
     try:
         if not log.start_offset <= offset <= one.high_watermark:
@@ -229,6 +245,8 @@ def _read_one(one: Wanted, left_bytes: int, is_first: bool, nowait: bool) -> Fou
 def _is_enough(request: FetchRequest, wanted: Sequence[Wanted], found: Sequence[Found], call: Call) -> bool:
     """Whether to answer now: enough bytes, no time to wait, something that can't wait, or too many that wait."""
     if request.max_wait_ms <= 0 or not wanted or call.services.fetch_waiters.is_full:
+        return True
+    if not call.client.memory.may_wait():
         return True
     if any(one.error for one in wanted) or any(one.error is not None for one in found):
         return True

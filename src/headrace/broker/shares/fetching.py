@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from headrace.protocol.types import Buffer
 from headrace.values import value
 
 if TYPE_CHECKING:
+    from headrace.broker.client import Client
     from headrace.broker.services import Services
 
 logger = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class ShareFetches:
         deadline_s = clock.monotonic_s() + wanted.wait_ms / 1000
         while True:
             plans = self._plan(shares, wanted)
-            await self._read(plans, wanted)
+            await self._read(plans, _within(wanted, session.client))
             plans += failed
             if session.is_closed or coordinator.is_closed:
                 return {}
@@ -98,6 +99,7 @@ class ShareFetches:
                 share.is_gone for share in shares
             )  # the client is to hear that with its next fetch
             waits = left_s > 0 and shares and not is_any_gone and not self._services.fetch_waiters.is_full
+            waits = waits and session.client.memory.may_wait()
             if not waits or self._is_enough(plans, wanted):
                 delivered = self._acquire(session, plans, wanted)
                 if delivered or not waits:
@@ -183,6 +185,12 @@ class ShareFetches:
                 records = plan.reading.up_to(acquired[-1].last)
                 delivered[plan.share] = Delivered(records, acquired)
         return delivered
+
+
+def _within(wanted: Wanted, client: Client) -> Wanted:
+    """As much of it as there is memory for."""
+    room_bytes = client.memory.answer_room_bytes()
+    return wanted if room_bytes >= wanted.bytes_max else replace(wanted, bytes_max=room_bytes)
 
 
 def _reads_archive(plans: Sequence[_Plan]) -> bool:

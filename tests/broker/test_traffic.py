@@ -1,0 +1,97 @@
+"""The memory that all connections share: who may go on, and who is asked to give some back."""
+
+from __future__ import annotations
+
+from headrace.broker.settings import BrokerSettings
+from headrace.broker.traffic import Traffic
+
+
+class Holder:
+    """What the traffic sees of a connection."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self.traffic = traffic
+        self.held_bytes = self.unsent_bytes = self.unfinished_bytes = 0
+        self.events: list[str] = []
+
+    def hold(self, change_bytes: int) -> None:
+        self.held_bytes += change_bytes
+        self.traffic.add_inflight(change_bytes)
+
+    def resume_if_possible(self) -> None:
+        self.events.append("resumed")
+        self.traffic.release(self)  # type: ignore[arg-type]
+        # It goes on at once, and takes and gives back the last room.
+        self.hold(500)
+        self.hold(-500)
+
+    def stop_waiting(self) -> None:
+        self.events.append("stopped waiting")
+
+    def shed(self) -> None:
+        self.events.append("shed")
+
+    def refuse_unfinished(self) -> None:
+        self.events.append("refused")
+
+
+def holders(count: int, bytes_max: int = 1_000) -> tuple[Traffic, list[Holder]]:
+    traffic = Traffic(BrokerSettings(inflight_bytes_max=bytes_max))
+    made = [Holder(traffic) for _ in range(count)]
+    traffic.connections.update(made)  # type: ignore[arg-type]
+    return traffic, made
+
+
+def test_only_those_stop_that_hold_more_than_their_share_of_full_memory() -> None:
+    traffic, (large, small, idle, _) = holders(4)
+    large.hold(900)
+    assert traffic.has_room(large.held_bytes)
+    small.hold(200)
+    assert traffic.is_full
+    assert traffic.share_bytes == 250
+    assert [traffic.has_room(one.held_bytes) for one in (large, small, idle)] == [False, True, True]
+    assert large.events == ["stopped waiting"]
+    assert small.events == []
+
+
+def test_room_of_an_answer_is_what_is_left_or_the_share() -> None:
+    traffic, (large, small) = holders(2)
+    assert traffic.room_bytes(0) == 1_000
+    large.hold(900)
+    assert traffic.room_bytes(large.held_bytes) == 100
+    assert traffic.room_bytes(small.held_bytes) == 500
+    large.hold(200)
+    assert traffic.room_bytes(large.held_bytes) == 0
+
+
+def test_who_leaves_most_answers_untaken_is_shed_when_the_shares_are_used_up() -> None:
+    traffic, (worst, better, busy) = holders(3)
+    worst.unsent_bytes, better.unsent_bytes = 900, 300
+    worst.hold(900)
+    better.hold(300)
+    assert "shed" not in worst.events
+    busy.hold(800)
+    assert not traffic.has_room(0)
+    assert [one.events.count("shed") for one in (worst, better, busy)] == [1, 0, 0]
+
+
+def test_largest_unfinished_request_is_refused_whoever_sends_the_last_byte() -> None:
+    traffic, (large, small) = holders(2)
+    large.unfinished_bytes, small.unfinished_bytes = 990, 10
+    traffic.unfinished_bytes = 999
+    traffic.bound_unfinished()
+    assert large.events == []
+    traffic.unfinished_bytes = 1_000
+    traffic.bound_unfinished()
+    assert (large.events, small.events) == (["refused"], [])
+
+
+def test_many_held_connections_go_on_together() -> None:
+    """Each one fills and frees the last room when it goes on: that must not nest."""
+    traffic, made = holders(500)
+    traffic.add_inflight(1_200)
+    for one in made:
+        traffic.hold(one)  # type: ignore[arg-type]
+    traffic.add_inflight(-600)
+    assert all("resumed" in one.events for one in made)
+    assert traffic.inflight_bytes == 600
