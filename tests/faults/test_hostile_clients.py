@@ -8,8 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.handlers.describe_configs import GROUP
 from headrace.protocol.error_codes import ErrorCode
-from headrace.protocol.messages.metadata import MetadataRequest
+from headrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from headrace.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from headrace.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from headrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from headrace.protocol.primitives import uvarint
 from headrace.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, pack_batch
 from headrace.records.compression import Codec, compress
@@ -173,3 +182,69 @@ def test_reader_with_a_hundred_fetches_at_once_costs_what_one_connection_may(
         for _ in range(5):
             goes_on(other)
         assert broker.peak_resident_bytes() - before < 120 * MEGABYTE
+
+
+# Requests that take long
+
+
+def many_topics(prefix: str, count: int) -> CreateTopicsRequest:
+    return CreateTopicsRequest(
+        topics=tuple(
+            CreatableTopic(name=f"{prefix}-{number}", num_partitions=1, replication_factor=1)
+            for number in range(count)
+        )
+    )
+
+
+def test_others_go_on_while_many_topics_are_created_and_deleted(broker: BrokerProcess, other: Wire) -> None:
+    count = 1_500
+    with Wire(broker.bootstrap) as busy:
+        busy.send(many_topics("t", count))
+        for _ in range(5):
+            goes_on(other)
+        assert not busy.has_answer(within_s=0.001), "topics are still created"
+        # What is sent behind it finds all of its topics.
+        busy.send(MetadataRequest(topics=None), version=9)
+        assert {one.error_code for one in busy.receive().topics} == {0}
+        assert len(busy.receive().topics) == count + 1
+        busy.send(
+            DeleteTopicsRequest(topics=tuple(DeleteTopicState(name=f"t-{one}") for one in range(count)))
+        )
+        for _ in range(5):
+            goes_on(other)
+        assert not busy.has_answer(within_s=0.001), "topics are still deleted"
+        assert {one.error_code for one in busy.receive().responses} == {0}
+
+
+def test_others_go_on_while_many_topics_are_created_by_asking_for_them(
+    broker: BrokerProcess, other: Wire
+) -> None:
+    with Wire(broker.bootstrap) as busy:
+        names = tuple(MetadataRequestTopic(name=f"auto-{number}") for number in range(1_500))
+        busy.send(MetadataRequest(topics=names), version=9)
+        for _ in range(5):
+            goes_on(other)
+        assert not busy.has_answer(within_s=0.001), "topics are still created"
+        assert {one.error_code for one in busy.receive().topics} == {0}
+
+
+def test_configs_of_many_groups_are_written_together(broker: BrokerProcess, other: Wire) -> None:
+    count = 6_000
+    resources = tuple(
+        AlterConfigsResource(
+            resource_type=GROUP,
+            resource_name=f"group-{number}",
+            configs=(AlterableConfig(name="share.delivery.count.limit", config_operation=0, value="7"),),
+        )
+        for number in range(count)
+    )
+    with Wire(broker.bootstrap) as busy:
+        answer = busy.ask(IncrementalAlterConfigsRequest(resources=resources, validate_only=False))
+        assert [one.error_code for one in answer.responses] == [0] * count
+    goes_on(other)
+    broker.kill()
+    broker.start()
+    described = DescribeConfigsResource(resource_type=GROUP, resource_name=f"group-{count - 1}")
+    with Wire(broker.bootstrap) as wire:
+        (found,) = wire.ask(DescribeConfigsRequest(resources=(described,))).results
+    assert "7" in {one.value for one in found.configs if one.name == "share.delivery.count.limit"}

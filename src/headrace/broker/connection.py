@@ -90,6 +90,8 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self.unsent_bytes = 0
         self._unsent_seen_bytes = 0
         self._last_call: Call | None = None
+        # A request that wants no others of this connection beside it.
+        self._alone: _Answer | None = None
         self.last_request_s = self._last_taken_s = services.clock.monotonic_s()
 
     # What the event loop calls
@@ -198,6 +200,8 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
             self._failed(answer, error)
             return
         if isinstance(outcome, Awaitable):
+            if answer.handler.is_alone:
+                self._alone = answer
             future = asyncio.ensure_future(outcome)
             future.add_done_callback(lambda finished: self._finished(answer, finished))
         else:
@@ -242,6 +246,8 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
     # Giving answers out
 
     def _finished(self, answer: _Answer, future: asyncio.Future[Any]) -> None:
+        if self._alone is answer:
+            self._alone = None
         if future.cancelled():
             return
         error = future.exception()
@@ -326,6 +332,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
             len(self._answers) < self._settings.connection_requests_max
             and self.held_bytes < self._settings.connection_bytes_max
             and not self.unsent_bytes
+            and self._alone is None
             and self._traffic.has_room(self.held_bytes)
         )
 

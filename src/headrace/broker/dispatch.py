@@ -41,6 +41,8 @@ class Handler:
     request: type[Any]
     response: type[Any]
     function: Callable[[Any, Call], Any | Awaitable[Any]]
+    is_alone: bool
+    """Later requests of the connection wait until this one is answered."""
     _codecs: dict[int, tuple[Codec[Any], Codec[Any]]] = field(default_factory=dict)
 
     def codecs(self, version: int) -> tuple[Codec[Any], Codec[Any]] | None:
@@ -55,7 +57,11 @@ HANDLERS: dict[int, Handler] = {}
 
 
 def handles(
-    api_key: ApiKey, *, versions: tuple[int, int], advertised: tuple[int, int] | None = None
+    api_key: ApiKey,
+    *,
+    versions: tuple[int, int],
+    advertised: tuple[int, int] | None = None,
+    is_alone: bool = False,
 ) -> Callable[[HandlerT], HandlerT]:
     """Register the function below as the one that answers an API; a second one for the same API is a bug."""
 
@@ -69,6 +75,7 @@ def handles(
             request=messages[True],
             response=messages[False],
             function=function,
+            is_alone=is_alone,
         )
         return function
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.broker.group_configs import TooManyGroupConfigs
 from headrace.broker.internal_topics import InternalTopic
 from headrace.broker.topic_configs import InvalidConfig
 from headrace.broker.topics import InvalidPartitionCount, InvalidTopicName, TooManyPartitions, TopicExists
@@ -34,6 +35,7 @@ _CODES: dict[type[Exception], ErrorCode] = {
     TooManyPartitions: ErrorCode.POLICY_VIOLATION,
     InvalidPartitionCount: ErrorCode.INVALID_PARTITIONS,
     InvalidConfig: ErrorCode.INVALID_CONFIG,
+    TooManyGroupConfigs: ErrorCode.POLICY_VIOLATION,
     OSError: ErrorCode.KAFKA_STORAGE_ERROR,
 }
 

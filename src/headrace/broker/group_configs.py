@@ -287,9 +287,16 @@ def share_config(configs: Mapping[str, str]) -> ShareConfig:
     )
 
 
+class TooManyGroupConfigs(HeadraceError):
+    """The bound on groups would be passed by groups that only have configs."""
+
+
 class GroupConfigs:
-    def __init__(self, files: FileSystem, data_dir: str, *, defaults: Mapping[str, str]) -> None:
+    def __init__(
+        self, files: FileSystem, data_dir: str, *, defaults: Mapping[str, str], groups_max: int
+    ) -> None:
         self._files = files
+        self._groups_max = groups_max
         self.defaults = defaults
         """What the broker's settings say for groups that say nothing else."""
         self._path = os.path.join(data_dir, "metadata", "group-configs.json")
@@ -317,15 +324,25 @@ class GroupConfigs:
             found = self._shares[group_id] = share_config({**self.defaults, **own})
         return found
 
-    def replace(self, group_id: str, configs: Mapping[str, str]) -> None:
-        """Set a group's configs to these and no others."""
-        check_configs(configs)
-        changed = {**self._by_group, group_id: dict(configs)}
-        if not configs:
-            del changed[group_id]
-        self._files.write_whole(self._path, json.dumps(changed, indent=1).encode())
+    def replace(self, configs_of_groups: Mapping[str, Mapping[str, str]]) -> None:
+        """Set the configs of some groups to these and no others; on disk all of them together."""
+        changed = dict(self._by_group)
+        for group_id, configs in configs_of_groups.items():
+            check_configs(configs)
+            if configs:
+                changed[group_id] = dict(configs)
+            else:
+                changed.pop(group_id, None)
+        if len(changed) > max(self._groups_max, len(self._by_group)):
+            raise TooManyGroupConfigs(
+                f"{len(changed)} groups would have configs of their own, {self._groups_max} may",
+                hint="delete configs of groups that are not used any more, or raise groups_max",
+            )
+        # Without indentation: only then is it encoded by native code, and the file may be large.
+        self._files.write_whole(self._path, json.dumps(changed).encode())
         self._by_group = changed
-        self._shares.pop(group_id, None)
+        for group_id in configs_of_groups:
+            self._shares.pop(group_id, None)
 
     def _read(self) -> dict[str, dict[str, str]]:
         try:

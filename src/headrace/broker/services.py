@@ -95,6 +95,7 @@ class Services:
             files,
             str(settings.data_dir),
             defaults={LOCK_DURATION: str(settings.share_record_lock_duration_ms)},
+            groups_max=settings.groups_max,
         )
         self.groups = GroupCoordinator(self)
         self.share_members = ShareMembers(self)

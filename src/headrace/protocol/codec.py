@@ -26,7 +26,7 @@ Reader = Callable[[Buffer, int, list[int]], tuple[Any, int]]
 Writer = Callable[[Any, list[Buffer]], None]
 
 
-ELEMENTS_MAX: Final = 1_000_000
+ELEMENTS_MAX: Final = 250_000
 """Elements of all the arrays of one message together, and tagged fields.
 
 An element can be one byte on the wire and some hundred bytes as a Python object: without this bound a frame

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.broker.config_changes import alter_resource
+from headrace.broker.config_changes import Alteration, alter
 from headrace.broker.dispatch import Call, handles
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.messages.alter_configs import (
@@ -13,25 +13,25 @@ from headrace.protocol.messages.alter_configs import (
 )
 
 
-@handles(ApiKey.ALTER_CONFIGS, versions=(0, 2))
-def alter_configs(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
+@handles(ApiKey.ALTER_CONFIGS, versions=(0, 2), is_alone=True)
+async def alter_configs(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
+    wanted = [_alteration(resource) for resource in request.resources]
+    outcomes = await alter(wanted, validate_only=request.validate_only, call=call)
     return AlterConfigsResponse(
-        responses=tuple(_alter(resource, request.validate_only, call) for resource in request.resources)
+        responses=tuple(
+            AlterConfigsResourceResponse(
+                error_code=outcome.code,
+                error_message=outcome.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource, outcome in zip(request.resources, outcomes, strict=True)
+        )
     )
 
 
-def _alter(resource: AlterConfigsResource, validate_only: bool, call: Call) -> AlterConfigsResourceResponse:
+def _alteration(resource: AlterConfigsResource) -> Alteration:
     configs = {config.name: config.value for config in resource.configs if config.value is not None}
-    code, message = alter_resource(
-        resource.resource_type,
-        resource.resource_name,
-        lambda current: configs,
-        validate_only=validate_only,
-        call=call,
-    )
-    return AlterConfigsResourceResponse(
-        error_code=code,
-        error_message=message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
+    return Alteration(
+        resource_type=resource.resource_type, name=resource.resource_name, change=lambda current: configs
     )

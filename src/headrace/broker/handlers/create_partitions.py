@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
+from headrace.broker.turns import in_turns
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -15,11 +16,10 @@ from headrace.protocol.messages.create_partitions import (
 )
 
 
-@handles(ApiKey.CREATE_PARTITIONS, versions=(0, 3))
-def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
-    return CreatePartitionsResponse(
-        results=tuple(_grow(topic, request.validate_only, call) for topic in request.topics)
-    )
+@handles(ApiKey.CREATE_PARTITIONS, versions=(0, 3), is_alone=True)
+async def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
+    grown = await in_turns(request.topics, lambda topic: _grow(topic, request.validate_only, call))
+    return CreatePartitionsResponse(results=tuple(grown))
 
 
 def _grow(wanted: CreatePartitionsTopic, validate_only: bool, call: Call) -> CreatePartitionsTopicResult:

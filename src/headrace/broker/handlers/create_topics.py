@@ -9,6 +9,7 @@ from headrace.broker.error_codes import error_code
 from headrace.broker.handlers.describe_configs import DEFAULT_SOURCE, TOPIC_SOURCE
 from headrace.broker.internal_topics import with_fixed_configs
 from headrace.broker.topic_configs import TOPIC_CONFIGS
+from headrace.broker.turns import in_turns
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -21,21 +22,20 @@ from headrace.protocol.messages.create_topics import (
 )
 
 
-@handles(ApiKey.CREATE_TOPICS, versions=(2, 7))
-def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
+@handles(ApiKey.CREATE_TOPICS, versions=(2, 7), is_alone=True)
+async def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
     named = Counter(topic.name for topic in request.topics)
-    return CreateTopicsResponse(
-        topics=tuple(
-            CreatableTopicResult(
-                name=topic.name,
-                error_code=ErrorCode.INVALID_REQUEST,
-                error_message="the topic is named twice in one request",
-            )
-            if named[topic.name] > 1
-            else _create(topic, request.validate_only, call)
-            for topic in request.topics
+
+    def create(topic: CreatableTopic) -> CreatableTopicResult:
+        if named[topic.name] == 1:
+            return _create(topic, request.validate_only, call)
+        return CreatableTopicResult(
+            name=topic.name,
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message="the topic is named twice in one request",
         )
-    )
+
+    return CreateTopicsResponse(topics=tuple(await in_turns(request.topics, create)))
 
 
 def _create(wanted: CreatableTopic, validate_only: bool, call: Call) -> CreatableTopicResult:

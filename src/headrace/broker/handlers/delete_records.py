@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
+from headrace.broker.turns import in_turns
 from headrace.errors import HeadraceError
 from headrace.log.errors import OffsetOutOfRange
 from headrace.protocol.api_keys import ApiKey
@@ -19,18 +22,15 @@ from headrace.protocol.messages.delete_records import (
 TO_THE_END = -1
 
 
-@handles(ApiKey.DELETE_RECORDS, versions=(0, 2))
-def delete_records(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
-    topics = tuple(
-        DeleteRecordsTopicResult(
-            name=topic.name,
-            partitions=tuple(_delete(topic.name, wanted, call) for wanted in topic.partitions),
-        )
-        for topic in request.topics
-    )
+@handles(ApiKey.DELETE_RECORDS, versions=(0, 2), is_alone=True)
+async def delete_records(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
+    topics = []
+    for topic in request.topics:
+        deleted = await in_turns(topic.partitions, partial(_delete, topic.name, call=call))
+        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=tuple(deleted)))
     # What was deleted must not come back after a crash.
     call.services.topics.checkpoint_starts()
-    return DeleteRecordsResponse(topics=topics)
+    return DeleteRecordsResponse(topics=tuple(topics))
 
 
 def _delete(name: str, wanted: DeleteRecordsPartition, call: Call) -> DeleteRecordsPartitionResult:

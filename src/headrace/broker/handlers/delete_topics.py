@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.topics import Topic
+from headrace.broker.turns import in_turns
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -16,10 +17,10 @@ from headrace.protocol.messages.delete_topics import (
 )
 
 
-@handles(ApiKey.DELETE_TOPICS, versions=(1, 6))
-def delete_topics(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
+@handles(ApiKey.DELETE_TOPICS, versions=(1, 6), is_alone=True)
+async def delete_topics(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
     wanted = request.topics or tuple(DeleteTopicState(name=name) for name in request.topic_names)
-    return DeleteTopicsResponse(responses=tuple(_delete(one, call) for one in wanted))
+    return DeleteTopicsResponse(responses=tuple(await in_turns(wanted, lambda one: _delete(one, call))))
 
 
 def _delete(wanted: DeleteTopicState, call: Call) -> DeletableTopicResult:

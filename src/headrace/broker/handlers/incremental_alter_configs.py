@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from headrace.broker import group_configs, topic_configs
-from headrace.broker.config_changes import alter_resource
+from headrace.broker.config_changes import Alteration, alter
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.handlers.describe_configs import GROUP
 from headrace.broker.topic_configs import ConfigType, InvalidConfig
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
-    AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -21,28 +21,29 @@ from headrace.protocol.messages.incremental_alter_configs import (
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 
-@handles(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1))
-def incremental_alter_configs(
+@handles(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), is_alone=True)
+async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, call: Call
 ) -> IncrementalAlterConfigsResponse:
+    wanted = [
+        Alteration(
+            resource_type=resource.resource_type,
+            name=resource.resource_name,
+            change=partial(changed, changes=resource.configs, resource_type=resource.resource_type),
+        )
+        for resource in request.resources
+    ]
+    outcomes = await alter(wanted, validate_only=request.validate_only, call=call)
     return IncrementalAlterConfigsResponse(
-        responses=tuple(_alter(resource, request.validate_only, call) for resource in request.resources)
-    )
-
-
-def _alter(resource: AlterConfigsResource, validate_only: bool, call: Call) -> AlterConfigsResourceResponse:
-    code, message = alter_resource(
-        resource.resource_type,
-        resource.resource_name,
-        lambda current: changed(current, resource.configs, resource.resource_type),
-        validate_only=validate_only,
-        call=call,
-    )
-    return AlterConfigsResourceResponse(
-        error_code=code,
-        error_message=message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
+        responses=tuple(
+            AlterConfigsResourceResponse(
+                error_code=outcome.code,
+                error_message=outcome.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource, outcome in zip(request.resources, outcomes, strict=True)
+        )
     )
 
 

@@ -8,6 +8,7 @@ from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.handlers.fetch import READ_COMMITTED, check_epoch
 from headrace.broker.partition import Partition
+from headrace.broker.turns import Turns
 from headrace.errors import HeadraceError
 from headrace.log.archive import end_of
 from headrace.log.partition_log import TimestampOffset
@@ -33,9 +34,13 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
 
 @handles(ApiKey.LIST_OFFSETS, versions=(1, 11))
 async def list_offsets(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+    turns = Turns()
     topics = []
     for topic in request.topics:
-        answers = [await _list(topic.name, wanted, request, call) for wanted in topic.partitions]
+        answers = []
+        for wanted in topic.partitions:
+            answers.append(await _list(topic.name, wanted, request, call))
+            await turns.next()
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers)))
     return ListOffsetsResponse(topics=tuple(topics))
 

@@ -1,0 +1,40 @@
+"""Requests that take long: the work is done item by item, and other clients have their turn in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+TURN_S = 0.01
+"""How long a request may keep everybody else waiting: short beside a disk, long beside changing tasks."""
+
+
+class Turns:
+    """Lets others in between two items whenever the work has taken long."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ends_s = self._loop.time() + TURN_S
+
+    async def next(self) -> None:
+        if self._loop.time() >= self._ends_s:
+            await asyncio.sleep(0)
+            self._ends_s = self._loop.time() + TURN_S
+
+
+async def in_turns(items: Iterable[ItemT], work: Callable[[ItemT], ResultT]) -> list[ResultT]:
+    """What `work` makes of every item, in their order.
+
+    Anything may happen between two items: `work` looks at the state of the broker when it is called. The handler is
+    registered with `is_alone`, so that later requests of the same connection see what this one has done.
+    """
+    turns = Turns()
+    results = []
+    for item in items:
+        results.append(work(item))
+        await turns.next()
+    return results
