@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,13 +13,15 @@ import pytest
 from headrace.broker.server import Server
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.delete_groups import DeleteGroupsRequest
+from headrace.records.record import Record, encode_batch
 from headrace.testing.failing_filesystem import FailingFileSystem
 from headrace.testing.wire import Wire
 from tests.broker.observing import eventually
-from tests.broker.requests import batch, create_topic, produce
-from tests.broker.share_requests import ACCEPT, WAIT_MS, ShareMember, group_offset, set_group_configs
+from tests.broker.requests import NOW_MS, batch, create_topic, produce, read_all
+from tests.broker.share_requests import ACCEPT, REJECT, WAIT_MS, ShareMember, group_offset, set_group_configs
 from tests.faults.faulty_broker import broker_on
 
+MESSAGE_HEADER = "__dlq.errors.message"
 STATE = "*/__share_group_state-0/*.log"
 
 
@@ -155,3 +157,80 @@ def test_group_that_could_not_be_deleted_is_deleted_by_the_next_try(
     with broker(files, data_dir) as (_, wire):
         assert group_offset(wire, "g") is None
         assert ShareMember(wire, "g", topic_id).offsets(max_wait_ms=WAIT_MS) == [0, 1, 2]
+
+
+def rejected_with_reasons(wire: Wire, values: Sequence[bytes]) -> ShareMember:
+    """A member that has rejected everything, with a reason for each."""
+    topic_id = create_topic(wire, "t")
+    set_group_configs(wire, "g", share_auto_offset_reset="earliest", errors_deadletterqueue_topic_name="dead")
+    for value in values:
+        assert produce(wire, "t", batch(value)).error_code == 0
+    create_topic(wire, "__headrace_rejections")
+    reasons = [
+        Record(
+            offset=offset, timestamp_ms=NOW_MS, key=f"g/t/0/{offset}".encode(), value=b"reason %d" % offset
+        )
+        for offset in range(len(values))
+    ]
+    assert produce(wire, "__headrace_rejections", encode_batch(reasons)).error_code == 0
+    member = ShareMember(wire, "g", topic_id)
+    member.offsets()
+    assert member.acknowledge((0, len(values) - 1, REJECT)) is ErrorCode.NONE
+    return member
+
+
+def letters_once_done(wire: Wire, count: int) -> list[tuple[bytes | None, bytes | None]]:
+    """Value and reason of every letter, when no record waits for its own any more."""
+
+    def is_done() -> bool:
+        offset = group_offset(wire, "g")
+        return offset is not None and offset.start_offset == count
+
+    eventually(is_done, "every record has its letter")
+    return [(letter.value, dict(letter.headers)[MESSAGE_HEADER]) for letter in read_all(wire, "dead")]
+
+
+@pytest.mark.parametrize("refused", [0, 1, 2])
+def test_letters_and_their_reasons_are_there_once_after_a_full_disk(
+    files: FailingFileSystem, tmp_path: Path, refused: int
+) -> None:
+    """They are too large for one batch, and the disk is full before one of them."""
+    values = [bytes([65 + number]) * 400_000 for number in range(6)]
+    with broker(files, tmp_path / "data") as (_, wire):
+        create_topic(wire, "dead")
+        files.fail("write", "*/dead-0/*.log", error_number=errno.ENOSPC, skip=refused)
+        rejected_with_reasons(wire, values)
+        assert letters_once_done(wire, 6) == [
+            (value, b"reason %d" % number) for number, value in enumerate(values)
+        ]
+
+
+def test_letters_wait_for_the_state_that_announces_them(files: FailingFileSystem, tmp_path: Path) -> None:
+    """A reject that could not be stored, and is stored later without another request."""
+    with broker(files, tmp_path / "data") as (_, wire):
+        topic_id = create_topic(wire, "t")
+        set_group_configs(
+            wire, "g", share_auto_offset_reset="earliest", errors_deadletterqueue_topic_name="dead"
+        )
+        write(wire, "t", 2)
+        member = ShareMember(wire, "g", topic_id)
+        assert member.offsets() == [0, 1]
+        fill(files)
+        assert member.acknowledge((0, 1, REJECT)) is ErrorCode.KAFKA_STORAGE_ERROR
+        files.heal()
+        reason = f"rejected by consumer {member.member_id}".encode()
+        assert letters_once_done(wire, 2) == [(b"0", reason), (b"1", reason)]
+
+
+def test_letters_whose_fsync_failed_are_there_once_after_the_next_start(
+    files: FailingFileSystem, tmp_path: Path
+) -> None:
+    """They may be on the disk or not: the broker looks before it writes them again."""
+    data_dir = tmp_path / "data"
+    with broker_on(files, data_dir, durability="fsync") as server, Wire(server.bootstrap) as wire:
+        create_topic(wire, "dead")
+        failed = files.fail("sync", "*/dead-0/*.log")
+        rejected_with_reasons(wire, [b"0", b"1"])
+        eventually(lambda: failed.happened == 1, "the fsync fails")
+    with broker(files, data_dir) as (_, wire):
+        assert letters_once_done(wire, 2) == [(b"0", b"reason 0"), (b"1", b"reason 1")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from headrace.broker.embedded import Broker
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.metadata import MetadataRequest
+from headrace.records.batch import pack_batch, read_header
+from headrace.records.compression import Codec
 from headrace.records.record import Record, encode_batch
 from headrace.testing.wire import Wire
 from tests.broker.conftest import Connect, StartBroker
@@ -193,6 +196,71 @@ def test_record_that_died_twice_says_so_once(wire: Wire) -> None:
     assert dict(letter.headers)["__dlq.errors.topic"] == queue.topic.encode()
 
 
+def test_batch_that_cannot_be_decoded_costs_its_own_letters_only_their_contents(wire: Wire) -> None:
+    """The checksum is right, and what it covers is nonsense: the broker stored it unread."""
+    queue = Queue(wire)
+    for one in (batch(b"0"), nonsense(3), batch(b"4")):
+        assert produce(wire, queue.topic, one).error_code == 0
+    queue.member.fetch()
+    assert queue.member.acknowledge((0, 4, REJECT)) is ErrorCode.NONE
+    letters = queue.records(5)
+    assert [letter.value for letter in letters] == [b"0", None, None, None, b"4"]
+    headers = [dict(letter.headers) for letter in letters]
+    assert [one["__dlq.errors.offset"] for one in headers] == [b"0", b"1", b"2", b"3", b"4"]
+    message = headers[1]["__dlq.errors.message"] or b""
+    assert message.startswith(f"rejected by consumer {queue.member.member_id} (not copied: ".encode())
+    eventually(lambda: queue.start() == 5, "the line went on")
+
+
+def nonsense(records: int) -> bytes:
+    header = read_header(batch(*(b"x" for _ in range(records))))
+    return pack_batch(header, b"no record looks like this")
+
+
+def test_batch_that_would_unpack_to_too_much_costs_its_own_letters_only_their_contents(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    wire = connect(start_broker(decompressed_batch_bytes_max=100_000))
+    queue = Queue(wire)
+    bomb = batch(*(bytes(90_000) for _ in range(2)), codec=Codec.ZSTD)
+    assert len(bomb) < 1000
+    for one in (bomb, batch(b"2")):
+        assert produce(wire, queue.topic, one).error_code == 0
+    queue.member.fetch()
+    assert queue.member.acknowledge((0, 2, REJECT)) is ErrorCode.NONE
+    letters = queue.records(3)
+    assert [letter.value for letter in letters] == [None, None, b"2"]
+    assert b"not copied: " in (dict(letters[0].headers)["__dlq.errors.message"] or b"")
+
+
+def test_letter_that_the_topic_is_too_small_for_says_which_record_it_was(wire: Wire) -> None:
+    queue = Queue(wire)
+    create_topic(wire, queue.dead, max_message_bytes="2000")
+    produce(wire, queue.topic, batch(b"small", b"x" * 5000, b"y" * 1400, b"z" * 1400, key=b"k"))
+    queue.member.offsets()
+    assert queue.member.acknowledge((0, 3, REJECT)) is ErrorCode.NONE
+    letters = queue.records(4)
+    assert [letter.value for letter in letters] == [b"small", None, b"y" * 1400, b"z" * 1400]
+    assert letters[1].key == b"k"
+    message = dict(letters[1].headers)["__dlq.errors.message"] or b""
+    assert re.search(rb"\(not copied: \d+ bytes are too many for this topic\)", message)
+
+
+def test_reason_behind_a_batch_that_cannot_be_decoded_is_found(wire: Wire) -> None:
+    queue = Queue(wire)
+    produce(wire, queue.topic, batch(b"0"))
+    queue.member.offsets()
+    if "__headrace_rejections" not in _topics(wire):
+        create_topic(wire, "__headrace_rejections")
+    said = Record(
+        offset=0, timestamp_ms=NOW_MS, key=f"{queue.group}/{queue.topic}/0/0".encode(), value=b"too old"
+    )
+    for one in (nonsense(1), encode_batch([said])):
+        assert produce(wire, "__headrace_rejections", one).error_code == 0
+    assert queue.member.acknowledge((0, 0, REJECT)) is ErrorCode.NONE
+    assert queue.letters(1)[0]["__dlq.errors.message"] == b"too old"
+
+
 @pytest.mark.parametrize("is_written", [False, True])
 def test_letter_that_a_crash_interrupted_is_there_once(
     tmp_path: Path, connect: Connect, is_written: bool
@@ -200,7 +268,7 @@ def test_letter_that_a_crash_interrupted_is_there_once(
     """The record is being given up when the broker ends: once before its letter was written, once after.
 
     Its letter waits for a topic that is missing. While the broker is away, the group is given another topic, in which
-    the letter is or is not already.
+    the letter is or is not already, behind something that is no letter.
     """
     with Broker(tmp_path) as broker:
         wire = connect(broker)
@@ -210,6 +278,7 @@ def test_letter_that_a_crash_interrupted_is_there_once(
         queue.member.acknowledge((0, 0, REJECT))
         missing, queue.dead = queue.dead, f"{queue.dead}.other"
         create_topic(wire, queue.dead)
+        produce(wire, queue.dead, nonsense(1))
         if is_written:
             produce(wire, queue.dead, encode_batch([letter_of(queue, 0)]))
     configs = tmp_path / "metadata" / "group-configs.json"
@@ -217,7 +286,7 @@ def test_letter_that_a_crash_interrupted_is_there_once(
     with Broker(tmp_path) as broker:
         queue.wire = connect(broker)
         eventually(lambda: queue.start() == 1, "the record is done")
-        assert [record.value for record in queue.records(1)] == [b"0"]
+        assert [record.value for record in read_all(queue.wire, queue.dead, offset=1)] == [b"0"]
 
 
 def letter_of(queue: Queue, offset: int) -> Record:

@@ -1,8 +1,9 @@
 """Dead letters: records that were rejected or delivered too often, copied to the group's dead-letter topic once.
 
 Three steps, in this order, each on disk before the next: the record is marked as being given up (it is never delivered
-again), its letter is written, the record is marked as given up. After a crash, records that are only being given up may
-or may not have their letter: the dead-letter topic is looked through for it, and only what is missing is written.
+again), its letter is written, the record is marked as given up. Letters that are written together are one batch, which
+the log has whole or not at all. After a crash, records that are only being given up may or may not have their letter:
+the dead-letter topic is looked through for it, and only what is missing is written.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.broker.groups.storage import records_in
-from headrace.broker.internal_topics import INTERNAL_TOPICS
+from headrace.broker.shares.letters import Place, fit, letter, offset_in
+from headrace.broker.shares.originals import Bounds, Original, decodable, originals, unread
 from headrace.broker.shares.reasons import Reasons, reason_key
 from headrace.broker.shares.share_partition import SharePartition
 from headrace.broker.shares.window import Burial
 from headrace.errors import HeadraceError
-from headrace.log.errors import BatchTooLarge
+from headrace.records.batch import HEADER_BYTES
+from headrace.records.compression import Codec
 from headrace.records.record import Record, encode_batch
 
 if TYPE_CHECKING:
@@ -32,17 +34,9 @@ logger = logging.getLogger(__name__)
 RETRY_S = 1.0
 """How long to wait after a letter could not be written: the topic may be missing, or its disk broken."""
 
-LETTERS_AT_ONCE_MAX = 500
-"""Letters that are read and written together: bounds the memory for their contents."""
-
-# Names of KIP-1191. The reason is in «message».
-TOPIC_HEADER = "__dlq.errors.topic"
-PARTITION_HEADER = "__dlq.errors.partition"
-OFFSET_HEADER = "__dlq.errors.offset"
-GROUP_HEADER = "__dlq.errors.group"
-DELIVERY_COUNT_HEADER = "__dlq.errors.delivery.count"
-MESSAGE_HEADER = "__dlq.errors.message"
-_IDENTITY = (GROUP_HEADER, TOPIC_HEADER, PARTITION_HEADER, OFFSET_HEADER)
+LETTERS_AT_ONCE_MAX = 2_000
+LETTERS_BYTES_MAX = 1_048_576
+"""Letters that are made and written together, and their bytes, unless one letter has more: bounds the memory."""
 
 TOPIC_CONFIGS = {"retention.ms": "-1"}
 """Of a dead-letter topic that is made by itself: what nobody has looked at yet should not go by its age."""
@@ -58,22 +52,37 @@ class _Job(NamedTuple):
     is_perhaps_written: bool
 
 
+class _Letters(NamedTuple):
+    """Letters of one batch."""
+
+    batch: bytes
+    """Empty if all of them are written already."""
+    through: int
+    """The last offset that they cover."""
+
+
 class DeadLetters:
     def __init__(self, services: Services, on_buried: Callable[[SharePartition, int, int], None]) -> None:
         self._services = services
         self._on_buried = on_buried
-        self._reasons = Reasons(services)
+        self._bounds = Bounds(
+            bytes_max=services.settings.decompressed_batch_bytes_max,
+            records_max=services.settings.batch_records_max,
+        )
+        self._reasons = Reasons(services, self._bounds)
         self._jobs: deque[_Job] = deque()
         self._task: asyncio.Task[None] | None = None
         self._failed: list[_Job] = []
         self._retry: asyncio.TimerHandle | None = None
         self._failing_groups: set[str] = set()
+        # Offsets whose letters were found in a dead-letter partition: it is looked through once for each share.
+        self._found: dict[tuple[SharePartition, Partition], set[int]] = {}
 
     def bury(
         self, share: SharePartition, burials: Iterable[Burial], *, is_perhaps_written: bool = False
     ) -> None:
         """Write the letters of records whose giving up is on disk; later, and however often it takes."""
-        self._begin(_Job(share, part, is_perhaps_written) for one in burials for part in _parts(one))
+        self._begin(_Job(share, one, is_perhaps_written) for one in burials)
 
     def close(self) -> None:
         if self._task is not None:
@@ -81,17 +90,31 @@ class DeadLetters:
         if self._retry is not None:
             self._retry.cancel()
 
+    def _begin(self, jobs: Iterable[_Job]) -> None:
+        self._jobs.extend(jobs)
+        if self._jobs and self._task is None:
+            self._task = self._services.loop.create_task(self._run())
+
     async def _run(self) -> None:
         try:
             while self._jobs:
-                jobs = self._take_like_the_first()
-                if not await self._write(jobs):
-                    self._try_again_later(jobs)
+                await self._write(self._take_like_the_first())
+            self._found.clear()
         finally:
             self._task = None
 
-    def _try_again_later(self, jobs: list[_Job]) -> None:
+    def _try_again_later(self, jobs: Sequence[_Job], error: Exception) -> None:
         """Others need not wait for a group whose letters can't be written."""
+        share = jobs[0].share
+        share.counters.dead_letter_failures += 1
+        if share.key.group_id not in self._failing_groups:
+            self._failing_groups.add(share.key.group_id)
+            logger.error(
+                "dead letters of group %r can't be written, their records wait: %s",
+                share.key.group_id,
+                error,
+                exc_info=None if isinstance(error, HeadraceError | OSError) else error,
+            )
         self._failed += jobs
         if self._retry is None:
             self._retry = self._services.loop.call_later(RETRY_S, self._try_again)
@@ -101,69 +124,58 @@ class DeadLetters:
         failed, self._failed = self._failed, []
         self._begin(failed)
 
-    def _begin(self, jobs: Iterable[_Job]) -> None:
-        self._jobs.extend(jobs)
-        if self._jobs and self._task is None:
-            self._task = self._services.loop.create_task(self._run())
-
     def _take_like_the_first(self) -> list[_Job]:
-        """Jobs of one group and partition, in their order, up to a bound."""
+        """Jobs of one group and partition by their offsets, up to a bound."""
         jobs = [self._jobs.popleft()]
-        letters = _records(jobs[0])
+        letters = jobs[0].burial.records
         while self._jobs and self._jobs[0].share is jobs[0].share and letters < LETTERS_AT_ONCE_MAX:
             if self._jobs[0].is_perhaps_written != jobs[0].is_perhaps_written:
                 break
-            letters += _records(self._jobs[0])
+            letters += self._jobs[0].burial.records
             jobs.append(self._jobs.popleft())
-        return jobs
+        return sorted(jobs, key=lambda job: job.burial.first)
 
-    async def _write(self, jobs: list[_Job]) -> bool:
+    async def _write(self, jobs: list[_Job]) -> None:
+        """Write what fits into a batch; what is left of the jobs comes next."""
         share = jobs[0].share
         if share.is_gone:
-            return True
-        try:
-            await self._write_letters(share, jobs)
-        except (HeadraceError, OSError) as error:
-            share.counters.dead_letter_failures += 1
-            if share.key.group_id not in self._failing_groups:
-                self._failing_groups.add(share.key.group_id)
-                logger.error(
-                    "dead letters of group %r can't be written, their records wait: %s",
-                    share.key.group_id,
-                    error,
-                )
-            return False
-        self._failing_groups.discard(share.key.group_id)
-        for job in jobs:
-            share.counters.dead_letters += _records(job)
-            self._on_buried(share, job.burial.first, job.burial.last)
-        return True
-
-    async def _write_letters(self, share: SharePartition, jobs: list[_Job]) -> None:
+            return
         config = self._services.group_configs.share(share.key.group_id)
         if not config.dead_letter_topic:
-            return  # it was taken away in the meantime: they are only given up
-        target = self._target(share, config.dead_letter_topic, config.creates_dead_letter_topic)
-        await self._reasons.read_on()
-        run = self._services.loop.run_in_executor
-        letters = await run(
-            self._services.disk_threads, self._letters, share, jobs, config.copies_dead_letters
-        )
-        if jobs[0].is_perhaps_written:
-            written = await run(self._services.disk_threads, self._written, target)
-            letters = [letter for letter in letters if _identity(letter) not in written]
-        if letters:
-            self._append(target, letters)
-            if not target.reads_unsynced:
-                await self._services.flusher.flushed(target)
+            self._end(jobs)  # it was taken away in the meantime: they are only given up
+            return
+        try:
+            target = self._target(share, config.dead_letter_topic, config.creates_dead_letter_topic)
+            letters = await self._letters(jobs, target, is_copied=config.copies_dead_letters)
+            durable = self._append(target, letters.batch)
+        except Exception as error:
+            self._try_again_later(jobs, error)
+            return
+        done, left = _split(jobs, letters.through)
+        self._jobs.extendleft(reversed(left))
+        try:
+            await durable
+        except (HeadraceError, OSError) as error:
+            self._found.pop((share, target), None)
+            self._try_again_later([job._replace(is_perhaps_written=True) for job in done], error)
+        else:
+            self._failing_groups.discard(share.key.group_id)
+            self._end(done)
+
+    def _end(self, jobs: Iterable[_Job]) -> None:
+        """These have their letters."""
+        for share, burial, _ in jobs:
+            for offset in range(burial.first, burial.last + 1):
+                self._reasons.forget(reason_key(*_place(share), offset))
+            share.counters.dead_letters += burial.records
+            self._on_buried(share, burial.first, burial.last)
 
     def _target(self, share: SharePartition, name: str, may_create: bool) -> Partition:
         """Kafka's choice: the partition of the same number, as far as there are so many."""
         topics = self._services.topics
-        if name == share.partition.topic_name or name in INTERNAL_TOPICS:
+        if name == share.partition.topic_name:
             raise DeadLetterTopicMissing(
-                f"{name} can't be the dead-letter topic of {share.partition.topic_name}",
-                hint="name another topic",
+                f"{name} can't be the dead-letter topic of its own records", hint="name another topic"
             )
         topic = topics.get(name)
         if topic is None:
@@ -175,87 +187,89 @@ class DeadLetters:
             topic = topics.create(name, self._services.settings.default_partitions, TOPIC_CONFIGS)
         return topic.partitions[share.partition.index % len(topic.partitions)]
 
-    def _append(self, target: Partition, letters: list[Record]) -> None:
-        now_ms = self._services.clock.now_ms()
-        try:
-            size_bytes = self._append_batch(target, letters, now_ms)
-        except BatchTooLarge:
-            if len(letters) > 1:
-                for letter in letters:
-                    self._append(target, [letter])
-                return
-            # The record fits into its own topic but not into this one: say at least which it was.
-            headers = tuple(header for header in letters[0].headers if header[0].startswith("__dlq."))
-            size_bytes = self._append_batch(
-                target, [replace(letters[0], value=None, headers=headers)], now_ms
-            )
-        if target.reads_unsynced:
-            target.grown(size_bytes)
+    async def _letters(self, jobs: Sequence[_Job], target: Partition, *, is_copied: bool) -> _Letters:
+        share = jobs[0].share
+        await self._reasons.read_on()
+        found = await self._already_written(share, target) if jobs[0].is_perhaps_written else set()
+        source = share.partition.log
+        reads_archive = is_copied and jobs[0].burial.first < source.local_start_offset
+        return await self._services.loop.run_in_executor(
+            self._services.threads_for(reads_archive), self._make_letters, jobs, target, is_copied, found
+        )
 
-    def _append_batch(self, target: Partition, letters: list[Record], now_ms: int) -> int:
-        records = [replace(letter, offset=index, timestamp_ms=now_ms) for index, letter in enumerate(letters)]
-        batch = encode_batch(records)
-        if len(batch) > target.log.config.batch_bytes_max:
-            raise BatchTooLarge(f"{len(batch)} bytes of dead letters")
-        target.log.append(batch, now_ms=now_ms, from_client=False)
-        return len(batch)
+    async def _already_written(self, share: SharePartition, target: Partition) -> set[int]:
+        if (share, target) not in self._found:
+            self._found[share, target] = await self._services.loop.run_in_executor(
+                self._services.disk_threads, self._look_through, share, target
+            )
+        return self._found[share, target]
+
+    def _append(self, target: Partition, batch: bytes) -> asyncio.Future[None]:
+        if batch:
+            return self._services.append_now(target, batch)
+        done: asyncio.Future[None] = self._services.loop.create_future()
+        done.set_result(None)
+        return done
 
     # In a thread
 
-    def _letters(self, share: SharePartition, jobs: list[_Job], is_copied: bool) -> list[Record]:
-        letters: list[Record] = []
-        for job in jobs:
-            burial = job.burial
-            originals = self._originals(share, burial) if is_copied else {}
-            for offset in range(burial.first, burial.last + 1):
-                empty = Record(offset=offset, timestamp_ms=0, key=None, value=None)
-                letters.append(self._letter(share, burial, originals.get(offset, empty)))
-        return letters
+    def _make_letters(
+        self, jobs: Sequence[_Job], target: Partition, is_copied: bool, found: Container[int]
+    ) -> _Letters:
+        graves = [*islice(_graves(jobs), LETTERS_AT_ONCE_MAX)]
+        unwritten = {offset: burial for offset, burial in graves if offset not in found}
+        offsets = [*unwritten]
+        if not offsets:
+            return _Letters(b"", graves[-1][0])
+        place = _place(jobs[0].share)
+        log = jobs[0].share.partition.log
+        records = originals(log, offsets, self._bounds) if is_copied else unread(offsets)
+        config = target.log.config
+        codec = config.compression if isinstance(config.compression, Codec) else Codec.NONE
+        letters = fit(
+            (self._letter(place, unwritten[one.record.offset], one) for one in records),
+            now_ms=self._services.clock.now_ms(),
+            letter_bytes_max=_room(config.batch_bytes_max, codec),
+            bytes_max=LETTERS_BYTES_MAX,
+        )
+        is_all = len(letters) == len(offsets)
+        batch = encode_batch(letters, codec=codec, level=config.compression_level)
+        return _Letters(batch, graves[-1][0] if is_all else offsets[len(letters) - 1])
 
-    def _originals(self, share: SharePartition, burial: Burial) -> dict[int, Record]:
-        found: dict[int, Record] = {}
-        log = share.partition.log
-        if burial.last < log.start_offset:
-            return found  # retention was faster
-        bytes_max = self._services.settings.decompressed_batch_bytes_max
-        for record in records_in(log, bytes_max, burial.first):
-            if record.offset > burial.last:
-                break
-            if record.offset >= burial.first:
-                found[record.offset] = record
-        return found
+    def _letter(self, place: Place, burial: Burial, original: Original) -> Record:
+        reason = self._reasons.get(reason_key(*place, original.record.offset))
+        return letter(place, burial, original, reason or burial.reason)
 
-    def _letter(self, share: SharePartition, burial: Burial, original: Record) -> Record:
-        group_id, topic, partition = share.key.group_id, share.partition.topic_name, share.partition.index
-        reason = self._reasons.take(reason_key(group_id, topic, partition, original.offset)) or burial.reason
-        said = {
-            TOPIC_HEADER: topic,
-            PARTITION_HEADER: str(partition),
-            OFFSET_HEADER: str(original.offset),
-            GROUP_HEADER: group_id,
-            DELIVERY_COUNT_HEADER: str(burial.delivery_count),
-            MESSAGE_HEADER: reason,
-        }
-        # A record that was put back and died again carries the old ones.
-        kept = tuple(header for header in original.headers if header[0] not in said)
-        added = tuple((name, text.encode()) for name, text in said.items())
-        return replace(original, headers=kept + added)
-
-    def _written(self, target: Partition) -> set[tuple[bytes | None, ...]]:
-        """Which records have their letter in the topic. Looked at once after a crash, so it may be read whole."""
-        bytes_max = self._services.settings.decompressed_batch_bytes_max
-        return {_identity(letter) for letter in records_in(target.log, bytes_max)}
+    def _look_through(self, share: SharePartition, target: Partition) -> set[int]:
+        """Which records have their letter in the topic, as far as they can still be in question."""
+        place, first, end = _place(share), share.window.start_offset, share.window.end_offset
+        offsets = (offset_in(record, place) for _, record in decodable(target.log, 0, self._bounds))
+        return {offset for offset in offsets if offset is not None and first <= offset < end}
 
 
-def _identity(letter: Record) -> tuple[bytes | None, ...]:
-    headers = dict(letter.headers)
-    return tuple(headers.get(name) for name in _IDENTITY)
+def _place(share: SharePartition) -> Place:
+    return Place(share.key.group_id, share.partition.topic_name, share.partition.index)
 
 
-def _records(job: _Job) -> int:
-    return job.burial.last - job.burial.first + 1
+def _room(batch_bytes_max: int, codec: Codec) -> int:
+    """How many bytes of letters a batch has room for. What can't be compressed may grow by that."""
+    growth_bytes = 0 if codec is Codec.NONE else 64 + batch_bytes_max // 128
+    return batch_bytes_max - HEADER_BYTES - growth_bytes
 
 
-def _parts(burial: Burial) -> Iterable[Burial]:
-    for first in range(burial.first, burial.last + 1, LETTERS_AT_ONCE_MAX):
-        yield burial._replace(first=first, last=min(first + LETTERS_AT_ONCE_MAX - 1, burial.last))
+def _graves(jobs: Iterable[_Job]) -> Iterator[tuple[int, Burial]]:
+    for job in jobs:
+        for offset in range(job.burial.first, job.burial.last + 1):
+            yield offset, job.burial
+
+
+def _split(jobs: Iterable[_Job], through: int) -> tuple[list[_Job], list[_Job]]:
+    """The jobs up to an offset, and those behind it."""
+    done: list[_Job] = []
+    left: list[_Job] = []
+    for job in jobs:
+        if job.burial.first <= through:
+            done.append(job._replace(burial=job.burial._replace(last=min(job.burial.last, through))))
+        if job.burial.last > through:
+            left.append(job._replace(burial=job.burial._replace(first=max(job.burial.first, through + 1))))
+    return done, left

@@ -7,19 +7,25 @@ writes the dead letter then looks here. Consumers that know nothing of this have
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from headrace.broker.groups.storage import records_in
 from headrace.broker.internal_topics import REASONS_TOPIC
+from headrace.broker.shares.originals import Bounds, decodable
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
     from headrace.broker.services import Services
     from headrace.log.partition_log import PartitionLog
 
+logger = logging.getLogger(__name__)
+
 REASONS_MAX = 100_000
 """Reasons that are kept for a rejection to come; the oldest go. Most are used within milliseconds."""
+
+REASONS_CHARS_MAX = 67_108_864
+"""Characters of all of them together, with their keys."""
 
 REASON_BYTES_MAX = 8_192
 """A reason is a sentence, or a traceback; more is cut off."""
@@ -30,14 +36,22 @@ def reason_key(group_id: str, topic: str, partition: int, offset: int) -> str:
 
 
 class Reasons:
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, bounds: Bounds) -> None:
         self._services = services
+        self._bounds = bounds
         self._by_record: OrderedDict[str, str] = OrderedDict()
+        self._chars = 0
         self._read_up_to: dict[int, int] = {}
 
-    def take(self, key: str) -> str | None:
+    def get(self, key: str) -> str | None:
         """The reason that a consumer gave for a record, as far as the topic was read."""
-        return self._by_record.pop(key, None)
+        return self._by_record.get(key)
+
+    def forget(self, key: str) -> None:
+        """It is in a letter."""
+        reason = self._by_record.pop(key, None)
+        if reason is not None:
+            self._chars -= len(key) + len(reason)
 
     async def read_on(self) -> None:
         """Read what consumers have written since the last time."""
@@ -49,22 +63,29 @@ class Reasons:
             log = partition.log
             start = self._read_up_to.get(partition.index, 0)
             if start > log.end_offset:
-                start = 0  # the topic was deleted and made anew
+                start = 0  # the topic was deleted and made again
             if start < partition.high_watermark:
-                found, self._read_up_to[partition.index] = await self._services.loop.run_in_executor(
+                self._read_up_to[partition.index] = await self._services.loop.run_in_executor(
                     self._services.disk_threads, self._read, log, start
                 )
-                self._by_record.update(found)
-        while len(self._by_record) > REASONS_MAX:
-            self._by_record.popitem(last=False)
 
-    def _read(self, log: PartitionLog, start: int) -> tuple[dict[str, str], int]:
-        found: dict[str, str] = {}
+    def _read(self, log: PartitionLog, start: int) -> int:
+        """Nothing else looks at the reasons meanwhile."""
         end_offset = log.end_offset
         try:
-            for record in records_in(log, self._services.settings.decompressed_batch_bytes_max, start):
-                value = (record.value or b"")[:REASON_BYTES_MAX]
-                found[(record.key or b"").decode(errors="replace")] = value.decode(errors="replace")
-        except (HeadraceError, OSError):
-            pass  # a reason that can't be read is none
-        return found, end_offset
+            for next_offset, record in decodable(log, start, self._bounds):
+                start = next_offset
+                self._put(
+                    (record.key or b"").decode(errors="replace"), (record.value or b"")[:REASON_BYTES_MAX]
+                )
+        except (HeadraceError, OSError) as error:
+            logger.warning("reasons in %s can't be read, and are tried again: %s", log.directory, error)
+            return start
+        return end_offset
+
+    def _put(self, key: str, reason: bytes) -> None:
+        self.forget(key)
+        self._by_record[key] = text = reason.decode(errors="replace")
+        self._chars += len(key) + len(text)
+        while len(self._by_record) > REASONS_MAX or self._chars > REASONS_CHARS_MAX:
+            self.forget(next(iter(self._by_record)))

@@ -92,6 +92,10 @@ class Burial(NamedTuple):
     delivery_count: int
     reason: str
 
+    @property
+    def records(self) -> int:
+        return self.last - self.first + 1
+
 
 class Window:
     def __init__(self, start_offset: int) -> None:

@@ -1,0 +1,90 @@
+"""What a dead letter looks like, and how many are written together. Pure: no log, no clock.
+
+The names of the headers are those of KIP-1191. The reason is in «message».
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from headrace.broker.shares.originals import Original
+from headrace.broker.shares.window import Burial
+from headrace.records.record import Record, encode_record
+
+TOPIC_HEADER = "__dlq.errors.topic"
+PARTITION_HEADER = "__dlq.errors.partition"
+OFFSET_HEADER = "__dlq.errors.offset"
+GROUP_HEADER = "__dlq.errors.group"
+DELIVERY_COUNT_HEADER = "__dlq.errors.delivery.count"
+MESSAGE_HEADER = "__dlq.errors.message"
+_PREFIX = "__dlq."
+
+
+class Place(NamedTuple):
+    """Whose letters they are."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+
+def letter(place: Place, burial: Burial, original: Original, reason: str) -> Record:
+    """The record with what happened to it; where it could not be read, what is known."""
+    record = original.record
+    message = f"{reason} (not copied: {original.problem})" if original.problem else reason
+    said = {
+        TOPIC_HEADER: place.topic,
+        PARTITION_HEADER: str(place.partition),
+        OFFSET_HEADER: str(record.offset),
+        GROUP_HEADER: place.group_id,
+        DELIVERY_COUNT_HEADER: str(burial.delivery_count),
+        MESSAGE_HEADER: message,
+    }
+    # A record that was put back and died again carries the old ones.
+    kept = tuple(header for header in record.headers if header[0] not in said)
+    return replace(record, headers=kept + tuple((name, text.encode()) for name, text in said.items()))
+
+
+def offset_in(letter: Record, place: Place) -> int | None:
+    """The offset of the record that a letter is of; None if it is of another place."""
+    headers = dict(letter.headers)
+    of = (headers.get(GROUP_HEADER), headers.get(TOPIC_HEADER), headers.get(PARTITION_HEADER))
+    offset = headers.get(OFFSET_HEADER) or b""
+    if of != (place.group_id.encode(), place.topic.encode(), str(place.partition).encode()):
+        return None
+    return int(offset) if offset.isdigit() else None
+
+
+def fit(letters: Iterable[Record], *, now_ms: int, letter_bytes_max: int, bytes_max: int) -> list[Record]:
+    """As many letters from the first one on as so many bytes hold; the first in any case, as small as need be."""
+    fitting: list[Record] = []
+    size_bytes = 0
+    for one in letters:
+        stamped = replace(one, offset=len(fitting), timestamp_ms=now_ms)
+        if not fitting:
+            stamped = _shrunk(stamped, letter_bytes_max)
+        size_bytes += _size(stamped)
+        if fitting and size_bytes > min(bytes_max, letter_bytes_max):
+            break
+        fitting.append(stamped)
+    return fitting
+
+
+def _shrunk(letter: Record, bytes_max: int) -> Record:
+    """A record may fit into its own topic and not into the one of its letter: say at least which it was."""
+    if _size(letter) <= bytes_max:
+        return letter
+    note = f" (not copied: {_size(letter)} bytes are too many for this topic)".encode()
+    headers = tuple(
+        (name, (value or b"") + note if name == MESSAGE_HEADER else value)
+        for name, value in letter.headers
+        if name.startswith(_PREFIX)
+    )
+    without_value = replace(letter, value=None, headers=headers)
+    return without_value if _size(without_value) <= bytes_max else replace(without_value, key=None)
+
+
+def _size(letter: Record) -> int:
+    return len(encode_record(letter, timestamp_delta_ms=0, offset_delta=letter.offset))

@@ -1,0 +1,116 @@
+"""Reading records for which there is something to say: those that became dead letters, letters, and reasons.
+
+Clients wrote them, and the broker stored them unread: what they hold may be nonsense, or millions of records in a few
+kilobytes. A batch is unpacked within bounds, one record of it is in memory at a time, and one that can't be decoded
+costs its own records and no others. All of it belongs into a thread.
+"""
+
+from __future__ import annotations
+
+import errno
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.broker.stored_batches import batches_in
+from headrace.log.archive_reading import CorruptArchive
+from headrace.log.errors import CorruptSegment, OffsetOutOfRange
+from headrace.records.batch import checksum_matches, iterate_headers, read_header
+from headrace.records.errors import InvalidBatch
+from headrace.records.record import Record, check_record_count, iterate_records
+from headrace.values import value
+
+if TYPE_CHECKING:
+    from headrace.log.partition_log import PartitionLog
+
+
+@value
+class Bounds:
+    """How far a batch is unpacked."""
+
+    bytes_max: int
+    records_max: int
+
+
+class Original(NamedTuple):
+    record: Record
+    """Only its offset where it could not be read."""
+    problem: str = ""
+    """Why it could not."""
+
+
+def unread(offsets: Iterable[int], problem: str = "") -> Iterator[Original]:
+    """Nothing but the offsets."""
+    for offset in offsets:
+        yield Original(Record(offset=offset, timestamp_ms=0, key=None, value=None), problem)
+
+
+def originals(log: PartitionLog, offsets: Sequence[int], bounds: Bounds) -> Iterator[Original]:
+    """The records of ascending offsets; each batch is read and unpacked once.
+
+    Raises what may pass by, such as an archive out of reach. What will not pass by is the problem of its records.
+    """
+    index = 0
+    while index < len(offsets):
+        batch, problem = _batch_of(log, offsets[index])
+        last_offset = read_header(batch).last_offset if batch else offsets[index]
+        stop = bisect_right(offsets, last_offset)
+        wanted = offsets[index:stop]
+        yield from (_in_batch(batch, wanted, bounds) if batch else unread(wanted, problem))
+        index = stop
+
+
+def _batch_of(log: PartitionLog, offset: int) -> tuple[bytes, str]:
+    """The batch that holds an offset, or why there is none."""
+    try:
+        data = bytes(log.read(offset, bytes_max=1, end_offset=log.end_offset, at_least_one=True))
+        header = next((header for _, header in iterate_headers(data)), None)
+    except OffsetOutOfRange:
+        return b"", "removed by retention"
+    except (CorruptSegment, CorruptArchive, InvalidBatch) as error:
+        return b"", error.message
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        return b"", str(error)
+    if header is None or not header.base_offset <= offset <= header.last_offset:
+        return b"", "removed by compaction"
+    batch = data[: header.size_bytes]
+    return (batch, "") if checksum_matches(batch) else (b"", "the checksum of its batch does not match")
+
+
+def _in_batch(batch: bytes, wanted: Sequence[int], bounds: Bounds) -> Iterator[Original]:
+    found = 0
+    problem = "removed by compaction"
+    try:
+        for record in _records(batch, bounds):
+            while found < len(wanted) and wanted[found] < record.offset:
+                yield from unread([wanted[found]], problem)
+                found += 1
+            if found == len(wanted):
+                return
+            if wanted[found] == record.offset:
+                yield Original(record)
+                found += 1
+    except InvalidBatch as error:
+        problem = error.message
+    yield from unread(wanted[found:], problem)
+
+
+def _records(batch: bytes, bounds: Bounds) -> Iterator[Record]:
+    check_record_count(read_header(batch).record_count, bounds.records_max)
+    return iterate_records(batch, bytes_max=bounds.bytes_max)
+
+
+def decodable(log: PartitionLog, start_offset: int, bounds: Bounds) -> Iterator[tuple[int, Record]]:
+    """All records that can be decoded, from an offset on, each with the offset behind its batch.
+
+    Raises where a batch is damaged.
+    """
+    for header, batch in batches_in(log, start_offset):
+        if header.is_control:
+            continue
+        with suppress(InvalidBatch):
+            for record in _records(batch, bounds):
+                yield header.next_offset, record
