@@ -29,7 +29,7 @@ EVENTUALLY_TIMEOUT_S = 90
 # The ports that the pages speak of, and that may be taken on this machine: the broker's and its metrics'.
 PORTS_IN_TEXT = ("9092", "9404")
 # Python that reaches a broker without naming its address.
-USES_DEFAULT_BROKER = re.compile(r"\b(?:session|read_topic)\(")
+USES_DEFAULT_BROKER = re.compile(r"\b(?:session|read_topic|(?:Async)?Queue)\(")
 STARTS_BROKER = re.compile(r"headrace broker\b(?!.*--check)", re.DOTALL)
 
 

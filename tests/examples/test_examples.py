@@ -51,6 +51,8 @@ SHOWS: dict[str, list[str]] = {
         "  committed up to order 19",
         "20 of them count, for 20 orders",
     ],
+    "queue_asyncio.py": ["200 pages are stored, the last one as pages-0@199", "200 pages are fetched"],
+    "queue_run.py": ["made: 36\nnot an image: 4\nstorage was busy: 10\nstopped by SIGTERM"],
     "queue_worker.py": ["told of 30 stored messages", "accepted: 27", "released: 9", "rejected: 3"],
     "dead_letters.py": [
         "  orders-0@1: could not convert string to float: '9,90'",

@@ -9,9 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from headrace.queue.dead_letters import DeadLetters, NoDeadLetters, matching
-from headrace.queue.errors import QueueError
+from headrace.queue.errors import QueueError, QueueUnusable
 from headrace.queue.letters import DeadLetter
 from headrace.queue.message import Place
+from headrace.testing.ports import free_ports
 from tests.queue.conftest import TIMEOUT_S, OpenQueue, Send, take, values
 
 
@@ -186,6 +187,13 @@ def test_group_without_letters_says_so(letters: DeadLetters, topic: str) -> None
     assert letters.count() == 0
     with pytest.raises(NoDeadLetters, match=re.escape(letters.topic)):
         list(letters.read())
+
+
+def test_letters_without_a_broker_fail_at_once_with_the_address() -> None:
+    """With a time limit that the test would not survive."""
+    (port,) = free_ports(1)
+    with pytest.raises(QueueUnusable, match=rf"no broker answers at 127\.0\.0\.1:{port}"):
+        DeadLetters("senders", bootstrap=f"127.0.0.1:{port}", timeout_s=3600)
 
 
 def test_pattern_that_is_no_regular_expression_is_refused() -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
-from headrace.queue import AcknowledgementLost, Message, MessageSettled, QueueUnusable
+from headrace.queue import AcknowledgementLost, Message, MessageSettled, Queue, QueueUnusable
+from headrace.testing.ports import free_ports
 from tests.queue.conftest import TIMEOUT_S, OpenQueue, Send, take, values
 
 
@@ -236,11 +239,81 @@ def test_queue_without_a_topic_or_with_both_is_refused(open_queue: OpenQueue) ->
         open_queue("emails", group="g", pattern="emails")
 
 
-def test_queue_without_a_broker_says_so(open_queue: OpenQueue) -> None:
-    from headrace.queue import Queue
+def test_queue_without_a_broker_fails_at_once_with_the_address() -> None:
+    """With a time limit that the test would not survive."""
+    (port,) = free_ports(1)
+    with pytest.raises(QueueUnusable, match=rf"no broker answers at 127\.0\.0\.1:{port}.*headrace broker"):
+        Queue("emails", group="g", bootstrap=f"127.0.0.1:{port}", timeout_s=3600).open()
 
-    with pytest.raises(QueueUnusable, match="is the broker running"):
-        Queue("emails", group="g", bootstrap="127.0.0.1:1", timeout_s=1).open()
+
+def test_default_address_is_that_of_the_commands(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bootstrap: str, topic: str, group: str, send: Send
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HEADRACE_BOOTSTRAP", raising=False)
+    assert Queue(topic, group=group).bootstrap == "127.0.0.1:9092"
+    (tmp_path / "headrace.toml").write_text('[client]\nbootstrap = "127.0.0.1:1"\n')
+    assert Queue(topic, group=group).bootstrap == "127.0.0.1:1"
+    assert Queue(topic, group=group, config={"bootstrap.servers": "127.0.0.1:2"}).bootstrap == "127.0.0.1:2"
+    monkeypatch.setenv("HEADRACE_BOOTSTRAP", bootstrap)
+    send(topic, "found")
+    with Queue(topic, group=group) as queue:
+        assert values(take(queue, 1)) == ["found"]
+
+
+def test_missing_topic_is_an_error_that_names_the_nearest_one(
+    open_queue: OpenQueue, topic: str, group: str
+) -> None:
+    with pytest.raises(QueueUnusable, match=rf"there is no topic {topic}x \(did you mean {topic}\?"):
+        open_queue(f"{topic}x", group=group).open()
+    with pytest.raises(QueueUnusable, match="headrace topic create elsewhere"):
+        open_queue(topic, "elsewhere", group=group).open()
+
+
+def test_one_thread_is_given_messages_of_all_members(
+    open_queue: OpenQueue, create_topic: Callable[..., str], bootstrap: str, name: str, group: str
+) -> None:
+    """A group divides partitions among its members: the thread has to ask each of them."""
+    topic = create_topic(name, partitions=8)
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "batch.num.messages": 1})
+    with open_queue(topic, group=group, members=3, prefetch=1) as queue:
+        for text in ("first", "second"):
+            for partition in range(8):
+                producer.produce(topic, text, partition=partition)
+            assert producer.flush(TIMEOUT_S) == 0
+            held = take(queue, 3)  # three members, each with its hands full
+            for message in held:
+                message.accept()
+            for _ in range(5):
+                take(queue, 1)[0].accept()
+
+
+def test_process_accepts_at_its_end_and_settles_by_the_error(
+    open_queue: OpenQueue, topic: str, group: str, send: Send
+) -> None:
+    send(topic, "good", "busy", "bad")
+    with open_queue(topic, group=group) as queue:
+        good, busy, bad = take(queue, 3)
+        with good.process():
+            assert good.value == b"good"
+        with pytest.raises(ConnectionError), busy.process(reject_on=(ValueError,)):
+            raise ConnectionError("server is busy")
+        with pytest.raises(ValueError, match="no such mailbox"), bad.process(reject_on=(ValueError,)):
+            raise ValueError("no such mailbox")
+        assert (good.is_settled, bad.is_settled) == (True, True)
+        (again,) = take(queue, 1)
+        assert (again.value, again.delivery_count) == (b"busy", 2)
+        again.accept()
+        queue.flush()
+        assert queue.get(timeout=0.2) is None
+
+
+def test_closed_queue_stays_closed(open_queue: OpenQueue, topic: str, group: str) -> None:
+    with open_queue(topic, group=group) as queue:
+        pass
+    assert queue.get(timeout=0.1) is None
+    with pytest.raises(QueueUnusable, match="was closed"):
+        queue.open()
 
 
 def test_where_a_group_begins_is_left_as_somebody_has_set_it(

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka import Message as KafkaMessage
 from confluent_kafka.admin import AdminClient
 
+from headrace.queue.client_config import client_config, require_reachable
 from headrace.queue.errors import QueueError
 from headrace.queue.group_settings import read_settings
 from headrace.queue.letters import DeadLetter, default_topic, read_letter, redriven_headers
@@ -57,23 +58,26 @@ class _Span:
 class DeadLetters:
     """Those of one group.
 
-    letters = DeadLetters("senders", bootstrap="127.0.0.1:9092")
+    letters = DeadLetters("senders")
     for letter in letters.read():
         print(letter.original, letter.reason)
     letters.redrive()
+
+    `bootstrap` is by default that of the commands, as for `Queue`.
     """
 
     def __init__(
         self,
         group: str,
         *,
-        bootstrap: str,
+        bootstrap: str | None = None,
         topic: str | None = None,
         config: dict[str, Any] | None = None,
         timeout_s: float = 30.0,
     ) -> None:
         self.group = group
-        self._config = {"bootstrap.servers": bootstrap, "log_level": 0, **(config or {})}
+        self._config = client_config(bootstrap, config)
+        require_reachable(self._config["bootstrap.servers"], timeout_s)
         self._timeout_s = timeout_s
         self._admin = AdminClient(dict(self._config))
         self._partition_counts: dict[str, int] = {}

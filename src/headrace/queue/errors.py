@@ -19,3 +19,7 @@ class MessageSettled(QueueError):
 
 class AcknowledgementLost(QueueError):
     """The broker did not take acknowledgements: the messages are delivered again."""
+
+
+class MessageNotStored(QueueError):
+    """A message that was put is not confirmed: the broker refused it, or did not answer in time."""

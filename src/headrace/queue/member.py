@@ -48,6 +48,7 @@ class Member:
         self._waiting: dict[_Partition, list[tuple[KafkaMessage, AcknowledgeType]]] = {}
         self._is_uncommitted = False
         self._committed_at_s = float("-inf")
+        self._is_closed = False
         self.held = 0
         """Messages that are not settled; as long as there are some, no others can be polled."""
         self.lost = 0
@@ -136,7 +137,10 @@ class Member:
         return True
 
     def close(self, timeout_s: float) -> None:
-        """Send what is acknowledged; what is not goes back to the others at once."""
+        """Send what is acknowledged; what is not goes back to the others at once. A second call does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         self.settle_all(timeout_s)
         try:
             self._consumer.close()

@@ -1,16 +1,23 @@
-"""One message as its worker holds it: what it says, and what to do with it."""
+"""One message as its worker holds it: its content, and how to settle it."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from confluent_kafka import AcknowledgeType
 
+from headrace.queue.errors import MessageSettled
+
 if TYPE_CHECKING:
     from confluent_kafka import Message as KafkaMessage
 
     from headrace.queue.member import Member
+
+logger = logging.getLogger("headrace.queue")
 
 
 class Place(NamedTuple):
@@ -28,18 +35,24 @@ class Settles(Protocol):
     def settle(self, message: Message, how: AcknowledgeType, reason: str) -> None: ...
 
 
-class Message:
-    """Locked for this worker until it is accepted, released or rejected, or its lock ends."""
+Errors = tuple[type[BaseException], ...]
 
-    __slots__ = ("_queue", "_raw", "is_settled", "locked_until_s", "member")
 
-    def __init__(self, queue: Settles, member: Member, raw: KafkaMessage, locked_until_s: float) -> None:
-        self._queue = queue
+def verdict(error: BaseException | None, reject_on: Errors) -> tuple[AcknowledgeType, str]:
+    """What becomes of a message whose work ended this way, and the reason for its dead letter."""
+    if error is None:
+        return AcknowledgeType.ACCEPT, ""
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return AcknowledgeType.REJECT if isinstance(error, reject_on) else AcknowledgeType.RELEASE, reason
+
+
+class Delivery:
+    """What is known of a message that was delivered."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: KafkaMessage) -> None:
         self._raw = raw
-        self.member = member
-        self.locked_until_s = locked_until_s
-        """Of the monotonic clock. About then the broker gives it to somebody else."""
-        self.is_settled = False
 
     @property
     def raw(self) -> KafkaMessage:
@@ -93,24 +106,62 @@ class Message:
         """Which delivery this is: 1 is the first."""
         return self._raw.delivery_count() or 1
 
-    def accept(self) -> None:
-        """Done: nobody gets it again.
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.place}, delivery_count={self.delivery_count})"
 
-        Returns at once; the broker is told in the background. `queue.flush()`, and leaving the queue, wait for it.
+
+class Message(Delivery):
+    """Locked for this worker until it is accepted, released or rejected, or its lock ends."""
+
+    __slots__ = ("_queue", "is_settled", "locked_until_s", "member")
+
+    def __init__(self, queue: Settles, member: Member, raw: KafkaMessage, locked_until_s: float) -> None:
+        super().__init__(raw)
+        self._queue = queue
+        self.member = member
+        self.locked_until_s = locked_until_s
+        """Of the monotonic clock. About then the broker gives it to another worker."""
+        self.is_settled = False
+
+    def accept(self) -> None:
+        """Done: no worker of the group gets it again.
+
+        Returns at once; the acknowledgement is sent in the background. `queue.flush()`, and leaving the queue, wait
+        for the broker's answer.
         """
-        self._queue.settle(self, AcknowledgeType.ACCEPT, "")
+        self.settle(AcknowledgeType.ACCEPT)
 
     def release(self, reason: str = "") -> None:
-        """Not now: somebody gets it again, after the group's back-off. The reason is for its dead letter, if it
+        """Not now: a worker gets it again, after the group's back-off. The reason is for its dead letter, if it
         comes to that."""
-        self._queue.settle(self, AcknowledgeType.RELEASE, reason)
+        self.settle(AcknowledgeType.RELEASE, reason)
 
     def reject(self, reason: str = "") -> None:
-        """Never: nobody gets it again; it goes to the group's dead letters, with the reason."""
-        self._queue.settle(self, AcknowledgeType.REJECT, reason)
+        """Never: no worker gets it again; it goes to the group's dead letters, with the reason."""
+        self.settle(AcknowledgeType.REJECT, reason)
 
-    def __repr__(self) -> str:
-        return f"Message({self.place}, delivery_count={self.delivery_count})"
+    @contextmanager
+    def process(self, *, reject_on: Errors = ()) -> Iterator[None]:
+        """Accept the message at the end of the block; release it if the block raises, or reject it for an error in
+        `reject_on`. The error goes on. A block may settle the message itself."""
+        try:
+            yield
+        except BaseException as error:
+            self.settle_by(error, reject_on)
+            raise
+        self.settle_by(None, reject_on)
+
+    def settle_by(self, error: BaseException | None, reject_on: Errors) -> None:
+        """By the outcome, unless it is settled already, or went back because its queue was closed meanwhile."""
+        if self.is_settled:
+            return
+        try:
+            self.settle(*verdict(error, reject_on))
+        except MessageSettled as gone:
+            logger.warning("%s", gone)
+
+    def settle(self, how: AcknowledgeType, reason: str = "") -> None:
+        self._queue.settle(self, how, reason)
 
 
 def headers_of(raw: KafkaMessage) -> list[tuple[str, bytes | None]]:

@@ -8,16 +8,15 @@ between the two leaves a letter and a message that is delivered again, never a r
 from __future__ import annotations
 
 import logging
-import time
-from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.queue.errors import QueueError
+from headrace.queue.errors import MessageNotStored, QueueError
 from headrace.queue.group_settings import GroupSettings
 from headrace.queue.letters import TOPIC_CONFIG, Headers, letter_headers
 from headrace.queue.message import Message
+from headrace.queue.outbox import Outbox
 
 logger = logging.getLogger("headrace.queue")
 
@@ -34,7 +33,7 @@ class Rejections:
     def __init__(
         self,
         admin: AdminClient,
-        client_config: dict[str, Any],
+        outbox: Outbox,
         *,
         group: str,
         settings: GroupSettings,
@@ -42,11 +41,10 @@ class Rejections:
         timeout_s: float,
     ) -> None:
         self._admin = admin
-        self._client_config = client_config
+        self._outbox = outbox
         self._group = group
         self._delivery_limit = settings.delivery_limit
         self._timeout_s = timeout_s
-        self._producer: Producer | None = None
         self._tells_reasons = settings.takes_reasons and bool(settings.dead_letter_topic)
         self._letter_topic = "" if settings.has_dead_letters else dead_letter_topic
         self._topics_made: set[str] = set()
@@ -80,21 +78,13 @@ class Rejections:
         self, topic: str, key: bytes | None, content: bytes | None, headers: Headers, config: dict[str, str]
     ) -> None:
         self._make_topic(topic, config)
-        if self._producer is None:
-            self._producer = Producer({**self._client_config, "acks": "all", "linger.ms": 0})
-        done: list[KafkaError | None] = []
-        self._producer.produce(
-            topic, content, key, headers=[*headers], on_delivery=lambda error, _: done.append(error)
-        )
-        deadline_s = time.monotonic() + self._timeout_s
-        while not done and time.monotonic() < deadline_s:
-            self._producer.poll(0.05)
-        if not done or done[0] is not None:
-            why = done[0].str() if done and done[0] is not None else f"no answer in {self._timeout_s} s"
+        try:
+            self._outbox.send_when_room(topic, content, key, headers).result()
+        except MessageNotStored as error:
             raise QueueError(
-                f"the reason can't be written to {topic}, so the message is not rejected: {why}",
+                f"the reason can't be written, so the message is not rejected: {error.message}",
                 hint="release it, or try again",
-            )
+            ) from error
 
     def _make_topic(self, topic: str, config: dict[str, str]) -> None:
         if topic in self._topics_made:

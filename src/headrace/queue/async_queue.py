@@ -1,0 +1,292 @@
+"""A queue in an event loop. The client below has no asyncio form: what may wait happens in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+from confluent_kafka import AcknowledgeType
+
+from headrace.queue.errors import QueueUnusable
+from headrace.queue.message import Delivery, Errors, Message, Place
+from headrace.queue.outbox import FULL_S, Headers
+from headrace.queue.queue import RUN_MEMBERS_MAX, Queue, QueueOptions
+from headrace.queue.runner import LOOK_S, Allowance, raise_or_log, stopped_by_signals
+
+SETTLERS = 8
+"""Threads for what is brief, or waits for one answer: settling, opening, closing."""
+
+T = TypeVar("T")
+
+
+class AsyncMessage(Delivery):
+    """Locked for this worker until it is accepted, released or rejected, or its lock ends."""
+
+    __slots__ = ("_message", "_queue")
+
+    def __init__(self, queue: AsyncQueue, message: Message) -> None:
+        super().__init__(message.raw)
+        self._queue = queue
+        self._message = message
+
+    @property
+    def is_settled(self) -> bool:
+        return self._message.is_settled
+
+    async def accept(self) -> None:
+        """Done: no worker of the group gets it again. `await queue.flush()` waits for the broker's answer."""
+        await self._settle(AcknowledgeType.ACCEPT)
+
+    async def release(self, reason: str = "") -> None:
+        """Not now: a worker gets it again, after the group's back-off."""
+        await self._settle(AcknowledgeType.RELEASE, reason)
+
+    async def reject(self, reason: str = "") -> None:
+        """Never: no worker gets it again; it goes to the group's dead letters, with the reason."""
+        await self._settle(AcknowledgeType.REJECT, reason)
+
+    @asynccontextmanager
+    async def process(self, *, reject_on: Errors = ()) -> AsyncIterator[None]:
+        """Accept the message at the end of the block; release it if the block raises, or reject it for an error in
+        `reject_on`. The error goes on. A block may settle the message itself."""
+        try:
+            yield
+        except BaseException as error:
+            await self.settle_by(error, reject_on)
+            raise
+        await self.settle_by(None, reject_on)
+
+    async def settle_by(self, error: BaseException | None, reject_on: Errors) -> None:
+        await self._queue.in_thread(lambda: self._message.settle_by(error, reject_on))
+
+    async def _settle(self, how: AcknowledgeType, reason: str = "") -> None:
+        await self._queue.in_thread(lambda: self._message.settle(how, reason))
+
+
+class AsyncQueue:
+    """`Queue` for asyncio: the same arguments, the same promises, everything that waits is awaited.
+
+    async with AsyncQueue("emails", group="senders") as queue:
+        async for message in queue:
+            async with message.process():
+                await send(message.value)
+    """
+
+    def __init__(self, *topics: str, **options: Unpack[QueueOptions]) -> None:
+        self._queue = Queue(*topics, **options)
+        self._is_open = False
+        self._putting = asyncio.Lock()
+
+    @property
+    def group(self) -> str:
+        return self._queue.group
+
+    @property
+    def bootstrap(self) -> str:
+        return self._queue.bootstrap
+
+    # Opening and closing
+
+    async def __aenter__(self) -> Self:
+        if not self._is_open:
+            await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Get ready to take and to put. Raises QueueUnusable as `Queue.open` does."""
+        self._takers = ThreadPoolExecutor(RUN_MEMBERS_MAX, thread_name_prefix="queue-take")
+        self._settlers = ThreadPoolExecutor(SETTLERS, thread_name_prefix="queue-settle")
+        try:
+            await self.in_thread(self._queue.open)
+        except BaseException:
+            self._end_threads()
+            raise
+        self._is_open = True
+
+    def stop(self) -> None:
+        """Let `async for` loops, `run` and waiting `get`s end. May be called from a signal handler."""
+        self._queue.stop()
+
+    async def close(self) -> None:
+        """Wait until acknowledgements and messages are with the broker, give back the rest, leave the group."""
+        if self._is_open:
+            self._is_open = False
+            await self.in_thread(self._queue.close)
+            self._end_threads()
+
+    def _end_threads(self) -> None:
+        self._takers.shutdown(wait=False)
+        self._settlers.shutdown(wait=False)
+
+    async def in_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._settlers, call)
+
+    # Taking messages
+
+    def __aiter__(self) -> Self:
+        """Messages as they come, until `stop()`."""
+        return self
+
+    async def __anext__(self) -> AsyncMessage:
+        message = await self.get()
+        if message is None:
+            raise StopAsyncIteration
+        return message
+
+    async def get(self, timeout: float | None = None) -> AsyncMessage | None:  # noqa: ASYNC109 (None at its end, no error)
+        """The next message; None if none comes within `timeout` seconds, or the queue is stopped.
+
+        It may be cancelled: a message that comes too late for that goes to the next `get`.
+        """
+        self._require_open()
+        deliveries = self._queue.deliveries
+        is_cancelled = threading.Event()
+        taking = asyncio.get_running_loop().run_in_executor(
+            self._takers, deliveries.take, timeout, lambda: not is_cancelled.is_set()
+        )
+
+        def give_back(taken: asyncio.Future[Message | None]) -> None:
+            is_there = not taken.cancelled() and taken.exception() is None
+            if is_there and (message := taken.result()) is not None and self._is_open:
+                self._takers.submit(deliveries.give_back, message)
+
+        try:
+            message = await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            is_cancelled.set()
+            taking.add_done_callback(give_back)
+            raise
+        return None if message is None else AsyncMessage(self, message)
+
+    async def run(
+        self,
+        handler: Callable[[AsyncMessage], Awaitable[object]],
+        *,
+        concurrency: int = 1,
+        reject_on: Errors | type[BaseException] = (),
+        count: int | None = None,
+        stop_when_idle_s: float | None = None,
+    ) -> None:
+        """Await `handler` with each message, so many at a time, until SIGTERM, Ctrl-C or `stop()`.
+
+        A message is settled by the outcome as in `Queue.run`. The first signal lets running handlers finish; then this
+        returns. A second one does what it does without a queue: asyncio's Ctrl-C cancels the main task. A handler that
+        is cancelled has its message released.
+        """
+        if not self._is_open:
+            async with self:
+                await self.run(
+                    handler,
+                    concurrency=concurrency,
+                    reject_on=reject_on,
+                    count=count,
+                    stop_when_idle_s=stop_when_idle_s,
+                )
+            return
+        errors = reject_on if isinstance(reject_on, tuple) else (reject_on,)
+        self._queue.raise_members(concurrency)
+        allowance = Allowance(count=count, idle_s=stop_when_idle_s)
+        workers = [asyncio.create_task(self._work(handler, errors, allowance)) for _ in range(concurrency)]
+        watcher = asyncio.create_task(self._stop_when_idle(allowance))
+        with stopped_by_signals([self.stop]):
+            try:
+                await asyncio.gather(*workers)
+            except BaseException:
+                # What one of them could not handle ends the others, when their handlers are done.
+                self.stop()
+                raise
+            finally:
+                watcher.cancel()
+                await asyncio.gather(*workers, watcher, return_exceptions=True)
+
+    async def _work(
+        self, handler: Callable[[AsyncMessage], Awaitable[object]], reject_on: Errors, allowance: Allowance
+    ) -> None:
+        while allowance.may_take():
+            message = await self.get()
+            if message is None:
+                break
+            with allowance.at_work():
+                await _handle(message, handler, reject_on)
+
+    async def _stop_when_idle(self, allowance: Allowance) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if allowance.is_idle():
+                self.stop()
+
+    # Putting messages
+
+    async def put(
+        self,
+        value: bytes | str,
+        *,
+        key: bytes | str | None = None,
+        headers: Headers = (),
+        topic: str | None = None,
+    ) -> Place:
+        """Write a message, and wait until it is stored; where it is. Raises MessageNotStored.
+
+        `asyncio.gather` of several keeps their order, and does not wait for one after the other.
+        """
+        self._require_open()
+        async with self._putting:
+            stored = await self._send(value, key, headers, topic)
+        return await asyncio.wrap_future(stored)
+
+    async def _send(
+        self, value: bytes | str, key: bytes | str | None, headers: Headers, topic: str | None
+    ) -> Future[Place]:
+        outbox = self._queue.outbox
+        if not outbox.is_started:
+            await self.in_thread(outbox.started)
+        if topic is not None:
+            await self.in_thread(lambda: self._queue.topic_of_put(topic))
+        while True:
+            try:
+                return outbox.send(self._queue.topic_of_put(topic), value, key, headers)
+            except BufferError:
+                await asyncio.sleep(FULL_S)
+
+    # What is on its way
+
+    async def flush(self) -> None:
+        """Wait until the broker has every acknowledgement so far; raises AcknowledgementLost if it refused some."""
+        self._require_open()
+        await self.in_thread(self._queue.flush)
+
+    @property
+    def lock_s(self) -> float:
+        """How long a message is locked for whoever took it."""
+        return self._queue.lock_s
+
+    @property
+    def lost(self) -> int:
+        """Acknowledgements that the broker refused so far, mostly because they came after the lock's end."""
+        return self._queue.lost
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise QueueUnusable("the queue is not open", hint="use it inside `async with`")
+
+
+async def _handle(
+    message: AsyncMessage, handler: Callable[[AsyncMessage], Awaitable[object]], reject_on: Errors
+) -> None:
+    failure: BaseException | None = None
+    try:
+        await handler(message)
+    except BaseException as error:
+        failure = error
+    await message.settle_by(failure, reject_on)
+    raise_or_log(message, failure)

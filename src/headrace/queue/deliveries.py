@@ -1,0 +1,256 @@
+"""What the members of one queue hold: taking messages, and settling them.
+
+One or more members of a share group bring messages in batches; threads take them one by one. Everything that a thread
+does to a member happens under one lock, except waiting for messages: then no other thread has a reason to touch it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import AcknowledgeType
+
+from headrace.queue.errors import AcknowledgementLost, MessageSettled
+from headrace.queue.member import SERVE_S, Member
+from headrace.queue.message import Message
+from headrace.queue.rejections import Rejections
+
+logger = logging.getLogger("headrace.queue")
+
+POLL_S_MAX = 0.25
+"""The longest that `stop()` from another thread has to wait; the broker answers as soon as there is a message."""
+
+
+class Deliveries:
+    def __init__(
+        self,
+        group: str,
+        member_config: Mapping[str, Any],
+        *,
+        topics: Callable[[], Sequence[str]],
+        rejections: Rejections,
+        prefetch: int,
+        members: int,
+        lock_s: float,
+        timeout_s: float,
+    ) -> None:
+        self._group = group
+        self._member_config = {
+            **member_config,
+            "group.id": group,
+            "share.acknowledgement.mode": "explicit",
+            "max.poll.records": prefetch,
+        }
+        self._topics = topics
+        self._rejections = rejections
+        self._prefetch = prefetch
+        self._timeout_s = timeout_s
+        self._changed = threading.Condition()
+        self._has_waiting = threading.Event()
+        self._members: list[Member] = []
+        self._polling: set[Member] = set()
+        self._ready: deque[Message] = deque()
+        self._lost_reported = 0
+        self._is_open, self._is_stopped = True, False
+        self.members_max = members
+        self.lock_s = lock_s
+        self._add_member()
+        threading.Thread(target=self._serve_waiting, name=f"queue-{group}", daemon=True).start()
+
+    def stop(self) -> None:
+        self._is_stopped = True
+
+    def close(self) -> None:
+        """Wait until acknowledgements are with the broker, give back the rest, leave the group."""
+        self.stop()
+        with self._changed:
+            while self._polling:
+                self._changed.wait(POLL_S_MAX)
+            self._is_open = False
+            self._ready.clear()
+            self._close_idle_members()
+            for member in self._members:
+                member.close(self._timeout_s)
+        self._has_waiting.set()
+
+    def _close_idle_members(self) -> None:
+        """The client fetches in the background: a member that stays would lock messages that nobody here takes."""
+        with self._changed:
+            for member in self._members:
+                if member.held == 0 and member not in self._polling:
+                    member.close(self._timeout_s)
+
+    # Taking
+
+    def take(self, timeout: float | None, is_wanted: Callable[[], bool]) -> Message | None:
+        """The next message; None if none comes within `timeout` seconds, or as soon as none is wanted."""
+        deadline_s = None if timeout is None else time.monotonic() + timeout
+        while is_wanted() and not self._is_stopped:
+            left_s = POLL_S_MAX
+            if deadline_s is not None:
+                left_s = max(min(left_s, deadline_s - time.monotonic()), 0)
+            with self._changed:
+                message = self._take_ready()
+                if message is not None:
+                    return message
+                member = self._idle_member()
+                if member is None:
+                    self._changed.wait(left_s)
+                else:
+                    self._polling.add(member)
+            if member is not None:
+                self._fill(member, left_s)
+                with self._changed:
+                    message = self._take_ready()
+                if message is not None:
+                    return message
+            if deadline_s is not None and time.monotonic() >= deadline_s:
+                return None
+        if self._is_stopped:
+            self._close_idle_members()
+        return None
+
+    def give_back(self, message: Message) -> None:
+        """A message that was taken for a caller who has gone: the next one gets it."""
+        with self._changed:
+            if self._is_open:
+                self._ready.appendleft(message)
+                self._changed.notify_all()
+
+    def _take_ready(self) -> Message | None:
+        """The next one whose lock has not ended while it waited here for its turn."""
+        now_s = time.monotonic()
+        while self._ready and self._ready[0].locked_until_s <= now_s:
+            self._drop_expired(now_s)
+        return self._ready.popleft() if self._ready else None
+
+    def _drop_expired(self, now_s: float) -> None:
+        """The broker gives them to another worker by now: to work on them would be to work twice."""
+        expired = [each for each in self._ready if each.locked_until_s <= now_s]
+        self._ready = deque(each for each in self._ready if each.locked_until_s > now_s)
+        logger.warning(
+            "the locks of %d messages of group %s ended before their turn came, and one delivery of each is used up: "
+            "lower prefetch (%d), or raise share.record.lock.duration.ms (%d) of the group",
+            *(len(expired), self._group, self._prefetch, self.lock_s * 1000),
+        )
+        for member in {each.member for each in expired}:
+            # One refused acknowledgement fails the whole request: the good ones go before, alone.
+            member.settle_all(self._timeout_s)
+        for message in expired:
+            message.is_settled = True
+            message.member.acknowledge(message.raw, AcknowledgeType.RELEASE)
+        for member in {each.member for each in expired}:
+            member.settle_all(self._timeout_s)
+
+    def _idle_member(self) -> Member | None:
+        """A member that can be polled now: one more only if all have their hands full."""
+        for member in self._members:
+            if member.held == 0 and member not in self._polling:
+                return member
+        may_add = not self._polling and len(self._members) < self.members_max
+        return self._add_member() if may_add else None
+
+    def _add_member(self) -> Member:
+        member = Member(self._member_config)
+        self._members.append(member)
+        return member
+
+    def _fill(self, member: Member, timeout_s: float) -> None:
+        """Get messages; only the thread that took `member` for polling is here with it."""
+        polled = []
+        try:
+            topics = self._topics()
+            if topics:
+                member.subscribe(topics)
+                polled = member.poll(timeout_s)
+            else:
+                time.sleep(timeout_s)
+        finally:
+            with self._changed:
+                locked_until_s = time.monotonic() + self.lock_s
+                self._ready.extend(Message(self, member, raw, locked_until_s) for raw in polled)
+                self._polling.discard(member)
+                # The others come first next time: each member may have partitions of its own.
+                self._members = [*(each for each in self._members if each is not member), member]
+                self._changed.notify_all()
+
+    # Settling
+
+    def settle(self, message: Message, how: AcknowledgeType, reason: str) -> None:
+        """What `accept`, `release` and `reject` of a message do."""
+        self._require_held(message)
+        is_given_up = how is AcknowledgeType.REJECT
+        if how is AcknowledgeType.RELEASE and self._rejections.is_last_delivery(message):
+            # The broker gives it up now. One that writes no letters would do so without a trace.
+            is_given_up = True
+            if self._rejections.writes_letters:
+                how = AcknowledgeType.REJECT
+                reason = reason or f"delivery limit of {message.delivery_count} reached"
+        if is_given_up:
+            self._rejections.prepare(message, reason)
+        with self._changed:
+            self._require_held(message)
+            member = message.member
+            is_late = message.locked_until_s <= time.monotonic()
+            if is_late:
+                # It is likely refused, and would take the others of its request with it.
+                member.settle_all(self._timeout_s)
+            message.is_settled = True
+            member.acknowledge(message.raw, how)
+            if is_late:
+                member.settle_all(self._timeout_s)
+            elif member.has_waiting and not self._has_waiting.is_set():
+                self._has_waiting.set()
+            if member.held == 0:
+                self._changed.notify_all()
+
+    def flush(self, timeout: float) -> None:
+        """Wait until the broker has every acknowledgement so far; raises AcknowledgementLost if it refused some."""
+        deadline_s = time.monotonic() + timeout
+        while True:
+            with self._changed:
+                self._serve()
+                if not any(member.unconfirmed for member in self._members):
+                    break
+            if time.monotonic() > deadline_s:
+                raise AcknowledgementLost(f"no answer within {timeout} s", hint="is the broker running?")
+            time.sleep(SERVE_S)
+        if self.lost > self._lost_reported:
+            count, self._lost_reported = self.lost - self._lost_reported, self.lost
+            raise AcknowledgementLost(
+                f"{count} acknowledgements were refused, their messages are delivered again",
+                hint="the broker was restarted, or their locks had ended: then lower prefetch, or raise the "
+                "group's share.record.lock.duration.ms",
+            )
+
+    @property
+    def lost(self) -> int:
+        return sum(member.lost for member in self._members)
+
+    def _serve(self) -> None:
+        """Take the broker's answers. A member that is polled does so by itself."""
+        for member in self._members:
+            if member not in self._polling and member.unconfirmed:
+                member.serve()
+
+    def _serve_waiting(self) -> None:
+        """In a thread: acknowledgements that wait for others go out even if all workers are busy."""
+        while self._is_open:
+            self._has_waiting.wait()
+            with self._changed:
+                if self._is_open:
+                    self._serve()
+                if not any(member.has_waiting for member in self._members):
+                    self._has_waiting.clear()
+            time.sleep(SERVE_S)
+
+    def _require_held(self, message: Message) -> None:
+        if message.is_settled:
+            raise MessageSettled(f"{message.place} was accepted, released or rejected already")
+        if not self._is_open:
+            raise MessageSettled(f"{message.place} went back to the others when its queue was closed")

@@ -1,0 +1,124 @@
+"""Messages on their way to topics: each is durable when its future is done.
+
+The producer is idempotent and waits for `acks=all`: a retry stores nothing twice, and a message that is confirmed
+survives whatever the broker's durability covers.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Message as KafkaMessage
+
+from headrace.queue.errors import MessageNotStored
+from headrace.queue.message import Place
+
+Headers = Mapping[str, str | bytes | None] | Sequence[tuple[str, str | bytes | None]]
+
+SERVE_S = 0.25
+"""How long one look for confirmations takes at most; each is handed on when it comes."""
+
+FULL_S = 0.01
+"""A pause when the client's buffer is full: about what a batch needs to be stored."""
+
+CONNECT_S = 0.1
+"""A new producer is left alone for so long: it gets its id from the broker as soon as it is connected, and if a message
+is there before, librdkafka 2.16 asks for the id only up to a second later."""
+
+_HINTS: Mapping[int, str] = {
+    KafkaError._MSG_TIMED_OUT: "is the broker running? The message is stored if only the answer was lost",
+    KafkaError.MSG_SIZE_TOO_LARGE: "send less, or raise the topic's max.message.bytes and config='s message.max.bytes",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; `headrace topic create` makes it",
+}
+
+
+class Outbox:
+    def __init__(self, client_config: Mapping[str, Any], timeout_s: float) -> None:
+        self._config = {
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 0,
+            "message.timeout.ms": int(timeout_s * 1000),
+            **client_config,
+        }
+        self._lock = threading.Lock()
+        self._producer: Producer | None = None
+        self._is_closed = False
+
+    def send(
+        self, topic: str, value: bytes | str | None, key: bytes | str | None, headers: Headers
+    ) -> Future[Place]:
+        """Raises BufferError if the client's buffer is full. All that the broker says is in the future."""
+        stored: Future[Place] = Future()
+        stored.set_running_or_notify_cancel()  # it is on its way: nothing can cancel it
+
+        def on_delivery(error: KafkaError | None, message: KafkaMessage) -> None:
+            if error is None:
+                place = Place(message.topic() or topic, message.partition() or 0, message.offset() or 0)
+                stored.set_result(place)
+            else:
+                self._fail(stored, topic, error)
+
+        pairs = headers.items() if isinstance(headers, Mapping) else headers
+        try:
+            self.started().produce(topic, value, key, headers=[*pairs], on_delivery=on_delivery)
+        except KafkaException as error:
+            self._fail(stored, topic, error.args[0])
+        return stored
+
+    def send_when_room(
+        self, topic: str, value: bytes | str | None, key: bytes | str | None, headers: Headers
+    ) -> Future[Place]:
+        """`send` that waits: every message in the buffer is stored or given up within its time."""
+        while True:
+            try:
+                return self.send(topic, value, key, headers)
+            except BufferError:
+                time.sleep(FULL_S)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Whether all messages so far are stored or have failed."""
+        producer = self._producer
+        return producer is None or producer.flush(timeout_s) == 0
+
+    def close(self, timeout_s: float) -> None:
+        if not self.flush(timeout_s) and self._producer is not None:
+            self._producer.purge()
+            self._producer.flush(SERVE_S)
+        self._is_closed = True
+
+    @property
+    def is_started(self) -> bool:
+        return self._producer is not None
+
+    def started(self) -> Producer:
+        """The producer; the first call takes a moment."""
+        with self._lock:
+            if self._producer is None:
+                self._producer = Producer(dict(self._config))
+                time.sleep(CONNECT_S)
+                threading.Thread(
+                    target=self._serve, args=(self._producer,), name="queue-outbox", daemon=True
+                ).start()
+            return self._producer
+
+    def _serve(self, producer: Producer) -> None:
+        """In a thread: hand confirmations on as they come."""
+        while not self._is_closed and (producer is self._producer or len(producer)):
+            producer.poll(SERVE_S)
+
+    def _fail(self, stored: Future[Place], topic: str, error: KafkaError) -> None:
+        if error.fatal():
+            # An idempotent producer that has lost its sequence is of no more use; the next message gets a new one.
+            self._producer = None
+        stored.set_exception(
+            MessageNotStored(
+                f"a message for topic {topic} was not stored: {error.str()}",
+                hint=_HINTS.get(error.code(), ""),
+            )
+        )
