@@ -110,7 +110,8 @@ def test_command_over_its_time_is_ended_with_what_it_started_and_its_message_rel
     ended = tmp_path / "ended"
     send(producer, topic, f"(trap 'touch {ended}; exit' TERM; sleep 1000 & wait) & wait")
     ran = headrace("work", topic, "--group", topic, "--count", "1", "--time-limit", "1s", "--", script)
-    assert "1 released" in ran.err
+    assert f"headrace: {topic}-0@0: the command took longer than 1 s (--time-limit) and was ended" in ran.err
+    assert "1 released (1 over the time limit)" in ran.err
     deadline_s = time.monotonic() + TIMEOUT_S
     while not ended.exists():
         assert time.monotonic() < deadline_s

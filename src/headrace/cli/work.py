@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
-import signal
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,15 +18,12 @@ from headrace.cli.output import note
 from headrace.cli.settings import Bootstrap
 
 if TYPE_CHECKING:
-    from headrace.cli.work_pool import WorkPool
+    from headrace.cli.work_command import Commands
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 LOCK_SHARE_MAX = 0.9
 """A command may take so much of a message's lock by default: what is released in time is not worked on twice."""
-
-LOOK_S = 0.1
-"""How often the pool is looked at, for the progress line and for the end."""
 
 
 @app.command()
@@ -94,73 +90,44 @@ def work(
     time_limit_s = None if time_limit is None else parse_duration_ms(time_limit) / 1000
     idle_s = None if stop_when_idle is None else parse_duration_ms(stop_when_idle) / 1000
 
-    from headrace.cli.cluster import Cluster
-    from headrace.cli.work_pool import WorkPool
+    from headrace.cli.work_command import Commands
     from headrace.queue import Queue
+    from headrace.queue.runner import Allowance, Runner, stopped_by_signals
 
-    cluster = Cluster(client_settings(bootstrap))
-    for topic in topics:
-        cluster.partitions(topic)
+    settings = client_settings(bootstrap)
     queue = Queue(
         *topics,
         group=group,
-        bootstrap=cluster.settings.bootstrap,
+        bootstrap=settings.bootstrap,
         pattern=pattern,
         # One message per member: a slow command keeps nothing locked but its own message.
         prefetch=1,
         members=concurrency,
-        timeout_s=cluster.timeout_s,
+        timeout_s=settings.timeout_s,
     )
     with queue:
-        pool = WorkPool(
-            queue,
-            command,
-            concurrency=concurrency,
-            time_limit_s=time_limit_s or queue.lock_s * LOCK_SHARE_MAX,
-            count_max=count,
-            idle_s_max=idle_s,
-        )
+        limit_s = time_limit_s or queue.lock_s * LOCK_SHARE_MAX
+        commands = Commands(queue, command, time_limit_s=limit_s, say=note)
+        allowance = Allowance(count=count, idle_s=idle_s)
+        runner = Runner(queue, commands.handle, concurrency=concurrency, allowance=allowance)
         note(f"headrace: {concurrency} at a time from {pattern or topics[0]} as {group}; Ctrl-C stops")
-        _run(pool)
-    note(pool.summary())
+        steps = itertools.chain([queue.stop], itertools.repeat(commands.end))
+        try:
+            with stopped_by_signals(steps), _progress(commands) as show:
+                runner.run(show)
+        finally:
+            note(commands.summary())
     if queue.lost:
         note(f"headrace: {queue.lost} answers came too late; those messages are delivered again")
-    if pool.failure is not None:
-        raise pool.failure
-
-
-def _run(pool: WorkPool) -> None:
-    """Until the pool is done; Ctrl-C and a service manager's stop let it finish what it has."""
-    signals_seen = 0
-
-    def on_signal(_number: int, _frame: object) -> None:
-        nonlocal signals_seen
-        signals_seen += 1
-        if signals_seen == 1:
-            pool.stop()
-        else:
-            pool.end_commands()
-
-    old = {each: signal.signal(each, on_signal) for each in (signal.SIGINT, signal.SIGTERM)}
-    started_s = time.monotonic()
-    pool.start()
-    try:
-        with _progress(pool):
-            pool.join(LOOK_S)
-    finally:
-        pool.elapsed_s = time.monotonic() - started_s
-        for each, handler in old.items():
-            signal.signal(each, handler)
 
 
 @contextmanager
-def _progress(pool: WorkPool) -> Iterator[None]:
-    """A line that tells how it goes, if somebody is there to read it."""
+def _progress(commands: Commands) -> Iterator[Callable[[], None]]:
+    """A line that shows how it goes, on a terminal."""
     if not sys.stderr.isatty():
-        yield
+        yield lambda: None
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(pool.progress()) as status:
-        pool.on_look = lambda: status.update(pool.progress())
-        yield
+    with Console(stderr=True).status(commands.progress()) as status:
+        yield lambda: status.update(commands.progress())

@@ -1,4 +1,4 @@
-"""Threads that each take a message, run a command for it, and settle it by the exit code."""
+"""A command for each message: its input, its environment, its time limit, and what its exit code means."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ STDERR_TAIL_BYTES = 8_192
 ENVIRONMENT_VALUE_BYTES_MAX = 65_536
 """Linux refuses to start a command with a variable of 128 KiB; a key or header beyond this is left out."""
 
+OUTCOMES = ("accepted", "released", "rejected", "gone")
+
 GRACE_S = 2.0
 """Between asking a command to end and ending it."""
 
@@ -38,91 +40,36 @@ class CommandNotRunnable(HeadraceError):
     """The command itself is the problem, not a message: to go on would reject all of them."""
 
 
-class WorkPool:
+class Commands:
+    """Runs a command for a message and settles the message by its exit code; any number of threads at a time."""
+
     def __init__(
-        self,
-        queue: Queue,
-        command: Sequence[str],
-        *,
-        concurrency: int,
-        time_limit_s: float,
-        count_max: int | None = None,
-        idle_s_max: float | None = None,
+        self, queue: Queue, command: Sequence[str], *, time_limit_s: float, say: Callable[[str], None]
     ) -> None:
         self._queue = queue
         self._command = command
         self._time_limit_s = time_limit_s
-        self._left = count_max
-        self._idle_s_max = idle_s_max
+        self._say = say
         self._counts: Counter[str] = Counter()
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
         self._is_ending = False
-        self._busy_at_s = time.monotonic()
-        self._threads = [
-            threading.Thread(target=self._work, name=f"worker-{number}", daemon=True)
-            for number in range(concurrency)
-        ]
-        self.failure: HeadraceError | None = None
-        self.elapsed_s = 0.0
-        self.on_look: Callable[[], None] = lambda: None
+        self._started_at_s = time.monotonic()
 
-    def start(self) -> None:
-        self._busy_at_s = time.monotonic()
-        for thread in self._threads:
-            thread.start()
-
-    def join(self, look_s: float) -> None:
-        """Until all workers are done."""
-        while any(thread.is_alive() for thread in self._threads):
-            for thread in self._threads:
-                if thread.is_alive():
-                    thread.join(look_s)
-                    break
-            self.on_look()
-            if self._is_idle():
-                self.stop()
-
-    def stop(self) -> None:
-        """No more messages; running commands finish."""
-        self._queue.stop()
-
-    def end_commands(self) -> None:
+    def end(self) -> None:
+        """End those that run, and those that are still to begin."""
         self._is_ending = True
         for process in [*self._running.values()]:
             _kill(process, signal.SIGTERM)
 
-    def _is_idle(self) -> bool:
-        is_busy = bool(self._running)
-        if is_busy:
-            self._busy_at_s = time.monotonic()
-        return self._idle_s_max is not None and time.monotonic() > self._busy_at_s + self._idle_s_max
-
-    # A worker
-
-    def _work(self) -> None:
-        try:
-            while self._may_take():
-                message = self._queue.get()
-                if message is None:
-                    break
-                self._busy_at_s = time.monotonic()
-                self._handle(message)
-        except HeadraceError as error:
-            self.failure = error
-            self.stop()
-
-    def _may_take(self) -> bool:
-        with self._lock:
-            if self._left == 0:
-                return False
-            if self._left is not None:
-                self._left -= 1
-            return True
-
-    def _handle(self, message: Message) -> None:
+    def handle(self, message: Message) -> None:
         code, tail, is_over_time = self._run(message)
         if is_over_time:
+            self._say(
+                f"headrace: {message.place}: the command took longer than {self._time_limit_s:g} s (--time-limit) and "
+                f"was ended; the message is released after delivery {message.delivery_count}"
+            )
+            self._count("over the time limit")
             self._settle("released", lambda: message.release(f"took longer than {self._time_limit_s:g} s"))
         elif code == 0:
             self._settle("accepted", message.accept)
@@ -140,8 +87,11 @@ class WorkPool:
             settle()
         except MessageSettled:
             how = "gone"
+        self._count(how)
+
+    def _count(self, what: str) -> None:
         with self._lock:
-            self._counts[how] += 1
+            self._counts[what] += 1
 
     def _run(self, message: Message) -> tuple[int, bytes, bool]:
         """Exit code, end of standard error, and whether it took too long."""
@@ -200,17 +150,22 @@ class WorkPool:
                     _kill(process, signal.SIGKILL if is_over_time else signal.SIGTERM)
                     is_over_time, deadline_s = True, time.monotonic() + GRACE_S
 
-    # What it says
+    # How it goes
 
     def progress(self) -> str:
-        return f"{len(self._running)} running, {self._told()}"
+        return f"{len(self._running)} running, {self._totals()}"
 
     def summary(self) -> str:
-        return f"{sum(self._counts.values())} messages in {self.elapsed_s:.1f} s: {self._told()}"
+        elapsed_s = time.monotonic() - self._started_at_s
+        count = sum(self._counts[name] for name in OUTCOMES)
+        return f"{count} messages in {elapsed_s:.1f} s: {self._totals()}"
 
-    def _told(self) -> str:
-        names = ["accepted", "released", "rejected"] + ["gone"] * ("gone" in self._counts)
-        return ", ".join(f"{self._counts[name]} {name}" for name in names)
+    def _totals(self) -> str:
+        shown = [name for name in OUTCOMES if name != "gone" or name in self._counts]
+        totals = {name: f"{self._counts[name]} {name}" for name in shown}
+        if over := self._counts["over the time limit"]:
+            totals["released"] += f" ({over} over the time limit)"
+        return ", ".join(totals.values())
 
 
 def environment(message: Message, group: str) -> dict[str, str]:
