@@ -53,10 +53,11 @@ their own.
 
 {broker}
 
-## The commands
+## The commands, and queues in Python
 
 The `[client]` table of `{file}`, `HEADRACE_CLIENT_<NAME>` in the environment. `HEADRACE_BOOTSTRAP` is short for
-`HEADRACE_CLIENT_BOOTSTRAP`, and `--bootstrap` goes before both.
+`HEADRACE_CLIENT_BOOTSTRAP`, and `--bootstrap` goes before both. `headrace.queue` finds its broker the same way, unless
+it is given `bootstrap=`.
 
 {client}
 
@@ -87,8 +88,8 @@ PROTOCOL_PAGE = """# Protocol
 
 {generated}
 
-The broker speaks the Kafka wire protocol. These are the APIs that it answers, and in which versions; a client asks for
-the same list with ApiVersions and picks the newest that both know.
+The broker speaks the Kafka wire protocol. These are the {count} APIs that it answers, and in which versions; a client
+asks for the same list with ApiVersions and picks the newest that both know.
 
 | key | API | versions | |
 |---|---|---|---|
@@ -191,7 +192,7 @@ def protocol_page() -> str:
         name = "".join(word.capitalize() for word in handler.api_key.name.split("_"))
         note = "" if handler.advertised == handler.versions else f"{_range(handler.advertised)} advertised"
         rows.append(f"| {int(handler.api_key)} | {name} | {_range(handler.versions)} | {note} |")
-    return PROTOCOL_PAGE.format(generated=GENERATED, rows="\n".join(rows))
+    return PROTOCOL_PAGE.format(generated=GENERATED, count=len(rows), rows="\n".join(rows))
 
 
 def _range(versions: tuple[int, int]) -> str:

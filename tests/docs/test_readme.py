@@ -57,6 +57,23 @@ def test_commands_of_the_readme_run_in_their_order(tmp_path: Path) -> None:
         assert broker.returncode == 0, output.read_text()
 
 
+def test_commands_of_the_readme_take_an_address_but_for_the_first_and_the_last() -> None:
+    reference = (README.parent / "docs" / "reference" / "cli.md").read_text()
+    helps = dict(re.findall(r"^## (headrace .+?)\n\n```text\n(.*?)^```", reference, re.DOTALL | re.MULTILINE))
+    typed = [line.rpartition("| ")[2] for line in commands()]
+    names = [max((name for name in helps if f"{line} ".startswith(f"{name} ")), key=len) for line in typed]
+    assert [names[0], names[-1]] == ["headrace broker", "headrace log dump"]
+    assert [name for name in names[1:-1] if "--bootstrap" not in helps[name]] == []
+
+
+def test_metrics_to_watch_are_there() -> None:
+    docs = README.parent / "docs"
+    metrics = (docs / "reference" / "metrics.md").read_text()
+    named = re.findall(r"`(headrace_[a-z_]+)`", (docs / "how-to" / "watch.md").read_text())
+    assert [name for name in named if f"| `{name}` |" not in metrics] == []
+    assert "headrace_group_lag" in named
+
+
 def test_python_of_the_readme_runs() -> None:
     names: dict[str, object] = {}
     for block in blocks("python"):
