@@ -1,0 +1,49 @@
+"""What docs/how-to/microsoft-windows.md says of Windows, as far as Linux can show it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+CLIENTS = ["headrace.queue", "headrace.queue.dead_letters", "headrace.queue.share_groups"]
+COMMANDS = [
+    f"headrace.cli.{name}" for name in ("main", "topic", "group", "produce", "consume", "queue", "cluster")
+]
+PLUGIN = ["headrace.testing.pytest_plugin"]
+
+IMPORT_WITHOUT_POSIX = """
+import importlib, sys
+for name in ("fcntl", "resource", "termios", "pwd", "grp", "uvloop"):
+    sys.modules[name] = None  # to import it is an error now
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+"""
+
+BROKER_ON_WINDOWS = """
+import sys
+sys.platform = "win32"
+sys.modules["fcntl"] = sys.modules["resource"] = None
+import headrace
+from headrace.errors import HeadraceError
+try:
+    headrace.Broker
+except HeadraceError as error:
+    print(error.message)
+"""
+
+
+@pytest.mark.parametrize("modules", [CLIENTS, COMMANDS, PLUGIN], ids=["queues", "commands", "pytest plugin"])
+def test_clients_import_no_module_of_posix(modules: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_WITHOUT_POSIX, *modules], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_broker_says_that_it_does_not_run_on_windows() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BROKER_ON_WINDOWS], capture_output=True, text=True, check=False
+    )
+    assert "does not run on Windows" in done.stdout, done.stderr
