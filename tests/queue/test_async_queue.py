@@ -192,6 +192,22 @@ def test_queue_that_cannot_be_opened_says_why(open_async: Open, topic: str, grou
     asyncio.run(main())
 
 
+def test_message_that_is_kept_beyond_its_queue_can_no_longer_be_settled(
+    open_async: Open, topic: str, group: str, send: Send
+) -> None:
+    send(topic, "one")
+
+    async def main() -> None:
+        async with open_async(topic, group=group) as queue:
+            message = await take_async(queue)
+        with pytest.raises(MessageSettled, match="when its queue was closed"):
+            await message.accept()
+        with pytest.raises(QueueUnusable, match="was closed"):
+            await queue.open()
+
+    asyncio.run(main())
+
+
 def test_open_queue_is_read_by_both_forms(
     open_async: Open, open_queue: OpenQueue, topic: str, group: str, send: Send
 ) -> None:

@@ -79,7 +79,7 @@ class AsyncQueue:
 
     def __init__(self, *topics: str, **options: Unpack[QueueOptions]) -> None:
         self._queue = Queue(*topics, **options)
-        self._is_open = False
+        self._is_open = self._is_closed = False
         self._putting = asyncio.Lock()
 
     @property
@@ -104,6 +104,7 @@ class AsyncQueue:
 
     async def open(self) -> None:
         """Get ready to take and to put. Raises QueueUnusable as `Queue.open` does."""
+        self._is_closed = False
         self._takers = ThreadPoolExecutor(RUN_MEMBERS_MAX, thread_name_prefix="queue-take")
         self._settlers = ThreadPoolExecutor(SETTLERS, thread_name_prefix="queue-settle")
         try:
@@ -125,10 +126,13 @@ class AsyncQueue:
             self._end_threads()
 
     def _end_threads(self) -> None:
+        self._is_closed = True
         self._takers.shutdown(wait=False)
         self._settlers.shutdown(wait=False)
 
     async def in_thread(self, call: Callable[[], T]) -> T:
+        if self._is_closed:
+            return call()  # nothing waits any more: it ends in an error at once
         return await asyncio.get_running_loop().run_in_executor(self._settlers, call)
 
     # Taking messages
