@@ -65,7 +65,7 @@ def test_command_is_told_all_of_its_message(headrace: Headrace, producer: Produc
     send(producer, topic, "the value", key="the key", timestamp=1_700_000_000_123, headers=headers)
     command = ["sh", "-c", "cat; echo; env | grep ^HEADRACE_ | sort"]
     ran = headrace("work", topic, "--group", f"{topic}-g", "--count", "1", "--", *command)
-    told = dict(line.split("=", 1) for line in ran.lines[1:])
+    told = dict(line.split("=", 1) for line in ran.lines[1:] if not line.startswith("HEADRACE_TEST_"))
     told.pop("HEADRACE_BOOTSTRAP")
     assert ran.lines[0] == "the value"
     assert told == {

@@ -95,6 +95,8 @@ class Deliveries:
             if deadline_s is not None:
                 left_s = max(min(left_s, deadline_s - time.monotonic()), 0)
             with self._changed:
+                if self._is_stopped:
+                    break  # another thread may have closed the idle members already
                 message = self._take_ready()
                 if message is not None:
                     return message
