@@ -30,6 +30,7 @@ from tests.broker.requests import (
     read_all,
     values_of,
 )
+from tests.broker.transaction_requests import TransactionalProducer
 from tests.faults.faulty_broker import GATE_TIMEOUT_S, GatedFileSystem, broker_on
 
 
@@ -270,3 +271,17 @@ def test_command_says_that_a_partition_is_read_only_instead_of_waiting(tmp_path:
             timeout=60,
         )
         assert "partition 0 is read-only: fsync failed" in described.stdout
+
+
+@pytest.mark.parametrize("durability", ["fsync"], indirect=True)
+def test_record_of_a_transaction_is_not_acknowledged_if_only_the_transaction_could_not_be_synced(
+    files: FailingFileSystem, wire: Wire
+) -> None:
+    """From Produce 12 on, the first write makes its partition part of the transaction."""
+    producer = TransactionalProducer(wire, "tx", is_classic=False)
+    producer.init()
+    files.fail("sync", "*/__transaction_state-0/*.log", times=None)
+    first = producer.send("t", b"a")
+    assert first.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert "__transaction_state-0" in (first.error_message or "")
+    assert producer.send("t", b"b").error_code == ErrorCode.KAFKA_STORAGE_ERROR, "nor one behind it"

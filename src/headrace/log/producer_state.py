@@ -42,7 +42,7 @@ class SequencedBatch(NamedTuple):
     base_offset: int
     last_offset: int
     checksum: int = NO_CHECKSUM
-    """As its producer sent it."""
+    """As the batch came to the log; a retry has the same."""
     is_aborted: bool = False
 
 

@@ -82,7 +82,7 @@ def _refusal(name: TopicPartition, call: Call) -> ErrorCode | None:
 
 async def when_durable(unsynced: Partition | None, call: Call) -> None:
     """Wait for the disk, if what was added is not there yet."""
-    if unsynced is None or unsynced.reads_unsynced:
+    if unsynced is None:
         return
     try:
         await call.services.flusher.flushed(unsynced)

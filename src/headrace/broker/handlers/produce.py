@@ -33,6 +33,9 @@ logger = logging.getLogger(__name__)
 
 _ALL_REPLICAS, _NO_ANSWER, _LEADER_ONLY = -1, 0, 1
 
+Unsynced = list[tuple[Partition, Partition]]
+"""What has to be on disk, and the partition whose acknowledgement waits for that."""
+
 
 @handles(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
 def produce(
@@ -70,8 +73,7 @@ class _Produced:
         self.transactional_id = request.transactional_id
         self.call = call
         self.topics: list[tuple[str, UUID, list[PartitionProduceResponse | _Later]]] = []
-        # Appended to, and not on disk.
-        self.unsynced: list[Partition] = []
+        self.unsynced: Unsynced = []
         self.inspected: list[asyncio.Task[PartitionProduceResponse]] = []
 
 
@@ -87,7 +89,7 @@ def _when_appended(produced: _Produced) -> ProduceResponse | Awaitable[ProduceRe
     unsynced, call = produced.unsynced, produced.call
     if produced.acks == _NO_ANSWER:
         # Nobody waits, but readers see only what is on disk. A failure is the flusher's to log.
-        for partition in unsynced:
+        for partition, _ in unsynced:
             call.services.flusher.flushed(partition).add_done_callback(asyncio.Future.exception)
         return None
     response = ProduceResponse(
@@ -149,8 +151,9 @@ def _append(
 ) -> PartitionProduceResponse:
     call, unsynced, transactional_id = produced.call, produced.unsynced, produced.transactional_id
     services = call.services
+    added_to: Partition | None = None
     if transactional_id is not None or is_transactional(batch):
-        enter_transaction(transactional_id, batch, partition, call, unsynced)
+        added_to = enter_transaction(transactional_id, batch, partition, call)
     appended = partition.log.append(batch, now_ms=services.clock.now_ms(), is_inspected=is_inspected)
     if not appended.duplicate:
         services.counters.produced_bytes += len(batch)
@@ -158,7 +161,9 @@ def _append(
         if not appended.duplicate:
             partition.grown(len(batch))
     elif partition.log.durable_offset <= appended.last_offset:
-        unsynced.append(partition)
+        unsynced.append((partition, partition))
+    if added_to is not None:
+        unsynced.append((added_to, partition))
     return PartitionProduceResponse(
         index=index,
         base_offset=appended.base_offset,
@@ -201,18 +206,18 @@ def _record_errors(error: HeadraceError) -> tuple[BatchIndexAndErrorMessage, ...
     )
 
 
-async def _when_synced(response: ProduceResponse, unsynced: list[Partition], call: Call) -> ProduceResponse:
-    flushed = [call.services.flusher.flushed(partition) for partition in unsynced]
-    if len(flushed) == 1 and len(response.responses) == 1:
+async def _when_synced(response: ProduceResponse, unsynced: Unsynced, call: Call) -> ProduceResponse:
+    flushed = [call.services.flusher.flushed(partition) for partition, _ in unsynced]
+    if len(flushed) == 1:
         try:
             await flushed[0]
             return response
         except StorageFailed as error:
-            return _replace_failed(response, {_key(unsynced[0]): error}, call)
+            return _replace_failed(response, {_key(unsynced[0][1]): error}, call)
     outcomes = await asyncio.gather(*flushed, return_exceptions=True)
     failed = {
-        _key(partition): outcome
-        for partition, outcome in zip(unsynced, outcomes, strict=True)
+        _key(waiting): outcome
+        for (_, waiting), outcome in zip(unsynced, outcomes, strict=True)
         if isinstance(outcome, StorageFailed)
     }
     return _replace_failed(response, failed, call) if failed else response

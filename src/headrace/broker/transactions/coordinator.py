@@ -67,6 +67,8 @@ class TransactionCoordinator:
         self._loop = services.loop
         self._clock = services.clock
         self._transactions: dict[str, Transaction] = {}
+        self._stored_offsets: dict[str, int] = {}
+        """Where the state of an id stands in the log of transactions, as far as it was written since the start."""
         self._timers: Timers[str] = Timers(services.loop, services.clock, self._timed_out)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -189,12 +191,14 @@ class TransactionCoordinator:
         )
         _require(outcome.error)
         after = outcome.transaction
-        if after is None:
-            return None
-        self._put(after)
-        if before is None or before.state is not TransactionState.ONGOING:
-            self._timers.arm(transactional_id, after.timeout_ms)
-        return self._partition()
+        if after is not None:
+            self._put(after)
+            if before is None or before.state is not TransactionState.ONGOING:
+                self._timers.arm(transactional_id, after.timeout_ms)
+        # Also if nothing changes: another request may have added the partition a moment ago.
+        partition = self._partition()
+        is_durable = self._stored_offsets.get(transactional_id, -1) < partition.log.durable_offset
+        return None if is_durable or partition.reads_unsynced else partition
 
     def check_partition(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> None:
         """Raise TransactionRefused unless the partition is part of the producer's open transaction."""
@@ -311,15 +315,17 @@ class TransactionCoordinator:
         partition = self._partition()
         batch = storage.encode(transaction)
         try:
-            partition.log.append(batch, now_ms=self._clock.now_ms(), from_client=False)
+            appended = partition.log.append(batch, now_ms=self._clock.now_ms(), from_client=False)
         except (HeadraceError, OSError) as failure:
             raise TransactionRefused(_told(transaction.transactional_id, failure)) from failure
         if partition.reads_unsynced:
             partition.grown(len(batch))
         if transaction.state is TransactionState.DEAD:
             del self._transactions[transaction.transactional_id]
+            self._stored_offsets.pop(transaction.transactional_id, None)
         else:
             self._transactions[transaction.transactional_id] = transaction
+            self._stored_offsets[transaction.transactional_id] = appended.last_offset
 
     def _partition(self) -> Partition:
         return self._services.topics.internal(storage.TRANSACTIONS_TOPIC).partitions[0]

@@ -37,14 +37,14 @@ def is_transactional(batch: Buffer) -> bool:
 
 
 def enter_transaction(
-    transactional_id: str | None, batch: Buffer, partition: Partition, call: Call, unsynced: list[Partition]
-) -> None:
+    transactional_id: str | None, batch: Buffer, partition: Partition, call: Call
+) -> Partition | None:
     """Raise TransactionRefused unless the batch is part of an open transaction, or begins one.
 
-    What has to be on disk for that is added to `unsynced`.
+    Returns the partition that has to be on disk before the batch may be acknowledged; None if it is already.
     """
     if not is_transactional(batch):
-        return
+        return None
     header = read_header(batch)
     producer = Producer(id=header.producer_id, epoch=header.producer_epoch)
     name = TopicPartition(partition.topic_name, partition.index)
@@ -55,12 +55,10 @@ def enter_transaction(
     try:
         if call.version < ADDS_SINCE:
             transactions.check_partition(transactional_id, producer, name)
-            return
-        added_to = transactions.add_partitions(transactional_id, producer, [name], ClientVersion.EPOCH_BUMPS)
+            return None
+        return transactions.add_partitions(transactional_id, producer, [name], ClientVersion.EPOCH_BUMPS)
     except TransactionRefused as refused:
         raise TransactionRefused(_told(refused.code, call.version)) from refused
-    if added_to is not None and not added_to.reads_unsynced:
-        unsynced.append(added_to)
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:
