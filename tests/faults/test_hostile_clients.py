@@ -10,6 +10,7 @@ import pytest
 
 from headrace.broker.handlers.describe_configs import GROUP
 from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from headrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headrace.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -18,7 +19,10 @@ from headrace.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from headrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from headrace.protocol.messages.leave_group import LeaveGroupRequest
 from headrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from headrace.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from headrace.protocol.primitives import uvarint
 from headrace.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, pack_batch
 from headrace.records.compression import Codec, compress
@@ -248,3 +252,61 @@ def test_configs_of_many_groups_are_written_together(broker: BrokerProcess, othe
     with Wire(broker.bootstrap) as wire:
         (found,) = wire.ask(DescribeConfigsRequest(resources=(described,))).results
     assert "7" in {one.value for one in found.configs if one.name == "share.delivery.count.limit"}
+
+
+# State
+
+
+def join(group_id: str, metadata: bytes) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=60_000,
+        member_id="",
+        protocol_type="hostile",
+        protocols=(JoinGroupRequestProtocol(name="p", metadata=metadata),),
+    )
+
+
+def test_member_that_brings_megabytes_is_refused_and_named(broker: BrokerProcess, other: Wire) -> None:
+    before = broker.resident_bytes()
+    for number in range(8):
+        with Wire(broker.bootstrap) as hostile:
+            answer = hostile.ask(join(f"huge-{number}", bytes(20 * MEGABYTE)), version=3)
+            assert answer.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert broker.resident_bytes() - before < 60 * MEGABYTE
+    assert "huge-7 refused" in broker.log
+    goes_on(other)
+
+
+@with_settings(groups_bytes_max=10 * MEGABYTE)
+def test_members_of_all_groups_together_are_bounded_until_some_leave(
+    broker: BrokerProcess, other: Wire
+) -> None:
+    codes = []
+    members = []
+    for number in range(15):
+        answer = other.ask(join(f"group-{number}", bytes(MEGABYTE)), version=3)
+        codes.append(answer.error_code)
+        members.append(answer.member_id)
+    assert codes == [0] * 9 + [ErrorCode.GROUP_MAX_SIZE_REACHED] * 6
+    other.ask(LeaveGroupRequest(group_id="group-0", member_id=members[0]), version=2)
+    assert other.ask(join("late", bytes(MEGABYTE)), version=3).error_code == 0
+
+
+def test_subscription_to_a_hundred_thousand_topics_is_refused(broker: BrokerProcess, other: Wire) -> None:
+    names = tuple(f"topic-{number}" for number in range(100_000))
+    newer = ConsumerGroupHeartbeatRequest(
+        group_id="newer",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=names,
+        topic_partitions=(),
+    )
+    shared = ShareGroupHeartbeatRequest(
+        group_id="shared", member_id="m", member_epoch=0, subscribed_topic_names=names
+    )
+    for request in (newer, shared):
+        assert other.ask(request).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    goes_on(other)

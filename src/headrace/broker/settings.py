@@ -149,6 +149,17 @@ class BrokerSettings:
         "a test should not have to.",
     )
     group_members_max: int = setting(10_000, minimum=1, doc="Members of one group.")
+    group_member_bytes_max: int = setting(
+        2_097_152,
+        minimum=1,
+        doc="Largest metadata, assignment or subscription of a group member: names of 20,000 topics, and more.",
+    )
+    groups_bytes_max: int = setting(
+        268_435_456,
+        minimum=1,
+        doc="Metadata, assignments and subscriptions of the members of all groups together; above it no more members "
+        "join. They stay in memory until the member leaves or its session ends.",
+    )
     group_new_member_join_timeout_ms: int = setting(
         300_000,
         minimum=1,

@@ -11,6 +11,7 @@ import logging
 import uuid
 from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.broker.groups import storage
@@ -33,6 +34,7 @@ from headrace.broker.groups.events import (
     SyncAnswer,
 )
 from headrace.broker.groups.kept_offsets import KeptOffsets
+from headrace.broker.groups.member_memory import MemberMemory, size_of_names, size_of_protocols
 from headrace.broker.groups.offsets import CommittedOffset, TopicPartition, expired, expired_of_consumers
 from headrace.broker.groups.state import TRANSITIONS, UNKNOWN_MEMBER, Group, GroupLimits, GroupState, Trigger
 from headrace.broker.groups.subscription import is_subscribed
@@ -69,6 +71,13 @@ class GroupCoordinator:
             store=self._store,
         )
         self._consumers = ConsumerMembers(services, become_classic=self._members.inherit)
+        self._memory = MemberMemory(
+            member_bytes_max=services.settings.group_member_bytes_max,
+            groups_bytes_max=services.settings.groups_bytes_max,
+            groups=lambda: chain(
+                self._groups.values(), self._consumers.groups.values(), services.share_members.groups()
+            ),
+        )
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loading: asyncio.Task[None] | None = None
         self._unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -172,8 +181,16 @@ class GroupCoordinator:
         if not self.is_taken(group_id):
             if join.member_id != UNKNOWN_MEMBER:
                 return ErrorCode.UNKNOWN_MEMBER_ID
-            return self._check_room()
+            error = self._check_room()
+            if error is not ErrorCode.NONE:
+                return error
+        if not self.admits(group_id, size_of_protocols(join.protocols)):
+            return ErrorCode.GROUP_MAX_SIZE_REACHED
         return ErrorCode.NONE
+
+    def admits(self, group_id: str, size_bytes: int) -> bool:
+        """Whether there is memory for what a member of any kind of group brings."""
+        return self._memory.admits(group_id, size_bytes)
 
     def consumer_heartbeat(self, group_id: str, heartbeat: ConsumerHeartbeat) -> Done:
         """A member of the newer protocol joins, reports or leaves. Raises ConsumerRefused."""
@@ -185,6 +202,10 @@ class GroupCoordinator:
         is_new = heartbeat.member_epoch == JOIN_EPOCH and not self.is_taken(group_id)
         if is_new and self._check_room() is not ErrorCode.NONE:
             raise ConsumerRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, "There are too many groups.")
+        if heartbeat.topics and not self.admits(group_id, size_of_names(heartbeat.topics)):
+            raise ConsumerRefused(
+                ErrorCode.GROUP_MAX_SIZE_REACHED, "The member subscribes to too many topics."
+            )
         done = self._consumers.heartbeat(group_id, heartbeat, classic)
         if classic is not None and self._consumers.get(group_id) is not None:
             self._members.dissolve(classic)
@@ -197,6 +218,8 @@ class GroupCoordinator:
             return self._answered(self._consumers.classic_sync(consumers, sync))
         if group is None:
             return self._answered(SyncAnswer(error=error))
+        if not all(self.admits(group_id, len(assignment)) for assignment in sync.assignments.values()):
+            return self._answered(SyncAnswer(error=ErrorCode.GROUP_MAX_SIZE_REACHED))
         return self._members.sync(group, sync)
 
     def heartbeat(self, group_id: str, heartbeat: Heartbeat) -> HeartbeatAnswer:

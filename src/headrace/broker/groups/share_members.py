@@ -10,6 +10,7 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.broker.groups.member_memory import size_of_names
 from headrace.broker.groups.share import (
     LEAVE_EPOCH,
     FoundTopic,
@@ -73,6 +74,10 @@ class ShareMembers:
         if heartbeat.member_epoch == LEAVE_EPOCH:
             return self._leave(group_id, heartbeat.member_id)
         is_new = group is None
+        if heartbeat.topics and not self._services.groups.admits(group_id, size_of_names(heartbeat.topics)):
+            return ShareHeartbeatAnswer(
+                error=ErrorCode.GROUP_MAX_SIZE_REACHED, message="The member subscribes to too many topics."
+            )
         if group is None:
             if not self.has_room:
                 return ShareHeartbeatAnswer(
