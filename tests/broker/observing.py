@@ -7,11 +7,12 @@ import urllib.request
 from collections.abc import Callable
 
 from headrace.broker.embedded import Broker
+from headrace.broker.server import Server
 
 WAIT_S = 30
 
 
-def metrics(broker: Broker) -> dict[str, float]:
+def metrics(broker: Broker | Server) -> dict[str, float]:
     """What /metrics says, by name with labels. The broker must have been started with metrics_port=0."""
     with urllib.request.urlopen(f"http://127.0.0.1:{broker.metrics_port}/metrics", timeout=WAIT_S) as page:
         lines = page.read().decode().splitlines()

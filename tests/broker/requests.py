@@ -45,6 +45,7 @@ def new_name(prefix: str = "t") -> str:
 def batch(
     *values: bytes,
     key: bytes | None = None,
+    timestamp_ms: int = NOW_MS,
     codec: Codec = Codec.NONE,
     producer_id: int = -1,
     producer_epoch: int = -1,
@@ -52,7 +53,7 @@ def batch(
 ) -> bytes:
     """One batch as a producer sends it."""
     records = [
-        Record(offset=number, timestamp_ms=NOW_MS, key=key, value=value)
+        Record(offset=number, timestamp_ms=timestamp_ms, key=key, value=value)
         for number, value in enumerate(values)
     ]
     return encode_batch(

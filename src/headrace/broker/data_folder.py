@@ -1,18 +1,27 @@
-"""The data folder itself: one broker at a time, and an identity that stays."""
+"""The data folder itself: one broker at a time, an identity that stays, and some room in reserve.
+
+The reserve is a file without meaning. A stop and a start remove it for their own small files (checkpoints, indexes,
+epochs), so that a full disk prevents neither: only a broker that runs can free room by retention.
+"""
 
 from __future__ import annotations
 
 import base64
 import errno
 import fcntl
+import logging
 import os
 import re
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from headrace.errors import HeadraceError
 from headrace.log.filesystem import FileSystem
 
+logger = logging.getLogger(__name__)
+
+RESERVE_NAME = ".reserve"
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 """16 bytes in base64, as Kafka writes ids."""
 
@@ -22,9 +31,12 @@ class DataFolderInUse(HeadraceError):
 
 
 class DataFolder:
-    def __init__(self, path: Path, files: FileSystem) -> None:
+    def __init__(self, path: Path, files: FileSystem, *, reserve_bytes: int = 0) -> None:
         self.path = path
         self._files = files
+        self._reserve_path = str(path / RESERVE_NAME)
+        self._reserve_bytes = reserve_bytes
+        self._has_reserve = False
         try:
             files.make_directory(str(path / "metadata"))
         except OSError as error:
@@ -67,6 +79,27 @@ class DataFolder:
                 hint="restore this file from a copy; without one, remove it, and the broker makes another id",
             )
         return kept
+
+    def take_reserve(self) -> None:
+        """Keep room back, unless that was done already; a disk that has none is reported."""
+        if self._has_reserve or not self._reserve_bytes:
+            return
+        try:
+            # Bytes that no file system can compress or share. They mean nothing, so they need no fsync.
+            self._files.write_whole(self._reserve_path, os.urandom(self._reserve_bytes), durable=False)
+        except OSError as error:
+            logger.warning(
+                "no room for the reserve of the data folder",
+                extra={"path": self._reserve_path, "bytes": self._reserve_bytes, "reason": str(error)},
+            )
+        else:
+            self._has_reserve = True
+
+    def use_reserve(self) -> None:
+        """Free the room that was kept back."""
+        self._has_reserve = False
+        with suppress(FileNotFoundError):
+            self._files.remove(self._reserve_path)
 
     def release(self) -> None:
         os.close(self._lock)

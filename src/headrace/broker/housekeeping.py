@@ -1,25 +1,28 @@
 """What a broker does by itself: retention, expiry, checkpoints, idle connections, compaction.
 
-Each chore runs in a loop of its own; one that fails is logged and tried again at its next turn.
+Each chore runs in a loop of its own, and each partition has its turn whatever became of the one before. A failure of
+any kind is logged and counted, and the chore goes on at its next turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
+from headrace.broker.data_folder import DataFolder
 from headrace.broker.partition import Partition
 from headrace.broker.services import Services
-from headrace.errors import HeadraceError
 
 logger = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, folder: DataFolder) -> None:
         self._services = services
+        self._folder = folder
         self._settings = services.settings
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -42,25 +45,37 @@ class Housekeeping:
     async def _repeat(self, chore: Callable[[], Awaitable[None]], interval_ms: int) -> None:
         while True:
             await asyncio.sleep(interval_ms / 1000)
-            try:
+            with self._going_on():
                 await chore()
-            except (HeadraceError, OSError) as error:
-                logger.error("housekeeping failed", exc_info=error)
+
+    @contextmanager
+    def _going_on(self, partition: Partition | None = None) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self._services.background_failed("housekeeping failed", error, partition=str(partition or ""))
 
     async def apply_retention(self) -> None:
         """Remove what is old or too much, and forget idle producers and offsets."""
-        now_ms = self._services.clock.now_ms()
-        removed = 0
-        for partition in list(self._services.topics.partitions()):
-            removed += self._expire(partition, now_ms)
+        services = self._services
+        now_ms = services.clock.now_ms()
+        before = services.counters.expired_segments
+        for partition in list(services.topics.partitions()):
+            with self._going_on(partition):
+                self._expire(partition, now_ms)
             await asyncio.sleep(0)  # a broker of many partitions answers requests in between
-        if removed:
-            self._services.topics.checkpoint_starts()
-        self._services.groups.expire(now_ms)
-        self._services.shares.expire()
-        self._services.transactions.expire(now_ms)
+        if services.counters.expired_segments > before:
+            with self._going_on():
+                services.topics.checkpoint_starts()
+        self._folder.take_reserve()
+        with self._going_on():
+            services.groups.expire(now_ms)
+        with self._going_on():
+            services.shares.expire()
+        with self._going_on():
+            services.transactions.expire(now_ms)
 
-    def _expire(self, partition: Partition, now_ms: int) -> int:
+    def _expire(self, partition: Partition, now_ms: int) -> None:
         expired = partition.log.apply_retention(now_ms)
         self._services.counters.expired_segments += len(expired)
         if expired:
@@ -72,12 +87,12 @@ class Housekeeping:
                     "log_start_offset": partition.log.start_offset,
                 },
             )
-        return len(expired)
 
     async def checkpoint(self) -> None:
         """Bring what lies in the page cache to the disk, and write down how far that is."""
         for partition in list(self._services.topics.partitions()):
-            await self._flush(partition)
+            with self._going_on(partition):
+                await self._flush(partition)
         self._services.topics.checkpoint()
 
     async def _flush(self, partition: Partition) -> None:
@@ -98,10 +113,8 @@ class Housekeeping:
     async def compact(self) -> None:
         """Clean the compacted partitions that have gathered enough; one at a time, in a thread."""
         for partition in list(self._services.topics.partitions()):
-            try:
+            with self._going_on(partition):
                 await self._compact(partition)
-            except (HeadraceError, OSError) as error:
-                logger.error("compaction failed", exc_info=error, extra={"partition": str(partition)})
 
     async def _compact(self, partition: Partition) -> None:
         if not partition.log.config.is_compacted:

@@ -72,6 +72,11 @@ class BrokerCollector(Collector):
         yield _counter(
             "headrace_expired_segments", "Segments removed by retention.", counters.expired_segments
         )
+        yield _counter(
+            "headrace_background_failures",
+            "Chores and tasks beside requests that failed; the broker's log has each.",
+            counters.background_failures,
+        )
         yield _counter("headrace_flushes", "fsyncs shared by waiting requests.", services.flusher.flushes)
         yield _gauge("headrace_waiting_fetches", "Fetches that wait for data.", len(services.fetch_waiters))
         yield _gauge("headrace_fetch_sessions", "Fetch sessions.", len(services.fetch_sessions))

@@ -54,15 +54,21 @@ class Server:
     async def start(self) -> None:
         check_exposure(self.settings)
         loop = asyncio.get_running_loop()
-        self._folder = DataFolder(self.settings.data_dir, self._files)
+        self._folder = DataFolder(
+            self.settings.data_dir, self._files, reserve_bytes=self.settings.reserve_bytes
+        )
         try:
             self.services = Services(
                 self.settings, folder=self._folder, files=self._files, clock=self._clock, loop=loop
             )
+            self._folder.use_reserve()
             self.services.topics.load()
+            self._folder.take_reserve()
         except BaseException:
             self._folder.release()
             raise
+        if loop.get_exception_handler() is None:
+            loop.set_exception_handler(self.services.loop_failed)
         try:
             await self._open_ports(loop)
             self.services.groups.load()
@@ -74,7 +80,7 @@ class Server:
             self.services.topics.close()
             self._folder.release()
             raise
-        self._housekeeping = Housekeeping(self.services)
+        self._housekeeping = Housekeeping(self.services, self._folder)
         self._housekeeping.start()
         logger.info(
             "broker started",
@@ -143,7 +149,9 @@ class Server:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self.services.flusher.close)
         await asyncio.sleep(0)  # what the last flushes completed
+        self._folder.use_reserve()
         self.services.topics.close()
+        self._folder.take_reserve()
         # A compaction under way sees that its log was closed, and gives up.
         self.services.disk_threads.shutdown(wait=True, cancel_futures=True)
         await loop.run_in_executor(None, self.services.archiver.close)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from headrace.broker.archive_deletions import ArchiveDeletions
 from headrace.broker.archive_health import ArchiveHealth
@@ -27,9 +29,12 @@ from headrace.broker.topics import Topics
 from headrace.broker.traffic import Traffic
 from headrace.broker.transactions.coordinator import TransactionCoordinator
 from headrace.clock import Clock
+from headrace.errors import HeadraceError
 from headrace.log.filesystem import FileSystem
 from headrace.log.partition_log import Appended
 from headrace.values import value
+
+logger = logging.getLogger(__name__)
 
 # Reads of data that is not in the page cache, look-ups by time, compaction: whatever may wait for the disk.
 DISK_THREADS = 4
@@ -52,6 +57,7 @@ class Counters:
         self.storage_failures = 0
         self.compactions = 0
         self.expired_segments = 0
+        self.background_failures = 0
 
 
 class Services:
@@ -114,6 +120,27 @@ class Services:
             threads=self.disk_threads,
             loop=loop,
         )
+
+    def background_failed(self, what: str, error: BaseException, **fields: object) -> None:
+        """Work that no request waits for has failed: log and count it. Whoever calls this goes on."""
+        self.counters.background_failures += 1
+        # What a disk or a setting refuses explains itself; anything else is a bug, and needs its traceback.
+        is_explained = isinstance(error, (HeadraceError, OSError))
+        logger.error(
+            "%s: %s",
+            what,
+            error,
+            exc_info=None if is_explained else error,
+            extra={name: field for name, field in fields.items() if field},
+        )
+
+    def loop_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """For `set_exception_handler`: a task or a callback ended by an exception that nothing retrieved."""
+        error = context.get("exception")
+        if error is None:
+            loop.default_exception_handler(context)
+        else:
+            self.background_failed(context["message"], error)
 
     def advertised(self, client: Client) -> Endpoint:
         """The address told to a client: the one it connected to, unless the settings name another."""

@@ -237,6 +237,12 @@ class BrokerSettings:
         2, minimum=1, doc="Partitions whose segments are archived at the same time."
     )
 
+    reserve_bytes: int = setting(
+        1_048_576,
+        minimum=0,
+        doc="Room that the data folder keeps back in the file .reserve. On a full disk a stop and a start use it for "
+        "their own small files; 0 keeps none.",
+    )
     flush_threads: int = setting(4, minimum=1, doc="Threads that fsync; partitions share them.")
     inspection_threads: int = setting(
         2,

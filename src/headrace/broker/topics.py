@@ -354,9 +354,14 @@ class Topics:
                 continue
             self._recovery_offsets[key] = partition.log.durable_offset
             self._start_offsets[key] = partition.log.start_offset
-        self._write_offsets()
-        if not failed:
-            checkpoints.mark_clean_shutdown(self._files, self._data_dir)
+        try:
+            self._write_offsets()
+            if not failed:
+                checkpoints.mark_clean_shutdown(self._files, self._data_dir)
+        except OSError as error:
+            logger.warning(
+                "checkpoints not written: the next start checks all logs", extra={"reason": str(error)}
+            )
 
     def _log_config(self, topic: Topic) -> LogConfig:
         settings = self._settings

@@ -91,8 +91,7 @@ class PartitionLog(ShrinkingLog):
         clock: Clock,
         on_event: EventSink,
     ) -> None:
-        super().__init__(directory, config, files=files, clock=clock)
-        self._on_event = on_event
+        super().__init__(directory, config, files=files, clock=clock, on_event=on_event)
         self._directory_changes_synced = 0
         self._is_new = False
         self._snapshot_offset = -1
@@ -364,12 +363,13 @@ class PartitionLog(ShrinkingLog):
             return now_ms - segment.created_ms > config.segment_ms
         return max_timestamp_ms - first_timestamp_ms > config.segment_ms
 
-    def _roll(self) -> Segment:
+    def _roll(self, *, keeps_old: bool = True) -> Segment:
         """Close the active segment and begin the next; on failure nothing has changed."""
         old = self._active
         try:
-            old.write_indexes(is_final=True)
-            old.write_aborted_index()
+            if keeps_old:  # otherwise not even the room for its indexes is needed
+                old.write_indexes(is_final=True)
+                old.write_aborted_index()
             new = self._create_segment(self.end_offset)
         except OSError as error:
             raise self._storage_failed(
@@ -379,7 +379,7 @@ class PartitionLog(ShrinkingLog):
             self._unsynced.append(old)
         self._replace_segments((*self._view.segments, new))
         self._note_open(old)
-        if self.config.is_archived:
+        if self.config.is_archived and keeps_old:
             self._write_snapshot_if_possible()  # of just here: it goes to the archive with the segment
         return new
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from struct import Struct
 
 from headrace.log.aborted_index import AbortedIndex
@@ -201,9 +202,10 @@ class Segment:
     def change_suffix(self, suffix: str) -> None:
         """Rename the files to end in suffix, the log last: once it has its new name, all of them have.
 
-        Readers inside go on through the open descriptor.
+        Readers inside go on through the open descriptor, and without one find that the segment is gone.
         """
-        self.file()
+        with suppress(OSError):
+            self.file()
         for kind in reversed(SEGMENT_SUFFIXES):
             path = self.stem + kind
             try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from headrace.clock import Clock
 from headrace.log import archive, leftovers, snapshots
@@ -15,18 +16,22 @@ from headrace.log.archive_copy import SegmentCopy
 from headrace.log.archive_reading import PartitionArchive
 from headrace.log.config import LogConfig
 from headrace.log.epochs import LeaderEpochs
-from headrace.log.errors import OffsetOutOfRange
+from headrace.log.errors import OffsetOutOfRange, StorageFailed
 from headrace.log.filesystem import FileSystem
 from headrace.log.producer_state import ProducerStates
 from headrace.log.readable_log import ReadableLog
 from headrace.log.reading import floor_segment
+from headrace.log.recovery import EventSink
 from headrace.log.retention import ExpiredSegment, RetentionSegment, plan_retention
 from headrace.log.segment import Segment
 
 
 class ShrinkingLog(ReadableLog, ABC):
-    def __init__(self, directory: str, config: LogConfig, *, files: FileSystem, clock: Clock) -> None:
+    def __init__(
+        self, directory: str, config: LogConfig, *, files: FileSystem, clock: Clock, on_event: EventSink
+    ) -> None:
         super().__init__(directory, config)
+        self._on_event = on_event
         self.read_only_reason: str | None = None
         self.producers = ProducerStates(producer_ids_max=config.producer_ids_max)
         self._files = files
@@ -37,7 +42,7 @@ class ShrinkingLog(ReadableLog, ABC):
         self._retired: list[tuple[int, Segment]] = []
 
     @abstractmethod
-    def _roll(self) -> Segment:
+    def _roll(self, *, keeps_old: bool = True) -> Segment:
         """Close the active segment and begin the next; on failure nothing has changed."""
 
     @property
@@ -60,7 +65,8 @@ class ShrinkingLog(ReadableLog, ABC):
     def apply_retention(self, now_ms: int) -> list[ExpiredSegment]:
         """Remove what has outlived its time or the partition's size, and files whose delay is over.
 
-        What is in the archive only counts as well.
+        What is in the archive only counts as well. Closed segments go first: on a full disk they make the room for a
+        new active segment.
         """
         self.remove_retired(now_ms)
         segments = self._view.segments
@@ -73,16 +79,20 @@ class ShrinkingLog(ReadableLog, ABC):
         )
         if not plan.expired:
             return []
-        if plan.rolls_active:
-            if self.read_only_reason is not None:
-                return []
-            self._roll()
-        kept_archived = archived_only[len(plan.expired) :]
-        self._retire(segments[: max(0, len(plan.expired) - len(archived_only))], now_ms)
+        self._drop(len(plan.expired) - plan.rolls_active, archived_only, now_ms)
+        if plan.rolls_active and self.read_only_reason is None:
+            with suppress(StorageFailed):  # an event reported it, and the next pass tries again
+                self._roll(keeps_old=False)
+                self._drop(1, (), now_ms)
+        return [segment for segment in plan.expired if segment.base_offset < self.start_offset]
+
+    def _drop(self, count: int, archived_only: Sequence[RetentionSegment], now_ms: int) -> None:
+        """Let the oldest segments go, the ones that are in the archive only first."""
+        kept_archived = archived_only[count:]
+        self._retire(self._view.segments[: max(0, count - len(archived_only))], now_ms)
         first_kept = kept_archived[0].base_offset if kept_archived else self._view.segments[0].base_offset
         self.start_offset = max(self.start_offset, first_kept)
         self._forget_expired()
-        return list(plan.expired)
 
     def _retention_segment(self, segment: Segment) -> RetentionSegment:
         timestamp_ms = segment.largest_timestamp_ms()
@@ -93,28 +103,43 @@ class ShrinkingLog(ReadableLog, ABC):
         )
 
     def _retire(self, segments: tuple[Segment, ...], now_ms: int) -> None:
-        """Take segments out of the log. Their files go later, when no read can be inside any more."""
+        """Take the oldest segments out of the log. Their files go later, when no read can be inside any more."""
         if not segments:
             return
-        self._replace_segments(tuple(segment for segment in self._view.segments if segment not in segments))
-        self._unsynced = [segment for segment in self._unsynced if segment not in segments]
-        for segment in segments:
-            self._opened.pop(segment.base_offset, None)
-            self._set_aside(segment, now_ms)
+        self._replace_segments(self._view.segments[len(segments) :])
+        for number, segment in enumerate(segments):
+            try:
+                self._set_aside(segment, now_ms)
+            except OSError as error:
+                # It and those behind it stay in the log, until the next pass.
+                segment.is_retired = False
+                self._replace_segments((*segments[number:], *self._view.segments))
+                self._on_event("segment_not_removed", {"path": segment.path, "reason": str(error)})
+                break
+        self._unsynced = [segment for segment in self._unsynced if not segment.is_retired]
         self._directory_changes += 1
 
     def _set_aside(self, segment: Segment, now_ms: int) -> None:
         segment.is_retired = True
         segment.change_suffix(leftovers.DELETED_SUFFIX)
+        self._opened.pop(segment.base_offset, None)
         self._retired.append((now_ms + self.config.file_delete_delay_ms, segment))
 
     def remove_retired(self, now_ms: int) -> int:
         """Remove the files of retired segments whose delay is over; how many segments that were."""
-        due = [segment for due_ms, segment in self._retired if due_ms <= now_ms]
-        self._retired = [entry for entry in self._retired if entry[0] > now_ms]
-        for segment in due:
-            segment.remove()
-        return len(due)
+        removed = 0
+        for entry in self._retired[:]:
+            due_ms, segment = entry
+            if due_ms > now_ms:
+                continue
+            try:
+                segment.remove()
+            except OSError as error:
+                self._on_event("segment_not_removed", {"path": segment.path, "reason": str(error)})
+                continue
+            self._retired.remove(entry)
+            removed += 1
+        return removed
 
     # --- the archive ---
 

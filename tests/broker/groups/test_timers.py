@@ -80,3 +80,25 @@ def test_the_event_loop_wakes_it_by_itself(loop: asyncio.AbstractEventLoop) -> N
     fixture.timers.arm("now", 0)
     loop.run_forever()  # ends only if the time-out comes
     assert len(fixture.timers) == 1
+
+
+def test_a_time_out_that_fails_stops_no_other_and_is_reported(loop: asyncio.AbstractEventLoop) -> None:
+    fixture = Fixture(loop)
+    reported: list[BaseException] = []
+    loop.set_exception_handler(lambda _, context: reported.append(context["exception"]))
+
+    def on_due(key: str) -> None:
+        if key == "bad":
+            raise KeyError(key)
+        fixture.due.append(key)
+
+    fixture.timers = Timers(loop, fixture.clock, on_due)
+    for key in ("bad", "good"):
+        fixture.timers.arm(key, 10)
+    fixture.timers.arm("later", 20)
+    fixture.clock.advance_ms(10)
+    fixture.timers.run_due()
+    fixture.clock.advance_ms(10)
+    fixture.timers.run_due()
+    assert fixture.due == ["good", "later"]
+    assert [type(error) for error in reported] == [KeyError]

@@ -67,7 +67,10 @@ class Timers(Generic[KeyT]):
             # What an earlier key did may have cancelled this one or moved it.
             if self._deadlines_ms.get(key, now_ms + 1) <= now_ms:
                 del self._deadlines_ms[key]
-                self._on_due(key)
+                try:
+                    self._on_due(key)
+                except Exception as error:  # one that fails must not stop the others
+                    self._loop.call_exception_handler({"message": "a time-out failed", "exception": error})
         self._schedule()
 
     def close(self) -> None:

@@ -7,7 +7,6 @@ it succeeds, and always together with what is written before that.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,8 +20,6 @@ from headrace.records.record import Record, encode_batch
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.broker.services import Services
-
-logger = logging.getLogger(__name__)
 
 RETRY_S = 1.0
 """How long after a failure what is owed is tried again: a full disk may have room by then."""
@@ -105,10 +102,8 @@ class StateWriter:
         is_foreseen = isinstance(error, HeadraceError | OSError)
         if not self._is_failing:
             self._is_failing = True
-            logger.error(
-                "states of share groups can't be stored, and are tried again: %s",
-                error,
-                exc_info=None if is_foreseen else error,
+            self._services.background_failed(
+                "states of share groups can't be stored, and are tried again", error
             )
         for stored in waiting:
             if stored.is_unwritten:
