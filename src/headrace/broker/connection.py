@@ -111,7 +111,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         if not self._traffic.admit(self):
             logger.warning(
                 "connection refused: too many are open",
-                extra={"client": f"{host}:{port}", "connections_max": self._settings.connections_max},
+                extra={"client": f"{host}:{port}", "connections_max": self._traffic.connections_max},
             )
             transport.abort()
 

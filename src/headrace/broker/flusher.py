@@ -44,7 +44,15 @@ class Flusher:
         return done
 
     def _begin(self, partition: Partition, waiting: list[asyncio.Future[None]]) -> None:
-        flush = partition.log.begin_flush()
+        try:
+            flush = partition.log.begin_flush()
+        except OSError as error:
+            # No fsync has failed, so nothing is in doubt: the next flush covers all of it.
+            del self._next[partition]
+            logger.error("flush not begun: %s", error, extra={"partition": str(partition)})
+            hint = "raise the limit of open files (ulimit -n); the records are stored when it can be flushed"
+            _fail(waiting, StorageFailed(f"{partition} can't be flushed: {error}", hint=hint))
+            return
         running = self._loop.run_in_executor(self._threads, flush.sync)
         running.add_done_callback(lambda finished: self._end(partition, flush, waiting, finished))
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
-import resource
 import signal
 import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from headrace.broker import handlers
+from headrace.broker import descriptors, handlers
 from headrace.broker.connection import Connection
 from headrace.broker.data_folder import DataFolder
 from headrace.broker.exposure import check_exposure
@@ -64,6 +62,12 @@ class Server:
             self._folder.use_reserve()
             self.services.topics.load()
             self._folder.take_reserve()
+        except OSError as error:
+            self._folder.release()
+            raise HeadraceError(
+                f"the data folder {self.settings.data_dir} can't be opened: {error}",
+                hint="make room on its disk, raise the limit of open files (ulimit -n), or see to its permissions",
+            ) from error
         except BaseException:
             self._folder.release()
             raise
@@ -185,9 +189,10 @@ def run(settings: BrokerSettings) -> int:
 
 
 async def _serve(settings: BrokerSettings) -> None:
-    _allow_many_files()
+    descriptors.raise_limit()
     server = Server(settings)
     await server.start()
+    _warn_of_few_descriptors(server)
     # What was made at the start stays: the collector need not look at it again. Requests leave no cycles behind, so
     # that looking for them as often as Python does by default only costs time.
     gc.collect()
@@ -200,6 +205,24 @@ async def _serve(settings: BrokerSettings) -> None:
     print(f"headrace broker ready at {server.bootstrap}", flush=True)
     await stop.wait()
     await server.stop()
+
+
+def _warn_of_few_descriptors(server: Server) -> None:
+    limit = descriptors.current_limit()
+    topics, traffic = server.services.topics, server.services.traffic
+    wanted = descriptors.wanted(
+        connections=server.settings.connections_max, partitions=topics.partition_count
+    )
+    if limit is not None and limit < wanted:
+        logger.warning(
+            "the limit of open files is low: raise it (ulimit -n, LimitNOFILE)",
+            extra={
+                "limit": limit,
+                "wanted": wanted,
+                "partitions": topics.partition_count,
+                "connections_max": traffic.connections_max,
+            },
+        )
 
 
 def run_in_loop(main: Coroutine[Any, Any, None]) -> None:
@@ -215,11 +238,3 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
-
-
-def _allow_many_files() -> None:
-    """Every partition and connection is a descriptor: take what the system allows instead of the usual 1,024."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with contextlib.suppress(ValueError, OSError):  # macOS says no limit and means another
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -65,7 +65,10 @@ class BrokerSettings:
     )
 
     connections_max: int = setting(
-        2_000, minimum=1, doc="Open connections; one more is refused. Each costs a descriptor and some 20 KB."
+        2_000,
+        minimum=1,
+        doc="Open connections; one more is refused. Each costs a descriptor and some 20 KB. With a low limit of open "
+        "files it is less: a quarter of the descriptors is left for segments.",
     )
     request_bytes_max: int = setting(
         104_857_600,

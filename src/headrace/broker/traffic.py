@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.broker import descriptors
 from headrace.broker.client import Client
 from headrace.broker.settings import BrokerSettings
 
@@ -19,6 +20,9 @@ class Traffic:
         self._settings = settings
         self._bytes_max = settings.inflight_bytes_max
         self.connections: set[Connection] = set()
+        self.connections_max = descriptors.connections_max(
+            settings.connections_max, descriptors.current_limit()
+        )
         self._held: set[Connection] = set()
         self._software: set[tuple[str, str]] = set()
         self.inflight_bytes = 0
@@ -34,7 +38,7 @@ class Traffic:
         self.pauses = 0
 
     def admit(self, connection: Connection) -> bool:
-        if len(self.connections) >= self._settings.connections_max:
+        if len(self.connections) >= self.connections_max:
             self.rejected_connections += 1
             return False
         self.connections.add(connection)

@@ -24,6 +24,9 @@ class FileSystem(Protocol):
     def open(self, path: str) -> int:
         """Open for reading and writing; FileNotFoundError when missing."""
 
+    def open_directory(self, path: str) -> int:
+        """Open for `sync_names`."""
+
     def close(self, fd: int) -> None: ...
 
     def write(self, fd: int, parts: Sequence[Buffer], position: int) -> None:
@@ -40,8 +43,11 @@ class FileSystem(Protocol):
     def sync(self, fd: int) -> None:
         """Data, and as much metadata as reading it back needs, on stable storage."""
 
+    def sync_names(self, fd: int) -> None:
+        """Names created, renamed or removed in this open directory, on stable storage."""
+
     def sync_directory(self, path: str) -> None:
-        """Names created, renamed or removed in this directory, on stable storage."""
+        """Like `sync_names`, for a directory that is not open: this needs a descriptor."""
 
     def rename(self, source: str, target: str) -> None: ...
 
@@ -74,6 +80,9 @@ class DiskFileSystem:
 
     def open(self, path: str) -> int:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+    def open_directory(self, path: str) -> int:
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def close(self, fd: int) -> None:
         os.close(fd)
@@ -128,10 +137,13 @@ class DiskFileSystem:
     def sync(self, fd: int) -> None:
         os.fdatasync(fd)
 
+    def sync_names(self, fd: int) -> None:
+        os.fsync(fd)
+
     def sync_directory(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = self.open_directory(path)
         try:
-            os.fsync(fd)
+            self.sync_names(fd)
         finally:
             os.close(fd)
 

@@ -1,11 +1,13 @@
-"""Making appended batches durable, in a thread beside the log's own."""
+"""Making appended batches durable, in a thread beside the log's own.
+
+All files are open before the thread begins, so that a failure in it is one of the disk: running out of descriptors is
+found before anything is synced, and the next flush can cover the same batches.
+"""
 
 from __future__ import annotations
 
-import os
-
 from headrace.log.filesystem import FileSystem, OpenFile
-from headrace.log.segment import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from headrace.log.segment import Segment
 from headrace.values import value
 
 
@@ -16,7 +18,8 @@ class UnsyncedSegment:
     segment: Segment
     file: OpenFile
     size_bytes: int
-    is_closed: bool
+    indexes: tuple[OpenFile, ...]
+    """Of a closed segment: a start after a crash does not rebuild them where it need not check the batches."""
 
 
 @value
@@ -24,7 +27,6 @@ class Flush:
     """What had not reached the disk at one moment. `sync` touches nothing that the log thread changes."""
 
     files: FileSystem
-    directory: str
     unsynced: tuple[UnsyncedSegment, ...]
     end_offset: int
     """Everything below is durable once `sync` has returned."""
@@ -32,29 +34,14 @@ class Flush:
     end_segment: Segment
     flushed_bytes: int
     directory_changes: int
-    syncs_directory: bool
-    syncs_parent: bool
-    """The partition's own directory is new."""
+    directories: tuple[OpenFile, ...]
+    """The partition's own where segments were created; also the one around it while the partition is new."""
 
     def sync(self) -> None:
         """Oldest first, so that what is durable is always a beginning of the log. An OSError is final."""
         for entry in self.unsynced:
             self.files.sync(entry.file.fd)
-            if entry.is_closed and not entry.segment.is_retired:
-                self._sync_index(entry.segment.stem + OFFSET_INDEX_SUFFIX)
-                self._sync_index(entry.segment.stem + TIME_INDEX_SUFFIX)
-        if self.syncs_directory:
-            self.files.sync_directory(self.directory)
-        if self.syncs_parent:
-            self.files.sync_directory(os.path.dirname(self.directory) or ".")
-
-    def _sync_index(self, path: str) -> None:
-        try:
-            fd = self.files.open(path)
-        except FileNotFoundError:
-            # Retention was faster.
-            return
-        try:
-            self.files.sync(fd)
-        finally:
-            self.files.close(fd)
+            for index in entry.indexes:
+                self.files.sync(index.fd)
+        for directory in self.directories:
+            self.files.sync_names(directory.fd)

@@ -32,7 +32,7 @@ from headrace.log.errors import (
     StorageFailed,
     WouldBlock,
 )
-from headrace.log.filesystem import FileSystem
+from headrace.log.filesystem import FileSystem, OpenFile
 from headrace.log.flush import Flush, UnsyncedSegment
 from headrace.log.index import OFFSET_ENTRY_BYTES
 from headrace.log.producer_state import SEQUENCE_LIMIT
@@ -330,7 +330,8 @@ class PartitionLog(ShrinkingLog):
     def _append_failed(self, segment: Segment, error: OSError) -> StorageFailed:
         """Take back what was written in part, so that the next append finds everything as it was."""
         try:
-            segment.cut_to_size()
+            if segment.is_open:  # otherwise it could not be opened, and nothing was written
+                segment.cut_to_size()
         except OSError as second:
             self._become_read_only(
                 f"a write to {segment.path} failed ({error}) and could not be undone ({second})"
@@ -385,39 +386,65 @@ class PartitionLog(ShrinkingLog):
 
     def _create_segment(self, base_offset: int) -> Segment:
         segment = self._segment(base_offset, size_bytes=0, next_offset=base_offset)
-        segment.create()
+        try:
+            segment.create()
+        except OSError as error:
+            self._remove_unfinished(segment, error)
+            raise
         self._directory_changes += 1
         return segment
+
+    def _remove_unfinished(self, segment: Segment, error: OSError) -> None:
+        """A log file whose indexes could not be made must go: appends may continue in the segment before it."""
+        try:
+            segment.remove()
+        except OSError as second:
+            self._become_read_only(f"{segment.path} could not be made ({error}) nor removed ({second})")
 
     # --- flushing ---
 
     def begin_flush(self) -> Flush:
-        """What has to reach the disk for everything appended so far to be durable."""
+        """What has to reach the disk for everything appended so far to be durable.
+
+        OSError when files for it can't be opened. Nothing has happened then, and it may be tried again.
+        """
         active = self._view.segments[-1]
         next_offset, size_bytes = active.extent
         closed = self._unsynced
         entries = [
             UnsyncedSegment(
-                segment=segment, file=segment.file(), size_bytes=segment.size_bytes, is_closed=True
+                segment=segment,
+                file=segment.file(),
+                size_bytes=segment.size_bytes,
+                indexes=segment.open_indexes(),
             )
             for segment in closed
         ]
         if size_bytes > active.synced_bytes:
             entries.append(
-                UnsyncedSegment(segment=active, file=active.file(), size_bytes=size_bytes, is_closed=False)
+                UnsyncedSegment(segment=active, file=active.file(), size_bytes=size_bytes, indexes=())
             )
         return Flush(
             files=self._files,
-            directory=self.directory,
             unsynced=tuple(entries),
             end_offset=next_offset,
             end_position=size_bytes,
             end_segment=active,
             flushed_bytes=sum(entry.size_bytes - entry.segment.synced_bytes for entry in entries),
             directory_changes=self._directory_changes,
-            syncs_directory=self._directory_changes > self._directory_changes_synced,
-            syncs_parent=self._directory_changes_synced == 0 and self._is_new,
+            directories=self._unsynced_directories(),
         )
+
+    def _unsynced_directories(self) -> tuple[OpenFile, ...]:
+        if self._directory_changes == self._directory_changes_synced:
+            return ()
+        own = self._open_directory(self.directory)
+        if self._is_new and self._directory_changes_synced == 0:
+            return own, self._open_directory(os.path.dirname(self.directory) or ".")
+        return (own,)
+
+    def _open_directory(self, path: str) -> OpenFile:
+        return OpenFile(self._files, path, self._files.open_directory(path))
 
     def finish_flush(self, flush: Flush) -> None:
         """The flush has been synced: what it covers is durable."""
@@ -444,7 +471,10 @@ class PartitionLog(ShrinkingLog):
 
     def flush(self) -> None:
         """Make everything durable now, in this thread."""
-        flush = self.begin_flush()
+        try:
+            flush = self.begin_flush()
+        except OSError as error:
+            raise self._storage_failed(f"{self.directory} can't be flushed: {error}") from error
         try:
             flush.sync()
         except OSError as error:
@@ -489,7 +519,12 @@ class PartitionLog(ShrinkingLog):
                 # Retention was faster, or the disk failed.
                 replacement.writer.abandon()
                 continue
-            self._swap(cleaned_segment_of(replacement), sources)
+            try:
+                directory = self._open_directory(self.directory)
+            except OSError as error:
+                replacement.writer.abandon()
+                raise self._storage_failed(f"compaction of {self.directory} failed: {error}") from error
+            self._swap(cleaned_segment_of(replacement), sources, directory)
         path = os.path.join(self.directory, checkpoints.CLEANER_OFFSET_NAME)
         if self.read_only_reason is None:
             checkpoints.write_cleaner_offset(self._files, path, compacted.first_dirty_offset)
@@ -510,21 +545,21 @@ class PartitionLog(ShrinkingLog):
         sources = tuple(segment for segment in self._view.segments[:-1] if segment.base_offset in bases)
         return sources if len(sources) == len(bases) else None
 
-    def _swap(self, cleaned: Segment, sources: tuple[Segment, ...]) -> None:
+    def _swap(self, cleaned: Segment, sources: tuple[Segment, ...], directory: OpenFile) -> None:
         """Once the cleaned log is called `.swap` it has won: a crash from there on is finished at the next open."""
         cleaned.extent = (sources[-1].next_offset, cleaned.size_bytes)
         first = self._view.segments.index(sources[0])
         before, behind = self._view.segments[:first], self._view.segments[first + len(sources) :]
         try:
             cleaned.change_suffix(leftovers.SWAP_SUFFIX)
-            self._files.sync_directory(self.directory)
+            self._files.sync_names(directory.fd)
             self._replace_segments((*before, cleaned, *behind))
             self._unsynced = [segment for segment in self._unsynced if segment not in sources]
             for source in sources:
                 self._opened.pop(source.base_offset, None)
                 self._set_aside(source, self._clock.now_ms())
             cleaned.change_suffix("")
-            self._files.sync_directory(self.directory)
+            self._files.sync_names(directory.fd)
         except OSError as error:
             self._become_read_only(f"swapping in compacted segments failed: {error}")
             raise self._storage_failed(f"compaction of {self.directory} failed: {error}") from error

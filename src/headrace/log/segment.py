@@ -183,6 +183,15 @@ class Segment:
                     file = self._file = OpenFile(self._files, self.path, self._files.open(self.path))
         return file
 
+    def open_indexes(self) -> tuple[OpenFile, ...]:
+        """The index files, to be synced; those that retention has removed are left out."""
+        opened = []
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            path = self.stem + suffix + self._suffix
+            with suppress(FileNotFoundError):
+                opened.append(OpenFile(self._files, path, self._files.open(path)))
+        return tuple(opened)
+
     def create(self) -> None:
         """Make the files of a segment that holds nothing yet; whatever bears their names is emptied."""
         self._file = OpenFile(self._files, self.path, self._files.create(self.path))

@@ -137,6 +137,11 @@ class FailingFileSystem:
     def open(self, path: str) -> int:
         return self._opened(path, self.files.open(path), self.files.size(path))
 
+    def open_directory(self, path: str) -> int:
+        fd = self.files.open_directory(path)
+        self._paths[fd] = path
+        return fd
+
     def _opened(self, path: str, fd: int, durable_bytes: int) -> int:
         self._paths[fd] = path
         self._durable.setdefault(path, _Durable(durable_bytes))
@@ -184,6 +189,10 @@ class FailingFileSystem:
         self._before("sync", path)
         self.files.sync(fd)
         self._durable.setdefault(path, _Durable(0)).size_bytes = self.files.size(path)
+
+    def sync_names(self, fd: int) -> None:
+        self._before("sync_directory", self._paths[fd])
+        self.files.sync_names(fd)
 
     def sync_directory(self, path: str) -> None:
         self._before("sync_directory", path)
