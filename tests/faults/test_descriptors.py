@@ -94,7 +94,7 @@ def test_segment_begun_in_part_hides_no_record(tmp_path: Path) -> None:
     assert log.apply_retention(NOW_MS + week_ms) == []
     log.append(log_batch(b"b"), now_ms=NOW_MS)
     closed = log.close()
-    again = open_log(tmp_path, was_clean=True, recovery_offset=closed.recovery_offset)
+    again = open_log(tmp_path, was_clean=True, recovery_offset=closed.end_offset)
     assert (values(read_all(again)), again.read_only_reason) == ([b"a", b"b"], None)
 
 

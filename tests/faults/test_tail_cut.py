@@ -93,6 +93,8 @@ def test_files_shorter_than_a_clean_stop_left_them_are_noticed(tmp_path: Path) -
     content = (tmp_path / LOG).read_bytes()
     (tmp_path / LOG).write_bytes(content[:-3])
     events: list[tuple[str, Mapping[str, object]]] = []
-    again = open_log(tmp_path, CONFIG, was_clean=True, recovery_offset=closed.recovery_offset, events=events)
-    assert again.end_offset == 5
-    assert "torn_tail_cut" in [name for name, _ in events]
+    again = open_log(tmp_path, CONFIG, was_clean=True, recovery_offset=closed.end_offset, events=events)
+    assert (again.end_offset, again.read_only_reason is None) == (6, False)
+    assert "segment_damaged" in [name for name, _ in events]
+    found = bytes(again.read(4, bytes_max=1000, end_offset=6, at_least_one=True))
+    assert [header.base_offset for _, header in iterate_headers(found)] == [4]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from headrace.log.checkpoints import CleanStop
 from headrace.log.config import LogConfig
 from headrace.log.filesystem import DiskFileSystem, FileSystem
 from headrace.log.partition_log import PartitionLog
@@ -59,6 +60,7 @@ def open_log(
     was_clean: bool = False,
     recovery_offset: int = 0,
     start_offset: int | None = None,
+    clean_stop: CleanStop | None = None,
     events: list[tuple[str, Mapping[str, object]]] | None = None,
     clock: ManualClock | None = None,
 ) -> PartitionLog:
@@ -71,6 +73,7 @@ def open_log(
         was_clean=was_clean,
         recovery_offset=recovery_offset,
         start_offset=start_offset,
+        clean_stop=clean_stop,
         on_event=lambda name, fields: seen.append((name, fields)),
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.log import checkpoints
-from headrace.log.checkpoints import EpochStart, InvalidCheckpoint
+from headrace.log.checkpoints import CleanStop, EpochStart, InvalidCheckpoint
 from headrace.log.filesystem import DiskFileSystem
 from headrace.testing.failing_filesystem import FailingFileSystem
 
@@ -71,7 +71,40 @@ def test_failed_write_leaves_the_old_checkpoint(tmp_path: Path) -> None:
 
 
 def test_mark_of_a_clean_stop_is_good_for_one_start(tmp_path: Path) -> None:
-    assert not checkpoints.take_clean_shutdown_mark(FILES, str(tmp_path))
-    checkpoints.mark_clean_shutdown(FILES, str(tmp_path))
-    assert checkpoints.take_clean_shutdown_mark(FILES, str(tmp_path))
-    assert not checkpoints.take_clean_shutdown_mark(FILES, str(tmp_path))
+    logs = {
+        ("t", 0): CleanStop(start_offset=3, end_offset=9, segment_bytes={0: 100, 5: 7}),
+        ("t-1", 12): CleanStop(start_offset=0, end_offset=0, segment_bytes={0: 0}),
+    }
+    assert checkpoints.take_clean_shutdown_mark(FILES, str(tmp_path)) is None
+    checkpoints.mark_clean_shutdown(FILES, str(tmp_path), logs)
+    assert checkpoints.take_clean_shutdown_mark(FILES, str(tmp_path)) == logs
+    assert checkpoints.take_clean_shutdown_mark(FILES, str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"rubbish", b"[]", b"7", b'{"version": 0, "logs": [["t", 0]]}'])
+def test_damaged_mark_of_a_clean_stop_is_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / checkpoints.CLEAN_SHUTDOWN_NAME).write_bytes(content)
+    with pytest.raises(InvalidCheckpoint, match="damaged"):
+        checkpoints.take_clean_shutdown_mark(FILES, str(tmp_path))
+    assert checkpoints.take_clean_shutdown_mark(FILES, str(tmp_path)) is None
+
+
+def test_mark_with_a_changed_number_is_damaged(tmp_path: Path) -> None:
+    stop = CleanStop(start_offset=0, end_offset=163, segment_bytes={0: 100})
+    checkpoints.mark_clean_shutdown(FILES, str(tmp_path), {("t", 0): stop})
+    path = tmp_path / checkpoints.CLEAN_SHUTDOWN_NAME
+    path.write_bytes(path.read_bytes().replace(b"163", b"63"))
+    with pytest.raises(InvalidCheckpoint, match="checksum"):
+        checkpoints.take_clean_shutdown_mark(FILES, str(tmp_path))
+
+
+def test_mark_of_an_older_version_has_no_logs(tmp_path: Path) -> None:
+    (tmp_path / checkpoints.CLEAN_SHUTDOWN_NAME).write_bytes(b'{"version":0}')
+    assert checkpoints.take_clean_shutdown_mark(FILES, str(tmp_path)) == {}
+
+
+def test_lost_offsets_are_read_as_written(tmp_path: Path) -> None:
+    path = str(tmp_path / checkpoints.LOST_OFFSETS_NAME)
+    assert checkpoints.read_lost_offsets(FILES, path) == []
+    checkpoints.write_lost_offsets(FILES, path, [(9, 12), (3, 4)])
+    assert checkpoints.read_lost_offsets(FILES, path) == [(3, 4), (9, 12)]

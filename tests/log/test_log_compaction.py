@@ -62,7 +62,7 @@ def test_compacted_log_reopens_clean_and_unclean(tmp_path: Path) -> None:
     crashed = open_log(tmp_path, CONFIG, files=NotSyncing())
     assert (table(crashed), crashed.read_only_reason) == (expected, None)
     closed = crashed.close()
-    clean = open_log(tmp_path, CONFIG, was_clean=True, recovery_offset=closed.recovery_offset)
+    clean = open_log(tmp_path, CONFIG, was_clean=True, recovery_offset=closed.end_offset)
     assert (table(clean), clean.end_offset) == (expected, 40)
 
 

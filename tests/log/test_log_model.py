@@ -76,7 +76,7 @@ class LogMachine(RuleBasedStateMachine):
             CONFIG,
             files=self.files,
             was_clean=True,
-            recovery_offset=closed.recovery_offset,
+            recovery_offset=closed.end_offset,
             start_offset=self.start,
         )
         self.durable = self.checkpointed = len(self.records)

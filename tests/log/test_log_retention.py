@@ -106,7 +106,7 @@ def test_first_record_at_or_after_a_time_is_found(tmp_path: Path, reopened: bool
         log.append(batch(b"x", timestamp_ms=time_ms), now_ms=NOW_MS)
     if reopened:
         closed = log.close()
-        log = open_log(tmp_path, CONFIG, was_clean=True, recovery_offset=closed.recovery_offset)
+        log = open_log(tmp_path, CONFIG, was_clean=True, recovery_offset=closed.end_offset)
     for wanted in range(NOW_MS - 1, NOW_MS + 72):
         expected = next((offset for offset, time_ms in enumerate(times) if time_ms >= wanted), None)
         found = log.offset_for_timestamp(wanted, end_offset=log.end_offset)

@@ -213,7 +213,7 @@ def test_closed_log_reopens_with_everything(tmp_path: Path) -> None:
     closed = log.close()
     with pytest.raises(LogReadOnly):
         log.append(batch(b"late"), now_ms=NOW_MS)
-    again = open_log(tmp_path, SMALL, was_clean=True, recovery_offset=closed.recovery_offset)
+    again = open_log(tmp_path, SMALL, was_clean=True, recovery_offset=closed.end_offset)
     assert (again.end_offset, again.segments, again.leader_epoch) == (100, segments, log.leader_epoch)
     assert values(read_all(again)) == [b"%d" % number for number in range(100)]
     retried = again.append(batch(b"97", producer_id=1, producer_epoch=0, base_sequence=97), now_ms=NOW_MS)
@@ -306,7 +306,7 @@ def test_log_that_is_not_used_holds_no_descriptor(tmp_path: Path) -> None:
     closed = log.close()
     assert open_files(tmp_path) == 0
     for was_clean in (True, False):
-        again = open_log(tmp_path, was_clean=was_clean, recovery_offset=closed.recovery_offset)
+        again = open_log(tmp_path, was_clean=was_clean, recovery_offset=closed.end_offset)
         assert open_files(tmp_path) == 0
         assert len(read_all(again)) == 61
         del again

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from headrace.log.checkpoints import CleanStop
 from headrace.log.config import LogConfig
+from headrace.log.errors import CorruptSegment, LogReadOnly
+from headrace.log.repair import plan_repair, repair
+from headrace.records.batch import iterate_headers
 from headrace.testing.failing_filesystem import FailingFileSystem
 from tests.log.batches import NOW_MS, NotSyncing, batch, open_log, read_all, values
 
@@ -34,7 +38,7 @@ def test_clean_stop_makes_the_next_start_read_only_the_tail(tmp_path: Path, batc
     fill(tmp_path, batches)
     closed = open_log(tmp_path, CONFIG, files=NotSyncing()).close()
     files = FailingFileSystem()
-    log = open_log(tmp_path, CONFIG, files=files, was_clean=True, recovery_offset=closed.recovery_offset)
+    log = open_log(tmp_path, CONFIG, files=files, was_clean=True, recovery_offset=closed.end_offset)
     assert log.end_offset == batches
     assert files.bytes_read("*.log") <= 61 * 4
     assert files.bytes_read() < 1000
@@ -54,7 +58,9 @@ def test_start_after_a_crash_reads_nothing_before_the_recovery_point(tmp_path: P
     ]
     bases = sorted(int(path.stem) for path in tmp_path.glob("*.log"))
     holding = max(base for base in bases if base <= 450)
-    assert {base for base, _ in read_logs} == {base for base in bases if base >= holding}
+    # Of the segments before it only the last headers, to see that the next one joins.
+    sizes = {base: (tmp_path / f"{base:020d}.log").stat().st_size for base in bases}
+    assert all(position > sizes[base] - 3000 for base, position in read_logs if base < holding)
     # Not before the last index entry in front of the recovery point: a few batches of some 480 bytes.
     assert min(position for base, position in read_logs if base == holding) > 480 * (450 - holding - 4)
     assert values(read_all(log))[-1] == b"499" + b"x" * 400
@@ -74,13 +80,140 @@ def test_any_recovery_point_gives_the_same_log(tmp_path: Path, recovery_offset: 
         assert read_all(log, offset)[0].offset == offset
 
 
-def test_log_that_is_shorter_than_its_recovery_point_says_so(tmp_path: Path) -> None:
-    fill(tmp_path, 20)
+BATCHES = 100
+
+
+def written(directory: Path) -> CleanStop:
+    """A log of several segments, all of it on disk."""
+    fill(directory, BATCHES)
+    log = open_log(directory, CONFIG, files=NotSyncing())
+    closed = log.close()
+    assert (closed.end_offset, len(closed.segment_bytes)) == (BATCHES, 3)
+    return closed
+
+
+def check_damage(directory: Path, closed: CleanStop, *, was_clean: bool, lost: range) -> None:
+    """The damage is found at every start, offsets are never used again, and a repair ends it."""
     events: list[tuple[str, Mapping[str, object]]] = []
-    log = open_log(tmp_path, CONFIG, files=NotSyncing(), recovery_offset=30, events=events)
-    assert log.end_offset == 20
-    (fields,) = [fields for name, fields in events if name == "log_shorter_than_recovery_point"]
-    assert (fields["end_offset"], fields["recovery_offset"]) == (20, 30)
+    log = open_log(
+        directory,
+        CONFIG,
+        files=NotSyncing(),
+        was_clean=was_clean,
+        clean_stop=closed if was_clean else None,
+        recovery_offset=closed.end_offset,
+        start_offset=0,
+        events=events,
+    )
+    for _ in range(3):
+        assert [fields for name, fields in events if name == "segment_damaged"]
+        assert "headrace log repair" in str(events)
+        with pytest.raises(LogReadOnly, match="repair"):
+            log.append(batch(b"no"), now_ms=NOW_MS)
+        assert log.end_offset == BATCHES
+        for offset in range(BATCHES):
+            if offset in lost:
+                with pytest.raises(CorruptSegment):
+                    log.read(offset, bytes_max=1, end_offset=BATCHES, at_least_one=True)
+            else:
+                found = bytes(log.read(offset, bytes_max=1, end_offset=BATCHES, at_least_one=True))
+                assert [header.base_offset for _, header in iterate_headers(found)] == [offset]
+        recovery_offset = log.checkpoint(NOW_MS)
+        events.clear()
+        log = open_log(directory, CONFIG, files=NotSyncing(), recovery_offset=recovery_offset, events=events)
+    (directory.parent / "recovery-point-offset-checkpoint").write_text(f"0\n1\nt 0 {recovery_offset}\n")
+    repair(plan_repair(directory, files=NotSyncing()), files=NotSyncing())
+    for _ in range(2):
+        mended = open_log(directory, CONFIG, files=NotSyncing(), recovery_offset=recovery_offset)
+        assert mended.read_only_reason is None
+        assert [record.offset for record in read_all(mended)] == [
+            offset for offset in range(mended.end_offset) if offset not in lost
+        ]
+    assert mended.append(batch(b"next"), now_ms=NOW_MS).base_offset == BATCHES
+    assert plan_repair(directory, files=NotSyncing()).segments == ()
+
+
+@pytest.mark.parametrize("was_clean", [True, False], ids=["clean-stop", "crash"])
+@pytest.mark.parametrize(
+    ("fault", "segment"),
+    [
+        *((fault, segment) for fault in ("emptied", "truncated") for segment in (0, 1, 2)),
+        # The first one may have been removed by retention; see below.
+        *(("deleted", segment) for segment in (1, 2)),
+        # A start does not read the others. Whoever reads them finds the damage.
+        ("garbage", 2),
+    ],
+)
+def test_what_the_recovery_point_covers_is_damage_and_no_torn_tail(
+    tmp_path: Path, fault: str, segment: int, was_clean: bool
+) -> None:
+    directory = tmp_path / "t-0"
+    closed = written(directory)
+    bases = [*closed.segment_bytes, BATCHES]
+    path = directory / f"{bases[segment]:020d}.log"
+    content = path.read_bytes()
+    lost = range(bases[segment], bases[segment + 1])
+    if fault == "emptied":
+        path.write_bytes(b"")
+    elif fault == "deleted":
+        path.unlink()
+    elif fault == "truncated":
+        path.write_bytes(content[:-10])
+        lost = range(bases[segment + 1] - 1, bases[segment + 1])
+    else:
+        path.write_bytes(b"\xa5" * len(content))
+    check_damage(directory, closed, was_clean=was_clean, lost=lost)
+
+
+def test_log_of_which_all_segments_are_gone_is_damaged(tmp_path: Path) -> None:
+    directory = tmp_path / "t-0"
+    closed = written(directory)
+    for path in directory.iterdir():
+        path.unlink()
+    check_damage(directory, closed, was_clean=True, lost=range(BATCHES))
+
+
+def test_log_whose_records_were_all_deleted_may_have_no_segment(tmp_path: Path) -> None:
+    log = open_log(tmp_path, CONFIG, recovery_offset=30, start_offset=30)
+    assert (log.read_only_reason, log.append(batch(b"next"), now_ms=NOW_MS).base_offset) == (None, 30)
+
+
+def test_tail_behind_the_recovery_point_is_still_torn(tmp_path: Path) -> None:
+    recovery_offset = fill(tmp_path, 30, checkpoint_at=20)
+    path = max(tmp_path.glob("*.log"))
+    path.write_bytes(path.read_bytes()[:-5])
+    log = open_log(tmp_path, CONFIG, files=NotSyncing(), recovery_offset=recovery_offset)
+    assert (log.end_offset, log.read_only_reason) == (29, None)
+
+
+def test_first_segment_that_is_gone_after_a_clean_stop_is_damage(tmp_path: Path) -> None:
+    closed = written(tmp_path)
+    min(tmp_path.glob("*.log")).unlink()
+    log = open_log(
+        tmp_path,
+        CONFIG,
+        files=NotSyncing(),
+        was_clean=True,
+        clean_stop=closed,
+        recovery_offset=BATCHES,
+        start_offset=0,
+    )
+    assert (log.start_offset, log.end_offset, log.read_only_reason is None) == (0, BATCHES, False)
+    with pytest.raises(CorruptSegment):
+        log.read(0, bytes_max=1, end_offset=BATCHES, at_least_one=True)
+    second = sorted(closed.segment_bytes)[1]
+    assert [record.offset for record in read_all(log, second)] == [*range(second, BATCHES)]
+
+
+def test_start_that_retention_moved_before_a_crash_is_no_damage(tmp_path: Path) -> None:
+    fill(tmp_path, BATCHES)
+    min(tmp_path.glob("*.log")).unlink()
+    events: list[tuple[str, Mapping[str, object]]] = []
+    log = open_log(
+        tmp_path, CONFIG, files=NotSyncing(), recovery_offset=BATCHES, start_offset=0, events=events
+    )
+    assert (log.read_only_reason, log.start_offset > 0) == (None, True)
+    assert "log_begins_late" in [name for name, _ in events]
 
 
 def test_damaged_index_is_rebuilt(tmp_path: Path) -> None:
@@ -90,7 +223,7 @@ def test_damaged_index_is_rebuilt(tmp_path: Path) -> None:
         path.write_bytes(b"\xff" * (path.stat().st_size // 24 * 24))
     for was_clean in (True, False):
         log = open_log(
-            tmp_path, CONFIG, files=NotSyncing(), was_clean=was_clean, recovery_offset=closed.recovery_offset
+            tmp_path, CONFIG, files=NotSyncing(), was_clean=was_clean, recovery_offset=closed.end_offset
         )
         for offset in range(0, 200, 7):
             assert read_all(log, offset)[0].offset == offset
@@ -108,18 +241,6 @@ def test_damaged_snapshot_is_passed_over_for_the_log_itself(tmp_path: Path) -> N
     assert log.append(batch(b"r", producer_id=1, producer_epoch=0, base_sequence=57), now_ms=NOW_MS).duplicate
 
 
-def test_missing_segment_is_reported_and_the_rest_is_served(tmp_path: Path) -> None:
-    fill(tmp_path, 200)
-    gone = sorted(tmp_path.glob("*.log"))[1]
-    gone.unlink()
-    events: list[tuple[str, Mapping[str, object]]] = []
-    log = open_log(tmp_path, CONFIG, files=NotSyncing(), events=events)
-    (fields,) = [fields for name, fields in events if name == "segment_missing"]
-    assert fields["expected_offset"] == int(gone.stem)
-    found = [record.offset for record in read_all(log)]
-    assert found == [*range(int(gone.stem)), *range(int(str(fields["found_offset"])), 200)]
-
-
 def test_every_crash_begins_a_new_leader_epoch_and_a_clean_stop_does_not(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     log.append(batch(b"a"), now_ms=NOW_MS)
@@ -130,7 +251,7 @@ def test_every_crash_begins_a_new_leader_epoch_and_a_clean_stop_does_not(tmp_pat
     assert (log.leader_epoch, crashed.leader_epoch, again.leader_epoch) == (0, 1, 2)
     assert [again.end_offset_for_epoch(epoch) for epoch in range(4)] == [(0, 1), (1, 3), (2, 4), (-1, -1)]
     closed = again.close()
-    clean = open_log(tmp_path, CONFIG, was_clean=True, recovery_offset=closed.recovery_offset)
+    clean = open_log(tmp_path, CONFIG, was_clean=True, recovery_offset=closed.end_offset)
     assert clean.leader_epoch == 2
     assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n3\n0 0\n1 1\n2 3\n"
 
@@ -150,7 +271,7 @@ def test_lost_epochs_are_found_in_the_batches(tmp_path: Path) -> None:
     closed = open_log(tmp_path, CONFIG).close()
     (tmp_path / "leader-epoch-checkpoint").write_text("rubbish")
     events: list[tuple[str, Mapping[str, object]]] = []
-    log = open_log(tmp_path, CONFIG, was_clean=True, recovery_offset=closed.recovery_offset, events=events)
+    log = open_log(tmp_path, CONFIG, was_clean=True, recovery_offset=closed.end_offset, events=events)
     assert [name for name, _ in events] == ["leader_epochs_ignored"]
     assert (log.end_offset, log.leader_epoch) == (3, 3)
     log.append(batch(b"b"), now_ms=NOW_MS)

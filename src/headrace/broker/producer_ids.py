@@ -5,10 +5,13 @@ A block of ids is reserved on disk before the first of them is handed out; what 
 
 from __future__ import annotations
 
+import logging
 import os
 
 from headrace.errors import HeadraceError
 from headrace.log.filesystem import FileSystem
+
+logger = logging.getLogger(__name__)
 
 BLOCK_IDS = 1_000
 
@@ -26,6 +29,15 @@ class ProducerIds:
         producer_id = self._next
         self._next += 1
         return producer_id
+
+    def skip_past(self, used_id: int) -> None:
+        """Never give out an id that a log knows: the records of its new owner would pass for duplicates."""
+        if used_id >= self._reserved:
+            logger.warning(
+                "the next producer id was lost, and is found from the logs",
+                extra={"path": self._path, "next_id": used_id + 1},
+            )
+            self._next = self._reserved = used_id + 1
 
     def _read(self) -> int:
         try:

@@ -61,6 +61,7 @@ class Server:
             )
             self._folder.use_reserve()
             self.services.topics.load()
+            self.services.producer_ids.skip_past(self.services.topics.largest_producer_id)
             self._folder.take_reserve()
         except OSError as error:
             self._folder.release()

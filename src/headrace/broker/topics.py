@@ -2,7 +2,7 @@
 
 A topic is a small JSON file (`metadata/topics/NAME.json`: id, partitions, configs) and a folder per partition. The file
 is the truth: it is written before the folders are made, and marked before they are removed, so that a crash in between
-is finished at the next start.
+is finished at the next start. A start refuses a file that has changed, and folders with records that no file knows.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from headrace.broker.archive_deletions import ArchiveDeletions
 from headrace.broker.internal_topics import (
@@ -30,6 +31,7 @@ from headrace.clock import Clock
 from headrace.errors import HeadraceError
 from headrace.log import checkpoints
 from headrace.log.archive_reading import Archive, PartitionArchive
+from headrace.log.checkpoints import CleanStop
 from headrace.log.config import LogConfig
 from headrace.log.filesystem import FileSystem
 from headrace.log.partition_log import PartitionLog
@@ -40,6 +42,7 @@ TOPIC_NAME_CHARACTERS_MAX = 249
 # File systems allow 255 bytes, and `.json.tmp` comes behind it; the file of a longer name is called after its id.
 FILE_STEM_CHARACTERS_MAX = 240
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_SEGMENT_FILE = re.compile(r"\d{20}\.log")
 _DELETED_FOLDER = re.compile(r".+-delete")
 
 
@@ -93,6 +96,17 @@ def check_name(name: str) -> None:
         )
 
 
+def _checksum(saved: Mapping[str, object]) -> str:
+    return f"{crc32(json.dumps(saved, sort_keys=True).encode()):08x}"
+
+
+def _check_saved(saved: dict[str, object]) -> None:
+    """ValueError unless a topic's file is as it was written; one of an older version has no checksum."""
+    checksum = saved.pop("checksum", None)
+    if checksum is not None and checksum != _checksum(saved):
+        raise ValueError("its checksum does not match")
+
+
 class Topics:
     def __init__(
         self,
@@ -116,7 +130,9 @@ class Topics:
         """Grows when a topic comes, gets more partitions or goes: then groups have something to assign anew."""
         self._recovery_offsets: checkpoints.OffsetsByPartition = {}
         self._start_offsets: checkpoints.OffsetsByPartition = {}
-        self._was_clean = True
+        self._clean_stops: dict[tuple[str, int], CleanStop] | None = {}
+        # Deleted, and perhaps still in the checkpoint files: a new partition of that name must not inherit the offsets.
+        self._stale: set[tuple[str, int]] = set()
 
     # Looking up
 
@@ -146,6 +162,12 @@ class Topics:
     @property
     def partition_count(self) -> int:
         return sum(len(topic.partitions) for topic in self._by_name.values())
+
+    @property
+    def largest_producer_id(self) -> int:
+        """Of all that the logs remember; -1 for none."""
+        ids = (producer_id for each in self.partitions() for producer_id, _ in each.log.producers.items())
+        return max(ids, default=-1)
 
     def internal(self, name: str) -> Topic:
         """An internal topic, made when it is first needed."""
@@ -193,7 +215,7 @@ class Topics:
             return
         self._save(topic, count)
         for index in range(len(topic.partitions), count):
-            topic.partitions.append(self._open(topic, index))
+            topic.partitions.append(self._begin(topic, index))
         self.version += 1
 
     def alter_configs(self, topic: Topic, configs: Mapping[str, str]) -> None:
@@ -225,8 +247,7 @@ class Topics:
         for partition in topic.partitions:
             partition.log.delete()
             partition.gone()
-            self._recovery_offsets.pop((topic.name, partition.index), None)
-            self._start_offsets.pop((topic.name, partition.index), None)
+            self._forget_offsets((topic.name, partition.index))
         self._files.remove(self._metadata_path(topic))
         self._files.sync_directory(self._metadata_dir)
 
@@ -234,8 +255,11 @@ class Topics:
         topic = Topic(name=name, id=uuid.uuid4(), configs=dict(configs))
         self._save(topic, partitions)
         try:
-            topic.partitions = [self._open(topic, index) for index in range(partitions)]
+            for index in range(partitions):
+                topic.partitions.append(self._begin(topic, index))
         except OSError:
+            for partition in topic.partitions:
+                partition.log.delete()
             self._files.remove(self._metadata_path(topic))
             raise
         self._by_name[name] = topic
@@ -256,25 +280,74 @@ class Topics:
     def load(self) -> None:
         """Open every topic of the data folder; after a crash this reads what lies behind the recovery points."""
         self._files.make_directory(self._metadata_dir)
-        self._was_clean = checkpoints.take_clean_shutdown_mark(self._files, self._data_dir)
         self._recovery_offsets = self._read_offsets(checkpoints.RECOVERY_POINT_NAME)
         self._start_offsets = self._read_offsets(checkpoints.LOG_START_NAME)
+        self._take_clean_shutdown_mark()
         self._remove_deleted_folders()
         for file_name, _ in sorted(self._files.list_directory(self._metadata_dir)):
             if file_name.endswith(".json"):
                 self._load_topic(os.path.join(self._metadata_dir, file_name))
-        self._was_clean = True
+        self._clean_stops = {}
+        self._refuse_unknown_folders()
+        for key in {*self._recovery_offsets, *self._start_offsets}:
+            if self.partition(*key) is None:
+                self._forget_offsets(key)
+
+    def _take_clean_shutdown_mark(self) -> None:
+        try:
+            self._clean_stops = checkpoints.take_clean_shutdown_mark(self._files, self._data_dir)
+        except checkpoints.InvalidCheckpoint as error:
+            logger.warning(
+                "the mark of the last stop is damaged, all logs are checked", extra={"reason": str(error)}
+            )
+            self._clean_stops = None
+        for key, stop in (self._clean_stops or {}).items():
+            self._recovery_offsets[key] = stop.end_offset
+            self._start_offsets[key] = stop.start_offset
+
+    def _forget_offsets(self, key: tuple[str, int]) -> None:
+        self._recovery_offsets.pop(key, None)
+        self._start_offsets.pop(key, None)
+        self._stale.add(key)
+
+    def _refuse_unknown_folders(self) -> None:
+        """Records that no topic file knows must not lie there unseen, or be taken over by a new topic of that name."""
+        for name in sorted(os.listdir(self._data_dir)):
+            topic_name, _, index = name.rpartition("-")
+            folder = os.path.join(self._data_dir, name)
+            if not index.isdigit() or self.partition(topic_name, int(index)) or not os.path.isdir(folder):
+                continue
+            if any(
+                size and _SEGMENT_FILE.fullmatch(file) for file, size in self._files.list_directory(folder)
+            ):
+                path = os.path.join(self._metadata_dir, f"{topic_name}.json")
+                raise HeadraceError(
+                    f"{folder} holds records, but no topic has this partition: {path} is missing or was changed",
+                    hint="restore the file from a copy, write it again without a checksum "
+                    f'({{"name": "{topic_name}", "id": "{uuid.uuid4()}", "partitions": {int(index) + 1}, '
+                    '"configs": {}}), or move the folder away',
+                )
 
     def _load_topic(self, path: str) -> None:
         try:
             saved = json.loads(self._files.read_whole(path))
+            _check_saved(saved)
             topic = Topic(name=saved["name"], id=uuid.UUID(saved["id"]), configs=saved["configs"])
             count = int(saved["partitions"])
         except (ValueError, KeyError, TypeError) as error:
             raise HeadraceError(
                 f"{path} is damaged: {error}",
-                hint="restore this file from a copy; the partition folders are intact",
+                hint="restore this file from a copy, or take out the checksum if the change was meant; "
+                "the partition folders are intact",
             ) from error
+        if self._metadata_path(topic) != path:
+            raise HeadraceError(
+                f"{path} is damaged: it says that it is of the topic {topic.name}",
+                hint="restore this file from a copy, or correct the name in it",
+            )
+        if saved.get("deleting"):
+            for index in range(count):  # whatever is left of it is no damage
+                self._forget_offsets((topic.name, index))
         topic.partitions = [self._open(topic, index) for index in range(count)]
         if topic.is_internal:
             self._correct_internal(topic)
@@ -308,6 +381,12 @@ class Topics:
         for partition in topic.partitions:
             partition.log.reconfigure(self._log_config(topic))
 
+    def _begin(self, topic: Topic, index: int) -> Partition:
+        """Open a partition that is new."""
+        if (topic.name, index) in self._stale:
+            self._write_offsets()
+        return self._open(topic, index)
+
     def _open(self, topic: Topic, index: int) -> Partition:
         key = (topic.name, index)
         log = PartitionLog.open(
@@ -315,7 +394,8 @@ class Topics:
             self._log_config(topic),
             files=self._files,
             clock=self._clock,
-            was_clean=self._was_clean,
+            was_clean=self._clean_stops is not None,
+            clean_stop=(self._clean_stops or {}).get(key),
             recovery_offset=self._recovery_offsets.get(key, 0),
             start_offset=self._start_offsets.get(key),
             partition_archive=PartitionArchive(
@@ -341,10 +421,11 @@ class Topics:
     def close(self) -> None:
         """Close every log; only if all of them could be closed is the stop a clean one."""
         failed = 0
+        stops: dict[tuple[str, int], CleanStop] = {}
         for partition in self.partitions():
             key = (partition.topic_name, partition.index)
             try:
-                partition.log.close()
+                stop = stops[key] = partition.log.close()
             except (OSError, HeadraceError) as error:
                 failed += 1
                 logger.warning(
@@ -352,12 +433,12 @@ class Topics:
                     extra={"partition": str(partition), "reason": str(error)},
                 )
                 continue
-            self._recovery_offsets[key] = partition.log.durable_offset
-            self._start_offsets[key] = partition.log.start_offset
+            self._recovery_offsets[key] = stop.end_offset
+            self._start_offsets[key] = stop.start_offset
         try:
             self._write_offsets()
             if not failed:
-                checkpoints.mark_clean_shutdown(self._files, self._data_dir)
+                checkpoints.mark_clean_shutdown(self._files, self._data_dir, stops)
         except OSError as error:
             logger.warning(
                 "checkpoints not written: the next start checks all logs", extra={"reason": str(error)}
@@ -377,6 +458,7 @@ class Topics:
         saved = {"name": topic.name, "id": str(topic.id), "partitions": partitions, "configs": topic.configs}
         if deleting:
             saved["deleting"] = True
+        saved["checksum"] = _checksum(saved)
         self._files.write_whole(self._metadata_path(topic), json.dumps(saved, indent=1).encode())
 
     def _metadata_path(self, topic: Topic) -> str:
@@ -396,6 +478,7 @@ class Topics:
             (checkpoints.LOG_START_NAME, self._start_offsets),
         ):
             checkpoints.write_offsets(self._files, os.path.join(self._data_dir, name), offsets)
+        self._stale.clear()
 
     def _remove_deleted_folders(self) -> None:
         for name in os.listdir(self._data_dir):

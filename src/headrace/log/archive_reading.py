@@ -269,5 +269,7 @@ class ArchivedFiles:
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise AssertionError(f"{self._stem} is in the archive and can't be changed")
 
-    create = open_directory = write = truncate = sync = sync_names = sync_directory = rename = remove = _refuse
+    create = open_directory = write = truncate = sync = sync_names = sync_directory = rename = remove = (
+        _refuse
+    )
     remove_directory = make_directory = list_directory = write_whole = _refuse

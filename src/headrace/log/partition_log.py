@@ -24,6 +24,7 @@ from headrace.log.batch_check import (
     may_inspect,
     must_inspect,
 )
+from headrace.log.checkpoints import CleanStop
 from headrace.log.compaction_pass import Compaction, cleaned_segment_of, compaction_segment
 from headrace.log.config import LogConfig
 from headrace.log.errors import (
@@ -37,15 +38,21 @@ from headrace.log.flush import Flush, UnsyncedSegment
 from headrace.log.index import OFFSET_ENTRY_BYTES
 from headrace.log.producer_state import SEQUENCE_LIMIT
 from headrace.log.reading import TimestampOffset, floor_segment
-from headrace.log.recovery import EventSink, Recovery, check_from, load_tail
+from headrace.log.recovery import (
+    EventSink,
+    Recovery,
+    check_first,
+    check_from,
+    is_as_left,
+    is_given_up,
+)
 from headrace.log.segment import ABORTED_INDEX_SUFFIX, LOG_SUFFIX, RELATIVE_OFFSET_MAX, Segment, segment_path
 from headrace.log.shrinking_log import ShrinkingLog
 from headrace.log.transactions import end_transaction, marker_in
 from headrace.records.batch import CONTROL_BIT, LOG_OVERHEAD_BYTES, TRANSACTIONAL_BIT, Buffer
 from headrace.records.control import EndTransactionMarker
-from headrace.values import value
 
-__all__ = ["Appended", "ClosedLog", "Flush", "PartitionLog", "TimestampOffset", "WouldBlock"]
+__all__ = ["Appended", "Flush", "PartitionLog", "TimestampOffset", "WouldBlock"]
 
 logger = logging.getLogger(__name__)
 
@@ -64,14 +71,6 @@ class Appended(NamedTuple):
     log_append_time_ms: int = NO_TIMESTAMP
     duplicate: bool = False
     """The batch was in the log already; the offsets are those of the first time."""
-
-
-@value
-class ClosedLog:
-    """What the checkpoint files should say of a log that was closed cleanly."""
-
-    recovery_offset: int
-    start_offset: int
 
 
 def log_event(name: str, fields: Mapping[str, object]) -> None:
@@ -95,6 +94,7 @@ class PartitionLog(ShrinkingLog):
         self._directory_changes_synced = 0
         self._is_new = False
         self._snapshot_offset = -1
+        self._damaged_recovery_offset = 0
         self._is_stored_as_it_came = is_stored_as_it_came(config)
         self._may_inspect = may_inspect(config)
 
@@ -111,35 +111,63 @@ class PartitionLog(ShrinkingLog):
         was_clean: bool,
         recovery_offset: int,
         start_offset: int | None,
+        clean_stop: CleanStop | None = None,
         partition_archive: PartitionArchive | None = None,
         on_event: EventSink = log_event,
     ) -> PartitionLog:
-        """Open the log in a directory, which is made when missing; see `recovery` for what is read and checked."""
+        """Open the log in a directory, which is made when missing; see `recovery` for what is read and checked.
+
+        `clean_stop` is how it was closed, if that is known: then also a missing file is noticed.
+        """
         log = cls(os.fspath(directory), config, files=files, clock=clock, on_event=on_event)
         files.make_directory(log.directory)
         sizes = leftovers.tidy(files, log.directory, on_event)
         log._find_archived(partition_archive, sizes, start_offset or 0)
         segments = log._find_segments(sizes)
+        first_offset = max(start_offset or 0, archive.end_of(log.archived))
+        lost = log._lost_offsets()
         if not segments:
-            log._begin_empty(max(start_offset or 0, archive.end_of(log.archived)))
-            log.start_offset = max(start_offset or 0, log._first_kept_offset())
-            return log
+            if recovery_offset <= first_offset or is_given_up(lost, first_offset, recovery_offset):
+                log._begin_empty(max(first_offset, recovery_offset))
+                log.start_offset = max(start_offset or 0, log._first_kept_offset())
+                return log
+            segments = [log._create_segment(first_offset)]
         log._epochs.load(on_event)
+        recovery = Recovery(
+            files=files,
+            config=config,
+            on_event=on_event,
+            epochs=log._epochs.starts,
+            covered_offset=recovery_offset,
+            lost=lost,
+        )
         # Without its epochs the log has to look at its last batches for the newest one.
-        is_clean = was_clean and bool(log._epochs.starts) and load_tail(segments[-1])
-        recovery = Recovery(files=files, config=config, on_event=on_event, epochs=log._epochs.starts)
+        is_clean = was_clean and bool(log._epochs.starts) and is_as_left(recovery, segments, clean_stop)
         if not is_clean:
+            recovery.cleaned_offset = log._cleaner_offset()
             segments = check_from(recovery, segments, recovery_offset)
+            if start_offset is not None:
+                check_first(recovery, segments, first_offset, clean_stop)
         log._take(segments)
-        log.start_offset = min(max(start_offset or 0, log._first_kept_offset()), log.end_offset)
+        first_kept = min([log._first_kept_offset(), *(damage.first_offset for damage in recovery.damages)])
+        log.start_offset = min(max(start_offset or 0, first_kept), log.end_offset)
         log._snapshot_offset = snapshots.restore(
             files, log.directory, sizes, segments, log.producers, now_ms=clock.now_ms(), on_event=on_event
         )
         log._accept_recovery(recovery, is_clean, recovery_offset)
         # A broker may have thousands of partitions and few that are used: files are opened when they are.
         for segment in segments:
-            segment.release()
+            if not segment.damages:
+                segment.release()
         return log
+
+    def _lost_offsets(self) -> list[tuple[int, int]]:
+        path = os.path.join(self.directory, checkpoints.LOST_OFFSETS_NAME)
+        try:
+            return checkpoints.read_lost_offsets(self._files, path)
+        except checkpoints.InvalidCheckpoint as error:
+            self._on_event("lost_offsets_ignored", {"path": path, "reason": str(error)})
+            return []
 
     def _find_segments(self, sizes: Mapping[str, int]) -> list[Segment]:
         bases = sorted(
@@ -184,6 +212,8 @@ class PartitionLog(ShrinkingLog):
         self.damages = tuple(recovery.damages)
         if is_clean:
             return
+        # The next start has to find the damage again: with the same recovery point it does.
+        self._damaged_recovery_offset = recovery_offset
         self._epochs.begin_next(self.end_offset, epoch_seen=recovery.last_epoch)
         if self.end_offset != recovery_offset or recovery.bytes_cut:
             self._sync_recovered(recovery_offset)
@@ -594,7 +624,7 @@ class PartitionLog(ShrinkingLog):
             active.release()
 
     def _recovery_offset(self) -> int:
-        return min([self.durable_offset, *(damage.first_offset for damage in self.damages)])
+        return self._damaged_recovery_offset if self.damages else self.durable_offset
 
     def _write_snapshot(self) -> None:
         # Behind a snapshot the aborted transactions are found again in the log, before it only here.
@@ -606,7 +636,7 @@ class PartitionLog(ShrinkingLog):
         )
         self._snapshot_offset = self.end_offset
 
-    def close(self) -> ClosedLog:
+    def close(self) -> CleanStop:
         """Make everything durable and give the files back. LogReadOnly when it cannot be a clean stop."""
         try:
             if self.read_only_reason is not None:
@@ -615,7 +645,11 @@ class PartitionLog(ShrinkingLog):
             self._active.write_indexes(is_final=True)
             if self._snapshot_offset != self.end_offset:
                 self._write_snapshot()
-            return ClosedLog(recovery_offset=self.durable_offset, start_offset=self.start_offset)
+            return CleanStop(
+                start_offset=self.start_offset,
+                end_offset=self.durable_offset,
+                segment_bytes={segment.base_offset: segment.size_bytes for segment in self._view.segments},
+            )
         finally:
             self._release()
 

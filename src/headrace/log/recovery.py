@@ -1,25 +1,28 @@
 """Opening the segments of a partition: quickly after a clean stop, carefully after any other end.
 
-After a clean stop only the last few headers are read. Otherwise every batch from the recovery point on is checked.
-Bytes behind the last valid batch are a torn tail and are cut; damage with a valid batch behind it is never cut but
-reported, and the log opens read-only.
+After a clean stop only the last few headers are read. Otherwise every batch from the recovery point on is checked, and
+that the segments before it join. Bytes behind the last valid batch are a torn tail and are cut, but only behind the
+recovery point: what it covers was on disk. That, and damage with a valid batch behind it, is never cut but reported,
+and the log opens read-only.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
-from headrace.log.checkpoints import EpochStart
+from headrace.log.checkpoints import CleanStop, EpochStart
 from headrace.log.config import LogConfig
 from headrace.log.errors import CorruptSegment
 from headrace.log.filesystem import FileSystem
 from headrace.log.index import OffsetIndex, TimeIndex
 from headrace.log.reading import floor_segment
-from headrace.log.segment import RELATIVE_OFFSET_MAX, Damage, Segment
+from headrace.log.segment import LOG_SUFFIX, RELATIVE_OFFSET_MAX, Damage, Segment, segment_path
 from headrace.records.batch import HEADER_BYTES, MAGIC, BatchHeader, checksum_matches, read_header
 
 EventSink = Callable[[str, Mapping[str, object]], None]
@@ -29,6 +32,8 @@ EventSink = Callable[[str, Mapping[str, object]], None]
 CHECK_BYTES = 1024 * 1024
 # No request may be larger (socket.request.max.bytes), so that no batch can be: a damaged length is not believed.
 BATCH_BYTES_POSSIBLE = 104_857_600
+# Enough for the batches behind the last entry of an index, unless they are large, at one read.
+JOIN_BYTES = 8192
 _LENGTH_MIN = 49
 
 
@@ -47,11 +52,46 @@ class Recovery:
     """Epoch of the last batch that was looked at."""
     looks_only: bool = False
     """Nothing is cut and no index written."""
+    covered_offset: int = 0
+    """Everything below was on disk: what is missing of it is damage, and its offsets are not used again."""
+    cleaned_offset: int = 0
+    """Compaction may have left gaps below."""
+    lost: Sequence[tuple[int, int]] = ()
+    """(first, next offset) of ranges that a repair has given up."""
+    changed: Container[int] = ()
+    """Base offsets of segments that are not, or not followed, as a clean stop left them."""
+
+    def explains_gap(self, segment: Segment, first_offset: int, next_offset: int) -> bool:
+        """Whether offsets may be missing at the end of a segment without damage."""
+        if is_given_up(self.lost, first_offset, next_offset):
+            return True
+        may_be_cleaned = self.config.is_compacted or next_offset <= self.cleaned_offset
+        return may_be_cleaned and segment.base_offset not in self.changed
+
+    def report(self, damage: Damage) -> None:
+        self.damages.append(damage)
+        self.on_event(
+            "segment_damaged",
+            {
+                "path": damage.path,
+                "position": damage.position,
+                "end_position": damage.end_position,
+                "first_offset": damage.first_offset,
+                "next_offset": damage.next_offset,
+                "reason": damage.reason,
+                "hint": f"stop the broker and run `headrace log repair {os.path.dirname(damage.path)}`",
+            },
+        )
 
     def epoch_at(self, offset: int) -> int | None:
         """Epoch that a batch with this offset must carry."""
         found = bisect_right(self.epochs, offset, key=lambda entry: entry.start_offset)
         return self.epochs[found - 1].epoch if found else None
+
+
+def is_given_up(lost: Sequence[tuple[int, int]], first_offset: int, next_offset: int) -> bool:
+    """Whether a repair has given these offsets up."""
+    return any(first <= first_offset and next_offset <= following for first, following in lost)
 
 
 def load_tail(segment: Segment) -> bool:
@@ -86,6 +126,10 @@ def load_tail(segment: Segment) -> bool:
 def check_from(recovery: Recovery, segments: list[Segment], recovery_offset: int) -> list[Segment]:
     """Check every batch from recovery_offset on; the segments that remain, the last one ready to be appended to."""
     first = floor_segment([segment.base_offset for segment in segments], recovery_offset)
+    for closed, behind in pairwise(segments[: first + 1]):
+        if not _reaches(recovery, closed, behind.base_offset):
+            checker = SegmentChecker(recovery, closed, next_base_offset=behind.base_offset, is_last=False)
+            checker.check(closed.base_offset)
     last_with_batches = max(
         (number for number, segment in enumerate(segments) if segment.size_bytes), default=first
     )
@@ -93,14 +137,9 @@ def check_from(recovery: Recovery, segments: list[Segment], recovery_offset: int
     number = first
     for number in range(first, len(segments)):
         segment = segments[number]
-        if expected != segment.base_offset and not recovery.config.is_compacted and number > first:
-            if number > last_with_batches:
-                # The segment before was cut: this empty one no longer fits behind it.
-                break
-            recovery.on_event(
-                "segment_missing",
-                {"path": segment.path, "expected_offset": expected, "found_offset": segment.base_offset},
-            )
+        if expected != segment.base_offset and number > last_with_batches:
+            # The segment before was cut: this empty one no longer fits behind it.
+            break
         following = segments[number + 1] if number + 1 < len(segments) else None
         checker = SegmentChecker(
             recovery,
@@ -116,6 +155,74 @@ def check_from(recovery: Recovery, segments: list[Segment], recovery_offset: int
     return segments[:number]
 
 
+def is_as_left(recovery: Recovery, segments: list[Segment], clean_stop: CleanStop | None) -> bool:
+    """Whether the files are as a clean stop leaves them, as far as that can be told without reading batches."""
+    if clean_stop is not None:
+        recovery.changed = _changed(clean_stop.segment_bytes, segments)
+        if recovery.changed:
+            return False
+    return load_tail(segments[-1]) and segments[-1].next_offset >= recovery.covered_offset
+
+
+def _changed(left: Mapping[int, int], segments: list[Segment]) -> set[int]:
+    """Base offsets of segments that have another size than they were left with, or whose next one is gone."""
+    found = {segment.base_offset: segment.size_bytes for segment in segments}
+    changed = {base for base, size_bytes in found.items() if left.get(base) != size_bytes}
+    bases = list(found)
+    return changed.union(bases[floor_segment(bases, base)] for base in left if base not in found)
+
+
+def check_first(
+    recovery: Recovery, segments: list[Segment], first_offset: int, clean_stop: CleanStop | None
+) -> None:
+    """Look for segments that are missing before the first one. Only after a clean stop is it certain that they are."""
+    first = segments[0]
+    if first.base_offset <= first_offset or is_given_up(recovery.lost, first_offset, first.base_offset):
+        return
+    damage = missing(
+        segment_path(os.path.dirname(first.path), first_offset) + LOG_SUFFIX,
+        0,
+        first_offset,
+        first.base_offset,
+    )
+    if clean_stop is None:
+        # Retention may have removed them just before the crash.
+        recovery.on_event("log_begins_late", {"path": damage.path, "log_start_offset": first.base_offset})
+        return
+    first.damages = (damage, *first.damages)
+    recovery.report(damage)
+
+
+def missing(path: str, position: int, first_offset: int, next_offset: int) -> Damage:
+    """Offsets of which no byte is left."""
+    return Damage(
+        path=path,
+        position=position,
+        end_position=position,
+        first_offset=first_offset,
+        next_offset=next_offset,
+        reason=f"offsets {first_offset} to {next_offset - 1} were on disk and are missing",
+    )
+
+
+def _reaches(recovery: Recovery, segment: Segment, next_offset: int) -> bool:
+    """Whether the last batches of a closed segment are there, by a look at its last headers."""
+    entries = segment.last_entries()
+    if entries is None:
+        return False
+    found = segment.base_offset
+    try:
+        for _, header in segment.walk(entries.position, chunk_bytes=JOIN_BYTES):
+            found = header.next_offset
+    except CorruptSegment:
+        return False
+    finally:
+        segment.release()
+    return found == next_offset or (
+        found < next_offset and recovery.explains_gap(segment, found, next_offset)
+    )
+
+
 class SegmentChecker:
     """Goes through one segment batch by batch, rebuilding its indexes on the way."""
 
@@ -126,10 +233,14 @@ class SegmentChecker:
         self._segment = segment
         self._next_base_offset = next_base_offset
         self._is_last = is_last
+        self._ends_at = recovery.covered_offset
+        if next_base_offset is not None and (not is_last or next_base_offset <= recovery.covered_offset):
+            self._ends_at = next_base_offset
         self._end = segment.size_bytes
         self._buffer = b""
         self._buffer_start = 0
         self._damages: list[Damage] = []
+        self._was_cut = False
 
     def check(self, from_offset: int) -> int:
         """Offset behind the last valid batch."""
@@ -153,26 +264,32 @@ class SegmentChecker:
             if damage is None:
                 self._cut(position, reason)
                 break
-            self._damages.append(damage)
-            segment.damages = tuple(self._damages)
-            self._recovery.damages.append(damage)
-            self._recovery.on_event(
-                "segment_damaged",
-                {
-                    "path": damage.path,
-                    "position": damage.position,
-                    "end_position": damage.end_position,
-                    "first_offset": damage.first_offset,
-                    "next_offset": damage.next_offset,
-                    "reason": reason,
-                },
-            )
+            self._report(damage)
             position, expected = damage.end_position, damage.next_offset
+        expected = self._end_of_offsets(position, expected)
         next_offset = expected if self._next_base_offset is None else max(expected, self._next_base_offset)
         segment.extent = (expected if self._is_last else next_offset, position)
-        if not self._recovery.looks_only:
+        # The indexes of a damaged segment stay as they are: a next start has to find the damage again.
+        if not self._recovery.looks_only and not self._damages:
             segment.write_indexes(is_final=self._next_base_offset is not None)
         return expected
+
+    def _end_of_offsets(self, position: int, expected: int) -> int:
+        """Where the offsets of this segment end, whether or not the batches reach that far."""
+        following = expected if self._next_base_offset is None else self._next_base_offset
+        explains_gap = self._recovery.explains_gap
+        if expected < following and not self._was_cut and explains_gap(self._segment, expected, following):
+            return following
+        if expected >= self._ends_at:
+            return expected
+        if not explains_gap(self._segment, expected, self._ends_at):
+            self._report(missing(self._segment.path, position, expected, self._ends_at))
+        return self._ends_at
+
+    def _report(self, damage: Damage) -> None:
+        self._damages.append(damage)
+        self._segment.damages = tuple(self._damages)
+        self._recovery.report(damage)
 
     def _resume(self, from_offset: int) -> tuple[int, int]:
         """(position, offset) of the first batch to check: by index and headers, or the very first in doubt."""
@@ -208,11 +325,6 @@ class SegmentChecker:
             return None
         if expected > from_offset:
             return None
-        if expected < from_offset and position >= self._end:
-            self._recovery.on_event(
-                "log_shorter_than_recovery_point",
-                {"path": segment.path, "end_offset": expected, "recovery_offset": from_offset},
-            )
         segment.extent = (expected, position)
         segment.resume(
             bytes_since_index=position - indexed_position,
@@ -282,10 +394,10 @@ class SegmentChecker:
             # Whole and with its checksum, so that no crash tore it: something else is wrong. Keep it.
             end_position = position + header.size_bytes
             next_offset = expected + max(1, header.last_offset_delta + 1)
-        elif self._is_last:
+        elif self._is_last and expected >= self._ends_at:
             return None
         else:
-            end_position, next_offset = self._end, self._next_base_offset or expected
+            end_position, next_offset = self._end, max(expected, self._ends_at)
         return Damage(
             path=self._segment.path,
             position=position,
@@ -326,6 +438,7 @@ class SegmentChecker:
     def _cut(self, position: int, reason: str) -> None:
         bytes_count = self._end - position
         self._end = position
+        self._was_cut = True
         next_offset = self._segment.next_offset
         self._segment.extent = (next_offset, position)
         self._segment.cut_to_size()

@@ -2,12 +2,16 @@
 
 A segment is split where bytes are lost, so that the name of the second part vouches for its offset. A batch of which
 only offset or epoch were hit (its checksum does not cover them) gets them back. The damaged file stays beside the
-new ones as `.damaged`.
+new ones as `.damaged`. Offsets that are lost are written to `lost-offsets-checkpoint`, so that a start knows of them,
+and an empty segment behind lost records at the end keeps their offsets from being used again.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
 
 from headrace.log import checkpoints
 from headrace.log.config import LogConfig
@@ -33,6 +37,8 @@ from headrace.records.batch import (
     read_header,
 )
 from headrace.values import value
+
+Known = TypeVar("Known")
 
 DAMAGED_SUFFIX = ".damaged"
 COPY_BYTES = 1024 * 1024
@@ -84,6 +90,8 @@ class RepairPlan:
 
     directory: str
     segments: tuple[SegmentRepair, ...]
+    lost: tuple[tuple[int, int], ...]
+    """(first, next offset) of each range that earlier repairs have given up."""
 
 
 def plan_repair(directory: str | os.PathLike[str], *, files: FileSystem) -> RepairPlan:
@@ -97,30 +105,56 @@ def plan_repair(directory: str | os.PathLike[str], *, files: FileSystem) -> Repa
             f"there are no segments in {folder}",
             hint="give the folder of one partition, such as data/clicks-0",
         )
-    epochs = _epochs(files, folder)
+    known = _known(files, folder)
     repairs = []
     for number, base in enumerate(bases):
         next_base = bases[number + 1] if number + 1 < len(bases) else None
         segment = _segment(files, folder, base, sizes[f"{base:020d}{LOG_SUFFIX}"])
-        recovery = _look(files, segment, epochs, next_base)
+        recovery = replace(known, damages=[])
+        SegmentChecker(recovery, segment, next_base_offset=next_base, is_last=False).check(base)
         damages = [damage for damage in recovery.damages if not _is_torn_tail(damage, segment, next_base)]
         if damages:
             repairs.append(_plan_segment(segment, damages, recovery, next_base))
         segment.release()
-    return RepairPlan(directory=folder, segments=tuple(repairs))
+    return RepairPlan(directory=folder, segments=tuple(repairs), lost=tuple(known.lost))
 
 
 def repair(plan: RepairPlan, *, files: FileSystem) -> None:
     """Carry a plan out. No broker may have the folder open. Interrupted, it can be planned and run again."""
+    lost = {*plan.lost}
+    for segment in plan.segments:
+        lost.update((damage.first_offset, damage.next_offset) for damage in segment.lost)
+    if len(lost) > len(plan.lost):
+        path = os.path.join(plan.directory, checkpoints.LOST_OFFSETS_NAME)
+        checkpoints.write_lost_offsets(files, path, lost)
     for segment in plan.segments:
         _repair_segment(plan.directory, segment, files)
 
 
-def _epochs(files: FileSystem, folder: str) -> list[checkpoints.EpochStart]:
-    try:
-        return checkpoints.read_epochs(files, os.path.join(folder, checkpoints.LEADER_EPOCH_NAME))
-    except checkpoints.InvalidCheckpoint:
-        return []
+def _known(files: FileSystem, folder: str) -> Recovery:
+    """What is known of the partition besides its segments; a file that can't be read counts as missing."""
+
+    def read(read_file: Callable[[FileSystem, str], Known], name: str, *, missing: Known) -> Known:
+        try:
+            return read_file(files, os.path.join(folder, name))
+        except checkpoints.InvalidCheckpoint:
+            return missing
+
+    topic, _, partition = os.path.basename(os.path.abspath(folder)).rpartition("-")
+    recovery_points: checkpoints.OffsetsByPartition = read(
+        checkpoints.read_offsets, os.path.join(os.pardir, checkpoints.RECOVERY_POINT_NAME), missing={}
+    )
+    covered_offset = recovery_points.get((topic, int(partition)), 0) if partition.isdigit() else 0
+    return Recovery(
+        files=files,
+        config=LogConfig(),
+        on_event=lambda name, fields: None,
+        epochs=read(checkpoints.read_epochs, checkpoints.LEADER_EPOCH_NAME, missing=[]),
+        looks_only=True,
+        covered_offset=covered_offset,
+        cleaned_offset=read(checkpoints.read_cleaner_offset, checkpoints.CLEANER_OFFSET_NAME, missing=0),
+        lost=read(checkpoints.read_lost_offsets, checkpoints.LOST_OFFSETS_NAME, missing=[]),
+    )
 
 
 def _segment(files: FileSystem, folder: str, base: int, size_bytes: int) -> Segment:
@@ -133,16 +167,6 @@ def _segment(files: FileSystem, folder: str, base: int, size_bytes: int) -> Segm
         index_interval_bytes=LogConfig().index_interval_bytes,
         created_ms=0,
     )
-
-
-def _look(
-    files: FileSystem, segment: Segment, epochs: list[checkpoints.EpochStart], next_base: int | None
-) -> Recovery:
-    recovery = Recovery(
-        files=files, config=LogConfig(), on_event=lambda name, fields: None, epochs=epochs, looks_only=True
-    )
-    SegmentChecker(recovery, segment, next_base_offset=next_base, is_last=False).check(segment.base_offset)
-    return recovery
 
 
 def _is_torn_tail(damage: Damage, segment: Segment, next_base: int | None) -> bool:
@@ -174,8 +198,11 @@ def _plan_segment(
         base, parts = damage.next_offset, []
     if position < segment.size_bytes:
         parts.append(Part(position=position, end_position=segment.size_bytes))
-    if parts or not pieces:
+    # At the end of the log even an empty piece: the next record gets the offset in its name.
+    if parts or not pieces or next_base is None:
         pieces.append(Piece(base_offset=base, parts=tuple(parts)))
+    if not mended and all(damage.position == damage.end_position for damage in lost):
+        pieces = pieces[1:]  # the file itself is sound: only something behind it is missing
     return SegmentRepair(path=segment.path, lost=tuple(lost), mended=tuple(mended), pieces=tuple(pieces))
 
 
@@ -199,17 +226,19 @@ def _prefix_to_mend(segment: Segment, damage: Damage, recovery: Recovery, next_b
 
 def _repair_segment(folder: str, plan: SegmentRepair, files: FileSystem) -> None:
     source = files.open(plan.path)
+    replaces = any(segment_path(folder, piece.base_offset) + LOG_SUFFIX == plan.path for piece in plan.pieces)
     try:
-        _write(
-            files, plan.path + DAMAGED_SUFFIX, source, [Part(position=0, end_position=files.size(plan.path))]
-        )
+        if replaces:
+            whole = Part(position=0, end_position=files.size(plan.path))
+            _write(files, plan.path + DAMAGED_SUFFIX, source, [whole])
         for piece in plan.pieces:
             _write(files, segment_path(folder, piece.base_offset) + REPAIRED_SUFFIX, source, piece.parts)
     finally:
         files.close(source)
-    for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-        _remove_if_there(files, plan.path.removesuffix(LOG_SUFFIX) + suffix)
-    _forget_aborted(folder, plan, files)
+    if replaces:
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            _remove_if_there(files, plan.path.removesuffix(LOG_SUFFIX) + suffix)
+        _forget_aborted(folder, plan, files)
     # The later pieces first: as long as the damaged file has its name, this can be planned and run again.
     for piece in reversed(plan.pieces):
         stem = segment_path(folder, piece.base_offset)

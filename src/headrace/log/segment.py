@@ -443,7 +443,11 @@ class Segment:
         file = self.file()
         buffer: Buffer = b""
         buffer_start = position
-        gaps = {damage.position: damage.end_position for damage in self.damages}
+        gaps = {
+            damage.position: damage.end_position
+            for damage in self.damages
+            if damage.end_position > damage.position
+        }
         while position < end:
             if position in gaps:
                 position = gaps[position]
