@@ -25,7 +25,7 @@ def test_offsets_come_back_as_kafka_would_write_them(tmp_path: Path) -> None:
 def test_missing_file_is_empty(tmp_path: Path) -> None:
     assert checkpoints.read_offsets(FILES, str(tmp_path / "none")) == {}
     assert checkpoints.read_epochs(FILES, str(tmp_path / "none")) == []
-    assert checkpoints.read_cleaner_offset(FILES, str(tmp_path / "none")) == 0
+    assert checkpoints.read_cleaner_offsets(FILES, str(tmp_path / "none")) == (0, 0)
 
 
 @pytest.mark.parametrize(

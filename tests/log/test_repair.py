@@ -71,8 +71,10 @@ def test_batches_before_and_after_the_damage_are_kept(tmp_path: Path, segment: i
     assert mended.append(batch(b"next"), now_ms=NOW_MS).base_offset == 2 * BATCHES
 
 
-@pytest.mark.parametrize("byte", [0, 7, 12, 15])
-def test_batch_with_only_a_wrong_offset_or_epoch_is_mended_without_loss(tmp_path: Path, byte: int) -> None:
+@pytest.mark.parametrize("byte", [0, 7, 12, 15, 16])
+def test_batch_with_only_a_wrong_offset_epoch_or_version_is_mended_without_loss(
+    tmp_path: Path, byte: int
+) -> None:
     path = written_log(tmp_path)[1]
     original = path.read_bytes()
     position, _ = list(iterate_headers(original))[2]

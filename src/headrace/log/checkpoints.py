@@ -106,16 +106,17 @@ def write_lost_offsets(files: FileSystem, path: str, ranges: Iterable[tuple[int,
     _write_lines(files, path, [f"{first} {following}" for first, following in sorted(ranges)])
 
 
-def read_cleaner_offset(files: FileSystem, path: str) -> int:
-    """Offset up to which a partition was compacted. Missing: 0."""
+def read_cleaner_offsets(files: FileSystem, path: str) -> tuple[int, int]:
+    """Offset up to which a partition was compacted, and the one up to which segments may have been. Missing: 0."""
     lines = _read_lines(files, path)
-    if lines and (len(lines) != 1 or not _is_number(lines[0])):
-        raise InvalidCheckpoint(f"{path} is not one offset")
-    return int(lines[0]) if lines else 0
+    if len(lines) > 2 or not all(_is_number(line) for line in lines):
+        raise InvalidCheckpoint(f"{path} is not one offset or two")
+    return (int(lines[0]), int(lines[-1])) if lines else (0, 0)
 
 
-def write_cleaner_offset(files: FileSystem, path: str, offset: int) -> None:
-    _write_lines(files, path, [str(offset)])
+def write_cleaner_offsets(files: FileSystem, path: str, offset: int, *, reach: int) -> None:
+    """`reach` is written before segments are replaced, `offset` after it."""
+    _write_lines(files, path, [str(offset)] if reach == offset else [str(offset), str(reach)])
 
 
 def mark_clean_shutdown(

@@ -144,7 +144,7 @@ class PartitionLog(ShrinkingLog):
         # Without its epochs the log has to look at its last batches for the newest one.
         is_clean = was_clean and bool(log._epochs.starts) and is_as_left(recovery, segments, clean_stop)
         if not is_clean:
-            recovery.cleaned_offset = log._cleaner_offset()
+            recovery.cleaned_offset = log._cleaner_offsets()[1]
             segments = check_from(recovery, segments, recovery_offset)
             if start_offset is not None:
                 check_first(recovery, segments, first_offset, clean_stop)
@@ -521,7 +521,7 @@ class PartitionLog(ShrinkingLog):
         segments = self._view.segments
         plan = compaction.plan(
             [compaction_segment(segment) for segment in segments],
-            first_dirty_offset=self._cleaner_offset(),
+            first_dirty_offset=self._cleaner_offsets()[0],
             start_offset=self.start_offset,
             cleanable_before_offset=min(self.durable_offset, self.last_stable_offset),
             now_ms=now_ms,
@@ -543,6 +543,11 @@ class PartitionLog(ShrinkingLog):
 
     def finish_compaction(self, compacted: compaction.Compacted) -> None:
         """Put the cleaned segments in the place of what they were made from, oldest first."""
+        path = os.path.join(self.directory, checkpoints.CLEANER_OFFSET_NAME)
+        cleaned, reach = self._cleaner_offsets()
+        if compacted.replacements and compacted.first_dirty_offset > reach and self.read_only_reason is None:
+            # A start after a crash in between must know where offsets may be missing without damage.
+            checkpoints.write_cleaner_offsets(self._files, path, cleaned, reach=compacted.first_dirty_offset)
         for replacement in compacted.replacements:
             sources = self._sources_of(replacement)
             if sources is None or self.read_only_reason is not None:
@@ -555,17 +560,17 @@ class PartitionLog(ShrinkingLog):
                 replacement.writer.abandon()
                 raise self._storage_failed(f"compaction of {self.directory} failed: {error}") from error
             self._swap(cleaned_segment_of(replacement), sources, directory)
-        path = os.path.join(self.directory, checkpoints.CLEANER_OFFSET_NAME)
         if self.read_only_reason is None:
-            checkpoints.write_cleaner_offset(self._files, path, compacted.first_dirty_offset)
+            end = compacted.first_dirty_offset
+            checkpoints.write_cleaner_offsets(self._files, path, end, reach=max(end, reach))
 
-    def _cleaner_offset(self) -> int:
+    def _cleaner_offsets(self) -> tuple[int, int]:
         path = os.path.join(self.directory, checkpoints.CLEANER_OFFSET_NAME)
         try:
-            return checkpoints.read_cleaner_offset(self._files, path)
+            return checkpoints.read_cleaner_offsets(self._files, path)
         except checkpoints.InvalidCheckpoint as error:
             self._on_event("cleaner_offset_ignored", {"path": path, "reason": str(error)})
-            return 0
+            return 0, 0
 
     def _sources_of(self, replacement: compaction.Replacement) -> tuple[Segment, ...] | None:
         """The segments that a replacement was made from, if all of them are still in the log."""

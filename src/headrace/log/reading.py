@@ -121,6 +121,9 @@ def _seek(segment: Segment, offset: int, position: int, limit_position: int, *, 
     chunk_bytes = segment.index_interval_bytes + HOP_BYTES
     buffer: Buffer = b""
     buffer_start = position
+    # A checksum does not cover the offset of its batch. Offsets that go back are how a wrong one is noticed here.
+    previous_offset = segment.base_offset - 1
+    ahead: int | None = None
     while position < limit_position:
         at = position - buffer_start
         if at + HOP_BYTES > len(buffer):
@@ -130,13 +133,20 @@ def _seek(segment: Segment, offset: int, position: int, limit_position: int, *, 
                 if nowait:
                     raise WouldBlock
                 raise segment.corrupt(position, "the file ends inside a batch")
-        _, size, last_offset = hop(buffer, at)
+        base_offset, size, last_offset = hop(buffer, at)
         if size == 0:
             raise segment.corrupt(position, "no batch begins here")
+        if base_offset <= previous_offset:
+            raise segment.corrupt(position, f"offset {base_offset} comes behind {previous_offset}")
+        if ahead is not None:
+            return ahead
         if last_offset >= offset:
-            return position
+            if base_offset <= offset:
+                return position
+            ahead = position  # unless the batch behind it contradicts
+        previous_offset = last_offset
         position += size
-    return None
+    return ahead
 
 
 def _cut(segment: Segment, batches: Buffer, position: int) -> tuple[int, int]:

@@ -65,8 +65,7 @@ class Recovery:
         """Whether offsets may be missing at the end of a segment without damage."""
         if is_given_up(self.lost, first_offset, next_offset):
             return True
-        may_be_cleaned = self.config.is_compacted or next_offset <= self.cleaned_offset
-        return may_be_cleaned and segment.base_offset not in self.changed
+        return next_offset <= self.cleaned_offset and segment.base_offset not in self.changed
 
     def report(self, damage: Damage) -> None:
         self.damages.append(damage)
@@ -106,6 +105,9 @@ def load_tail(segment: Segment) -> bool:
         for at, header in segment.walk(indexed_position, chunk_bytes=HEADER_BYTES):
             if at == indexed_position and entries.last_offset not in (None, header.last_offset):
                 return False
+            is_known = at != indexed_position or entries.last_offset is None
+            if is_known and header.base_offset != next_offset:
+                return False  # the checksum does not cover the offset, and an active segment has no gaps
             next_offset = header.next_offset
             if header.max_timestamp_ms > max_timestamp_ms:
                 max_timestamp_ms, max_timestamp_offset = header.max_timestamp_ms, header.last_offset
@@ -314,6 +316,12 @@ class SegmentChecker:
             expected = segment.base_offset
             for at, header in segment.walk(position, chunk_bytes=4096):
                 if at == indexed_position and offsets and not _entry_fits(offsets, header):
+                    return None
+                if (
+                    self._next_base_offset is None
+                    and at != indexed_position
+                    and header.base_offset != expected
+                ):
                     return None
                 if header.base_offset >= from_offset:
                     break

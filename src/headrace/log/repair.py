@@ -32,6 +32,7 @@ from headrace.log.snapshots import snapshot_offsets, snapshot_path
 from headrace.records.batch import (
     BASE_OFFSET_POSITION,
     HEADER_BYTES,
+    MAGIC,
     MAGIC_POSITION,
     checksum_matches,
     read_header,
@@ -152,7 +153,9 @@ def _known(files: FileSystem, folder: str) -> Recovery:
         epochs=read(checkpoints.read_epochs, checkpoints.LEADER_EPOCH_NAME, missing=[]),
         looks_only=True,
         covered_offset=covered_offset,
-        cleaned_offset=read(checkpoints.read_cleaner_offset, checkpoints.CLEANER_OFFSET_NAME, missing=0),
+        cleaned_offset=read(
+            checkpoints.read_cleaner_offsets, checkpoints.CLEANER_OFFSET_NAME, missing=(0, 0)
+        )[1],
         lost=read(checkpoints.read_lost_offsets, checkpoints.LOST_OFFSETS_NAME, missing=[]),
     )
 
@@ -207,7 +210,7 @@ def _plan_segment(
 
 
 def _prefix_to_mend(segment: Segment, damage: Damage, recovery: Recovery, next_base: int | None) -> bytes:
-    """Right offset and epoch for a batch that is whole otherwise; empty when that is not what happened."""
+    """Right offset, epoch and version for a batch that is whole otherwise; empty when that is not what happened."""
     size = damage.end_position - damage.position
     batch = segment.read(size, damage.position)
     if size < HEADER_BYTES or not checksum_matches(batch):
@@ -217,7 +220,8 @@ def _prefix_to_mend(segment: Segment, damage: Damage, recovery: Recovery, next_b
     if header.size_bytes != size or ends_at != damage.next_offset or (next_base or ends_at) < ends_at:
         return b""
     epoch = recovery.epoch_at(damage.first_offset)
-    head = bytearray(batch[:MAGIC_POSITION])
+    head = bytearray(batch[: MAGIC_POSITION + 1])
+    head[MAGIC_POSITION] = MAGIC
     head[BASE_OFFSET_POSITION : BASE_OFFSET_POSITION + 8] = damage.first_offset.to_bytes(8, "big")
     if epoch is not None:
         head[12:16] = epoch.to_bytes(4, "big")

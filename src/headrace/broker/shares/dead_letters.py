@@ -109,11 +109,8 @@ class DeadLetters:
         share.counters.dead_letter_failures += 1
         if share.key.group_id not in self._failing_groups:
             self._failing_groups.add(share.key.group_id)
-            logger.error(
-                "dead letters of group %r can't be written, their records wait: %s",
-                share.key.group_id,
-                error,
-                exc_info=None if isinstance(error, HeadraceError | OSError) else error,
+            self._services.background_failed(
+                f"dead letters of group {share.key.group_id!r} can't be written, their records wait", error
             )
         self._failed += jobs
         if self._retry is None:
