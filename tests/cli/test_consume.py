@@ -7,6 +7,7 @@ import json
 import signal
 import time
 
+import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -155,6 +156,22 @@ def test_follow_shows_new_records_until_interrupted(
 
     assert process.returncode == 130
     assert err == ""
+
+
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_member_of_a_group_that_is_stopped_commits_and_leaves(
+    headrace: Headrace, numbers: str, name: str, environment: dict[str, str], stop: signal.Signals, code: int
+) -> None:
+    options = ("--group", name, "--from-beginning", "--follow")
+    with started("consume", numbers, *options, environment=environment) as process:
+        assert [next_line(process) for _ in range(10)] == [f"{number}\n" for number in range(10)]
+        process.send_signal(stop)
+        _, err = process.communicate(timeout=60)
+
+    described = json.loads(headrace("group", "describe", name, "--format", "json").out)
+    assert (process.returncode, err) == (code, "")
+    assert described["state"] == "empty"
+    assert described["partitions"][0]["committed"] == 10
 
 
 def test_follow_begins_at_the_end(headrace: Headrace, numbers: str, environment: dict[str, str]) -> None:

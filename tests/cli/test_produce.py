@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Headrace, started
+from headrace.testing.failing_filesystem import FailingFileSystem
+from tests.cli.conftest import COMMAND, Headrace, started
+from tests.faults.faulty_broker import broker_on
 
 
 def records_of(headrace: Headrace, topic: str) -> list[dict[str, Any]]:
@@ -130,8 +134,9 @@ def test_missing_file_and_partition_are_refused(headrace: Headrace, topic: str, 
     assert "no partition 9" in headrace("produce", topic, "--partition", "9", code=1).err
 
 
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_input_still_delivers_what_was_read(
-    headrace: Headrace, topic: str, environment: dict[str, str]
+    headrace: Headrace, topic: str, environment: dict[str, str], stop: signal.Signals, code: int
 ) -> None:
     # At this rate the second record is due long after the test: the interrupt comes between the two.
     options = ("--partition", "0", "--rate", "0.001")
@@ -141,9 +146,44 @@ def test_interrupted_input_still_delivers_what_was_read(
         process.stdin.flush()
         while headrace("consume", topic).lines != ["first"]:
             assert process.poll() is None
-        process.send_signal(signal.SIGINT)
+        process.send_signal(stop)
         out, _ = process.communicate(timeout=60)
 
-    assert process.returncode == 130
+    assert process.returncode == code
     assert out.startswith("1 records")
     assert headrace("consume", topic).lines == ["first"]
+
+
+def test_full_disk_is_reported_in_the_brokers_words(tmp_path: Path) -> None:
+    files = FailingFileSystem()
+    with broker_on(files, tmp_path / "data", durability="os") as server:
+        command = [*COMMAND, "produce", "full", "--bootstrap", server.bootstrap]
+        subprocess.run(command, input="first\n", text=True, check=True, capture_output=True)
+        files.fail("write", "*/full-0/*.log", error_number=errno.ENOSPC, times=None)
+        # More than the client queues: the rest of the input is not read.
+        done = subprocess.run(command, input="x\n" * 150_000, text=True, check=False, capture_output=True)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("not delivered: Broker: Disk error ")
+    assert "headrace: full takes no records: Broker: Disk error " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_topic_that_the_broker_cannot_create_is_reported_in_its_words(tmp_path: Path) -> None:
+    files = FailingFileSystem()
+    with broker_on(files, tmp_path / "data", durability="os") as server:
+        files.fail("create", "*/full-0/*", error_number=errno.ENOSPC, times=None)
+        command = [*COMMAND, "produce", "full", "--bootstrap", server.bootstrap]
+        done = subprocess.run(command, input="x\n", text=True, check=False, capture_output=True)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("headrace: creating topic full: Broker: Disk error ")
+
+
+def test_unknown_topic_is_an_error_where_topics_are_not_created_by_use(tmp_path: Path) -> None:
+    with broker_on(FailingFileSystem(), tmp_path / "data", auto_create_topics=False) as server:
+        subprocess.run([*COMMAND, "topic", "create", "clicks", "-b", server.bootstrap], check=True)
+        command = [*COMMAND, "produce", "clikcs", "--bootstrap", server.bootstrap]
+        done = subprocess.run(command, input="x\n", text=True, check=False, capture_output=True)
+
+    assert done.stderr == "headrace: there is no topic clikcs\n  hint: did you mean clicks?\n"

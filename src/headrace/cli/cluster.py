@@ -5,7 +5,7 @@ Everything here works on Apache Kafka as well. Nothing here prints.
 
 from __future__ import annotations
 
-import difflib
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec, TopicMetadata
 
 from headrace.bootstrap import ClientSettings, parse_address, require_broker
 from headrace.errors import HeadraceError
+from headrace.names import did_you_mean
 
 T = TypeVar("T")
 
@@ -27,8 +28,14 @@ _HINTS: Mapping[int, str] = {
     KafkaError.INVALID_CONFIG: "`headrace topic describe NAME --all-configs` shows names and values",
     KafkaError.NON_EMPTY_GROUP: "stop its consumers first; `headrace group describe NAME` shows them",
     KafkaError.GROUP_ID_NOT_FOUND: "`headrace group list` shows what there is",
+    KafkaError.KAFKA_STORAGE_ERROR: "the broker's disk is full or failing; its log names the file",
     KafkaError.MSG_SIZE_TOO_LARGE: "`headrace topic alter NAME --config max.message.bytes=N` raises it",
 }
+
+
+# A topic that is created by being written to is there within a second; one that is not will not come.
+TOPIC_APPEARS_S_MAX = 5.0
+_NOT_YET = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._UNKNOWN_TOPIC)
 
 
 class CommandFailed(HeadraceError):
@@ -95,10 +102,25 @@ class Cluster:
         """The partitions of a topic that exists."""
         topics = self.topics()
         if topic not in topics:
-            near = difflib.get_close_matches(topic, topics, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"`headrace topic create {topic}` makes it"
-            raise CommandFailed(f"there is no topic {topic}", hint=hint)
+            raise _no_topic(topic, topics)
         return partitions_in(topics[topic], topic)
+
+    def create_by_use(self, topic: str) -> None:
+        """Have the broker create a topic as it does for any client that writes to it; an error where it does not."""
+        deadline_s = time.monotonic() + TOPIC_APPEARS_S_MAX
+        while (error := self._ask_for(topic)) is not None:
+            if error.code() not in _NOT_YET:
+                raise failure(error, f"creating topic {topic}")
+            if time.monotonic() > deadline_s:
+                raise _no_topic(topic, self.topics())
+            time.sleep(0.1)
+
+    def _ask_for(self, topic: str) -> KafkaError | None:
+        """The broker's answer to a client that names a topic; where topics are created by use, this creates it."""
+        try:
+            return self.admin.list_topics(topic, timeout=self.timeout_s).topics[topic].error
+        except KafkaException as error:
+            raise failure(error.args[0], f"asking for topic {topic}") from error
 
     def offsets(self, partitions: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
         """One offset of each partition: earliest, latest, or the first at or after a time (-1: none)."""
@@ -138,6 +160,13 @@ class Cluster:
         future = self.admin.list_consumer_group_offsets(asked, request_timeout=self.timeout_s)[group]
         listed = self.answer(future, f"asking for the offsets of group {group}").topic_partitions or []
         return {Partition(each.topic, each.partition): each.offset for each in listed if each.offset >= 0}
+
+
+def _no_topic(topic: str, topics: Iterable[str]) -> CommandFailed:
+    near = did_you_mean(topic, topics)
+    return CommandFailed(
+        f"there is no topic {topic}", hint=near or f"`headrace topic create {topic}` makes it"
+    )
 
 
 def partitions_in(metadata: TopicMetadata, topic: str) -> list[Partition]:

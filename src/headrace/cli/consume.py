@@ -12,6 +12,7 @@ from headrace.bootstrap import client_settings
 from headrace.cli.consume_output import RecordFormat, record_writer
 from headrace.cli.moments import parse_time_ms
 from headrace.cli.settings import Bootstrap
+from headrace.cli.stopping import Stopping
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -92,8 +93,9 @@ def consume(
     )
     write = record_writer(format, sys.stdout.buffer, key_separator)
     try:
-        with reading:
-            reading.run(write, flush=sys.stdout.buffer.flush, count_max=count)
+        with Stopping() as stopping, reading:
+            reading.run(write, flush=sys.stdout.buffer.flush, count_max=count, stopping=stopping)
     except BrokenPipeError:
         # The reader has had enough (`| head`); Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise typer.Exit(stopping.exit_code)

@@ -26,6 +26,7 @@ from headrace.cli.produce_input import (
 )
 from headrace.cli.settings import Bootstrap
 from headrace.errors import HeadraceError
+from headrace.names import nearest
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
@@ -35,10 +36,9 @@ if TYPE_CHECKING:
 # After this a record that could not be delivered is given up and reported; the client's own five minutes are
 # too long for somebody who waits at a prompt.
 DELIVERY_TIMEOUT_MS = 30_000
-# A topic that is created by being written to is there within a second; one that is not will not come.
-TOPIC_APPEARS_MS_MAX = 5_000
-# Without any delivery for so long, the broker is asked whether it takes records at all.
-STALLED_S = 2.0
+# A request that the broker refuses is sent again so often, which takes six seconds; the client's own bound is the
+# delivery timeout, after which it no longer knows what the broker answered.
+RETRIES_MAX = 8
 # Failures beyond this are only counted: the first ones say what is wrong.
 FAILURES_SHOWN_MAX = 5
 
@@ -139,14 +139,15 @@ def produce(
 
     from confluent_kafka import Producer
 
+    _ensure_topic(cluster, topic)
     producer = Producer(
         cluster.client_config(
             acks=acks,
             enable_idempotence=acks is Acks.ALL,
             compression_type=compression,
             delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+            retries=RETRIES_MAX,
             message_max_bytes=RECORD_BYTES_MAX,
-            topic_metadata_propagation_max_ms=TOPIC_APPEARS_MS_MAX,
             linger_ms=5,
         )
     )
@@ -163,6 +164,14 @@ def produce(
         else:
             records = read_lines(stream, rules)
         _send_all(sender, records, skip_bad=skip_bad, rate=rate, advance=advance)
+
+
+def _ensure_topic(cluster: Cluster, topic: str) -> None:
+    others = cluster.topics()
+    if topic not in others:
+        cluster.create_by_use(topic)
+        if near := nearest(topic, others):
+            note(f"headrace: created topic {topic}; there is a topic {near} too")
 
 
 def _send_all(
@@ -247,9 +256,18 @@ class Sender:
         self._headers = headers
         self._partition = partition
         self._why_not = why_not
+        self._refusal: str | None = None
 
     def send(self, record: InputRecord) -> None:
+        """Hand the record over; raises if the broker refuses all records."""
+        from confluent_kafka import KafkaException
+
         while True:
+            if self._refusal is not None:
+                raise ProduceFailed(
+                    f"{self.topic} takes no records: {self._refusal}",
+                    hint="the rest of the input was not read",
+                )
             try:
                 self._producer.produce(
                     self.topic,
@@ -262,6 +280,8 @@ class Sender:
             except BufferError:
                 # The client's queue is full: the broker is slower than the input. Wait rather than grow.
                 self._producer.poll(0.1)
+            except KafkaException as error:
+                self._refusal = error.args[0].str()
             else:
                 break
         self._producer.poll(0)
@@ -270,16 +290,11 @@ class Sender:
         self._producer.poll(seconds)
 
     def finish(self) -> None:
-        delivered_count, since_s = self.delivered_count, time.monotonic()
-        while left := self._producer.flush(STALLED_S):
-            if self.delivered_count > delivered_count:
-                delivered_count, since_s = self.delivered_count, time.monotonic()
-            elif self._why_not() is not None:
+        """Wait until each record is delivered or given up."""
+        deadline_s = time.monotonic() + DELIVERY_TIMEOUT_MS / 1000 + 5
+        while (left := self._producer.flush(0.2)) and time.monotonic() < deadline_s:
+            if self._refusal is not None:
                 self._producer.purge()
-                left = self._producer.flush(STALLED_S)
-                break
-            elif time.monotonic() - since_s > DELIVERY_TIMEOUT_MS / 1000 + 5:
-                break
         self.failed_count += left
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
@@ -287,14 +302,32 @@ class Sender:
             self.delivered_count += 1
             return
         self.failed_count += 1
+        if self._refusal is not None:
+            return
+        reason = self._reason(error)
+        if not _is_about_the_record(error):
+            self._refusal = reason
         if self.failed_count <= FAILURES_SHOWN_MAX:
-            note(f"not delivered: {self._reason(error)}")
+            note(f"not delivered: {reason}")
 
     def _reason(self, error: KafkaError) -> str:
         from confluent_kafka import KafkaError
 
-        given_up = (KafkaError._MSG_TIMED_OUT, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
-        return (self._why_not() if error.code() in given_up else None) or error.str()
+        vague = (KafkaError._MSG_TIMED_OUT, KafkaError.KAFKA_STORAGE_ERROR)
+        return (self._why_not() if error.code() in vague else None) or error.str()
+
+
+def _is_about_the_record(error: KafkaError) -> bool:
+    """Whether the next record may fare better."""
+    from confluent_kafka import KafkaError
+
+    return error.code() in (
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+    )
 
 
 def _sleep_until(sender: Sender, moment_s: float) -> None:

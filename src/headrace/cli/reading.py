@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from headrace.cli.addresses import BadArgument
 from headrace.cli.cluster import Cluster, Partition, failure
 from headrace.cli.output import note
+from headrace.cli.stopping import Stopping
 
 # Long enough not to spin, short enough that Ctrl-C is felt at once.
 POLL_S = 0.2
@@ -102,13 +103,23 @@ class Reading:
             self._consumer.close()
 
     def run(
-        self, write: Callable[[Message], None], *, flush: Callable[[], None], count_max: int | None
+        self,
+        write: Callable[[Message], None],
+        *,
+        flush: Callable[[], None],
+        count_max: int | None,
+        stopping: Stopping,
     ) -> int:
-        """Write records until the end, or the count, or Ctrl-C; returns how many there were."""
+        """Write records until the end, the count or a signal to stop; returns how many there were.
+
+        It stops between two records, so that what was written is what is committed.
+        """
         count = 0
-        while not self._is_finished():
+        while not (self._is_finished() or stopping.is_wanted):
             wanted = POLL_RECORDS_MAX if count_max is None else min(POLL_RECORDS_MAX, count_max - count)
             for message in self._consumer.consume(wanted, timeout=POLL_S):
+                if stopping.is_wanted:
+                    break
                 count += self._take(message, write)
             self._jump_gaps()
             flush()
