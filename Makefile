@@ -62,7 +62,7 @@ test-slow: setup
 	$(BIN)/python -m pytest -m "slow and not bench" $(ARGS)
 
 fuzz: setup
-	HEADRACE_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/python -m pytest -m fuzz --hypothesis-profile=fuzz --timeout=0 $(ARGS)
+	HEADRACE_TEST_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/python -m pytest -m fuzz --hypothesis-profile=fuzz --timeout=0 $(ARGS)
 
 explore: setup
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -m hypothesis --hypothesis-profile=explore --timeout=0 $(ARGS)

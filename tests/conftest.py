@@ -24,7 +24,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # `make fuzz` chooses this profile; without it hypothesis keeps its own defaults.
 settings.register_profile(
     "fuzz",
-    max_examples=int(os.environ.get("HEADRACE_FUZZ_EXAMPLES", "100000")),
+    max_examples=int(os.environ.get("HEADRACE_TEST_FUZZ_EXAMPLES", "100000")),
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

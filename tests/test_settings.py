@@ -10,7 +10,7 @@ import pytest
 
 from headrace.bootstrap import ClientSettings
 from headrace.broker.settings import BrokerSettings
-from headrace.settings import BadSetting, load, make, setting
+from headrace.settings import MESSAGE_VARIABLES, BadSetting, load, make, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +40,73 @@ def test_later_sources_win_over_earlier_ones(tmp_path: Path) -> None:
     assert loaded(tmp_path, file=file, environ=environ, count=None).count == 3
 
 
-def test_other_tables_and_variables_are_left_alone(tmp_path: Path) -> None:
-    file = "[other]\ncount = 2\n"
+def test_tables_and_variables_of_other_parts_are_left_alone(tmp_path: Path) -> None:
+    file = "[client]\ncount = 2\n"
+    environ = {
+        "HEADRACE_CLIENT_COUNT": "3",
+        "HEADRACE_BOOTSTRAP": "a:1",
+        "HEADRACE_TEST_SEED": "7",
+        "HOME": "/",
+    }
 
-    assert loaded(tmp_path, file=file, environ={"HEADRACE_OTHER_COUNT": "3"}) == Sample()
+    assert loaded(tmp_path, file=file, environ=environ) == Sample()
+
+
+def test_variables_that_work_sets_for_its_commands_are_left_alone(tmp_path: Path) -> None:
+    message = {f"HEADRACE_{name}": "x" for name in MESSAGE_VARIABLES}
+
+    assert loaded(tmp_path, environ={**message, "HEADRACE_HEADER_TRACE_ID": "1"}) == Sample()
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("HEADRACE_SAMPLE_CUONT", "did you mean HEADRACE_SAMPLE_COUNT?"),
+        ("HEADRACE_SAMPEL_COUNT", "did you mean HEADRACE_SAMPLE_COUNT?"),
+        ("HEADRACE_COUNT", "did you mean HEADRACE_SAMPLE_COUNT?"),
+        ("HEADRACE_BOOTSTRAPS", "did you mean HEADRACE_BOOTSTRAP?"),
+        ("HEADRACE_XYZZY", "unset it; the reference of settings lists the variables"),
+    ],
+)
+def test_unknown_variable_is_refused_with_the_one_that_was_meant(
+    tmp_path: Path, variable: str, meant: str
+) -> None:
+    with pytest.raises(BadSetting, match=f"{variable} in the environment is not a setting") as caught:
+        loaded(tmp_path, environ={variable: "1"})
+
+    assert caught.value.hint == meant
+
+
+def test_addresses_of_a_kubernetes_service_named_headrace_are_no_settings(tmp_path: Path) -> None:
+    service = {
+        "HEADRACE_SERVICE_HOST": "10.0.0.1",
+        "HEADRACE_SERVICE_PORT": "9092",
+        "HEADRACE_PORT": "tcp://10.0.0.1:9092",
+        "HEADRACE_PORT_9092_TCP_ADDR": "10.0.0.1",
+    }
+
+    assert loaded(tmp_path, environ={**service, "KUBERNETES_SERVICE_HOST": "10.0.0.2"}) == Sample()
+    with pytest.raises(BadSetting, match="HEADRACE_"):
+        loaded(tmp_path, environ=service)
+
+
+@pytest.mark.parametrize(
+    ("file", "said", "meant"),
+    [
+        ("[brokr]\n", "there is no table \\[brokr\\]", "did you mean [broker]?"),
+        ("[web]\n", "there is no table \\[web\\]", "the tables are [broker], [client], [pipeline], [sample]"),
+        ("count = 2\n", "count is not in a table", "below one of [broker]"),
+        ("[[sample]]\n", "sample is not in a table", "below one of [broker]"),
+        ("[sample]\ncuont = 2\n", "there is no setting 'cuont'", "did you mean count?"),
+    ],
+)
+def test_unknown_table_or_key_is_refused_with_the_one_that_was_meant(
+    tmp_path: Path, file: str, said: str, meant: str
+) -> None:
+    with pytest.raises(BadSetting, match=said) as caught:
+        loaded(tmp_path, file=file)
+
+    assert meant in caught.value.hint
 
 
 def test_text_becomes_the_type_of_the_field(tmp_path: Path) -> None:

@@ -11,16 +11,36 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from headrace.errors import HeadraceError
+from headrace.names import did_you_mean, nearest
 
 SETTINGS_FILE = "headrace.toml"
+
+SECTIONS = ("broker", "client", "pipeline")
+"""The tables of the file, and the variables `HEADRACE_<SECTION>_<FIELD>`. Each part knows the fields of its own."""
+
+VARIABLES: Mapping[str, str] = {
+    "HEADRACE_BOOTSTRAP": "Short for `HEADRACE_CLIENT_BOOTSTRAP` and `HEADRACE_PIPELINE_BOOTSTRAP`.",
+    "HEADRACE_CACHE": "Folder of what is fetched once, such as Spark's connector. Default: `~/.cache/headrace`.",
+    "HEADRACE_IVY_SETTINGS": "An ivysettings.xml with the repositories that jars are fetched from.",
+    "HEADRACE_ALLOW_SLOW_CRC": "`1` runs without the C implementation of CRC-32C, many times slower.",
+}
+"""The variables that are not settings of one section."""
+
+MESSAGE_VARIABLES = ("TOPIC", "PARTITION", "OFFSET", "KEY", "TIMESTAMP_MS", "DELIVERY_COUNT", "GROUP")
+"""What `headrace work` sets for its commands, which may call `headrace` in turn."""
+
+_FOREIGN_PREFIXES = ("HEADRACE_HEADER_", "HEADRACE_TEST_")
+# A service named headrace puts its addresses into the environment of every pod, such as HEADRACE_PORT_9092_TCP.
+_KUBERNETES = re.compile(r"HEADRACE_(\w+_)?(SERVICE_HOST|SERVICE_PORT\w*|PORT|PORT_\d+_\w+)")
 
 
 class BadSetting(HeadraceError):
@@ -59,7 +79,8 @@ def make(kind: type[SettingsT], values: Mapping[str, Any]) -> SettingsT:
     for name, value in values.items():
         if name not in fields:
             known = ", ".join(sorted(fields))
-            raise BadSetting(f"there is no setting {name!r}", hint=f"the settings here are: {known}")
+            hint = did_you_mean(name, fields) or f"the settings here are: {known}"
+            raise BadSetting(f"there is no setting {name!r}", hint=hint)
         checked[name] = _check(name, value, hints[name], fields[name].metadata)
     return kind(**checked)
 
@@ -71,16 +92,55 @@ def _from_file(kind: type[Any], section: str, file: Path | None) -> dict[str, An
             raise BadSetting(f"there is no settings file {file}", hint="check the path given with --config")
         return {}
     try:
-        table = tomllib.loads(path.read_text()).get(section, {})
-    except tomllib.TOMLDecodeError as error:
-        raise BadSetting(f"{path} is not valid TOML: {error}", hint="mend the line it names") from error
-    return {name.replace("-", "_"): value for name, value in table.items()}
+        tables = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSetting(f"{path} is not valid TOML: {error}", hint="correct the line it names") from error
+    _check_tables(tables, section, path)
+    return {name.replace("-", "_"): value for name, value in tables.get(section, {}).items()}
+
+
+def _check_tables(tables: Mapping[str, Any], section: str, path: Path) -> None:
+    known = {section, *SECTIONS}
+    for name, table in tables.items():
+        if not isinstance(table, Mapping):
+            raise BadSetting(
+                f"{path}: {name} is not in a table", hint=f"write it below one of {_tables(known)}"
+            )
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"did you mean [{near}]?" if near else f"the tables are {_tables(known)}"
+            raise BadSetting(f"{path}: there is no table [{name}]", hint=hint)
+
+
+def _tables(names: Iterable[str]) -> str:
+    return ", ".join(f"[{name}]" for name in sorted(names))
 
 
 def _from_environment(kind: type[Any], section: str, environ: Mapping[str, str]) -> dict[str, Any]:
     prefix = f"HEADRACE_{section.upper()}_"
     names = {f"{prefix}{field.name.upper()}": field.name for field in dataclasses.fields(kind)}
+    for variable in environ:
+        if variable.startswith("HEADRACE_") and variable not in names:
+            _check_variable(variable, section, names, environ)
     return {name: environ[variable] for variable, name in names.items() if variable in environ}
+
+
+def _check_variable(variable: str, section: str, names: Iterable[str], environ: Mapping[str, str]) -> None:
+    """Raise unless somebody else reads the variable."""
+    others = tuple(f"HEADRACE_{each.upper()}_" for each in SECTIONS if each != section)
+    plain = {*VARIABLES, *(f"HEADRACE_{each}" for each in MESSAGE_VARIABLES)}
+    if variable in plain or variable.startswith((*others, *_FOREIGN_PREFIXES)):
+        return
+    if "KUBERNETES_SERVICE_HOST" in environ and _KUBERNETES.fullmatch(variable):
+        return
+    # Without what all of them begin with, and with or without the section, which is easily forgotten.
+    meant = {each.removeprefix("HEADRACE_"): each for each in (*names, *VARIABLES)}
+    meant |= {each.removeprefix(f"HEADRACE_{section.upper()}_"): each for each in names}
+    near = nearest(variable.removeprefix("HEADRACE_"), meant)
+    hint = (
+        f"did you mean {meant[near]}?" if near else "unset it; the reference of settings lists the variables"
+    )
+    raise BadSetting(f"{variable} in the environment is not a setting", hint=hint)
 
 
 def _check(name: str, value: Any, hint: Any, metadata: Mapping[str, Any]) -> Any:

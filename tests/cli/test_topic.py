@@ -149,3 +149,59 @@ def test_marker_of_a_transaction_counts_as_an_offset_and_not_as_a_record(
     assert listed[topic] == {"topic": topic, "partitions": 2, "offsets": 2}
     assert headrace("consume", topic).lines == ["x"]
     assert "holds up to 2 records" in headrace("topic", "delete", topic, code=1).err
+
+
+def test_several_topics_are_created_and_deleted_at_once(headrace: Headrace, name: str) -> None:
+    names = [f"{name}-a", f"{name}-b"]
+
+    made = json.loads(
+        headrace("topic", "create", *names, "--replication-factor", "1", "--format", "json").out
+    )
+    again = headrace("topic", "create", *names, f"{name}-c", "--if-not-exists").lines
+    gone = json.loads(headrace("topic", "delete", *names, "--yes", "--format", "json").out)
+
+    assert made == [{"topic": each, "created": True} for each in names]
+    assert again == [*(f"topic {each} exists already" for each in names), f"created topic {name}-c"]
+    assert gone == [{"topic": each, "offsets": 0} for each in names]
+
+
+def test_one_of_several_topics_that_cannot_be_created_stops_no_other(headrace: Headrace, topic: str) -> None:
+    refused = headrace("topic", "create", topic, f"{topic}-new", code=1)
+
+    assert refused.out == f"created topic {topic}-new\n"
+    assert f"creating topic {topic}: " in refused.err
+
+
+def test_more_replicas_than_brokers_are_refused(headrace: Headrace, name: str) -> None:
+    refused = headrace("topic", "create", name, "--replication-factor", "3", code=1)
+
+    assert f"creating topic {name}: " in refused.err
+    assert name not in headrace("topic", "list").out
+
+
+def test_durations_and_sizes_have_units(headrace: Headrace, name: str) -> None:
+    headrace("topic", "create", name, "-c", "retention.ms=1h", "-c", "segment.bytes=64MB")
+    headrace("topic", "alter", name, "-c", "retention.bytes=1.5GiB")
+
+    described = json.loads(headrace("topic", "describe", name, "--format", "json").out)["configs"]
+    assert described["retention.ms"] == "3600000"
+    assert described["segment.bytes"] == "64000000"
+    assert described["retention.bytes"] == "1610612736"
+
+
+def test_mistyped_config_is_refused_with_the_one_that_was_meant(headrace: Headrace, topic: str) -> None:
+    wrong = ("--config", "retention.mss=5")
+    for refused in (
+        headrace("topic", "create", f"{topic}-new", *wrong, code=1),
+        headrace("topic", "alter", topic, *wrong, code=1),
+    ):
+        assert (
+            refused.err == "headrace: there is no config retention.mss\n  hint: did you mean retention.ms?\n"
+        )
+
+
+def test_mistyped_topic_is_refused_with_the_one_that_was_meant(headrace: Headrace, topic: str) -> None:
+    mistyped = topic.replace("cli", "cil")
+    for command in (["describe"], ["alter", "--partitions", "3"], ["delete", "--yes"]):
+        refused = headrace("topic", command[0], mistyped, *command[1:], code=1)
+        assert refused.err == f"headrace: there is no topic {mistyped}\n  hint: did you mean {topic}?\n"

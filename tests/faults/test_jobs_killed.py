@@ -31,11 +31,11 @@ BATCHES = 6
 RUN_S_MAX = 400.0
 """A hang is a failure."""
 
-ROUNDS = int(os.environ.get("HEADRACE_KILL_ROUNDS", "20"))
+ROUNDS = int(os.environ.get("HEADRACE_TEST_KILL_ROUNDS", "20"))
 FIRST_SECONDS = 8.0
 """Within which a random death comes: the batches of a round take about as long on a small machine."""
 
-SEED = int(os.environ.get("HEADRACE_KILL_SEED", "20261115"))
+SEED = int(os.environ.get("HEADRACE_TEST_KILL_SEED", "20261115"))
 
 
 SOME = ("journal", "topic-by-tasks", "table-postgres")

@@ -1,6 +1,6 @@
 """kill -9 at random moments under load: what was acknowledged is there, once, in order.
 
-A failing run is repeated with HEADRACE_KILL_SEED set to the seed that it printed: the moments of the kills are the
+A failing run is repeated with HEADRACE_TEST_KILL_SEED set to the seed that it printed: the moments of the kills are the
 same, as far as the machine lets them be.
 """
 
@@ -23,13 +23,13 @@ TOPIC = "ledger"
 
 
 def seed() -> int:
-    return int(os.environ.get("HEADRACE_KILL_SEED", random.SystemRandom().randrange(2**32)))
+    return int(os.environ.get("HEADRACE_TEST_KILL_SEED", random.SystemRandom().randrange(2**32)))
 
 
 def run_rounds(data_dir: Path, durability: str, rounds: int) -> int:
     """Kill, start again, and now and then stop properly, while the same producers go on; acknowledged records."""
     chosen = seed()
-    print(f"HEADRACE_KILL_SEED={chosen}")
+    print(f"HEADRACE_TEST_KILL_SEED={chosen}")
     chance = random.Random(chosen)
     # Checkpoints often, small segments: kills also hit those.
     broker = BrokerProcess(data_dir, durability=durability, checkpoint_interval_ms=200)

@@ -1,6 +1,6 @@
 """kill -9 of consumers and of the broker under load: nothing accepted comes again, nothing is lost, each letter once.
 
-A failing run is repeated with HEADRACE_KILL_SEED set to the seed that it printed.
+A failing run is repeated with HEADRACE_TEST_KILL_SEED set to the seed that it printed.
 """
 
 from __future__ import annotations
@@ -184,8 +184,8 @@ def test_broker_killed_thirty_times(tmp_path: Path) -> None:
 
 
 def run_kills(tmp_path: Path, durability: str, *, kills: int, records_per_kill: int) -> None:
-    seed = int(os.environ.get("HEADRACE_KILL_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"HEADRACE_KILL_SEED={seed}")
+    seed = int(os.environ.get("HEADRACE_TEST_KILL_SEED", random.SystemRandom().randrange(2**32)))
+    print(f"HEADRACE_TEST_KILL_SEED={seed}")
     chance = random.Random(seed)
     ledger = Ledger()
     with BrokerProcess(tmp_path / "data", durability=durability, checkpoint_interval_ms=200) as broker:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.protocol.decoding import CHOICE_BYTES, DECODERS, check, seeds
 
-EXAMPLES = int(os.environ.get("HEADRACE_FUZZ_EXAMPLES", "2000"))
+EXAMPLES = int(os.environ.get("HEADRACE_TEST_FUZZ_EXAMPLES", "2000"))
 """`make fuzz` asks for many more."""
 
 SEEDS = list(seeds())

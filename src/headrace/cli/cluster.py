@@ -5,6 +5,7 @@ Everything here works on Apache Kafka as well. Nothing here prints.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -38,8 +39,15 @@ TOPIC_APPEARS_S_MAX = 5.0
 _NOT_YET = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._UNKNOWN_TOPIC)
 
 
+# The fences of jobs, and how far dead letters were put back. The group of a job itself, headrace-job-NAME, has a lag
+# that people want to see.
+_INTERNAL_GROUP = re.compile(r"^__|^headrace-(?!job-)|\.redrive\.")
+
+
 class CommandFailed(HeadraceError):
-    """The broker refused, or did not answer."""
+    """The broker refused, or did not answer; `code` is the protocol's, where there was an answer."""
+
+    code: int | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -147,12 +155,16 @@ class Cluster:
         found = self.offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms))
         return {each: ends[each] if found[each] < 0 else found[each] for each in partitions}
 
-    def groups(self) -> list[tuple[str, str]]:
-        """Consumer groups and their states."""
+    def groups(self, *, internal: bool = False) -> list[tuple[str, str]]:
+        """Consumer groups and their states; those that Headrace keeps its own positions in only if asked for."""
         answer = self.answer(
             self.admin.list_consumer_groups(request_timeout=self.timeout_s), "listing groups"
         )
-        return sorted((each.group_id, each.state.name.lower()) for each in answer.valid)
+        return sorted(
+            (each.group_id, each.state.name.lower())
+            for each in answer.valid
+            if internal or not _INTERNAL_GROUP.search(each.group_id)
+        )
 
     def committed(self, group: str) -> dict[Partition, int]:
         """The committed offsets of a group; empty if there is no such group."""
@@ -178,4 +190,6 @@ def failure(error: KafkaError, doing: str) -> CommandFailed:
     hint = _HINTS.get(error.code(), "")
     if error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT):
         hint = "is the broker running, and is --bootstrap its address?"
-    return CommandFailed(f"{doing}: {error.str()}", hint=hint)
+    failed = CommandFailed(f"{doing}: {error.str()}", hint=hint)
+    failed.code = error.code()
+    return failed

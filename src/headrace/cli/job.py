@@ -37,6 +37,7 @@ Bootstrap = Annotated[
     str | None,
     typer.Option(
         "--bootstrap",
+        "--bootstrap-server",
         "-b",
         metavar="HOST:PORT",
         help="Broker to read from and write to, whatever the script says. Default: $HEADRACE_BOOTSTRAP, "

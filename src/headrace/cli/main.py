@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import signal
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -30,13 +30,18 @@ EXIT_TERMINATED = 143
 class LazyGroup(TyperGroup):
     """A group whose commands are imported when they are asked for."""
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # What a mistyped name is compared with.
+        self.commands.update(dict.fromkeys(COMMANDS, cast("Any", None)))
+
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        if cmd_name not in self.commands:
+        if self.commands[cmd_name] is None:
             module = importlib.import_module(f"headrace.cli.{cmd_name}")
             self.commands[cmd_name] = typer.main.get_command(module.app)
         return self.commands[cmd_name]

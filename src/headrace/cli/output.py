@@ -1,12 +1,16 @@
-"""What commands print: tables for people, JSON for programs, notes beside the data."""
+"""What commands print: tables for people, JSON for programs, notes beside the data.
+
+What a command prints as JSON is a value of a class that `result` declares, so that the reference names every field.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -24,13 +28,65 @@ class OutputFormat(StrEnum):
 Format = Annotated[OutputFormat, typer.Option("--format", help="text for people, json for programs.")]
 
 
+class Shape(StrEnum):
+    """How a command's JSON is made of its results."""
+
+    ONE = "one object"
+    LIST = "a list of objects"
+    LINES = "an object on each line"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Result:
+    kind: type[Any]
+    shape: Shape
+
+
+RESULTS: dict[str, Result] = {}
+"""What each command prints with `--format json`; filled as the commands are imported."""
+
+KindT = TypeVar("KindT", bound=type)
+
+
+def result(*commands: str, shape: Shape = Shape.ONE) -> Callable[[KindT], KindT]:
+    """Declare a dataclass as what these commands print as JSON.
+
+    A field is `Annotated[type, "what it means"]`. One with a default may be missing in the JSON.
+    """
+
+    def register(kind: KindT) -> KindT:
+        for command in commands:
+            assert command not in RESULTS, f"{command} has two results"
+            RESULTS[command] = Result(kind, shape)
+        return kind
+
+    return register
+
+
+def show(value: Any, format: OutputFormat, text: str | Callable[[], None]) -> None:
+    """A result in the format that was asked for; the text is a line, or a function that prints it."""
+    if format is OutputFormat.JSON:
+        print_json(value)
+    elif isinstance(text, str):
+        print(text)
+    else:
+        text()
+
+
 def note(text: str) -> None:
     """Say something that is not the command's data."""
     print(printable(text), file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:
-    print(printable_json(value, indent=2))
+    print(printable_json(plain(value), indent=2))
+
+
+def plain(value: Any) -> Any:
+    """Results as what JSON has: objects and lists."""
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    return dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:

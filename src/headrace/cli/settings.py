@@ -10,6 +10,7 @@ Bootstrap = Annotated[
     str | None,
     typer.Option(
         "--bootstrap",
+        "--bootstrap-server",
         "-b",
         metavar="HOST:PORT",
         help="Broker to talk to. Default: $HEADRACE_BOOTSTRAP, else [client] bootstrap in headrace.toml, "

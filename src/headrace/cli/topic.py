@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.bootstrap import client_settings
-from headrace.cli.addresses import parse_pairs
-from headrace.cli.output import Format, OutputFormat, print_json, print_table
+from headrace.cli.completion import complete_topics
+from headrace.cli.configs import parse_configs, unknown_config
+from headrace.cli.output import Format, OutputFormat, Shape, print_table, result, show
 from headrace.cli.settings import Bootstrap
 from headrace.errors import HeadraceError
 
@@ -24,16 +27,69 @@ app = typer.Typer(
     help="Create, list, describe, alter and delete topics.",
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic's name.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The topic's name.", autocompletion=complete_topics)
+]
+Names = Annotated[
+    list[str], typer.Argument(metavar="NAME...", help="One topic or several.", autocompletion=complete_topics)
+]
 Configs = Annotated[
     list[str] | None,
     typer.Option(
         "--config",
         "-c",
         metavar="NAME=VALUE",
-        help="A topic setting such as retention.ms=3600000; repeatable.",
+        help="A topic config such as retention.ms=1h or segment.bytes=64MB; repeatable.",
     ),
 ]
+
+
+@result("topic create", shape=Shape.LIST)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedTopic:
+    topic: str
+    created: Annotated[bool, "false if it existed, with --if-not-exists"]
+
+
+@result("topic list", shape=Shape.LIST)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTopic:
+    topic: str
+    partitions: Annotated[int, "how many"]
+    offsets: Annotated[int, "end less start, over all partitions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedPartition:
+    partition: int
+    start_offset: Annotated[int, "of the oldest record"]
+    end_offset: Annotated[int, "of the next record"]
+    offsets: Annotated[int, "end less start"]
+    size_bytes: Annotated[int | None, "on disk; null if the broker does not report it"]
+    read_only: Annotated[str | None, "why the partition takes no records; null if it does"]
+
+
+@result("topic describe")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedTopic:
+    topic: str
+    partitions: list[DescribedPartition]
+    configs: Annotated[dict[str, str], "those that differ from their defaults; with --all-configs all"]
+
+
+@result("topic alter")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlteredTopic:
+    topic: str
+    configs: Annotated[dict[str, str | None], "what was set; null: back to the default"]
+    partitions: Annotated[int | None, "the new number; null: unchanged"]
+
+
+@result("topic delete", shape=Shape.LIST)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedTopic:
+    topic: str
+    offsets: Annotated[int, "end less start, over all partitions: at least as many as it held records"]
 
 
 class NotConfirmed(HeadraceError):
@@ -42,40 +98,59 @@ class NotConfirmed(HeadraceError):
 
 @app.command()
 def create(
-    name: Name,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="One topic or several.")],
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", min=1, help="Default: the broker's.")
+    ] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option("--replication-factor", min=1, help="Default: the broker's.")
     ] = None,
     config: Configs = None,
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="An existing topic is a success.")
     ] = False,
+    format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Create a topic.
+    """Create topics, all with the same settings.
+
+    Durations and sizes may have a unit: retention.ms=1h, retention.bytes=10GB (10 billion bytes), segment.bytes=64MiB.
 
     \b
     headrace topic create clicks --partitions 4
-    headrace topic create users --config cleanup.policy=compact
-    headrace topic create audit --config retention.ms=-1 --if-not-exists
+    headrace topic create users orders --config cleanup.policy=compact
+    headrace topic create audit --config retention.ms=30d --if-not-exists
+    headrace topic create payments --replication-factor 3 --config min.insync.replicas=2
     """
-    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka import KafkaError
     from confluent_kafka.admin import NewTopic
 
+    from headrace.cli.cluster import CommandFailed
+
+    configs = parse_configs(config or ())
     cluster = _connect(bootstrap)
     # Minus one is the protocol's "as the broker is set up".
-    wanted = NewTopic(name, partitions or -1, 1, config=parse_pairs(config or (), option="--config"))
-    future = cluster.admin.create_topics([wanted])[name]
-    try:
-        cluster.answer(future, f"creating topic {name}")
-    except HeadraceError as error:
-        cause = error.__cause__
-        exists = isinstance(cause, KafkaException) and cause.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
-        if not (exists and if_not_exists):
-            raise
-        typer.echo(f"topic {name} exists already")
-        return
-    typer.echo(f"created topic {name}")
+    wanted = [NewTopic(name, partitions or -1, replication_factor or -1, config=configs) for name in names]
+    created: list[CreatedTopic] = []
+    failed: CommandFailed | None = None
+    for name, future in cluster.admin.create_topics(wanted, request_timeout=cluster.timeout_s).items():
+        try:
+            cluster.answer(future, f"creating topic {name}")
+            created.append(CreatedTopic(topic=name, created=True))
+        except CommandFailed as error:
+            if if_not_exists and error.code == KafkaError.TOPIC_ALREADY_EXISTS:
+                created.append(CreatedTopic(topic=name, created=False))
+            else:
+                failed = failed or error
+    show(created, format, lambda: _print_created(created))
+    if failed is not None:
+        _explain_config(cluster, configs, failed)
+        raise failed
+
+
+def _print_created(topics: Iterable[CreatedTopic]) -> None:
+    for each in topics:
+        typer.echo(f"created topic {each.topic}" if each.created else f"topic {each.topic} exists already")
 
 
 @app.command("list")
@@ -102,15 +177,20 @@ def list_topics(
     every = [each for partitions in shown.values() for each in partitions]
     # One question for all partitions rather than one per topic: a broker may have thousands.
     start, end = cluster.earliest(every), cluster.latest(every)
-    rows = [
-        (name, len(partitions), sum(end[each] - start[each] for each in partitions))
+    listed = [
+        ListedTopic(
+            topic=name,
+            partitions=len(partitions),
+            offsets=sum(end[each] - start[each] for each in partitions),
+        )
         for name, partitions in shown.items()
     ]
-    if format is OutputFormat.JSON:
-        print_json(
-            [{"topic": name, "partitions": count, "offsets": offsets} for name, count, offsets in rows]
-        )
-    elif rows:
+    show(listed, format, lambda: _print_topics(listed))
+
+
+def _print_topics(topics: Sequence[ListedTopic]) -> None:
+    if topics:
+        rows = [(each.topic, each.partitions, each.offsets) for each in topics]
         print_table(("topic", "partitions", "offsets"), rows)
     else:
         typer.echo("no topics yet: `headrace topic create NAME` makes one")
@@ -133,28 +213,41 @@ def describe(
     partitions = cluster.partitions(name)
     start, end = cluster.earliest(partitions), cluster.latest(partitions)
     configs = {
-        entry.name: entry.value
+        entry.name: str(entry.value)
         for entry in _configs(cluster, name).values()
         if all_configs or not entry.is_default
     }
     sizes, read_only = _on_disk(cluster, name, len(partitions))
+    described = DescribedTopic(
+        topic=name,
+        partitions=[
+            DescribedPartition(
+                partition=each.number,
+                start_offset=start[each],
+                end_offset=end[each],
+                offsets=end[each] - start[each],
+                size_bytes=sizes.get(each.number),
+                read_only=read_only.get(each.number),
+            )
+            for each in partitions
+        ],
+        configs=configs,
+    )
+    show(described, format, lambda: _print_topic(described))
+
+
+def _print_topic(topic: DescribedTopic) -> None:
     rows = [
-        (each.number, start[each], end[each], end[each] - start[each], sizes.get(each.number))
-        for each in partitions
+        (each.partition, each.start_offset, each.end_offset, each.offsets, each.size_bytes)
+        for each in topic.partitions
     ]
-    if format is OutputFormat.JSON:
-        columns = ("partition", "start_offset", "end_offset", "offsets", "size_bytes")
-        listed = [
-            {**dict(zip(columns, row, strict=True)), "read_only": read_only.get(row[0])} for row in rows
-        ]
-        print_json({"topic": name, "partitions": listed, "configs": configs})
-        return
-    print_table(("partition", "start", "end", "offsets", "bytes"), rows, title=f"topic {name}")
-    for partition, reason in sorted(read_only.items()):
-        typer.echo(f"partition {partition} is read-only: {reason}")
+    print_table(("partition", "start", "end", "offsets", "bytes"), rows, title=f"topic {topic.topic}")
+    for each in topic.partitions:
+        if each.read_only is not None:
+            typer.echo(f"partition {each.partition} is read-only: {each.read_only}")
     typer.echo()
-    if configs:
-        print_table(("setting", "value"), sorted(configs.items()))
+    if topic.configs:
+        print_table(("setting", "value"), sorted(topic.configs.items()))
     else:
         typer.echo("all settings are the defaults")
 
@@ -170,54 +263,61 @@ def alter(
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", min=1, help="The new number; only more.")
     ] = None,
+    format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Change a topic's settings or add partitions.
 
     \b
-    headrace topic alter clicks --config retention.ms=86400000
+    headrace topic alter clicks --config retention.ms=1d
     headrace topic alter clicks --delete-config retention.ms
     headrace topic alter clicks --partitions 8
     """
-    sets, deletes = parse_pairs(config or (), option="--config"), delete_config or []
+    sets, deletes = parse_configs(config or ()), delete_config or []
     if not (sets or deletes or partitions):
         raise typer.BadParameter("nothing to change: give --config, --delete-config or --partitions")
     cluster = _connect(bootstrap)
     cluster.partitions(name)
+    told = []
     if sets or deletes:
         _alter_configs(cluster, name, sets, deletes)
-        typer.echo(f"changed the settings of {name}")
+        told.append(f"changed the settings of {name}")
     if partitions:
         from confluent_kafka.admin import NewPartitions
 
         future = cluster.admin.create_partitions([NewPartitions(name, partitions)])[name]
         cluster.answer(future, f"adding partitions to {name}")
-        typer.echo(f"topic {name} has {partitions} partitions now")
+        told.append(f"topic {name} has {partitions} partitions now")
+    altered = AlteredTopic(topic=name, configs={**sets, **dict.fromkeys(deletes)}, partitions=partitions)
+    show(altered, format, "\n".join(told))
 
 
 @app.command()
 def delete(
-    name: Name,
+    names: Names,
     yes: Annotated[bool, typer.Option("--yes", help="Do it. There is no way back.")] = False,
+    format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Delete a topic with all its records.
+    """Delete topics with all their records.
 
     \b
     headrace topic delete clicks --yes
     """
     cluster = _connect(bootstrap)
-    partitions = cluster.partitions(name)
+    held = [DeletedTopic(topic=name, offsets=_offsets(cluster, name)) for name in names]
     if not yes:
-        start, end = cluster.earliest(partitions), cluster.latest(partitions)
-        # Markers of transactions and gaps of compaction have offsets too.
-        records_max = sum(end.values()) - sum(start.values())
-        raise NotConfirmed(
-            f"topic {name} holds up to {records_max} records that cannot be brought back",
-            hint="add --yes to delete",
-        )
-    cluster.answer(cluster.admin.delete_topics([name])[name], f"deleting topic {name}")
-    typer.echo(f"deleted topic {name}")
+        lost = ", ".join(f"topic {each.topic} holds up to {each.offsets} records" for each in held)
+        raise NotConfirmed(f"{lost} that cannot be brought back", hint="add --yes to delete")
+    for name, future in cluster.admin.delete_topics(names).items():
+        cluster.answer(future, f"deleting topic {name}")
+    show(held, format, "\n".join(f"deleted topic {name}" for name in names))
+
+
+def _offsets(cluster: Cluster, name: str) -> int:
+    """Those of markers of transactions and of gaps of compaction too."""
+    partitions = cluster.partitions(name)
+    return sum(cluster.latest(partitions).values()) - sum(cluster.earliest(partitions).values())
 
 
 def _connect(bootstrap: str | None) -> Cluster:
@@ -269,4 +369,17 @@ def _alter_configs(cluster: Cluster, name: str, sets: dict[str, str], deletes: l
     ] + [ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in deletes]
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=changes)
     (future,) = cluster.admin.incremental_alter_configs([resource]).values()
-    cluster.answer(future, f"changing the settings of {name}")
+    try:
+        cluster.answer(future, f"changing the settings of {name}")
+    except HeadraceError as error:
+        _explain_config(cluster, [*sets, *deletes], error)
+        raise
+
+
+def _explain_config(cluster: Cluster, names: Iterable[str], error: HeadraceError) -> None:
+    """Raise the error of a config that does not exist instead, if that is why the broker refused."""
+    # Each topic has all configs; without any topic the names are not known.
+    known = next((_configs(cluster, topic) for topic in cluster.topics()), {})
+    unknown = [name for name in names if known and name not in known]
+    if unknown:
+        raise unknown_config(unknown[0], known) from error

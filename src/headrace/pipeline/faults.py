@@ -1,7 +1,7 @@
 """A hook for tests: the driver dies at a named point of a batch, as with a power cut.
 
-    HEADRACE_FAULT="after-write:3"      the third time that a job is at this point
-    HEADRACE_FAULT="after-write:3:7"    when seven jobs of the process have come so far; the first six wait there
+    HEADRACE_TEST_FAULT="after-write:3"      the third time that a job is at this point
+    HEADRACE_TEST_FAULT="after-write:3:7"    when seven jobs of the process have come so far; the first six wait there
 
 Nothing happens without the variable. Python and its JVM are both killed, so that neither can tidy up.
 """
@@ -16,7 +16,7 @@ from collections import Counter
 from headrace.errors import HeadraceError
 from headrace.values import value
 
-FAULT_VARIABLE = "HEADRACE_FAULT"
+FAULT_VARIABLE = "HEADRACE_TEST_FAULT"
 
 BEFORE_WRITE = "before-write"
 BEFORE_LETTERS = "before-letters"

@@ -1,0 +1,46 @@
+"""Names of topics and groups, for a shell that completes a command.
+
+The broker has a second to answer. If it does not, the shell shows no names: never an error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import typer
+
+from headrace.bootstrap import client_settings
+from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from headrace.cli.cluster import Cluster
+
+TIMEOUT_S = 1
+
+
+def complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
+    return _complete(ctx, incomplete, lambda cluster: cluster.topics())
+
+
+def complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
+    return _complete(ctx, incomplete, lambda cluster: [name for name, _ in cluster.groups()])
+
+
+def _complete(
+    context: typer.Context, incomplete: str, names_of: Callable[[Cluster], Iterable[str]]
+) -> list[str]:
+    from headrace.cli.cluster import Cluster
+
+    try:
+        settings = client_settings(context.params.get("bootstrap"))
+        names = names_of(Cluster(dataclasses.replace(settings, timeout_s=TIMEOUT_S)))
+    except HeadraceError:
+        return []
+    # Internal names begin with two underscores: they come once somebody types one.
+    return sorted(
+        each
+        for each in names
+        if each.startswith(incomplete) and (incomplete.startswith("_") or not each.startswith("__"))
+    )
