@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import signal
+import subprocess
 import time
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.cli.conftest import Headrace, next_line, started
+from headrace.testing.requirements import require_command
+from tests.cli.conftest import COMMAND, Headrace, next_line, started
 
 
 def test_reads_to_the_end_and_stops(headrace: Headrace, numbers: str) -> None:
@@ -39,6 +41,57 @@ def test_starts_by_time(headrace: Headrace, topic: str, producer: Producer) -> N
     assert headrace("consume", topic, "--from-time", "1700000002500").lines == ["3", "4"]
     assert headrace("consume", topic, "--from-time", "2023-11-14T22:13:21Z").lines == ["1", "2", "3", "4"]
     assert headrace("consume", topic, "--from-time", "2099-01-01").lines == []
+
+
+def test_starts_at_either_end_and_before_it(headrace: Headrace, numbers: str) -> None:
+    assert headrace("consume", numbers, "--offset", "beginning", "--count", "1").lines == ["0"]
+    assert headrace("consume", numbers, "--offset", "end").lines == []
+    assert headrace("consume", numbers, "-o", "-3").lines == ["7", "8", "9"]
+    assert "'last' is not an offset" in headrace("consume", numbers, "--offset", "last", code=1).err
+
+
+def test_starts_a_duration_ago(headrace: Headrace, topic: str, producer: Producer) -> None:
+    now_ms = int(time.time() * 1000)
+    for age_h in (3, 1):
+        producer.produce(topic, f"{age_h} h", partition=0, timestamp=now_ms - age_h * 3_600_000)
+    assert producer.flush(60) == 0
+
+    assert headrace("consume", topic, "--from-time", "2h").lines == ["1 h"]
+    assert "is not a time" in headrace("consume", topic, "--from-time", "2 hours", code=1).err
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "%t %p %o %T %k=%s\\n",
+        "%K:%S %R%h%%\\t\\x41\\r\\n",
+        "no code at all\\n",
+    ],
+)
+def test_template_writes_what_kcat_writes(
+    bootstrap: str, environment: dict[str, str], topic: str, producer: Producer, template: str
+) -> None:
+    kcat = require_command("kcat", install="apt-get install kcat")
+    headers: list[tuple[str, str | bytes | None]] = [("a", b"1"), ("a", b"x,y"), ("n", None)]
+    producer.produce(topic, b"value\xfe", key=b"key", partition=0, headers=headers)
+    producer.produce(topic, b"", partition=0)
+    producer.produce(topic, None, key=b"gone", partition=0)
+    assert producer.flush(60) == 0
+
+    def output(*command: str) -> bytes:
+        return subprocess.run(command, capture_output=True, check=True, env=environment, timeout=60).stdout
+
+    theirs = output(kcat, "-b", bootstrap, "-C", "-t", topic, "-p", "0", "-e", "-q", "-f", template)
+    ours = output(*COMMAND, "consume", topic, "--partition", "0", "-f", template)
+
+    assert ours == theirs
+
+
+def test_template_with_an_unknown_code_is_refused(headrace: Headrace, topic: str) -> None:
+    refused = headrace("consume", topic, "-f", "%x", code=1)
+    assert "unknown code %x" in refused.err
+    assert "%s %S %R" in refused.err
+    assert "unknown escape \\q" in headrace("consume", topic, "-f", "\\q", code=1).err
 
 
 def test_reads_only_the_partition_asked_for(headrace: Headrace, numbers: str) -> None:

@@ -145,3 +145,56 @@ def test_deleted_group_is_gone(headrace: Headrace, group: str) -> None:
     assert "--yes" in headrace("group", "delete", group, code=1).err
     headrace("group", "delete", group, "--yes")
     assert group not in headrace("group", "list").out
+
+
+def test_seek_shifts_by_so_many_records_within_what_is_there(
+    headrace: Headrace, numbers: str, name: str
+) -> None:
+    headrace("consume", numbers, "--group", name)
+    where = ("--topic", f"{numbers}:0", "--format", "json")
+
+    def shift(by: str) -> list[dict[str, object]]:
+        moved: list[dict[str, object]] = json.loads(
+            headrace("group", "seek", name, *where, "--shift-by", by).out
+        )
+        return moved
+
+    place = {"topic": numbers, "partition": 0}
+    assert shift("-3") == [{**place, "before": 10, "after": 7}]
+    assert headrace("consume", numbers, "--group", name).lines == ["7", "8", "9"]
+    assert shift("-100") == [{**place, "before": 10, "after": 0}]
+    assert shift("100") == [{**place, "before": 0, "after": 10}]
+
+
+def test_seek_takes_a_duration_for_a_time(headrace: Headrace, numbers: str, name: str) -> None:
+    headrace("consume", numbers, "--group", name)
+
+    headrace("group", "seek", name, "--topic", numbers, "--to-time", "1h")
+
+    assert headrace("consume", numbers, "--group", name).lines == [*"0123456789"]
+
+
+def test_internal_groups_are_listed_only_when_asked_for(headrace: Headrace, numbers: str, name: str) -> None:
+    internal, job = f"headrace-sink:{name}", f"headrace-job-{name}"
+    for each in (internal, job):
+        headrace("group", "seek", each, "--topic", numbers, "--to-earliest")
+
+    plain = [each["group"] for each in json.loads(headrace("group", "list", "--format", "json").out)]
+    everything = [
+        each["group"] for each in json.loads(headrace("group", "list", "--internal", "--format", "json").out)
+    ]
+
+    assert job in plain
+    assert internal not in plain
+    assert {job, internal} <= {*everything}
+
+
+def test_mistyped_group_is_refused_with_the_one_that_was_meant(
+    headrace: Headrace, numbers: str, name: str
+) -> None:
+    headrace("consume", numbers, "--group", name)
+    mistyped = name.replace("cli", "cil")
+
+    refused = headrace("group", "describe", mistyped, code=1)
+
+    assert refused.err == f"headrace: there is no group {mistyped}\n  hint: did you mean {name}?\n"

@@ -102,6 +102,25 @@ def test_empty_value_becomes_a_tombstone_when_asked_for(headrace: Headrace, topi
     assert {each["key"]: each["value"] for each in records_of(headrace, topic)} == {"gone": None, "empty": ""}
 
 
+def test_key_of_every_record_is_given_once(headrace: Headrace, topic: str) -> None:
+    headrace("produce", topic, "--key", "kitchen", stdin="20\n21\n")
+    headrace("produce", topic, "--key", "", "--format", "binary", stdin="chunk")
+
+    keys = {each["value"]: each["key"] for each in records_of(headrace, topic)}
+    assert keys == {"20": "kitchen", "21": "kitchen", "chunk": ""}
+    both = headrace("produce", topic, "--key", "a", "--key-separator", ":", code=2)
+    assert "one of --key and --key-separator" in both.err
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("\\t", "\t"), ("\\x1f", "\x1f"), ("\\\\", "\\"), ("é", "é")])
+def test_separator_may_have_escapes(headrace: Headrace, topic: str, typed: str, meant: str) -> None:
+    headrace("produce", topic, "--key-separator", typed, stdin=f"k{meant}v\n")
+
+    (record,) = records_of(headrace, topic)
+    assert (record["key"], record["value"]) == ("k", "v")
+    assert headrace("consume", topic, "--key-separator", typed).out == f"k{meant}v\n"
+
+
 @pytest.mark.parametrize(
     ("compression", "acks"),
     [("none", "0"), ("none", "1"), ("gzip", "all"), ("snappy", "all"), ("lz4", "all"), ("zstd", "all")],

@@ -9,26 +9,42 @@ from typing import Annotated
 import typer
 
 from headrace.bootstrap import client_settings
+from headrace.cli.completion import complete_groups, complete_topics
 from headrace.cli.consume_output import RecordFormat, record_writer
-from headrace.cli.moments import parse_time_ms
+from headrace.cli.consume_template import parse_template, template_writer
+from headrace.cli.escapes import unescape
+from headrace.cli.moments import parse_moment_ms
 from headrace.cli.settings import Bootstrap
 from headrace.cli.stopping import Stopping
+from headrace.clock import SystemClock
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
 def consume(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", help="What to read.")],
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC...", help="What to read.", autocompletion=complete_topics)
+    ],
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="From the oldest record that is there.")
     ] = False,
     offset: Annotated[
-        int | None, typer.Option("--offset", min=0, help="From this offset of each partition.")
+        str | None,
+        typer.Option(
+            "--offset",
+            "-o",
+            metavar="N|-N|beginning|end",
+            help="From this offset of each partition; -N: from N before the end.",
+        ),
     ] = None,
     from_time: Annotated[
         str | None,
-        typer.Option("--from-time", metavar="TIME", help="From this time on (ISO 8601, or ms since 1970)."),
+        typer.Option(
+            "--from-time",
+            metavar="TIME",
+            help="From this time on: ISO 8601, ms since 1970, or 1h for an hour ago.",
+        ),
     ] = None,
     last: Annotated[
         int | None, typer.Option("--last", min=1, help="The last N records of each partition.")
@@ -37,10 +53,16 @@ def consume(
         list[int] | None, typer.Option("--partition", min=0, help="Only this one; repeatable.")
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
+        bool, typer.Option("--follow", "-F", help="Go on with what comes, until Ctrl-C.")
     ] = False,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="Read as a member of this group, and commit.")
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            help="Read as a member of this group, and commit.",
+            autocompletion=complete_groups,
+        ),
     ] = None,
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")
@@ -52,10 +74,22 @@ def consume(
             help="value: a line each. text: with time, place, key. json: all of it. binary: bare bytes.",
         ),
     ] = RecordFormat.VALUE,
+    template: Annotated[
+        str | None,
+        typer.Option(
+            "--template",
+            "-f",
+            metavar="TEXT",
+            help="Instead of --format, kcat's: %t topic, %p partition, %o offset, %T time in ms, %k key, %s value, "
+            "%h headers, %K and %S lengths, %R length as 4 bytes, \\n and \\t.",
+        ),
+    ] = None,
     key_separator: Annotated[
         str | None,
         typer.Option(
-            "--key-separator", metavar="TEXT", help="value: print the key before it, with this between."
+            "--key-separator",
+            metavar="TEXT",
+            help="value: print the key before it, with this between (\\t, \\x1f: as in C).",
         ),
     ] = None,
     bootstrap: Bootstrap = None,
@@ -71,7 +105,9 @@ def consume(
     headrace consume clicks --from-beginning
     headrace consume clicks --follow --format json
     headrace consume clicks --last 10 --partition 0
-    headrace consume clicks --from-time 2026-11-15T10:30:00Z --count 100
+    headrace consume clicks --from-time 1h --count 100
+    headrace consume clicks --from-time 2026-11-15T10:30:00Z
+    headrace consume clicks --offset -5 -f '%p:%o %k=%s\\n'
     headrace consume orders --group billing --follow
     """
     starts = [from_beginning, offset is not None, from_time is not None, last is not None]
@@ -79,19 +115,28 @@ def consume(
         raise typer.BadParameter("give one of --from-beginning, --offset, --from-time and --last")
     if partition and group:
         raise typer.BadParameter("a group shares out partitions by itself: leave --partition or --group")
-    time_ms = None if from_time is None else parse_time_ms(from_time)
+    if template is not None and (format is not RecordFormat.VALUE or key_separator is not None):
+        raise typer.BadParameter("--template says all: leave --format and --key-separator")
+    time_ms = None if from_time is None else parse_moment_ms(from_time, SystemClock().now_ms())
+    pieces = None if template is None else parse_template(template)
+    separator = None if key_separator is None else unescape(key_separator, option="--key-separator")
 
     from headrace.cli.cluster import Cluster
-    from headrace.cli.reading import Reading, Start
+    from headrace.cli.reading import Reading, Start, parse_offset
 
+    if offset is not None:
+        start = parse_offset(offset)
+    else:
+        is_beginning = from_beginning or not (any(starts) or follow)
+        start = Start(beginning=is_beginning, time_ms=time_ms, last=last)
     cluster = Cluster(client_settings(bootstrap))
-    start = Start(
-        beginning=from_beginning or not (any(starts) or follow), offset=offset, time_ms=time_ms, last=last
-    )
     reading = Reading(
         cluster, topics=topics, partitions=partition or [], start=start, follow=follow, group=group
     )
-    write = record_writer(format, sys.stdout.buffer, key_separator)
+    if pieces is not None:
+        write = template_writer(pieces, sys.stdout.buffer)
+    else:
+        write = record_writer(format, sys.stdout.buffer, separator)
     try:
         with Stopping() as stopping, reading:
             reading.run(write, flush=sys.stdout.buffer.flush, count_max=count, stopping=stopping)

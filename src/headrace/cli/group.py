@@ -9,11 +9,13 @@ import typer
 
 from headrace.bootstrap import client_settings
 from headrace.cli.addresses import BadArgument
-from headrace.cli.moments import parse_duration_ms, parse_time_ms
-from headrace.cli.output import Format, OutputFormat, note, print_json, print_table
+from headrace.cli.completion import complete_groups, complete_topics
+from headrace.cli.moments import parse_duration_ms, parse_moment_ms
+from headrace.cli.output import Format, OutputFormat, Shape, note, print_table, result, show
 from headrace.cli.settings import Bootstrap
 from headrace.clock import SystemClock
 from headrace.errors import HeadraceError
+from headrace.names import did_you_mean
 
 if TYPE_CHECKING:
     from headrace.cli.cluster import Cluster, Partition
@@ -25,7 +27,58 @@ app = typer.Typer(
     help="List, describe, move and delete consumer groups.",
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The group's name.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The group's name.", autocompletion=complete_groups)
+]
+
+
+@result("group list", shape=Shape.LIST)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedGroup:
+    group: str
+    state: Annotated[str, "stable, empty, preparing_rebalancing, ..."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPartition:
+    topic: str
+    partition: int
+    committed: Annotated[int | None, "the committed offset; null: none"]
+    end: Annotated[int, "the offset of the next record"]
+    lag: Annotated[int, "records that are still to be read"]
+    member: Annotated[str | None, "who reads it; null: nobody"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    member: str
+    client: str
+    host: str
+    partitions: Annotated[int, "how many it reads"]
+
+
+@result("group describe")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedGroup:
+    group: str
+    state: str
+    partitions: list[GroupPartition]
+    members: list[GroupMember]
+
+
+@result("group delete")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedGroup:
+    group: str
+
+
+@result("group seek", "group reset", shape=Shape.LIST)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedPartition:
+    topic: str
+    partition: int
+    before: Annotated[int | None, "the committed offset so far; null: none"]
+    after: Annotated[int, "the new offset; with --dry-run, that it would get"]
 
 
 class GroupRefused(HeadraceError):
@@ -33,18 +86,27 @@ class GroupRefused(HeadraceError):
 
 
 @app.command("list")
-def list_groups(format: Format = OutputFormat.TEXT, bootstrap: Bootstrap = None) -> None:
+def list_groups(
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Show the groups that Headrace keeps its own positions in too.")
+    ] = False,
+    format: Format = OutputFormat.TEXT,
+    bootstrap: Bootstrap = None,
+) -> None:
     """List consumer groups and their states.
 
     \b
     headrace group list
+    headrace group list --internal --format json
     """
     cluster = _connect(bootstrap)
-    rows = cluster.groups()
-    if format is OutputFormat.JSON:
-        print_json([{"group": name, "state": state} for name, state in rows])
-    elif rows:
-        print_table(("group", "state"), rows)
+    listed = [ListedGroup(group=name, state=state) for name, state in cluster.groups(internal=internal)]
+    show(listed, format, lambda: _print_groups(listed))
+
+
+def _print_groups(groups: list[ListedGroup]) -> None:
+    if groups:
+        print_table(("group", "state"), [(each.group, each.state) for each in groups])
     else:
         typer.echo("no groups yet: `headrace consume TOPIC --group NAME` makes one")
 
@@ -61,30 +123,54 @@ def describe(name: Name, format: Format = OutputFormat.TEXT, bootstrap: Bootstra
     group = _describe(cluster, name)
     committed = cluster.committed(name)
     if group is None or not (group.members or committed):
-        raise GroupRefused(f"there is no group {name}", hint="`headrace group list` shows what there is")
-    rows = _lag_rows(cluster, group, committed)
-    if format is OutputFormat.JSON:
-        columns = ("topic", "partition", "committed", "end", "lag", "member")
-        listed = [dict(zip(columns, row, strict=True)) for row in rows]
-        print_json({"group": name, "state": group.state.name.lower(), "partitions": listed})
-        return
+        raise _no_group(cluster, name)
+    described = DescribedGroup(
+        group=name,
+        state=group.state.name.lower(),
+        partitions=[
+            GroupPartition(
+                topic=topic, partition=partition, committed=offset, end=end, lag=lag, member=member
+            )
+            for topic, partition, offset, end, lag, member in _lag_rows(cluster, group, committed)
+        ],
+        members=[
+            GroupMember(
+                member=each.member_id,
+                client=each.client_id,
+                host=each.host,
+                partitions=len(_assigned(each)),
+            )
+            for each in group.members
+        ],
+    )
+    show(described, format, lambda: _print_group(described))
+
+
+def _print_group(group: DescribedGroup) -> None:
     print_table(
         ("topic", "partition", "committed", "end", "lag", "member"),
-        rows,
-        title=f"group {name}: {group.state.name.lower()}, {len(group.members)} members",
+        [
+            (each.topic, each.partition, each.committed, each.end, each.lag, each.member)
+            for each in group.partitions
+        ],
+        title=f"group {group.group}: {group.state}, {len(group.members)} members",
     )
     if group.members:
         typer.echo()
-        members = [
-            (each.member_id, each.client_id, each.host, len(_assigned(each))) for each in group.members
-        ]
+        members = [(each.member, each.client, each.host, each.partitions) for each in group.members]
         print_table(("member", "client", "host", "partitions"), members)
+
+
+def _no_group(cluster: Cluster, name: str) -> GroupRefused:
+    near = did_you_mean(name, [each for each, _ in cluster.groups(internal=True)])
+    return GroupRefused(f"there is no group {name}", hint=near or "`headrace group list` shows what there is")
 
 
 @app.command()
 def delete(
     name: Name,
     yes: Annotated[bool, typer.Option("--yes", help="Do it. The group's positions are gone then.")] = False,
+    format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Delete a group that has no members, with its committed offsets.
@@ -99,7 +185,7 @@ def delete(
             f"group {name} has positions in {count} partitions", hint="add --yes to delete them"
         )
     cluster.answer(cluster.admin.delete_consumer_groups([name])[name], f"deleting group {name}")
-    typer.echo(f"deleted group {name}")
+    show(DeletedGroup(group=name), format, f"deleted group {name}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,21 +197,22 @@ class Target:
     offset: int | None
     time: str | None
     duration: str | None
+    shift: int | None
 
     def __post_init__(self) -> None:
         given = [
             self.earliest,
             self.latest,
-            self.offset is not None,
-            self.time is not None,
-            self.duration is not None,
+            *(each is not None for each in (self.offset, self.time, self.duration, self.shift)),
         ]
         if sum(given) != 1:
             raise typer.BadParameter(
-                "say where to, once: --to-earliest, --to-latest, --to-offset, --to-time or --by-duration"
+                "say where to, once: --to-earliest, --to-latest, --to-offset, --to-time, --by-duration or --shift-by"
             )
 
-    def offsets(self, cluster: Cluster, partitions: list[Partition]) -> dict[Partition, int]:
+    def offsets(
+        self, cluster: Cluster, partitions: list[Partition], committed: dict[Partition, int]
+    ) -> dict[Partition, int]:
         """The new offset of each partition, always one that the partition has."""
         start, end = cluster.earliest(partitions), cluster.latest(partitions)
         if self.earliest:
@@ -133,22 +220,38 @@ class Target:
         if self.latest:
             return end
         if self.offset is not None:
-            return {each: min(max(self.offset, start[each]), end[each]) for each in partitions}
-        return cluster.at_time(partitions, self._time_ms())
+            wanted = dict.fromkeys(partitions, self.offset)
+        elif self.shift is not None:
+            wanted = {each: committed.get(each, start[each]) + self.shift for each in partitions}
+        else:
+            wanted = cluster.at_time(partitions, self._time_ms())
+        return {each: min(max(wanted[each], start[each]), end[each]) for each in partitions}
 
     def _time_ms(self) -> int:
+        now_ms = SystemClock().now_ms()
         if self.time is not None:
-            return parse_time_ms(self.time)
+            return parse_moment_ms(self.time, now_ms)
         assert self.duration is not None
-        return SystemClock().now_ms() - parse_duration_ms(self.duration)
+        return now_ms - parse_duration_ms(self.duration)
 
 
-@app.command()
-def reset(
+@app.command(
+    "reset",
+    help="The same as `headrace group seek`, by the name that Kafka's tool has for it.\n\n\b\n"
+    "headrace group reset billing --topic orders --to-earliest --dry-run",
+)
+@app.command("seek")
+def seek(
     name: Name,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", "-t", metavar="T[:P]", help="A topic, or one partition of it; repeatable."),
+        typer.Option(
+            "--topic",
+            "-t",
+            metavar="T[:P]",
+            help="A topic, or one partition of it; repeatable.",
+            autocompletion=complete_topics,
+        ),
     ] = None,
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="All topics that the group has committed.")
@@ -161,24 +264,40 @@ def reset(
     ] = False,
     to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="To this offset.")] = None,
     to_time: Annotated[
-        str | None, typer.Option("--to-time", metavar="TIME", help="ISO 8601, or ms since 1970.")
+        str | None,
+        typer.Option("--to-time", metavar="TIME", help="ISO 8601, ms since 1970, or 1h for an hour ago."),
     ] = None,
     by_duration: Annotated[
         str | None, typer.Option("--by-duration", metavar="AGO", help="1h, 90s, PT1H ago.")
     ] = None,
+    shift_by: Annotated[
+        int | None,
+        typer.Option(
+            "--shift-by", metavar="N", help="So many records on, or with -N back, from where it is."
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Move a group that has no members to another position.
+    """Move a group to other offsets. It must have no members: a running consumer would go on from its own position.
+
+    An offset that a partition does not have becomes its nearest end.
 
     \b
-    headrace group reset billing --topic orders --to-earliest --dry-run
-    headrace group reset billing --topic orders:0 --to-offset 1200
-    headrace group reset billing --all-topics --to-time 2026-11-15T10:30:00Z
-    headrace group reset billing --all-topics --by-duration 1h
+    headrace group seek billing --topic orders --to-earliest --dry-run
+    headrace group seek billing --topic orders:0 --to-offset 1200
+    headrace group seek billing --all-topics --shift-by -100
+    headrace group seek billing --all-topics --to-time 2026-11-15T10:30:00Z
+    headrace group seek billing --all-topics --to-time 1h
     """
     target = Target(
-        earliest=to_earliest, latest=to_latest, offset=to_offset, time=to_time, duration=by_duration
+        earliest=to_earliest,
+        latest=to_latest,
+        offset=to_offset,
+        time=to_time,
+        duration=by_duration,
+        shift=shift_by,
     )
     if bool(topic) == all_topics:
         raise typer.BadParameter("say which topics: --topic T (repeatable), or --all-topics")
@@ -195,11 +314,17 @@ def reset(
     partitions = sorted(committed) if all_topics else _named_partitions(cluster, topic or [])
     if not partitions:
         raise GroupRefused(f"group {name} has committed nothing", hint="name the topics with --topic")
-    wanted = target.offsets(cluster, partitions)
+    wanted = target.offsets(cluster, partitions, committed)
     if not dry_run:
         _commit(cluster, name, wanted)
-    rows = [(each.topic, each.number, committed.get(each), wanted[each]) for each in partitions]
-    print_table(("topic", "partition", "from", "to"), rows)
+    moved = [
+        MovedPartition(
+            topic=each.topic, partition=each.number, before=committed.get(each), after=wanted[each]
+        )
+        for each in partitions
+    ]
+    rows = [(each.topic, each.partition, each.before, each.after) for each in moved]
+    show(moved, format, lambda: print_table(("topic", "partition", "from", "to"), rows))
     if dry_run:
         note("nothing was changed (--dry-run)")
 

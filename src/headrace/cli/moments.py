@@ -16,6 +16,14 @@ class BadMoment(HeadraceError):
     """A time or a duration that cannot be read."""
 
 
+def parse_moment_ms(text: str, now_ms: int) -> int:
+    """Milliseconds since 1970, from a time, or from a duration before now such as `1h`."""
+    try:
+        return now_ms - parse_duration_ms(text)
+    except BadMoment:
+        return parse_time_ms(text)
+
+
 def parse_time_ms(text: str) -> int:
     """Milliseconds since 1970, from such a number or from ISO 8601 (without a zone: this machine's)."""
     if re.fullmatch(r"-?\d+", text):
@@ -25,7 +33,7 @@ def parse_time_ms(text: str) -> int:
     except (ValueError, OverflowError, OSError) as error:
         raise BadMoment(
             f"{text!r} is not a time",
-            hint="write 2026-11-15T10:30:00Z, 2026-11-15 10:30 (local), or milliseconds since 1970",
+            hint="write 2026-11-15T10:30:00Z, 2026-11-15 10:30 (local), milliseconds since 1970, or 1h for an hour ago",
         ) from error
 
 

@@ -14,6 +14,8 @@ import typer
 
 from headrace.bootstrap import client_settings
 from headrace.cli.addresses import BadArgument, parse_pairs
+from headrace.cli.completion import complete_topics
+from headrace.cli.escapes import unescape
 from headrace.cli.output import note
 from headrace.cli.produce_input import (
     RECORD_BYTES_MAX,
@@ -66,11 +68,16 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command()
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to.", autocompletion=complete_topics)],
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", metavar="TEXT", help="The key of every record.")
+    ] = None,
     key_separator: Annotated[
         str | None,
         typer.Option(
-            "--key-separator", metavar="TEXT", help="What stands between a line's key and its value."
+            "--key-separator",
+            metavar="TEXT",
+            help="What stands between a line's key and its value (\\t, \\x1f: as in C).",
         ),
     ] = None,
     format: Annotated[
@@ -112,6 +119,8 @@ def produce(
 
     \b
     echo hello | headrace produce greetings
+    echo 42 | headrace produce temperatures --key kitchen
+    printf 'alice\\t1\\n' | headrace produce clicks --key-separator '\\t'
     printf 'alice:{"page": 1}\\n' | headrace produce clicks --key-separator : --format json
     headrace produce clicks --file clicks.ndjson --format json --rate 500 --compression zstd
     headrace produce images --format binary --file cat.png --header type=image/png
@@ -122,9 +131,13 @@ def produce(
         raise typer.BadParameter("--chunk-bytes is for --format binary")
     if key_separator == "":
         raise typer.BadParameter("--key-separator cannot be empty")
+    if key is not None and key_separator is not None:
+        raise typer.BadParameter("give one of --key and --key-separator")
+    fixed_key = None if key is None else key.encode(errors="surrogateescape")
     rules = LineRules(
         is_json=format is InputFormat.JSON,
-        key_separator=key_separator.encode() if key_separator else None,
+        key=fixed_key,
+        key_separator=unescape(key_separator, option="--key-separator") if key_separator else None,
         empty_is_tombstone=tombstones,
     )
     headers = [(name, value.encode()) for name, value in parse_pairs(header or (), option="--header").items()]
@@ -160,7 +173,7 @@ def produce(
     )
     with _open(file) as stream, _progress(file) as advance:
         if format is InputFormat.BINARY:
-            records = read_chunks(stream, chunk_bytes)
+            records = read_chunks(stream, chunk_bytes, key=fixed_key)
         else:
             records = read_lines(stream, rules)
         _send_all(sender, records, skip_bad=skip_bad, rate=rate, advance=advance)

@@ -37,6 +37,8 @@ class LineRules:
     """How a line becomes a record."""
 
     is_json: bool
+    key: bytes | None
+    """of every record, unless there is a separator"""
     key_separator: bytes | None
     empty_is_tombstone: bool
 
@@ -60,7 +62,9 @@ def read_lines(stream: BinaryIO, rules: LineRules) -> Iterator[InputRecord | Bad
         yield InputRecord(key=key, value=value, input_bytes=len(line))
 
 
-def read_chunks(stream: BinaryIO, chunk_bytes: int | None) -> Iterator[InputRecord | BadLine]:
+def read_chunks(
+    stream: BinaryIO, chunk_bytes: int | None, *, key: bytes | None
+) -> Iterator[InputRecord | BadLine]:
     """Everything as one record, or as records of so many bytes."""
     if chunk_bytes is None:
         whole = stream.read(RECORD_BYTES_MAX + 1)
@@ -68,15 +72,14 @@ def read_chunks(stream: BinaryIO, chunk_bytes: int | None) -> Iterator[InputReco
             reason = f"more than {RECORD_BYTES_MAX} bytes are too large for one record: give --chunk-bytes"
             yield BadLine(number=1, reason=reason, input_bytes=len(whole))
         else:
-            yield InputRecord(key=None, value=whole, input_bytes=len(whole))
+            yield InputRecord(key=key, value=whole, input_bytes=len(whole))
         return
     while chunk := stream.read(chunk_bytes):
-        yield InputRecord(key=None, value=chunk, input_bytes=len(chunk))
+        yield InputRecord(key=key, value=chunk, input_bytes=len(chunk))
 
 
 def _split(text: bytes, rules: LineRules) -> tuple[bytes | None, bytes | None]:
-    key: bytes | None = None
-    value = text
+    key, value = rules.key, text
     if rules.key_separator is not None:
         key, separator, value = text.partition(rules.key_separator)
         if not separator:

@@ -7,6 +7,7 @@ could be read) is counted and told instead of skipped in silence.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -48,6 +49,19 @@ class Start:
             return ends
         starts = cluster.earliest(partitions)
         return {each: max(starts[each], ends[each] - self.last) for each in partitions}
+
+
+def parse_offset(text: str) -> Start:
+    """`beginning`, `end`, an offset, or -N for N before the end."""
+    if text == "beginning":
+        return Start(beginning=True)
+    if text == "end":
+        return Start()
+    if not re.fullmatch(r"-?\d+", text):
+        raise BadArgument(
+            f"{text!r} is not an offset", hint="write beginning, end, 42, or -5 for the last five"
+        )
+    return Start(last=-int(text)) if text.startswith("-") else Start(offset=int(text))
 
 
 class Reading:
