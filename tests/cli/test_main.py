@@ -24,8 +24,9 @@ COMMANDS_WITH_BOOTSTRAP = [
 LEAVES = [
     *([each] for each in COMMANDS if each not in ("topic", "group", "queue", "job", "log")),
     *(["topic", each] for each in ("create", "list", "describe", "alter", "delete")),
-    *(["group", each] for each in ("list", "describe", "reset", "delete")),
-    *(["queue", each] for each in ("list", "describe", "alter", "delete", "dead")),
+    *(["group", each] for each in ("list", "describe", "seek", "reset", "delete")),
+    *(["queue", each] for each in ("list", "describe", "alter", "delete")),
+    *(["queue", "dead", each] for each in ("list", "show", "redrive", "purge")),
     *(["job", each] for each in ("run", "prepare", "list", "status", "stop", "reset", "explain")),
     *(["log", each] for each in ("dump", "repair")),
 ]

@@ -39,7 +39,7 @@ def wait_for_letter(headrace: Headrace, group: str) -> None:
 def test_list_shows_groups_and_what_is_left(headrace: Headrace, half_done: str) -> None:
     listed = json.loads(headrace("queue", "list", "--format", "json").out)
     (mine,) = [each for each in listed if each["group"] == half_done]
-    assert mine == {"group": half_done, "state": "empty", "members": 0, "not_done": 1, "topics": half_done}
+    assert mine == {"group": half_done, "state": "empty", "members": 0, "not_done": 1, "topics": [half_done]}
     assert half_done in headrace("queue", "list").out
 
 
@@ -51,7 +51,7 @@ def test_describe_counts_what_waits_what_is_dead_and_how_old_it_is(
     assert (described["waiting"], described["dead"]) == (1, 1)
     assert described["oldest_age_s"] >= 0
     assert described["dead_letter_topic"] == f"dlq.{half_done}"
-    assert "no such mailbox" in headrace("queue", "dead", half_done, "list").out
+    assert "no such mailbox" in headrace("queue", "dead", "list", half_done).out
 
 
 def test_describe_shows_members_and_on_headrace_what_each_holds(
@@ -89,30 +89,40 @@ def test_setting_that_does_not_exist_is_refused(headrace: Headrace, name: str) -
 
 def test_dead_letters_are_listed_shown_put_back_and_purged(headrace: Headrace, half_done: str) -> None:
     wait_for_letter(headrace, half_done)
-    (letter,) = json.loads(headrace("queue", "dead", half_done, "list", "--format", "json").out)
+    (letter,) = json.loads(headrace("queue", "dead", "list", half_done, "--format", "json").out)
     assert letter["original"] == {"topic": half_done, "partition": 0, "offset": 1}
     assert (letter["value"], letter["reason"], letter["delivery_count"]) == ("bad", "no such mailbox", 1)
-    shown = headrace("queue", "dead", half_done, "show", f"{letter['partition']}:{letter['offset']}").out
+    shown = headrace("queue", "dead", "show", half_done, f"{letter['partition']}:{letter['offset']}").out
     assert "no such mailbox" in shown
     assert "header colour: red" in shown
     assert shown.endswith("\nbad\n")
 
-    assert "0 letters, 1 left" in headrace("queue", "dead", half_done, "redrive", "--match", "nothing").out
-    assert "1 letters would be" in headrace("queue", "dead", half_done, "redrive", "--dry-run").out
-    assert "put back 1 letters" in headrace("queue", "dead", half_done, "redrive", "--match", "mailbox").out
-    assert "no dead letters" in headrace("queue", "dead", half_done, "list").out
+    assert "0 letters, 1 left" in headrace("queue", "dead", "redrive", half_done, "--match", "nothing").out
+    assert "1 letters would be" in headrace("queue", "dead", "redrive", half_done, "--dry-run").out
+    assert "put back 1 letters" in headrace("queue", "dead", "redrive", half_done, "--match", "mailbox").out
+    assert "no dead letters" in headrace("queue", "dead", "list", half_done).out
     assert headrace("consume", half_done, "--partition", "0", "--last", "1").out == "bad\n"
-    assert "--yes" in headrace("queue", "dead", half_done, "purge", code=1).err
-    assert "records are gone" in headrace("queue", "dead", half_done, "purge", "--yes").out
+    assert "--yes" in headrace("queue", "dead", "purge", half_done, code=1).err
+    assert "records are gone" in headrace("queue", "dead", "purge", half_done, "--yes").out
 
 
 def test_letter_that_is_not_there_is_said_so(headrace: Headrace, half_done: str) -> None:
     wait_for_letter(headrace, half_done)
-    assert "no letter 0:99" in headrace("queue", "dead", half_done, "show", "0:99", code=1).err
-    assert "PARTITION:OFFSET" in headrace("queue", "dead", half_done, "show", "x", code=1).err
+    assert "no letter 0:99" in headrace("queue", "dead", "show", half_done, "0:99", code=1).err
+    assert "PARTITION:OFFSET" in headrace("queue", "dead", "show", half_done, "x", code=1).err
 
 
 def test_empty_group_can_be_deleted_and_begins_anew(headrace: Headrace, half_done: str) -> None:
-    assert "--yes" in headrace("queue", "delete", half_done, code=2).err
+    assert "--yes" in headrace("queue", "delete", half_done, code=1).err
     headrace("queue", "delete", half_done, "--yes")
     assert "there is no queue group" in headrace("queue", "describe", half_done, code=1).err
+
+
+def test_mistyped_setting_is_refused_with_the_one_that_was_meant(headrace: Headrace, name: str) -> None:
+    refused = headrace("queue", "alter", name, "--config", "share.delivery.count.limits=3", code=1)
+    assert "did you mean share.delivery.count.limit?" in refused.err
+
+    headrace("queue", "alter", name, "--config", "share.record.lock.duration.ms=20s")
+    configs = json.loads(headrace("queue", "alter", name, "--format", "json").out)["configs"]
+    assert configs["share.record.lock.duration.ms"] == {"value": "20000", "is_default": False}
+    assert configs["share.delivery.count.limit"]["is_default"]

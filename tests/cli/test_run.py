@@ -19,7 +19,7 @@ ADDRESS = re.compile(r"broker at (127\.0\.0\.1:\d+);")
 FIRST_EVENT = re.compile(r"first event processed after ([\d.]+) s: (.+)")
 # Spark takes ten seconds to start, and minutes where much else goes on.
 SPARK_TIMEOUT_S = 600
-LOOK = re.compile(r"clicks (\d+) records .* \| .*click-counter lag (\d+)")
+LOOK = re.compile(r"clicks (\d+) offsets .* \| .*click-counter lag (\d+)")
 
 
 def test_ends_by_itself_and_its_stream_was_written(tmp_path: Path) -> None:

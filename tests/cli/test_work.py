@@ -57,7 +57,7 @@ def test_last_line_of_standard_error_is_the_reason(
     send(producer, topic, "echo connecting >&2; echo no such mailbox >&2; exit 1")
     ran = headrace("work", topic, "--group", topic, "--count", "1", "--", script)
     assert "connecting\nno such mailbox\n" in ran.err
-    assert "no such mailbox" in headrace("queue", "dead", topic, "list").out
+    assert "no such mailbox" in headrace("queue", "dead", "list", topic).out
 
 
 def test_command_is_told_all_of_its_message(headrace: Headrace, producer: Producer, topic: str) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.output import Format, OutputFormat, format_time, note, print_json, print_table
+from headrace.cli.output import Format, OutputFormat, format_time, note, print_table, result, show
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
-    from headrace.pipeline.launch import Launch
+    from headrace.pipeline.launch import Launch, RecordedJob
     from headrace.pipeline.registry import JobStatus, Registry
 
 DETAIL_COLUMNS = 11
@@ -135,9 +136,11 @@ def list_jobs(data_dir: DataDir = None, format: Format = OutputFormat.TEXT) -> N
     headrace job list
     """
     jobs = _registry(data_dir).list()
-    if format is OutputFormat.JSON:
-        print_json([_as_json(each) for each in jobs])
-    elif jobs:
+    show([_as_json(each) for each in jobs], format, lambda: _print_jobs(jobs))
+
+
+def _print_jobs(jobs: Sequence[JobStatus]) -> None:
+    if jobs:
         columns = ("job", "state", "rows/s", "lag", "watermark", "restarts", "reads", "writes")
         print_table(columns, [_list_row(each) for each in jobs])
     else:
@@ -153,11 +156,12 @@ def status(name: Name, data_dir: DataDir = None, format: Format = OutputFormat.T
     headrace job status clicks-by-url --format json
     """
     found = _registry(data_dir).read(name)
-    if format is OutputFormat.JSON:
-        print_json(_as_json(found))
-        return
-    typer.echo(f"job {name}: {found.state}")
-    for label, text in _details(found):
+    show(_as_json(found), format, lambda: _print_job(found))
+
+
+def _print_job(job: JobStatus) -> None:
+    typer.echo(f"job {job.name}: {job.state}")
+    for label, text in _details(job):
         typer.echo(f"  {label:<{DETAIL_COLUMNS}}{text}")
 
 
@@ -203,8 +207,16 @@ def state(
     )
 
 
+@result("job stop")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedJob:
+    name: str
+    was_running: Annotated[bool, "false: it had ended before"]
+    state: Annotated[str, "as it is now"]
+
+
 @app.command()
-def stop(name: Name, data_dir: DataDir = None) -> None:
+def stop(name: Name, data_dir: DataDir = None, format: Format = OutputFormat.TEXT) -> None:
     """Ask a running job to end after its batch, and wait until it has.
 
     The other jobs of the same script go on.
@@ -215,7 +227,8 @@ def stop(name: Name, data_dir: DataDir = None) -> None:
     registry = _registry(data_dir)
     state = registry.read(name).state
     if not registry.is_running(name):
-        typer.echo(f"job {name} does not run: it is {state}")
+        ended = StoppedJob(name=name, was_running=False, state=state.value)
+        show(ended, format, f"job {name} does not run: it is {state}")
         return
     registry.request_stop(name)
     if not registry.wait_stopped(name, timeout_s=STOP_TIMEOUT_S):
@@ -223,7 +236,15 @@ def stop(name: Name, data_dir: DataDir = None) -> None:
             f"job {name} was asked to stop and is still at a batch after {STOP_TIMEOUT_S} s",
             hint=f"it ends after it; `headrace job status {name}` shows which, and the process",
         )
-    typer.echo(f"stopped job {name}")
+    stopped = StoppedJob(name=name, was_running=True, state=registry.read(name).state.value)
+    show(stopped, format, f"stopped job {name}")
+
+
+@result("job reset")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetJob:
+    name: str
+    target_cleared: Annotated[bool, "whether the next run empties the target"]
 
 
 @app.command()
@@ -234,6 +255,7 @@ def reset(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
     data_dir: DataDir = None,
+    format: Format = OutputFormat.TEXT,
 ) -> None:
     """Forget how far a job has come: its checkpoint and its state. Asks before.
 
@@ -249,7 +271,8 @@ def reset(
     if not yes:
         _ask(found, clear_target=clear_target)
     registry.reset(name, clear_target=clear_target)
-    typer.echo(f"forgot how far job {name} had come; the next run begins anew")
+    forgotten = ResetJob(name=name, target_cleared=clear_target)
+    show(forgotten, format, f"forgot how far job {name} had come; the next run begins anew")
 
 
 def _ask(job: JobStatus, *, clear_target: bool) -> None:
@@ -273,6 +296,7 @@ def explain(
     bootstrap: Bootstrap = None,
     master: Master = None,
     data_dir: DataDir = None,
+    format: Format = OutputFormat.TEXT,
 ) -> None:
     """Draw the graph of a script's topics, jobs and tables, and each job's steps, without running a job.
 
@@ -297,14 +321,18 @@ def explain(
             for each in jobs
         ]
     )
-    typer.echo(draw_text(graph))
+    show(jobs, format, lambda: _print_plans(draw_text(graph), jobs))
+    if svg is not None:
+        svg.write_text(draw_svg(graph))
+        note(f"drew {svg}")
+
+
+def _print_plans(graph: str, jobs: Sequence[RecordedJob]) -> None:
+    typer.echo(graph)
     for job in jobs:
         typer.echo(f"\njob {job.name}, output mode {job.output_mode}")
         for number, step in enumerate(job.steps, start=1):
             typer.echo(f"  {number}. {step}")
-    if svg is not None:
-        svg.write_text(draw_svg(graph))
-        note(f"drew {svg}")
 
 
 def _launch(

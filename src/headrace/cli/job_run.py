@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from headrace.cli.job_screen import JobsView, view_of
-from headrace.cli.output import note
+from headrace.cli.output import Shape, note, result
 from headrace.errors import HeadraceError
 from headrace.pipeline import launch as launches
 from headrace.pipeline.registry import ENDS, JobState
@@ -23,6 +23,8 @@ from headrace.pipeline.registry import ENDS, JobState
 if TYPE_CHECKING:
     from headrace.pipeline.launch import Launch, Launched, RecordedJob
     from headrace.pipeline.registry import JobStatus
+
+result("job explain", shape=Shape.LIST)(launches.RecordedJob)
 
 LOOK_EVERY_S = 0.25
 EXIT_STOPPED = 130

@@ -12,11 +12,15 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from headrace.cli.output import Shape, result
 from headrace.pipeline.registry import ENDS, JobState, JobStatus
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import Progress, TaskID
+
+result("job list", shape=Shape.LIST)(JobStatus)
+result("job status")(JobStatus)
 
 LINES_EVERY_S = 10.0
 """How often a log without a terminal is told that all is well."""
@@ -144,10 +148,10 @@ def render_jobs(jobs: Sequence[JobStatus]) -> RenderableType:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for column in ("job", "state", "rows/s", "lag", "batch", "watermark", "writes"):
         is_number = column in ("rows/s", "lag", "batch")
-        table.add_column(column, justify="right" if is_number else "left", min_width=12 if is_number else 0)
+        table.add_column(column, justify="right" if is_number else "left", min_width=8 if is_number else 0)
     for job in jobs:
         table.add_row(
             job.name,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.output import note, print_json, print_table
+from headrace.cli.output import Shape, note, print_json, print_table, result
 from headrace.errors import HeadraceError
 from headrace.pipeline.job_state import read_job_state
 
@@ -67,15 +68,26 @@ def _keys(said: Sequence[str]) -> Sequence[str] | Mapping[str, str]:
     return {name: text for name, _, text in named}
 
 
-def _as_json(state: OperatorState) -> dict[str, Any]:
-    return {
-        "operator": state.number,
-        "name": state.name,
-        "batch": state.batch_id,
-        "keys": state.keys,
-        "count": state.count,
-        "rows": [{name: _plain(got) for name, got in row.items()} for row in state.rows.to_pylist()],
-    }
+@result("job state", shape=Shape.LIST)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonState:
+    operator: Annotated[int, "its number in the plan"]
+    name: str
+    batch: Annotated[int, "the last one that is committed"]
+    keys: Annotated[list[str], "the columns that are the key"]
+    count: Annotated[int, "of all rows that match, those beyond --limit included"]
+    rows: Annotated[list[dict[str, Any]], "times are microseconds after the epoch, bytes are base64"]
+
+
+def _as_json(state: OperatorState) -> JsonState:
+    return JsonState(
+        operator=state.number,
+        name=state.name,
+        batch=state.batch_id,
+        keys=list(state.keys),
+        count=state.count,
+        rows=[{name: _plain(got) for name, got in row.items()} for row in state.rows.to_pylist()],
+    )
 
 
 def _cell(name: str, got: Any) -> object:

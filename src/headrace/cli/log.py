@@ -9,16 +9,18 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.output import Format, OutputFormat, format_time
+from headrace.cli.output import Format, OutputFormat, Shape, format_time, result, show
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
     from headrace.log.dump import Dumped, DumpedBatch
+    from headrace.log.segment import Damage
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,6 +34,39 @@ app = typer.Typer(
 def log() -> None:
     """Look into the files of a log, and mend one."""
     # Without it Typer takes a group of one command for the command itself: `log dump FILE` would not be known.
+
+
+@result("log dump", shape=Shape.LINES)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonDumped:
+    """What every line has; the rest are the fields of its kind."""
+
+    file: str
+    kind: Annotated[str, "batch, problem, or what the file is a list of; the fields of each kind follow"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedPlace:
+    position: Annotated[int, "in the file"]
+    end_position: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairedSegment:
+    path: str
+    lost_offsets: int
+    lost_bytes: int
+    lost: list[DamagedPlace]
+    mended: Annotated[list[DamagedPlace], "nothing of these is lost"]
+
+
+@result("log repair")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairedPartition:
+    folder: str
+    is_repaired: Annotated[bool, "false without --yes, or if it is sound"]
+    segments: Annotated[list[RepairedSegment], "those with damage; empty if the partition is sound"]
 
 
 class DamageFound(HeadraceError):
@@ -86,6 +121,7 @@ def repair(
     yes: Annotated[
         bool, typer.Option("--yes", help="Do it. Without this, only say what would be done.")
     ] = False,
+    format: Format = OutputFormat.TEXT,
 ) -> None:
     """Mend a damaged partition while no broker runs: valid batches stay, and what is lost is said.
 
@@ -107,21 +143,42 @@ def repair(
     files = DiskFileSystem()
     with _no_broker_on(folder.absolute().parent):
         plan = plan_repair(folder, files=files)
-        for segment in plan.segments:
-            typer.echo(
-                f"{segment.path}: {segment.lost_offsets} offsets ({segment.lost_bytes} bytes) are lost"
-            )
-            for damage in segment.lost:
-                typer.echo(f"  position {damage.position} to {damage.end_position}: {damage.reason}")
-            for damage in segment.mended:
-                typer.echo(f"  position {damage.position}: mended without loss: {damage.reason}")
-        if not plan.segments:
-            typer.echo(f"{folder} is sound")
-        elif yes:
+        if plan.segments and yes:
             carry_out(plan, files=files)
-            typer.echo(f"repaired {folder}; the damaged files are kept as *.damaged")
-        else:
-            raise DamageFound(f"{folder} is damaged, and nothing was changed", hint="add --yes to repair it")
+    repaired = RepairedPartition(
+        folder=str(folder),
+        is_repaired=bool(plan.segments) and yes,
+        segments=[
+            RepairedSegment(
+                path=segment.path,
+                lost_offsets=segment.lost_offsets,
+                lost_bytes=segment.lost_bytes,
+                lost=[_place(damage) for damage in segment.lost],
+                mended=[_place(damage) for damage in segment.mended],
+            )
+            for segment in plan.segments
+        ],
+    )
+    show(repaired, format, lambda: _print_repair(repaired))
+    if repaired.segments and not yes:
+        raise DamageFound(f"{folder} is damaged, and nothing was changed", hint="add --yes to repair it")
+
+
+def _place(damage: Damage) -> DamagedPlace:
+    return DamagedPlace(position=damage.position, end_position=damage.end_position, reason=damage.reason)
+
+
+def _print_repair(partition: RepairedPartition) -> None:
+    for segment in partition.segments:
+        typer.echo(f"{segment.path}: {segment.lost_offsets} offsets ({segment.lost_bytes} bytes) are lost")
+        for damage in segment.lost:
+            typer.echo(f"  position {damage.position} to {damage.end_position}: {damage.reason}")
+        for damage in segment.mended:
+            typer.echo(f"  position {damage.position}: mended without loss: {damage.reason}")
+    if not partition.segments:
+        typer.echo(f"{partition.folder} is sound")
+    elif partition.is_repaired:
+        typer.echo(f"repaired {partition.folder}; the damaged files are kept as *.damaged")
 
 
 @contextlib.contextmanager

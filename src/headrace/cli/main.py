@@ -20,7 +20,7 @@ from headrace.errors import HeadraceError
 from headrace.printable import printable
 
 # In the order in which a newcomer meets them; each is the module of the same name beside this one.
-COMMANDS = ("run", "broker", "topic", "produce", "consume", "group", "work", "queue", "job", "log")
+COMMANDS = ("run", "broker", "topic", "produce", "consume", "group", "work", "queue", "job", "top", "log")
 
 EXIT_FAILED = 1
 EXIT_STOPPED = 130
@@ -49,7 +49,6 @@ class LazyGroup(TyperGroup):
 
 app = typer.Typer(
     cls=LazyGroup,
-    add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -42,6 +42,23 @@ def sizes_bytes(brokers: Iterable[Address], topic: str, partitions: int, timeout
     return found
 
 
+def sizes_of_topics(brokers: Iterable[Address], timeout_s: float) -> dict[str, int]:
+    """By topic, the sum over its partitions, each of the largest replica."""
+    found: dict[tuple[str, int], int] = {}
+    for host, port in brokers:
+        with Connection(host, port, timeout_s) as broker:
+            answer = broker.ask(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, version=1)
+        for folder in answer.results:
+            for one in folder.topics:
+                for part in one.partitions:
+                    place = (one.name, part.partition_index)
+                    found[place] = max(part.partition_size, found.get(place, 0))
+    sums: dict[str, int] = {}
+    for (topic, _), size in found.items():
+        sums[topic] = sums.get(topic, 0) + size
+    return sums
+
+
 def read_only_reasons(broker: Address, topic: str, timeout_s: float) -> dict[int, str]:
     """By partition, why it takes no records; empty from a broker that does not say."""
     answered = _asked(broker, TOPIC_RESOURCE, topic, READ_ONLY_PARTITIONS, timeout_s)

@@ -6,6 +6,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
@@ -16,7 +17,7 @@ from headrace.bootstrap import client_settings
 from headrace.cli.addresses import BadArgument, parse_pairs
 from headrace.cli.completion import complete_topics
 from headrace.cli.escapes import unescape
-from headrace.cli.output import note
+from headrace.cli.output import OutputFormat, note, result, show
 from headrace.cli.produce_input import (
     RECORD_BYTES_MAX,
     BadLine,
@@ -57,6 +58,16 @@ class Acks(StrEnum):
     NONE = "0"
     LEADER = "1"
     ALL = "all"
+
+
+@result("produce")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Produced:
+    topic: str
+    records: Annotated[int, "that the broker has acknowledged"]
+    failed: Annotated[int, "that it has not"]
+    bad_lines: Annotated[int, "that were left out, with --skip-bad"]
+    elapsed_s: float
 
 
 class ProduceFailed(HeadraceError):
@@ -113,6 +124,9 @@ def produce(
             "--chunk-bytes", min=1, max=RECORD_BYTES_MAX, help="binary: a record for every so many bytes."
         ),
     ] = None,
+    report: Annotated[
+        OutputFormat, typer.Option("--report", help="What became of the records: text, or json for programs.")
+    ] = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Write records from standard input or a file, and say how many arrived.
@@ -176,7 +190,7 @@ def produce(
             records = read_chunks(stream, chunk_bytes, key=fixed_key)
         else:
             records = read_lines(stream, rules)
-        _send_all(sender, records, skip_bad=skip_bad, rate=rate, advance=advance)
+        _send_all(sender, records, skip_bad=skip_bad, rate=rate, advance=advance, report=report)
 
 
 def _ensure_topic(cluster: Cluster, topic: str) -> None:
@@ -194,6 +208,7 @@ def _send_all(
     skip_bad: bool,
     rate: float | None,
     advance: Callable[[int], None],
+    report: OutputFormat,
 ) -> None:
     bad_lines = 0
     began_s = time.monotonic()
@@ -214,7 +229,7 @@ def _send_all(
     finally:
         # Whatever stopped the reading, what was handed over is delivered and counted.
         sender.finish()
-        _report(sender, bad_lines, time.monotonic() - began_s)
+        _report(sender, bad_lines, time.monotonic() - began_s, report)
     if sender.failed_count:
         raise ProduceFailed(
             f"{sender.failed_count} records were not delivered",
@@ -240,14 +255,21 @@ def _why_not(cluster: Cluster, topic: str) -> str | None:
     )
 
 
-def _report(sender: Sender, bad_lines: int, elapsed_s: float) -> None:
-    parts = [f"{sender.delivered_count} records to {sender.topic} in {elapsed_s:.2f} s"]
-    parts.append(f"{sender.delivered_count / max(elapsed_s, 1e-9):,.0f} records/s")
+def _report(sender: Sender, bad_lines: int, elapsed_s: float, format: OutputFormat) -> None:
+    done = Produced(
+        topic=sender.topic,
+        records=sender.delivered_count,
+        failed=sender.failed_count,
+        bad_lines=bad_lines,
+        elapsed_s=round(elapsed_s, 3),
+    )
+    parts = [f"{done.records} records to {done.topic} in {elapsed_s:.2f} s"]
+    parts.append(f"{done.records / max(elapsed_s, 1e-9):,.0f} records/s")
     if bad_lines:
         parts.append(f"{bad_lines} bad lines left out")
-    if sender.failed_count:
-        parts.append(f"{sender.failed_count} failed")
-    typer.echo(", ".join(parts))
+    if done.failed:
+        parts.append(f"{done.failed} failed")
+    show(done, format, ", ".join(parts))
 
 
 class Sender:

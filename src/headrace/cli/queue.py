@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.bootstrap import client_settings
-from headrace.cli.addresses import parse_pairs
-from headrace.cli.output import Format, OutputFormat, note, print_json, print_table
+from headrace.cli.addresses import BadArgument
+from headrace.cli.configs import parse_configs, unknown_config
+from headrace.cli.output import Format, OutputFormat, Shape, print_table, result, show
 from headrace.cli.queue_dead import app as dead_app
 from headrace.cli.settings import Bootstrap
 from headrace.clock import SystemClock
 
 if TYPE_CHECKING:
     from headrace.cli.cluster import Cluster
-    from headrace.queue.share_groups import GroupState, PartitionState
+    from headrace.queue.share_groups import GroupState
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -26,6 +28,69 @@ app = typer.Typer(
 app.add_typer(dead_app, name="dead")
 
 Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
+
+
+@result("queue list", shape=Shape.LIST)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedQueue:
+    group: str
+    state: str
+    members: Annotated[int, "how many"]
+    not_done: Annotated[
+        int | None, "messages that are waiting or in flight; null if the broker does not report it"
+    ]
+    topics: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePartition:
+    topic: str
+    partition: int
+    done_up_to: Annotated[int | None, "the first offset that is not done; null: the group has not begun"]
+    not_done: Annotated[int | None, "null if the broker does not report it"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueMember:
+    member: str
+    client: str
+    host: str
+    partitions: Annotated[int, "how many it reads"]
+    in_flight: Annotated[int | None, "messages that it has; null on Apache Kafka"]
+
+
+@result("queue describe")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedQueue:
+    group: str
+    state: str
+    waiting: Annotated[int | None, "messages that no worker has; null if the broker does not report it"]
+    in_flight: Annotated[int | None, "messages that workers have; null on Apache Kafka"]
+    redelivered: Annotated[int | None, "messages in flight that were delivered before; null on Apache Kafka"]
+    dead: Annotated[int, "letters that are not put back"]
+    oldest_age_s: Annotated[float | None, "of the oldest message that is not done; null: there is none"]
+    dead_letter_topic: str
+    partitions: list[QueuePartition]
+    members: list[QueueMember]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueConfig:
+    value: str
+    is_default: bool
+
+
+@result("queue alter")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlteredQueue:
+    group: str
+    configs: Annotated[dict[str, QueueConfig], "those in force"]
+
+
+@result("queue delete")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedQueue:
+    group: str
 
 
 @app.command("list")
@@ -39,15 +104,26 @@ def list_queues(format: Format = OutputFormat.TEXT, bootstrap: Bootstrap = None)
 
     cluster = _connect(bootstrap)
     brokers = cluster.brokers()
-    rows = []
+    listed = []
     for name, _ in list_share_groups(brokers, cluster.timeout_s):
         group = describe_share_group(brokers[0], name, cluster.timeout_s)
-        topics = sorted({each.topic for each in group.partitions})
-        rows.append((name, group.state, len(group.members), _not_done(group), ", ".join(topics)))
-    columns = ("group", "state", "members", "not_done", "topics")
-    if format is OutputFormat.JSON:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    elif rows:
+        listed.append(
+            ListedQueue(
+                group=name,
+                state=group.state,
+                members=len(group.members),
+                not_done=_not_done(group),
+                topics=sorted({each.topic for each in group.partitions}),
+            )
+        )
+    show(listed, format, lambda: _print_queues(listed))
+
+
+def _print_queues(queues: list[ListedQueue]) -> None:
+    if queues:
+        rows = [
+            (each.group, each.state, each.members, each.not_done, ", ".join(each.topics)) for each in queues
+        ]
         print_table(("group", "state", "members", "not done", "topics"), rows)
     else:
         typer.echo("no queues yet: `headrace work TOPIC --group NAME -- COMMAND` makes one")
@@ -68,52 +144,53 @@ def describe(name: Name, format: Format = OutputFormat.TEXT, bootstrap: Bootstra
     cluster = _connect(bootstrap)
     group = describe_share_group(cluster.brokers()[0], name, cluster.timeout_s)
     letters = DeadLetters(name, bootstrap=cluster.settings.bootstrap, timeout_s=cluster.timeout_s)
-    oldest_s = _oldest_age_s(cluster, group)
-    in_flight = group.in_flight
     not_done = _not_done(group)
-    summary: dict[str, Any] = {
-        "group": name,
-        "state": group.state,
-        "waiting": None if not_done is None else not_done - (in_flight or 0),
-        "in_flight": in_flight,
-        "redelivered": group.redelivered,
-        "dead": letters.count(),
-        "oldest_age_s": oldest_s,
-        "dead_letter_topic": letters.topic,
-    }
-    if format is OutputFormat.JSON:
-        summary["partitions"] = [_partition_json(each) for each in group.partitions]
-        summary["members"] = [
-            {
-                "member": each.member_id,
-                "client": each.client_id,
-                "host": each.host,
-                "partitions": each.partitions,
-                "in_flight": each.in_flight,
-            }
+    described = DescribedQueue(
+        group=name,
+        state=group.state,
+        waiting=None if not_done is None else not_done - (group.in_flight or 0),
+        in_flight=group.in_flight,
+        redelivered=group.redelivered,
+        dead=letters.count(),
+        oldest_age_s=_oldest_age_s(cluster, group),
+        dead_letter_topic=letters.topic,
+        partitions=[
+            QueuePartition(
+                topic=each.topic,
+                partition=each.partition,
+                done_up_to=each.start_offset if each.start_offset >= 0 else None,
+                not_done=each.not_done,
+            )
+            for each in group.partitions
+        ],
+        members=[
+            QueueMember(
+                member=each.member_id,
+                client=each.client_id,
+                host=each.host,
+                partitions=each.partitions,
+                in_flight=each.in_flight,
+            )
             for each in group.members
-        ]
-        print_json(summary)
-        return
-    _print_description(summary, group)
+        ],
+    )
+    show(described, format, lambda: _print_queue(described))
 
 
-def _print_description(summary: dict[str, Any], group: GroupState) -> None:
-    names = ("waiting", "in_flight", "redelivered", "dead", "oldest_age_s")
+def _print_queue(queue: DescribedQueue) -> None:
     print_table(
         ("waiting", "in flight", "redelivered", "dead", "oldest (s)"),
-        [[summary[each] for each in names]],
-        title=f"group {group.group}: {group.state}, {len(group.members)} members",
+        [[queue.waiting, queue.in_flight, queue.redelivered, queue.dead, queue.oldest_age_s]],
+        title=f"group {queue.group}: {queue.state}, {len(queue.members)} members",
     )
-    if group.partitions:
+    if queue.partitions:
         typer.echo()
-        rows = [(each.topic, each.partition, _offset(each), each.not_done) for each in group.partitions]
+        rows = [(each.topic, each.partition, each.done_up_to, each.not_done) for each in queue.partitions]
         print_table(("topic", "partition", "done up to", "not done"), rows)
-    if group.members:
+    if queue.members:
         typer.echo()
         members = [
-            (each.member_id, each.client_id, each.host, each.partitions, each.in_flight)
-            for each in group.members
+            (each.member, each.client, each.host, each.partitions, each.in_flight) for each in queue.members
         ]
         print_table(("member", "client", "host", "partitions", "in flight"), members)
 
@@ -129,6 +206,7 @@ def alter(
         list[str] | None,
         typer.Option("--delete-config", metavar="NAME", help="Back to the default; repeatable."),
     ] = None,
+    format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Change a group's settings, before or after it has its first member; without any, show them.
@@ -136,25 +214,38 @@ def alter(
     \b
     headrace queue alter senders
     headrace queue alter senders --config share.delivery.count.limit=3
-    headrace queue alter senders --config headrace.share.retry.backoff.ms=1000
+    headrace queue alter senders --config share.record.lock.duration.ms=1m
+    headrace queue alter senders --config headrace.share.retry.backoff.ms=1s
     """
     from headrace.queue.group_settings import change_settings, read_settings
 
     cluster = _connect(bootstrap)
-    wanted: dict[str, str | None] = {**parse_pairs(config or [], option="--config")}
-    wanted |= dict.fromkeys(delete_config or [])
+    wanted: dict[str, str | None] = {**parse_configs(config or []), **dict.fromkeys(delete_config or [])}
+    settings = read_settings(cluster.admin, name, cluster.timeout_s)
+    for each in wanted:
+        if each not in settings.values:
+            raise unknown_config(each, settings.values)
     if wanted:
         change_settings(cluster.admin, name, wanted, cluster.timeout_s)
-        typer.echo(f"changed group {name}")
-        return
-    settings = read_settings(cluster.admin, name, cluster.timeout_s)
-    rows = [
-        (each, settings.values[each], "set" if each in settings.given else "default")
-        for each in settings.values
-    ]
+        settings = read_settings(cluster.admin, name, cluster.timeout_s)
     # Those of other kinds of groups are of no use here.
     foreign = ("consumer.", "streams.")
-    print_table(("setting", "value", ""), sorted(row for row in rows if not row[0].startswith(foreign)))
+    altered = AlteredQueue(
+        group=name,
+        configs={
+            each: QueueConfig(value=text, is_default=each not in settings.given)
+            for each, text in sorted(settings.values.items())
+            if not each.startswith(foreign)
+        },
+    )
+    show(altered, format, f"changed group {name}" if wanted else lambda: _print_configs(altered))
+
+
+def _print_configs(queue: AlteredQueue) -> None:
+    rows = [
+        (name, each.value, "default" if each.is_default else "set") for name, each in queue.configs.items()
+    ]
+    print_table(("setting", "value", ""), rows)
 
 
 @app.command()
@@ -163,6 +254,7 @@ def delete(
     yes: Annotated[
         bool, typer.Option("--yes", help="Do it. What the group has done is forgotten then.")
     ] = False,
+    format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Delete a group that has no members; its dead letters stay.
@@ -172,9 +264,9 @@ def delete(
     """
     cluster = _connect(bootstrap)
     if not yes:
-        raise typer.BadParameter(f"add --yes: group {name} would begin anew")
+        raise BadArgument(f"group {name} would begin from its start again", hint="add --yes to delete it")
     cluster.answer(cluster.admin.delete_consumer_groups([name])[name], f"deleting group {name}")
-    note(f"deleted group {name}")
+    show(DeletedQueue(group=name), format, f"deleted group {name}")
 
 
 def _connect(bootstrap: str | None) -> Cluster:
@@ -187,19 +279,6 @@ def _not_done(group: GroupState) -> int | None:
     """None if the broker does not say; where the group has not begun there is nothing to say."""
     counts = [each.not_done for each in group.partitions if each.start_offset >= 0]
     return None if None in counts else sum(each for each in counts if each is not None)
-
-
-def _offset(partition: PartitionState) -> int | None:
-    return partition.start_offset if partition.start_offset >= 0 else None
-
-
-def _partition_json(partition: PartitionState) -> dict[str, Any]:
-    return {
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "done_up_to": _offset(partition),
-        "not_done": partition.not_done,
-    }
 
 
 def _oldest_age_s(cluster: Cluster, group: GroupState) -> float | None:

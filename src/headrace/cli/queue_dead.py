@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +13,8 @@ import typer
 
 from headrace.bootstrap import client_settings
 from headrace.cli.addresses import BadArgument
-from headrace.cli.consume_output import text_or_base64
-from headrace.cli.output import Format, OutputFormat, format_time, note, print_json, print_table
+from headrace.cli.consume_output import JsonHeader, text_or_base64
+from headrace.cli.output import Format, OutputFormat, Shape, format_time, note, print_table, result, show
 from headrace.cli.settings import Bootstrap
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
-    subcommand_metavar="list | show | redrive | purge",
+    help="Dead letters of a group, messages that were rejected or delivered too often: list, show, redrive, purge.",
 )
 
 LIST_MAX = 100
@@ -43,38 +44,73 @@ Match = Annotated[
 ]
 
 
-@app.callback()
-def dead(
-    context: typer.Context,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")],
-    topic: Annotated[
-        str | None,
-        typer.Option("--topic", help="The dead-letter topic. Default: the group's setting, else dlq.GROUP."),
-    ] = None,
-    bootstrap: Bootstrap = None,
-) -> None:
-    """Dead letters of a group: messages that were rejected, or delivered too often.
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
+Topic = Annotated[
+    str | None,
+    typer.Option("--topic", help="The dead-letter topic. Default: the group's setting, else dlq.GROUP."),
+]
 
-    \b
-    headrace queue dead senders list
-    headrace queue dead senders show 0:12
-    headrace queue dead senders redrive --match 'no such mailbox'
-    headrace queue dead senders purge --yes
-    """
-    context.obj = (group, topic, bootstrap)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterOrigin:
+    topic: str
+    partition: int
+    offset: int
+
+
+@result("queue dead list", shape=Shape.LIST)
+@result("queue dead show")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonLetter:
+    partition: Annotated[int, "of the dead-letter topic"]
+    offset: int
+    died: Annotated[str, "ISO 8601 in UTC"]
+    original: Annotated[LetterOrigin | None, "where the message was; null: unknown"]
+    group: Annotated[str, "whose letter it is"]
+    delivery_count: int
+    redrive_count: Annotated[int, "how often it was put back before"]
+    reason: str
+    headers: list[JsonHeader]
+    key: Annotated[str | None, "null: none"] = None
+    key_base64: Annotated[str | None, "instead of the key, if it is not UTF-8"] = None
+    value: Annotated[str | None, "null: none"] = None
+    value_base64: Annotated[str | None, "instead of the value, if it is not UTF-8"] = None
+
+
+@result("queue dead redrive")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedrivenLetters:
+    group: str
+    put_back: Annotated[int, "letters; with --dry-run, that would be"]
+    left: Annotated[int | None, "that stay, because they do not match; null with --dry-run"]
+
+
+@result("queue dead purge")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgedLetters:
+    group: str
+    topic: str
+    records: Annotated[int, "that are gone"]
 
 
 @app.command("list")
 def list_letters(
-    context: typer.Context,
+    group: Group,
     match: Match = None,
     everything: Annotated[bool, typer.Option("--all", help=f"Not only the first {LIST_MAX}.")] = False,
+    topic: Topic = None,
     format: Format = OutputFormat.TEXT,
+    bootstrap: Bootstrap = None,
 ) -> None:
-    """List the letters that nobody has put back yet."""
+    """List the letters that nobody has put back yet.
+
+    \b
+    headrace queue dead list senders
+    headrace queue dead list senders --match 'no such mailbox' --format json
+    """
     from headrace.queue.dead_letters import NoDeadLetters
 
-    letters = _letters(context)
+    letters = _letters(group, topic, bootstrap)
     wanted = _wanted(match)
     found = (letter for letter in letters.read() if wanted(letter))
     try:
@@ -82,31 +118,40 @@ def list_letters(
     except NoDeadLetters:
         listed = []  # the topic comes with the first one
     shown = listed if everything else listed[:LIST_MAX]
-    if format is OutputFormat.JSON:
-        print_json([_as_json(letter) for letter in shown])
-    elif not shown:
-        typer.echo(f"no dead letters of group {letters.group} in {letters.topic}")
-    else:
-        columns = ("letter", "died", "was", "deliveries", "redriven", "reason", "value")
-        print_table(columns, [_row(letter) for letter in shown])
+    show([_as_json(letter) for letter in shown], format, lambda: _print_letters(letters, shown))
     if len(listed) > len(shown):
         note(f"and more: --all lists everything, --match picks ({letters.count()} letters in all)")
 
 
-@app.command()
-def show(
-    context: typer.Context,
+def _print_letters(letters: DeadLetters, shown: Sequence[DeadLetter]) -> None:
+    if not shown:
+        typer.echo(f"no dead letters of group {letters.group} in {letters.topic}")
+        return
+    columns = ("letter", "died", "was", "deliveries", "redriven", "reason", "value")
+    print_table(columns, [_row(letter) for letter in shown])
+
+
+@app.command("show")
+def show_letter(
+    group: Group,
     letter: Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="Which one, as `list` has it.")],
+    topic: Topic = None,
     format: Format = OutputFormat.TEXT,
+    bootstrap: Bootstrap = None,
 ) -> None:
-    """Show all of one letter."""
+    """Show all of one letter.
+
+    \b
+    headrace queue dead show senders 0:12
+    """
     partition, _, offset = letter.partition(":")
     if not (partition.isdecimal() and offset.isdecimal()):
         raise BadArgument(f"{letter!r} is no letter", hint="write PARTITION:OFFSET, as `list` shows it")
-    found = _letters(context).get(int(partition), int(offset))
-    if format is OutputFormat.JSON:
-        print_json(_as_json(found))
-        return
+    found = _letters(group, topic, bootstrap).get(int(partition), int(offset))
+    show(_as_json(found), format, lambda: _print_letter(found))
+
+
+def _print_letter(found: DeadLetter) -> None:
     lines = {
         "reason": found.reason,
         "was": found.original or "-",
@@ -125,47 +170,63 @@ def show(
 
 @app.command()
 def redrive(
-    context: typer.Context,
+    group: Group,
     match: Match = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many it would be.")] = False,
+    topic: Topic = None,
+    format: Format = OutputFormat.TEXT,
+    bootstrap: Bootstrap = None,
 ) -> None:
     """Put letters back to the topics that they came from, at the end: key, value, headers, and a count of it.
 
     Nothing gets lost if this is interrupted; the letters since the last commit (at most 500) may then be put back
-    twice. Letters that do not match stay, and are written anew at the end of the dead-letter topic.
+    twice. Letters that do not match stay, and are written again at the end of the dead-letter topic.
+
+    \b
+    headrace queue dead redrive senders
+    headrace queue dead redrive senders --match 'no such mailbox' --dry-run
     """
-    letters = _letters(context)
+    letters = _letters(group, topic, bootstrap)
     wanted = _wanted(match)
     if dry_run:
         count = sum(1 for letter in letters.read() if letter.original and wanted(letter))
-        typer.echo(f"{count} letters would be put back (--dry-run)")
+        planned = RedrivenLetters(group=group, put_back=count, left=None)
+        show(planned, format, f"{count} letters would be put back (--dry-run)")
         return
     with _progress(letters.count()) as on_progress:
         done = letters.redrive(wanted, on_progress=on_progress)
     left = f", {done.left} left" if done.left else ""
-    typer.echo(f"put back {done.put_back} letters{left}")
+    redriven = RedrivenLetters(group=group, put_back=done.put_back, left=done.left)
+    show(redriven, format, f"put back {done.put_back} letters{left}")
 
 
 @app.command()
 def purge(
-    context: typer.Context,
+    group: Group,
     yes: Annotated[bool, typer.Option("--yes", help="Do it. There is no way back.")] = False,
+    topic: Topic = None,
+    format: Format = OutputFormat.TEXT,
+    bootstrap: Bootstrap = None,
 ) -> None:
-    """Delete the group's dead letters for good, those that were put back already too."""
-    letters = _letters(context)
+    """Delete the group's dead letters for good, those that were put back already too.
+
+    \b
+    headrace queue dead purge senders --yes
+    """
+    letters = _letters(group, topic, bootstrap)
     if not yes:
         raise BadArgument(
             f"{letters.count()} letters in {letters.topic} would be gone for good",
             hint="add --yes to delete them",
         )
-    typer.echo(f"purged {letters.topic}: {letters.purge()} records are gone")
+    purged = PurgedLetters(group=group, topic=letters.topic, records=letters.purge())
+    show(purged, format, f"purged {purged.topic}: {purged.records} records are gone")
 
 
-def _letters(context: typer.Context) -> DeadLetters:
+def _letters(group: str, topic: str | None, bootstrap: str | None) -> DeadLetters:
     from headrace.cli.cluster import Cluster
     from headrace.queue.dead_letters import DeadLetters
 
-    group, topic, bootstrap = context.obj
     cluster = Cluster(client_settings(bootstrap))
     return DeadLetters(group, bootstrap=cluster.settings.bootstrap, topic=topic, timeout_s=cluster.timeout_s)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from headrace.clock import SystemClock
 
 if TYPE_CHECKING:
     from headrace.cli.run_job import JobsPanel
-    from headrace.cli.run_screen import Panel
+    from headrace.cli.screen import Panel
 
 LOOK_EVERY_S = 1.0
 
@@ -54,8 +53,8 @@ def run(
     from headrace.bootstrap import ClientSettings
     from headrace.cli.broker_process import BrokerProcess
     from headrace.cli.cluster import Cluster
-    from headrace.cli.run_screen import GroupsPanel, TopicsPanel
     from headrace.cli.run_stream import Clicks, Follower, create_topic
+    from headrace.cli.screen import GroupsPanel, TopicsPanel
 
     # To be asked to end is as good as Ctrl-C: everything below is left in order.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -68,7 +67,8 @@ def run(
         create_topic(cluster)
         clicks = stack.enter_context(Clicks(cluster, rate=rate))
         follower = stack.enter_context(Follower(cluster))
-        panels: list[Panel] = [TopicsPanel(cluster, data_dir, clock), GroupsPanel(cluster)]
+        topics = TopicsPanel(cluster, clock)
+        panels: list[Panel] = [topics, GroupsPanel(cluster, topics, clock)]
         panels += [jobs] if jobs else []
         checks = [broker.check, clicks.check, follower.check]
         _watch(broker.bootstrap, panels, checks, deadline_s)
@@ -88,26 +88,18 @@ def _start_job(stack: contextlib.ExitStack, bootstrap: str, data_dir: Path) -> J
 def _watch(
     bootstrap: str, panels: Sequence[Panel], checks: Sequence[Callable[[], None]], deadline_s: float | None
 ) -> None:
+    from headrace.cli.screen import is_terminal, live_screen, print_lines
+
+    hint = f"try: headrace consume clicks --follow --bootstrap {bootstrap}"
     with contextlib.ExitStack() as stack:
-        show = _screen(stack, bootstrap) if sys.stdout.isatty() else _lines(bootstrap)
+        if is_terminal():
+            show = live_screen(stack, f"broker at {bootstrap}", hint)
+        else:
+            show = print_lines(f"broker at {bootstrap}; {hint}")
         while deadline_s is None or time.monotonic() < deadline_s:
             for check in checks:
                 check()
             for panel in panels:
                 panel.sample()
-            show(panels)
+            show(panels, "")
             time.sleep(LOOK_EVERY_S)
-
-
-def _screen(stack: contextlib.ExitStack, bootstrap: str) -> Callable[[Sequence[Panel]], None]:
-    from rich.live import Live
-
-    from headrace.cli.run_screen import render_screen
-
-    live = stack.enter_context(Live(auto_refresh=False))
-    return lambda panels: live.update(render_screen(bootstrap, panels), refresh=True)
-
-
-def _lines(bootstrap: str) -> Callable[[Sequence[Panel]], None]:
-    print(f"broker at {bootstrap}; try: headrace consume clicks --follow --bootstrap {bootstrap}", flush=True)
-    return lambda panels: print(" | ".join(panel.summary() for panel in panels), flush=True)

@@ -127,7 +127,7 @@ class JobsPanel:
         if self._status is not None and self._status.rows_in > 0 and not self._first:
             self._first = self._breakdown(self._status.updated_ms)
 
-    def render(self) -> RenderableType:
+    def render(self, rows_max: int) -> RenderableType:
         from rich.console import Group
         from rich.text import Text
 

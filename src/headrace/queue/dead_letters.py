@@ -115,7 +115,7 @@ class DeadLetters:
                 return letter
         raise NoDeadLetters(
             f"{self.topic} has no letter {partition}:{offset} of group {self.group}",
-            hint=f"`headrace queue dead {self.group} list` shows what there is",
+            hint=f"`headrace queue dead list {self.group}` shows what there is",
         )
 
     # Putting back

@@ -1,0 +1,80 @@
+"""The jobs of a cluster, as they report themselves to their topic: for `headrace top`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Consumer, TopicPartition
+
+from headrace.cli.cluster import Cluster
+from headrace.cli.consume_output import plain_bytes
+from headrace.cli.job_screen import render_jobs, summary_of
+from headrace.clock import Clock
+from headrace.pipeline.progress import JOBS_TOPIC
+from headrace.pipeline.registry import JobStatus
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+SEEN_MS_MAX = 15 * 60_000
+"""A job that runs reports itself at least every ten seconds; one that was silent for so long is not shown."""
+
+REPORTS_MAX = 10_000
+"""As many as are read at one look, so that a look ends."""
+
+
+class ReportedJobs:
+    """A panel of the jobs that have reported themselves lately; nothing is shown where there is none."""
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._jobs: dict[str, JobStatus] = {}
+        self._consumer: Consumer | None = None
+
+    @property
+    def rows(self) -> list[JobStatus]:
+        oldest_ms = self._clock.now_ms() - SEEN_MS_MAX
+        return [job for _, job in sorted(self._jobs.items()) if job.updated_ms >= oldest_ms]
+
+    def sample(self) -> None:
+        consumer = self._consumer or self._begin()
+        if consumer is None:
+            return
+        self._consumer = consumer
+        while messages := consumer.consume(REPORTS_MAX, timeout=0.05):
+            for message in messages:
+                if message.error() is None:
+                    self._note(plain_bytes(message.value()))
+            if len(messages) < REPORTS_MAX:
+                break
+
+    def _begin(self) -> Consumer | None:
+        if JOBS_TOPIC not in self._cluster.topics():
+            return None
+        partitions = self._cluster.partitions(JOBS_TOPIC)
+        starts = self._cluster.at_time(partitions, self._clock.now_ms() - SEEN_MS_MAX)
+        consumer = Consumer(self._cluster.client_config(group_id="headrace-top", enable_auto_commit=False))
+        consumer.assign([TopicPartition(each.topic, each.number, starts[each]) for each in partitions])
+        return consumer
+
+    def _note(self, value: bytes) -> None:
+        try:
+            job = JobStatus.from_json(value.decode())
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return  # anybody may write to a topic
+        self._jobs[job.name] = job
+
+    def render(self, rows_max: int) -> RenderableType:
+        from rich.text import Text
+
+        return (
+            render_jobs(self.rows[:rows_max]) if self.rows else Text("no jobs report themselves", style="dim")
+        )
+
+    def summary(self) -> str:
+        return "; ".join(f"{job.name} {summary_of(job)}" for job in self.rows)
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
