@@ -9,6 +9,7 @@ What a page says about a setting or a command is written where that is defined; 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import sys
 import typing
 import urllib.request
@@ -26,8 +27,10 @@ from headrace.broker.group_configs import GROUP_CONFIGS, GroupConfig
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topic_configs import INT64_MAX, TOPIC_CONFIGS, TopicConfig
 from headrace.cli.main import app
+from headrace.cli.output import RESULTS
+from headrace.pipeline.registry import JobStatus
 from headrace.pipeline.settings import PipelineSettings
-from headrace.settings import SETTINGS_FILE
+from headrace.settings import SETTINGS_FILE, VARIABLES
 
 REFERENCE = Path(__file__).parent / "reference"
 # Where the help texts are broken; the narrowest terminal that they are laid out for.
@@ -39,8 +42,9 @@ SETTINGS_PAGE = """# Settings
 {generated}
 
 A value comes from the first of these that has one: the command's own option, the environment, `{file}`
-in the working folder (or the file given with `headrace broker --config`), the default. An unknown name or an impossible
-value is an error that says what is possible; nothing starts with half of its settings.
+in the working folder (or the file given with `headrace broker --config`), the default. An unknown table, name or
+variable and an impossible value are errors that name what was meant or what is possible. Variables that Kubernetes sets
+for a service named `headrace` are not settings, and are ignored there.
 
 From Python every broker setting is an argument: `headrace.Broker(durability="os")`. The file and the environment are
 not read there.
@@ -69,17 +73,28 @@ of Spark is given as `session("name", conf={{"spark.…": "…"}})`.
 
 {pipeline}
 
+## Other variables
+
+| name | meaning |
+|---|---|
+{variables}
+
+`headrace work` sets `HEADRACE_TOPIC`, `HEADRACE_KEY` and others for its commands, and the tests of Headrace read
+`HEADRACE_TEST_*`.
+
 ## Topics
 
 Set with `headrace topic create NAME --config name=value` or `headrace topic alter`, or with any Kafka admin client. The
-names are Apache Kafka's.
+names are Apache Kafka's. The commands take durations and sizes with a unit: `retention.ms=1h`, `segment.bytes=64MB`
+(64,000,000) or `64MiB` (67,108,864).
 
 {topics}
 
 ## Groups
 
-Set with `kafka-configs --entity-type groups --entity-name NAME`, or with any Kafka admin client; a group may have them
-before it has members. `share.*`, `errors.*` and `headrace.share.*` are for [queues](../explanation/queues.md).
+Set with `headrace queue alter NAME --config name=value`, `kafka-configs --entity-type groups --entity-name NAME`,
+or with any Kafka admin client; a group may have them before it has members. `share.*`, `errors.*` and
+`headrace.share.*` are for [queues](../explanation/queues.md).
 
 {groups}
 """
@@ -113,6 +128,19 @@ label `api`; the names that begin with `headrace_log_` have `topic` and `partiti
 {rows}
 """
 
+COMMANDS_TEXT = """`--bootstrap-server` is the same as `--bootstrap` everywhere. Times are ISO 8601, milliseconds
+since 1970, or a duration such as `1h` for an hour ago. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped with
+Ctrl-C, 143 stopped with SIGTERM. `headrace --install-completion` makes the shell complete commands, options, topics and
+groups.
+
+Results are on standard output, everything else on standard error. A field of the JSON below is always there, unless the
+meaning says "instead of"."""
+
+# Where results are declared that a command imports only when it runs.
+RESULT_MODULES = ("job_run", "job_screen", "job_state", "top_look")
+# Its fields are listed where it is the result itself.
+RESULT_KINDS_ONCE = (JobStatus,)
+
 assert handlers.__all__, "importing the handlers registers them"
 
 
@@ -123,6 +151,7 @@ def settings_page() -> str:
         broker="\n".join(_settings_table(BrokerSettings)),
         client="\n".join(_settings_table(ClientSettings)),
         pipeline="\n".join(_settings_table(PipelineSettings)),
+        variables="\n".join(f"| `{name}` | {_cell(meaning)} |" for name, meaning in VARIABLES.items()),
         topics="\n".join(_configs_table(TOPIC_CONFIGS.values())),
         groups="\n".join(_configs_table(GROUP_CONFIGS.values())),
     )
@@ -168,10 +197,59 @@ def _cell(text: str) -> str:
 
 
 def cli_page() -> str:
-    parts = ["# Commands", "", GENERATED, ""]
-    for path, text in _helps(typer.main.get_command(app), "headrace", None):
+    helps = list(_helps(typer.main.get_command(app), "headrace", None))
+    for module in RESULT_MODULES:
+        importlib.import_module(f"headrace.cli.{module}")
+    parts = ["# Commands", "", GENERATED, "", COMMANDS_TEXT, ""]
+    for path, text in helps:
         parts += [f"## {path}", "", "```text", text, "```", ""]
+        if found := RESULTS.get(path.removeprefix("headrace ")):
+            option = "--report json" if path == "headrace produce" else "--format json"
+            parts += [f"`{option}` prints {found.shape.value}:", "", *_fields_table(found.kind), ""]
     return "\n".join(parts)
+
+
+def _fields_table(kind: type[Any], prefix: str = "") -> Iterator[str]:
+    """Each field with its type and meaning; those of what is within a field below it."""
+    if not prefix:
+        yield "| field | type | meaning |"
+        yield "|---|---|---|"
+    hints = typing.get_type_hints(kind, include_extras=True)
+    for field in dataclasses.fields(kind):
+        hint, meaning = hints[field.name], ""
+        if typing.get_origin(hint) is typing.Annotated:
+            hint, meaning = typing.get_args(hint)
+        within = _dataclass_in(hint)
+        name = f"{prefix}{field.name}"
+        yield f"| `{name}` | {_cell(_json_type(hint))} | {_cell(meaning)} |"
+        if within is not None and within not in RESULT_KINDS_ONCE:
+            yield from _fields_table(within, f"{name}{_within_mark(hint)}.")
+
+
+def _dataclass_in(hint: Any) -> Any:
+    """The dataclass in `list[X]`, `dict[str, X]`, `X | None` or `X`."""
+    if dataclasses.is_dataclass(hint):
+        return hint
+    within = (_dataclass_in(each) for each in typing.get_args(hint))
+    return next((each for each in within if each is not None), None)
+
+
+def _within_mark(hint: Any) -> str:
+    return {list: "[]", tuple: "[]", dict: "{}"}.get(typing.get_origin(hint), "")
+
+
+def _json_type(hint: Any) -> str:
+    origin, members = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (list, tuple):
+        return f"list of {_json_type(members[0])}"
+    if origin is dict:
+        return f"object of {_json_type(members[1])}"
+    if members:
+        return " or ".join(_json_type(each) for each in members)
+    if isinstance(hint, type) and issubclass(hint, str):
+        return "text"
+    words = {int: "whole number", float: "number", bool: "true or false", type(None): "null", Any: "any"}
+    return words.get(hint, "object")
 
 
 def _helps(command: Any, path: str, parent: Any) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from confluent_kafka import Producer
 
 from headrace.queue import Queue
 from tests.cli.conftest import Headrace
+from tests.cli.typed_json import json_problems
 from tests.compatibility.brokers import BrokerUnderTest
 
 TIMEOUT_S = 60.0
@@ -116,6 +117,24 @@ def test_empty_group_can_be_deleted_and_begins_anew(headrace: Headrace, half_don
     assert "--yes" in headrace("queue", "delete", half_done, code=1).err
     headrace("queue", "delete", half_done, "--yes")
     assert "there is no queue group" in headrace("queue", "describe", half_done, code=1).err
+
+
+def test_json_of_queues_and_dead_letters_is_as_declared(headrace: Headrace, half_done: str) -> None:
+    wait_for_letter(headrace, half_done)
+
+    def shown(*command: str) -> str:
+        return headrace("queue", *command, "--format", "json").out
+
+    assert json_problems("queue list", shown("list")) == []
+    assert json_problems("queue describe", shown("describe", half_done)) == []
+    letters = shown("dead", "list", half_done)
+    assert json_problems("queue dead list", letters) == []
+    place = "{partition}:{offset}".format(**json.loads(letters)[0])
+    assert json_problems("queue dead show", shown("dead", "show", half_done, place)) == []
+    for option in ("--dry-run", "--match=mailbox"):
+        assert json_problems("queue dead redrive", shown("dead", "redrive", half_done, option)) == []
+    assert json_problems("queue dead purge", shown("dead", "purge", half_done, "--yes")) == []
+    assert json_problems("queue delete", shown("delete", half_done, "--yes")) == []
 
 
 def test_mistyped_setting_is_refused_with_the_one_that_was_meant(headrace: Headrace, name: str) -> None:

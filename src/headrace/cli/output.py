@@ -86,7 +86,8 @@ def plain(value: Any) -> Any:
     """Results as what JSON has: objects and lists."""
     if isinstance(value, list):
         return [plain(each) for each in value]
-    return dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value
+    is_result = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return dataclasses.asdict(value) if is_result else value
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:

@@ -271,7 +271,7 @@ def print_lines(first_line: str) -> Callable[[Sequence[Panel], str], None]:
     """A function that prints a line for each look, for a pipe or a log."""
     print(first_line, flush=True)
     return lambda panels, problem: print(
-        problem or " | ".join(panel.summary() for panel in panels), flush=True
+        problem or " | ".join(filter(None, (panel.summary() for panel in panels))), flush=True
     )
 
 

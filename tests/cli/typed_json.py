@@ -1,0 +1,52 @@
+"""Comparing the JSON of a command with the class that declares it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from typing import Any
+
+from headrace.cli.output import RESULTS, Shape
+
+
+def json_problems(command: str, shown: str) -> list[str]:
+    """Where the output of a command is not as it is declared; output without any object is one too."""
+    result = RESULTS[command]
+    if result.shape is Shape.LINES:
+        found = [json.loads(line) for line in shown.splitlines()]
+    else:
+        found = json.loads(shown) if result.shape is Shape.LIST else [json.loads(shown)]
+    return [each for item in found for each in problems(item, result.kind, command)] if found else ["nothing"]
+
+
+def problems(found: Any, hint: Any, place: str) -> list[str]:
+    """Where a value of JSON is not what the type says."""
+    origin, members = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return problems(found, members[0], place)
+    if isinstance(hint, types.UnionType):
+        tried = [problems(found, each, place) for each in members]
+        return [] if [] in tried else [f"{place}: {found!r} is not {hint}"]
+    if origin is list and isinstance(found, list):
+        return [each for item in found for each in problems(item, members[0], f"{place}[]")]
+    if origin is dict and isinstance(found, dict):
+        return [
+            each for name, item in found.items() for each in problems(item, members[1], f"{place}.{name}")
+        ]
+    if dataclasses.is_dataclass(hint) and isinstance(found, dict):
+        return _field_problems(found, hint, place)
+    is_right = type(found) is hint or (hint is float and type(found) is int)
+    return [] if is_right else [f"{place}: {found!r} is not {hint}"]
+
+
+def _field_problems(found: dict[str, Any], kind: Any, place: str) -> list[str]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    required = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
+    wrong = [f"{place}.{name} is not declared" for name in found.keys() - fields.keys()]
+    wrong += [f"{place}.{name} is missing" for name in required - found.keys()]
+    for name in found.keys() & fields.keys():
+        wrong += problems(found[name], hints[name], f"{place}.{name}")
+    return wrong
