@@ -29,7 +29,7 @@ def problems(found: Any, hint: Any, place: str) -> list[str]:
     if isinstance(hint, types.UnionType):
         tried = [problems(found, each, place) for each in members]
         return [] if [] in tried else [f"{place}: {found!r} is not {hint}"]
-    if origin is list and isinstance(found, list):
+    if origin in (list, tuple) and isinstance(found, list):
         return [each for item in found for each in problems(item, members[0], f"{place}[]")]
     if origin is dict and isinstance(found, dict):
         return [
@@ -37,7 +37,8 @@ def problems(found: Any, hint: Any, place: str) -> list[str]:
         ]
     if dataclasses.is_dataclass(hint) and isinstance(found, dict):
         return _field_problems(found, hint, place)
-    is_right = type(found) is hint or (hint is float and type(found) is int)
+    wanted = str if isinstance(hint, type) and issubclass(hint, str) else hint
+    is_right = type(found) is wanted or (wanted is float and type(found) is int)
     return [] if is_right else [f"{place}: {found!r} is not {hint}"]
 
 
