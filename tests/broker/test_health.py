@@ -106,6 +106,20 @@ def test_groups_that_cannot_be_read_are_unhealthy(tmp_path: Path) -> None:
         assert [line.partition(":")[0] for line in lines] == ["unhealthy", "groups are not served"]
 
 
+def test_work_in_the_background_that_fails_is_unhealthy_for_a_while(tmp_path: Path) -> None:
+    files = FailingFileSystem()
+    quick = {"checkpoint_interval_ms": 100, "health_failure_ms": 1_000}
+    with broker_on(files, tmp_path / "data", **quick) as server, Wire(server.bootstrap) as wire:
+        create_topic(wire, "t")
+        broken = files.fail("write_whole", "*/recovery-point-offset-checkpoint", times=None)
+        eventually(lambda: http_health(server.metrics_port)[0] == 503, "a checkpoint failed")
+        _, lines = http_health(server.metrics_port)
+        assert "housekeeping failed: " in lines[1]
+        assert "Input/output error" in lines[1]
+        broken.times = 0
+        eventually(lambda: http_health(server.metrics_port)[0] == 200, "a while without failures")
+
+
 def test_half_sent_request_blocks_neither_pages_nor_the_stop(tmp_path: Path) -> None:
     port = free_port()
     with (

@@ -1,7 +1,7 @@
 """Whether the broker can do its work now, and if not, why: what /health and `headrace broker --check` answer.
 
 Nothing here is remembered from requests. The disk is asked each time, by a small file, so that the answer is right as
-soon as there is room again.
+soon as there is room again. Only failures of work in the background are remembered, for a while.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Protocol
 from headrace.broker.archive_health import ArchiveHealth
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topics import Topics
+from headrace.clock import Clock
 from headrace.log.filesystem import FileSystem
 from headrace.protocol.error_codes import ErrorCode
 
@@ -25,6 +26,10 @@ PROBE_BYTES = 4_096
 
 NAMED_PARTITIONS_MAX = 5
 """The rest is a number: a damaged disk may have thousands."""
+
+
+REMEMBERED_FAILURES_MAX = 10
+"""Kinds of work in the background that failed; there are fewer."""
 
 
 class Coordinator(Protocol):
@@ -43,6 +48,7 @@ class Health:
         coordinators: Mapping[str, Coordinator],
         threads: ThreadPoolExecutor,
         loop: asyncio.AbstractEventLoop,
+        clock: Clock,
     ) -> None:
         self._settings = settings
         self._files = files
@@ -51,7 +57,15 @@ class Health:
         self._coordinators = coordinators
         self._threads = threads
         self._loop = loop
+        self._clock = clock
+        self._failures: dict[str, tuple[float, str]] = {}
         self._probe: asyncio.Future[str | None] | None = None
+
+    def background_failed(self, what: str, reason: str) -> None:
+        self._failures.pop(what, None)
+        self._failures[what] = (self._clock.monotonic_s(), reason)
+        if len(self._failures) > REMEMBERED_FAILURES_MAX:
+            del self._failures[next(iter(self._failures))]
 
     async def problems(self) -> list[str]:
         """Why the broker is not well; empty if it is."""
@@ -63,6 +77,10 @@ class Health:
         for what, coordinator in self._coordinators.items():
             if coordinator.unavailable is ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 yield f"{what} are not served: their internal topic can't be read; the broker's log has the reason"
+        since_s = self._clock.monotonic_s() - self._settings.health_failure_ms / 1000
+        for what, (failed_s, reason) in self._failures.items():
+            if failed_s >= since_s:
+                yield f"{what}: {reason}"
         if not self._archive.is_reachable:
             yield "the archive can't be used; the broker's log has the reason"
 

@@ -119,11 +119,13 @@ class Services:
             },
             threads=self.disk_threads,
             loop=loop,
+            clock=clock,
         )
 
     def background_failed(self, what: str, error: BaseException, **fields: object) -> None:
-        """Work that no request waits for has failed: log and count it. Whoever calls this goes on."""
+        """Work that no request waits for has failed: log, count and report it. Whoever calls this goes on."""
         self.counters.background_failures += 1
+        self.health.background_failed(what, str(error) or type(error).__name__)
         # What a disk or a setting refuses explains itself; anything else is a bug, and needs its traceback.
         is_explained = isinstance(error, (HeadraceError, OSError))
         logger.error(

@@ -58,6 +58,12 @@ class BrokerSettings:
         doc="The broker is unhealthy when its disk needs longer for a small file. It must be below "
         "metrics_request_ms_max, so that the reason is answered.",
     )
+    health_failure_ms: int = setting(
+        600_000,
+        minimum=0,
+        doc="The broker is unhealthy for so long after work in its background has failed. It must be above "
+        "housekeeping_interval_ms, so that what fails at every turn is always reported.",
+    )
     node_id: int = setting(1, minimum=0, doc="Id of this broker in metadata answers.")
     auto_create_topics: bool = setting(True, doc="Create a topic when a client first asks for it.")
     default_partitions: int = setting(
