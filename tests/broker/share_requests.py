@@ -132,7 +132,10 @@ class ShareMember:
 
     def offsets_and_values(self, **changes: Any) -> dict[int, bytes]:
         """Fetch; what is now locked for the member."""
-        part = self.fetch(**changes)
+        return self.values_in(self.fetch_all(**changes))
+
+    def values_in(self, answer: Any) -> dict[int, bytes]:
+        part = self.take(answer)
         offsets = {offset for first, last, _ in self.held for offset in range(first, last + 1)}
         records = records_of(part.records or b"") if part is not None else []
         return {record.offset: record.value or b"" for record in records if record.offset in offsets}

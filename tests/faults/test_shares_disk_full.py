@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
+import random
 import shutil
+import time
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +24,17 @@ from tests.broker.observing import eventually
 from tests.broker.requests import NOW_MS, batch, create_topic, produce, read_all
 from tests.broker.share_requests import ACCEPT, REJECT, WAIT_MS, ShareMember, group_offset, set_group_configs
 from tests.faults.faulty_broker import broker_on
+from tests.faults.full_disk_broker import FullDiskBroker
+from tests.faults.test_shares_killed import (
+    DEAD,
+    GROUP,
+    Ledger,
+    at_work,
+    check,
+    eventually_done,
+    prepare,
+)
+from tests.faults.test_shares_killed import write as write_values
 
 MESSAGE_HEADER = "__dlq.errors.message"
 STATE = "*/__share_group_state-0/*.log"
@@ -234,3 +249,70 @@ def test_letters_whose_fsync_failed_are_there_once_after_the_next_start(
         eventually(lambda: failed.happened == 1, "the fsync fails")
     with broker(files, data_dir) as (_, wire):
         assert letters_once_done(wire, 2) == [(b"0", b"reason 0"), (b"1", b"reason 1")]
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_full_disks_under_load_lose_and_repeat_nothing(tmp_path: Path, reset: str) -> None:
+    run_full_disks(tmp_path, reset, rounds=2, records_per_round=500)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("durability", ["os", "fsync"])
+def test_full_disks_a_hundred_times(tmp_path: Path, durability: str) -> None:
+    for reset in ("earliest", "latest"):
+        run_full_disks(tmp_path / reset, reset, rounds=50, records_per_round=1000, durability=durability)
+
+
+def run_full_disks(
+    tmp_path: Path, reset: str, *, rounds: int, records_per_round: int, durability: str = "os"
+) -> None:
+    """Workers accept, release and reject while the disk fills up; the broker is killed or stopped, full or not."""
+    seed = int(os.environ.get("HEADRACE_KILL_SEED", random.SystemRandom().randrange(2**32)))
+    print(f"HEADRACE_KILL_SEED={seed}")
+    chance = random.Random(seed)
+    ledger = Ledger()
+    total = 0
+
+    def work(process: FullDiskBroker) -> None:
+        """More records, of which some are delivered, and some not yet."""
+        nonlocal total
+        count = records_per_round // 2
+        write_values(process, range(total, total + count))
+        total += count
+        wanted = total - chance.randrange(1, count)
+        eventually(lambda: len(ledger.delivered) >= wanted, "work goes on")
+
+    tmp_path.mkdir(exist_ok=True)
+    with FullDiskBroker(tmp_path / "data", durability=durability) as process:
+        topic_id = prepare(process, share_auto_offset_reset=reset)
+        begin(process, topic_id)
+        with at_work(process, topic_id, ledger, chance):
+            for number in range(rounds):
+                work(process)
+                process.fill(chance.choice((0, 1, 100, chance.randrange(5000))))
+                time.sleep(chance.uniform(0.05, 1.3))
+                if chance.random() < 0.6:
+                    process.empty()
+                    work(process)
+                if (number + seed) % 2:
+                    process.kill()
+                else:
+                    assert process.stop() == 0
+                process.empty()
+                process.start()
+            eventually_done(process, total)
+        check(process, ledger, total)
+        with Wire(process.bootstrap) as wire:
+            messages = {dict(letter.headers)[MESSAGE_HEADER] or b"" for letter in read_all(wire, DEAD)}
+        assert all(message.startswith(b"rejected by consumer") for message in messages), messages
+    print(
+        f"{rounds} full disks, {total} records, {sum(ledger.delivered.values())} deliveries, "
+        f"{len(ledger.accepted)} accepts confirmed, {dict(ledger.refusals)} refused"
+    )
+
+
+def begin(process: FullDiskBroker, topic_id: uuid.UUID) -> None:
+    """The group takes its place before there is anything to read."""
+    with Wire(process.bootstrap) as wire:
+        assert ShareMember(wire, GROUP, topic_id).offsets() == []

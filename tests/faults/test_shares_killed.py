@@ -41,6 +41,7 @@ class Ledger:
         self.delivered: Counter[bytes] = Counter()
         self.accepted: set[bytes] = set()
         self.rejected: set[bytes] = set()
+        self.refusals: Counter[ErrorCode] = Counter()
         self.wrongs: list[str] = []
 
     def deliver(self, value: bytes) -> None:
@@ -50,6 +51,10 @@ class Ledger:
                 self.wrongs.append(f"{value!r} came again after it was accepted")
             if value in self.rejected:
                 self.wrongs.append(f"{value!r} came again after it was rejected")
+
+    def refuse(self, code: ErrorCode) -> None:
+        with self._lock:
+            self.refusals[code] += 1
 
     def done(self, values: set[bytes], rejected: set[bytes]) -> None:
         with self._lock:
@@ -84,7 +89,10 @@ class Worker(threading.Thread):
 
     def _work(self, member: ShareMember) -> None:
         while not self.stopping.is_set():
-            offsets = member.offsets_and_values(max_wait_ms=200, max_records=20)
+            answer = member.fetch_all(max_wait_ms=200, max_records=20)
+            if answer.error_code:
+                return  # the broker is about to stop
+            offsets = member.values_in(answer)
             if not offsets:
                 continue
             for value in offsets.values():
@@ -99,7 +107,9 @@ class Worker(threading.Thread):
             for offset, value in offsets.items()
         }
         code = member.acknowledge(*((offset, offset, kind) for offset, kind in sorted(kinds.items())))
-        if code is ErrorCode.NONE:
+        if code is not ErrorCode.NONE:
+            self._ledger.refuse(code)
+        else:
             self._ledger.done(
                 {offsets[offset] for offset, kind in kinds.items() if kind == ACCEPT},
                 {offsets[offset] for offset, kind in kinds.items() if kind == REJECT},
