@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.groups import storage as groups_storage
 from headrace.broker.server import Server
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -172,6 +173,27 @@ def test_group_that_could_not_be_deleted_is_deleted_by_the_next_try(
     with broker(files, data_dir) as (_, wire):
         assert group_offset(wire, "g") is None
         assert ShareMember(wire, "g", topic_id).offsets(max_wait_ms=WAIT_MS) == [0, 1, 2]
+
+
+def test_group_that_was_half_deleted_keeps_what_it_accepts_later(
+    files: FailingFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups_storage, "BATCH_BYTES_MAX", 1)  # each record of a state is a batch by itself
+    with broker(files, tmp_path / "data") as (_, wire):
+        topic_id = create_topic(wire, "t", partitions=2)
+        set_group_configs(wire, "g", share_auto_offset_reset="earliest")
+        members = [ShareMember(wire, "g", topic_id, partition=partition) for partition in range(2)]
+        for member in members:
+            write(wire, "t", 3, partition=member.partition)
+            assert member.offsets() == [0, 1, 2]
+        files.fail("write", STATE, error_number=errno.ENOSPC, skip=1)
+        assert delete_group(wire, "g") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        for member in members:
+            assert member.acknowledge((0, 1, ACCEPT)) is ErrorCode.NONE
+    with broker(files, tmp_path / "data") as (_, wire):
+        for partition in range(2):
+            member = ShareMember(wire, "g", topic_id, partition=partition)
+            assert member.offsets(max_wait_ms=WAIT_MS) == [2]
 
 
 def rejected_with_reasons(wire: Wire, values: Sequence[bytes]) -> ShareMember:

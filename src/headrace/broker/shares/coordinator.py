@@ -407,10 +407,16 @@ class ShareCoordinator:
 
     async def _forget(self, keys: Collection[ShareKey]) -> None:
         """Forget where groups stood; raises, and nothing is forgotten, if that can't be written."""
-        if keys:
+        if not keys:
+            return
+        try:
             durable = self._writer.remove(keys)
-            self._drop(keys)
-            await durable
+        except (HeadraceError, OSError):
+            for key in keys:  # the log may say of some that they are no more
+                self._shares[key].stored.ask_for_snapshot()
+            raise
+        self._drop(keys)
+        await durable
 
     def _drop(self, keys: Iterable[ShareKey]) -> None:
         for key in keys:

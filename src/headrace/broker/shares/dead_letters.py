@@ -99,7 +99,8 @@ class DeadLetters:
         try:
             while self._jobs:
                 await self._write(self._take_like_the_first())
-            self._found.clear()
+            if not self._failed:
+                self._found.clear()
         finally:
             self._task = None
 

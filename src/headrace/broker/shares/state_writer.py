@@ -120,7 +120,7 @@ class StateWriter:
         self._begin()
 
     def remove(self, keys: Iterable[ShareKey]) -> asyncio.Future[None]:
-        """Write that windows are no more. Raises, and nothing is written, if there is no room."""
+        """Write that windows are no more; done when that is durable. Raises if there is no room for all of them."""
         partition = self._partition()
         self._append(partition, [tombstone(key) for key in keys])
         return self._durable(partition)
