@@ -74,6 +74,7 @@ class DeadLetters:
         self._task: asyncio.Task[None] | None = None
         self._failed: list[_Job] = []
         self._retry: asyncio.TimerHandle | None = None
+        self._is_closed = False
         self._failing_groups: set[str] = set()
         # Offsets whose letters were found in a dead-letter partition: it is looked through once for each share.
         self._found: dict[tuple[SharePartition, Partition], set[int]] = {}
@@ -85,6 +86,8 @@ class DeadLetters:
         self._begin(_Job(share, one, is_perhaps_written) for one in burials)
 
     def close(self) -> None:
+        """The next start writes what is left."""
+        self._is_closed = True
         if self._task is not None:
             self._task.cancel()
         if self._retry is not None:
@@ -92,7 +95,7 @@ class DeadLetters:
 
     def _begin(self, jobs: Iterable[_Job]) -> None:
         self._jobs.extend(jobs)
-        if self._jobs and self._task is None:
+        if self._jobs and self._task is None and not self._is_closed:
             self._task = self._services.loop.create_task(self._run())
 
     async def _run(self) -> None:
