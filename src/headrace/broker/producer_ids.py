@@ -9,6 +9,7 @@ import logging
 import os
 
 from headrace.errors import HeadraceError
+from headrace.log.errors import StorageFailed
 from headrace.log.filesystem import FileSystem
 
 logger = logging.getLogger(__name__)
@@ -24,8 +25,7 @@ class ProducerIds:
 
     def allocate(self) -> int:
         if self._next == self._reserved:
-            self._files.write_whole(self._path, f"{self._reserved + BLOCK_IDS}\n".encode())
-            self._reserved += BLOCK_IDS
+            self._reserve()
         producer_id = self._next
         self._next += 1
         return producer_id
@@ -38,6 +38,15 @@ class ProducerIds:
                 extra={"path": self._path, "next_id": used_id + 1},
             )
             self._next = self._reserved = used_id + 1
+
+    def _reserve(self) -> None:
+        try:
+            self._files.write_whole(self._path, f"{self._reserved + BLOCK_IDS}\n".encode())
+        except OSError as error:
+            raise StorageFailed(
+                f"{self._path} can't be written: {error}", hint="make room on the disk; clients ask again"
+            ) from error
+        self._reserved += BLOCK_IDS
 
     def _read(self) -> int:
         try:

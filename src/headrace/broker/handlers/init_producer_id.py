@@ -10,6 +10,7 @@ from collections.abc import Awaitable
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.transactions.coordinator import TransactionRefused
 from headrace.broker.transactions.state import NO_EPOCH, NO_PRODUCER_ID, Producer
+from headrace.log.errors import StorageFailed
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -22,7 +23,7 @@ def init_producer_id(
     request: InitProducerIdRequest, call: Call
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
     if request.transactional_id is None:
-        return InitProducerIdResponse(producer_id=call.services.producer_ids.allocate(), producer_epoch=0)
+        return _idempotent(call)
     has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_EPOCH
     if not request.transactional_id or has_id != has_epoch:
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)
@@ -34,6 +35,14 @@ def init_producer_id(
     except TransactionRefused as refused:
         return InitProducerIdResponse(error_code=_told(refused.code, call))
     return _when_stored(storing, call)
+
+
+def _idempotent(call: Call) -> InitProducerIdResponse:
+    try:
+        return InitProducerIdResponse(producer_id=call.services.producer_ids.allocate(), producer_epoch=0)
+    except StorageFailed as failure:
+        call.services.background_failed("no producer id", failure)
+        return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 async def _when_stored(storing: Awaitable[Producer], call: Call) -> InitProducerIdResponse:

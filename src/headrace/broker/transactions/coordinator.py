@@ -6,19 +6,22 @@ order of that log is the order of the requests.
 
 A transaction ends in three steps, each durable before the next: the decision is stored, every partition gets a marker,
 the end is stored. A start after a crash goes on wherever the last one was.
+
+What a full disk refuses to a client, the client asks for again. What no client asks for again (to abort a transaction
+whose time is up, each step of an end) the coordinator tries until it succeeds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Collection, Coroutine
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.broker.groups.timers import Timers
 from headrace.broker.transactions import rules, storage
-from headrace.broker.transactions.markers import MarkersFailed, abort_unknown, write_markers
+from headrace.broker.transactions.markers import OpenTransaction, abort, unknown_transactions, write_markers
 from headrace.broker.transactions.state import (
     NO_PRODUCER_ID,
     ClientVersion,
@@ -28,6 +31,7 @@ from headrace.broker.transactions.state import (
     TransactionState,
 )
 from headrace.errors import HeadraceError
+from headrace.log.errors import StorageFailed
 from headrace.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -37,8 +41,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A partition that takes no marker is on a failed disk: what helps is a person, so there is no hurry.
-MARKERS_RETRY_S = 1.0
+ResultT = TypeVar("ResultT")
+
+# A disk that was full for a moment holds up nobody for longer than that; one that has failed needs a person.
+RETRY_MS_MIN, RETRY_MS_MAX = 50, 1_000
 
 
 class TransactionRefused(HeadraceError):
@@ -71,6 +77,8 @@ class TransactionCoordinator:
         """Where the state of an id stands in the log of transactions, as far as it was written since the start."""
         self._timers: Timers[str] = Timers(services.loop, services.clock, self._timed_out)
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._unknown: set[OpenTransaction] = set()
+        """What the start found open in partitions and in no transaction, until it is aborted."""
         self._unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     # From start to stop
@@ -86,33 +94,44 @@ class TransactionCoordinator:
         self._spawn(self._load(None if topic is None else topic.partitions[0].log))
 
     async def _load(self, log: PartitionLog | None) -> None:
-        bytes_max = self._settings.decompressed_batch_bytes_max
         try:
             if log is not None:
-                self._transactions = await self._loop.run_in_executor(
-                    self._services.disk_threads,
-                    lambda: storage.read_transactions(log, batch_bytes_max=bytes_max),
+                # To go on without some transactions would lose what they had decided.
+                self._transactions = await self._insist(
+                    f"{storage.TRANSACTIONS_TOPIC} is not read",
+                    partial(self._read, log),
+                    gives_up_on=HeadraceError,
                 )
-        except (HeadraceError, OSError) as error:
-            # To go on without some transactions would lose what they had decided.
+        except HeadraceError as error:
             self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            logger.error(
-                "transactions can't be served: %s is not readable: %s", storage.TRANSACTIONS_TOPIC, error
-            )
+            self._services.background_failed("transactions can't be served", error)
             return
         # The end of a transaction makes its offsets count, so they must be known.
         await self._services.groups.loaded()
-        await abort_unknown(self._services, self._transactions.values())
         if self._unavailable is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return  # stopped in the meantime
         self._unavailable = None
+        self._unknown = unknown_transactions(self._services.topics.partitions(), self._transactions.values())
+        for unknown in self._unknown:
+            self._spawn(self._abort_unknown(unknown))
         for transaction in [*self._transactions.values()]:
             if transaction.state.is_prepared:
-                self._spawn(self._finish(transaction, None, self._loop.create_future()))
+                self._finish_later(transaction)
             elif transaction.state is TransactionState.ONGOING:
                 open_ms = self._clock.now_ms() - transaction.started_ms
                 self._timers.arm(transaction.transactional_id, max(0, transaction.timeout_ms - open_ms))
         logger.info("transactions loaded", extra={"transactions": len(self._transactions)})
+
+    def _read(self, log: PartitionLog) -> Awaitable[dict[str, Transaction]]:
+        read = partial(
+            storage.read_transactions, log, batch_bytes_max=self._settings.decompressed_batch_bytes_max
+        )
+        return self._loop.run_in_executor(self._services.disk_threads, read)
+
+    async def _abort_unknown(self, unknown: OpenTransaction) -> None:
+        logger.warning("%s is in no transaction that is known, and is aborted", unknown)
+        await self._insist(f"{unknown} is not aborted", partial(abort, self._services, unknown))
+        self._unknown.discard(unknown)
 
     def close(self) -> None:
         """End all time-outs; what is prepared is finished by the next start."""
@@ -120,15 +139,6 @@ class TransactionCoordinator:
         self._timers.close()
         for task in self._tasks:
             task.cancel()
-
-    async def idle(self) -> None:
-        """Until all that was begun (loading, writing markers) is done."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
-
-    def run_due_timers(self) -> None:
-        """Let what is overdue happen now; the event loop does the same by itself in time."""
-        self._timers.run_due()
 
     # Looking
 
@@ -154,7 +164,7 @@ class TransactionCoordinator:
         if transaction is None:
             self._require_room()
             outcome = rules.begin_producer(
-                transactional_id, self._services.producer_ids.allocate(), timeout_ms=timeout_ms, now_ms=now_ms
+                transactional_id, self._new_producer_id(), timeout_ms=timeout_ms, now_ms=now_ms
             )
         else:
             outcome = rules.init_producer(
@@ -185,6 +195,9 @@ class TransactionCoordinator:
         Returns the partition that has to be on disk before the client may rely on that; None if it is already.
         """
         self._require_available()
+        if not self._unknown.isdisjoint((producer.id, name) for name in partitions):
+            # Otherwise what is to be aborted there would become part of this transaction.
+            raise TransactionRefused(ErrorCode.CONCURRENT_TRANSACTIONS)
         before = self._transactions.get(transactional_id)
         outcome = rules.add_partitions(
             before, producer, partitions, client_version=client_version, now_ms=self._clock.now_ms()
@@ -235,17 +248,15 @@ class TransactionCoordinator:
         transaction = self._transactions.get(transactional_id)
         if transaction is None or transaction.state is not TransactionState.ONGOING:
             return
-        logger.warning("transaction of %r timed out and is aborted", transactional_id)
-        self.counters.timed_out += 1
-        self._fence(transaction)
-
-    def _fence(self, transaction: Transaction) -> None:
         outcome = rules.fence(transaction, self._clock.now_ms())
         assert outcome.transaction is not None
         try:
             self._put(outcome.transaction)
         except TransactionRefused:
-            return  # logged where it happened; the next start aborts it
+            self._timers.arm(transactional_id, RETRY_MS_MAX)  # logged where it happened
+            return
+        logger.warning("transaction of %r timed out and is aborted", transactional_id)
+        self.counters.timed_out += 1
         self._finish_later(outcome.transaction)
 
     # Ending
@@ -255,41 +266,57 @@ class TransactionCoordinator:
         answer: asyncio.Future[Producer] = self._loop.create_future()
         # Nobody may be waiting for it.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._spawn(self._finish(prepared, self._durable(), answer))
+        self._spawn(self._finish(prepared, answer))
         return answer
 
-    async def _finish(
-        self, prepared: Transaction, durable: Awaitable[None] | None, answer: asyncio.Future[Producer]
-    ) -> None:
-        if durable is not None:
-            try:
-                await durable
-            except (HeadraceError, OSError) as failure:
-                _fail(answer, TransactionRefused(_told(prepared.transactional_id, failure)))
-                return
-        done = rules.complete(prepared, self._clock.now_ms())
-        while True:
-            try:
-                await write_markers(self._services, prepared)
-                break
-            except MarkersFailed as failure:
-                if not answer.done():
-                    logger.error("transaction of %r can't end yet: %s", prepared.transactional_id, failure)
-                _succeed(answer, done.producer)  # it is decided, and will be so after every start
-                await asyncio.sleep(MARKERS_RETRY_S)
-        done = replace(done, updated_ms=self._clock.now_ms())
-        if done.state.is_commit:
+    async def _finish(self, prepared: Transaction, answer: asyncio.Future[Producer]) -> None:
+        name = prepared.transactional_id
+
+        def undecided(failure: Exception) -> None:
+            if not answer.done():
+                answer.set_exception(TransactionRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+        def decided(_: Exception | None = None) -> None:
+            # It will be so after every start. The client comes again while the end is not reached.
+            if not answer.done():
+                answer.set_result(rules.complete(prepared, prepared.updated_ms).producer)
+
+        await self._insist(f"decision on the transaction of {name!r} is not stored", self._durable, undecided)
+        write = partial(write_markers, self._services, prepared)
+        await self._insist(f"transaction of {name!r} can't end", write, decided)
+        if prepared.state.is_commit:
             self.counters.committed += 1
         else:
             self.counters.aborted += 1
-        try:
-            # Not waited for: the next start would find the markers, and whatever is stored next waits for it.
-            self._put(done)
-        except TransactionRefused:
-            logger.error("end of the transaction of %r is not stored", prepared.transactional_id)
-        else:
-            self._durable().add_done_callback(lambda flushed: flushed.cancelled() or flushed.exception())
-        _succeed(answer, done.producer)
+        store = partial(self._store_end, prepared)
+        await self._insist(f"end of the transaction of {name!r} is not stored", store, decided)
+        decided()
+
+    async def _store_end(self, prepared: Transaction) -> None:
+        self._put(rules.complete(prepared, self._clock.now_ms()))
+        # Not waited for: the next start would find the markers, and whatever is stored next waits for it.
+        self._flush_soon()
+
+    async def _insist(
+        self,
+        failing: str,
+        attempt: Callable[[], Awaitable[ResultT]],
+        on_failure: Callable[[Exception], None] = lambda failure: None,
+        *,
+        gives_up_on: type[Exception] | tuple[()] = (),
+    ) -> ResultT:
+        """Try until it succeeds; until then, say now and then what is failing."""
+        pause_ms = RETRY_MS_MIN
+        while True:
+            try:
+                return await attempt()
+            except gives_up_on:
+                raise
+            except Exception as failure:
+                self._log_failure(failing, failure)
+                on_failure(failure)
+            await asyncio.sleep(pause_ms / 1000)
+            pause_ms = min(2 * pause_ms, RETRY_MS_MAX)
 
     # Forgetting
 
@@ -305,19 +332,19 @@ class TransactionCoordinator:
             except TransactionRefused:
                 return  # logged where it happened; the next round tries again
         if old:
-            self._durable().add_done_callback(lambda flushed: flushed.cancelled() or flushed.exception())
+            self._flush_soon()
             logger.info("transactional ids expired", extra={"transactional_ids": len(old)})
 
     # Storing
 
     def _put(self, transaction: Transaction) -> None:
         """Write the new state of a transaction, and go on with it."""
-        partition = self._partition()
         batch = storage.encode(transaction)
         try:
+            partition = self._partition()
             appended = partition.log.append(batch, now_ms=self._clock.now_ms(), from_client=False)
         except (HeadraceError, OSError) as failure:
-            raise TransactionRefused(_told(transaction.transactional_id, failure)) from failure
+            raise self._not_stored(f"transaction of {transaction.transactional_id!r}", failure) from failure
         if partition.reads_unsynced:
             partition.grown(len(batch))
         if transaction.state is TransactionState.DEAD:
@@ -339,15 +366,35 @@ class TransactionCoordinator:
         done.set_result(None)
         return done
 
+    def _flush_soon(self) -> None:
+        self._durable().add_done_callback(lambda flushed: flushed.cancelled() or flushed.exception())
+
     async def _when_durable(self, producer: Producer) -> Producer:
         try:
             await self._durable()
         except (HeadraceError, OSError) as failure:
-            raise TransactionRefused(_told(str(producer.id), failure)) from failure
+            raise self._not_stored(f"producer {producer.id}", failure) from failure
         return producer
 
+    def _not_stored(self, what: str, failure: Exception) -> TransactionRefused:
+        self._log_failure(f"{what} is not stored", failure)
+        return TransactionRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _log_failure(self, failing: str, failure: Exception) -> None:
+        """With a full disk every transaction fails, again and again: one line speaks for all of them."""
+        services = self._services
+        repeated = services.log_throttle.suppressed(self._clock.monotonic_s(), "transactions", type(failure))
+        if repeated is not None:
+            services.background_failed(failing, failure, repeated=repeated)
+
+    def _new_producer_id(self) -> int:
+        try:
+            return self._services.producer_ids.allocate()
+        except StorageFailed as failure:
+            raise self._not_stored("block of producer ids", failure) from failure
+
     def _spare_producer_id(self, transaction: Transaction) -> int:
-        return self._services.producer_ids.allocate() if transaction.is_exhausted else NO_PRODUCER_ID
+        return self._new_producer_id() if transaction.is_exhausted else NO_PRODUCER_ID
 
     def _require_room(self) -> None:
         if len(self._transactions) >= self._settings.transactional_ids_max:
@@ -367,18 +414,3 @@ class TransactionCoordinator:
 def _require(error: ErrorCode) -> None:
     if error is not ErrorCode.NONE:
         raise TransactionRefused(error)
-
-
-def _told(whose: str, failure: Exception) -> ErrorCode:
-    logger.error("transaction of %r not stored: %s", whose, failure)
-    return ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-
-def _succeed(answer: asyncio.Future[Producer], producer: Producer) -> None:
-    if not answer.done():
-        answer.set_result(producer)
-
-
-def _fail(answer: asyncio.Future[Producer], refused: TransactionRefused) -> None:
-    if not answer.done():
-        answer.set_exception(refused)

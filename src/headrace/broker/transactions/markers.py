@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.broker.groups.storage import OFFSETS_TOPIC
-from headrace.broker.transactions.state import TopicPartition, Transaction, TransactionState
+from headrace.broker.transactions.state import EPOCH_MAX, TopicPartition, Transaction, TransactionState
 from headrace.errors import HeadraceError
 from headrace.records.control import EndTransactionMarker, MarkerType, encode_marker_batch
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.broker.services import Services
-
-logger = logging.getLogger(__name__)
 
 # There is one coordinator, which never moves.
 COORDINATOR_EPOCH = 0
@@ -53,43 +50,65 @@ async def write_marker(
     if log.read_only_reason is not None and not partition.is_gone:
         # It may have the marker in memory and not on disk: only a start can tell.
         raise MarkersFailed(f"{partition} is read-only: {log.read_only_reason}")
-    if producer_id not in log.producers.open_transactions:
-        return
-    marker = encode_marker_batch(
-        EndTransactionMarker(type=kind, coordinator_epoch=COORDINATOR_EPOCH),
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        timestamp_ms=services.clock.now_ms(),
-    )
     try:
-        await services.append_now(partition, marker)
+        if producer_id in log.producers.open_transactions:
+            marker = encode_marker_batch(
+                EndTransactionMarker(type=kind, coordinator_epoch=COORDINATOR_EPOCH),
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                timestamp_ms=services.clock.now_ms(),
+            )
+            await services.append_now(partition, marker)
+        elif log.durable_offset < log.end_offset and not partition.reads_unsynced:
+            # An earlier attempt may have written the marker and not brought it to the disk.
+            await services.flusher.flushed(partition)
     except (HeadraceError, OSError) as failure:
         if not partition.is_gone:
             raise MarkersFailed(f"{partition}: {failure}") from failure
 
 
-async def abort_unknown(services: Services, transactions: Iterable[Transaction]) -> None:
-    """Abort what is open in partitions and in no transaction, so that it holds up nobody for ever.
+class OpenTransaction(NamedTuple):
+    """What a producer has open in a partition."""
+
+    producer_id: int
+    partition: TopicPartition
+
+    def __str__(self) -> str:
+        return f"open transaction of producer {self.producer_id} in {self.partition.topic}-{self.partition.partition}"
+
+
+def unknown_transactions(
+    partitions: Iterable[Partition], transactions: Iterable[Transaction]
+) -> set[OpenTransaction]:
+    """What is open in partitions and in no transaction, so that nothing would ever end it.
 
     A crash leaves that when a partition's data reached the disk before the record that the partition was added.
     """
     known = {
-        (one.producer_id, name)
+        OpenTransaction(one.producer_id, name)
         for one in transactions
         if one.state is TransactionState.ONGOING or one.state.is_prepared
         for name in one.partitions
     }
-    for partition in [*services.topics.partitions()]:
-        for producer_id in [*partition.log.producers.open_transactions]:
-            name = TopicPartition(partition.topic_name, partition.index)
-            state = partition.log.producers.get(producer_id)
-            if (producer_id, name) in known or state is None:
-                continue
-            logger.warning("open transaction of producer %d in %s is aborted", producer_id, partition)
-            try:
-                await write_marker(services, partition, MarkerType.ABORT, producer_id, state.epoch)
-            except MarkersFailed as failure:
-                logger.error("it can't be aborted: %s", failure)
-                continue
-            if partition.topic_name == OFFSETS_TOPIC:
-                services.groups.end_transaction(producer_id, is_commit=False)
+    found = {
+        OpenTransaction(producer_id, TopicPartition(partition.topic_name, partition.index))
+        for partition in partitions
+        for producer_id in partition.log.producers.open_transactions
+    }
+    return found - known
+
+
+async def abort(services: Services, unknown: OpenTransaction) -> None:
+    """Abort what a producer has open in one partition, in its next epoch.
+
+    Its own epoch would be wrong: a retry of what is aborted here would be taken for stored, and its transaction could
+    be committed without it. So the producer is refused there until it has ended its transaction.
+    """
+    partition = services.topics.partition(*unknown.partition)
+    state = None if partition is None else partition.log.producers.get(unknown.producer_id)
+    if partition is None or state is None:
+        return
+    epoch = min(state.epoch + 1, EPOCH_MAX)
+    await write_marker(services, partition, MarkerType.ABORT, unknown.producer_id, epoch)
+    if partition.topic_name == OFFSETS_TOPIC:
+        services.groups.end_transaction(unknown.producer_id, is_commit=False)
