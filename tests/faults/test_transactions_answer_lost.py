@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 
 from headrace.log.filesystem import DiskFileSystem
 from headrace.records.batch import iterate_headers
@@ -15,6 +15,7 @@ from tests.broker.requests import create_topic, fetch
 from tests.broker.transaction_requests import committed_values
 from tests.faults.answer_thief import TIMEOUT_S, AnswerThief
 from tests.faults.faulty_broker import broker_on
+from tests.faults.transaction_load import abort
 
 
 @pytest.mark.parametrize("kept_count", [1, 2, 3], ids=["shorter", "as long", "longer"])
@@ -46,7 +47,7 @@ def test_a_transaction_after_an_aborted_one_whose_answer_was_lost_is_whole(
         thief.steal()
         _produce_as_one(producer, [f"aborted {number}" for number in range(2)])
         assert thief.stolen.wait(TIMEOUT_S)
-        _abort(producer)
+        abort(producer)
 
         kept = [f"kept {number}" for number in range(kept_count)]
         producer.begin_transaction()
@@ -63,14 +64,3 @@ def test_a_transaction_after_an_aborted_one_whose_answer_was_lost_is_whole(
 
 def _produce_as_one(producer: Producer, values: list[str]) -> None:
     assert producer.produce_batch("t", [{"value": value} for value in values], partition=0) == len(values)
-
-
-def _abort(producer: Producer) -> None:
-    """librdkafka waits for somebody to take its reports of the messages that it gives up."""
-    while True:
-        try:
-            return producer.abort_transaction(0.5)
-        except KafkaException as error:
-            if not error.args[0].retriable():
-                raise
-        producer.poll(0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from headrace.protocol.messages.add_partitions_to_txn import (
 )
 from headrace.protocol.messages.end_txn import EndTxnRequest
 from headrace.protocol.messages.init_producer_id import InitProducerIdRequest
-from headrace.testing.failing_filesystem import FailingFileSystem
+from headrace.testing.failing_filesystem import FailingFileSystem, Failure
 from headrace.testing.wire import Wire
 from tests.broker import group_requests
 from tests.broker.requests import create_topic, end_offset
@@ -30,6 +32,17 @@ from tests.broker.transaction_requests import (
 )
 from tests.faults.faulty_broker import broker_on
 from tests.faults.test_transactions_killed import cut_last_batch
+from tests.faults.transaction_load import (
+    PARTITIONS,
+    TOPIC,
+    Copier,
+    Forgetful,
+    NewerCopier,
+    check,
+    figures,
+    running,
+    wait_for_commits,
+)
 
 TRANSACTIONS_LOG = "*/__transaction_state-0/*.log"
 
@@ -209,3 +222,49 @@ def test_what_the_start_finds_open_and_unknown_is_aborted_when_there_is_room(
         producer.commit()
         assert committed_values(wire, "t") == [b"again"]
         assert committed_values(wire, "t", partition=1) == []
+
+
+# Under load
+
+
+@pytest.mark.parametrize("rounds", [4, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+def test_transactions_are_all_or_nothing_and_end_when_the_disk_is_full_again_and_again(
+    files: FailingFileSystem, tmp_path: Path, rounds: int
+) -> None:
+    chance = random.Random(rounds)
+    with broker_on(files, tmp_path / "data") as server:
+        with Wire(server.bootstrap) as wire:
+            create_topic(wire, TOPIC, partitions=PARTITIONS, segment_bytes="20000")
+        copiers = [
+            kind(bootstrap=server.bootstrap, name=f"{kind.__name__}-{number}", seed=number)
+            for kind in (Copier, NewerCopier)
+            for number in range(2)
+        ]
+        forgetful = Forgetful(bootstrap=server.bootstrap, name="forgetful", seed=0)
+        refused = 0
+        with running([*copiers, forgetful]):
+            for _ in range(rounds):
+                wait_for_commits(copiers)
+                full = fill(files, chance)
+                time.sleep(chance.random() * 0.4)
+                files.heal()
+                refused += sum(failure.happened for failure in full)
+            wait_for_commits(copiers)
+        check(server.bootstrap, copiers, [forgetful])
+        assert refused, "otherwise this shows nothing"
+        print(f"{rounds} full disks, {refused} refused writes: {figures(copiers)}")
+
+
+def fill(files: FailingFileSystem, chance: random.Random) -> list[Failure]:
+    """No room in all files, or in those that are to grow next."""
+    pattern = chance.choice(["*", "*/__transaction_state-0/*", f"*/{TOPIC}-*", "*/__consumer_offsets-0/*"])
+    return [
+        files.fail(
+            operation,
+            pattern,
+            error_number=errno.ENOSPC,
+            times=None,
+            bytes_written_first=chance.choice([0, 17]),
+        )
+        for operation in ("write", "create", "write_whole")
+    ]

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from headrace.log.filesystem import DiskFileSystem
 from headrace.log.segment import LOG_SUFFIX
-from headrace.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from headrace.testing.wire import Disconnected, Wire
-from tests.broker import group_requests
+from headrace.testing.wire import Wire
 from tests.broker.requests import batch, create_topic, produce
 from tests.broker.transaction_requests import (
     TransactionalProducer,
@@ -24,24 +19,24 @@ from tests.broker.transaction_requests import (
     last_stable_offset,
 )
 from tests.faults.broker_process import BrokerProcess
+from tests.faults.transaction_load import (
+    PARTITIONS,
+    TOPIC,
+    Copier,
+    NewerCopier,
+    check,
+    committed,
+    figures,
+    running,
+    wait_for_commits,
+)
 
-TOPIC = "t"
 GROUP = "g"
-PARTITIONS = 3
-TIMEOUT_S = 60
 
 
 @pytest.fixture
 def killable(tmp_path: Path) -> BrokerProcess:
     return BrokerProcess(tmp_path / "data")
-
-
-def committed(wire: Wire, group: str, topic: str) -> int:
-    """The offset that a group has committed, as soon as a broker that has just started knows it."""
-    TransactionalProducer(wire, "").ask(
-        OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group, topics=()),)), 9
-    )
-    return group_requests.committed(wire, group, topic)
 
 
 # Between the steps of one transaction
@@ -157,119 +152,6 @@ def test_data_of_a_transaction_that_nobody_knows_of_is_aborted_by_the_start(kill
 # At random, under load
 
 
-@dataclass(kw_only=True)
-class Copier:
-    """Writes numbered transactions, each to all partitions and with an offset, and notes what it was told."""
-
-    bootstrap: str
-    name: str
-    seed: int
-    committed: set[int] = field(default_factory=set)
-    aborted: set[int] = field(default_factory=set)
-    began: int = 0
-    stopping: threading.Event = field(default_factory=threading.Event)
-
-    def run(self) -> None:
-        chance = random.Random(self.seed)
-        producer = self._fresh()
-        while not self.stopping.is_set():
-            number = self.began
-            self.began += 1
-            try:
-                producer.begin_transaction()
-                for partition in range(PARTITIONS):
-                    for part in range(2):
-                        value = f"{self.name} {number} {part}"
-                        producer.produce(TOPIC, value, partition=partition)
-                producer.send_offsets_to_transaction(
-                    [TopicPartition(TOPIC, 0, number)], self._group(), TIMEOUT_S
-                )
-                if chance.random() < 0.3:
-                    producer.abort_transaction(TIMEOUT_S)
-                    self.aborted.add(number)
-                else:
-                    producer.commit_transaction(TIMEOUT_S)
-                    self.committed.add(number)
-            except KafkaException:
-                # What became of this one is not known here; a new instance goes on.
-                producer = self._fresh()
-
-    def _fresh(self) -> Producer:
-        producer = Producer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "transactional.id": self.name,
-                "log_level": 0,
-                "retry.backoff.ms": 20,
-                "reconnect.backoff.max.ms": 200,
-                # librdkafka 2.16 otherwise forgets its brokers when none answers, but goes on sending offsets to the
-                # coordinator that it knew: send_offsets_to_transaction then waits for ever.
-                "metadata.recovery.strategy": "none",
-            }
-        )
-        while not self.stopping.is_set():
-            try:
-                producer.init_transactions(TIMEOUT_S)
-                break
-            except KafkaException as error:
-                if not error.args[0].retriable():
-                    return self._fresh()
-        return producer
-
-    def _group(self) -> object:
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.name, "log_level": 0})
-        metadata = consumer.consumer_group_metadata()
-        consumer.close()
-        return metadata
-
-
-class NewerCopier(Copier):
-    """The same in the way of KIP-890, as Java clients of Kafka 4 write."""
-
-    def run(self) -> None:
-        chance = random.Random(self.seed)
-        while not self.stopping.is_set():
-            try:
-                with Wire(self.bootstrap) as wire:
-                    producer = TransactionalProducer(wire, self.name, is_classic=False)
-                    assert producer.init().error_code == 0
-                    while not self.stopping.is_set():
-                        self._copy(producer, chance)
-            except (OSError, Disconnected):
-                time.sleep(0.02)  # the broker is away; what became of the last one is not known here
-
-    def _copy(self, producer: TransactionalProducer, chance: random.Random) -> None:
-        number = self.began
-        self.began += 1
-        for partition in range(PARTITIONS):
-            values = [f"{self.name} {number} {part}".encode() for part in range(2)]
-            producer.write(TOPIC, *values, partition=partition)
-        assert producer.commit_offsets(self.name, {(TOPIC, 0): number}) == [0]
-        if chance.random() < 0.3:
-            producer.abort()
-            self.aborted.add(number)
-        else:
-            producer.commit()
-            self.committed.add(number)
-
-
-def check(bootstrap: str, copiers: list[Copier]) -> None:
-    with Wire(bootstrap) as wire:
-        seen: dict[str, dict[int, int]] = {copier.name: {} for copier in copiers}
-        for partition in range(PARTITIONS):
-            for value in committed_values(wire, TOPIC, partition=partition):
-                assert value is not None
-                name, number, _ = value.decode().split()
-                seen[name][int(number)] = seen[name].get(int(number), 0) + 1
-        for copier in copiers:
-            counts = seen[copier.name]
-            partly = {number: count for number, count in counts.items() if count != 2 * PARTITIONS}
-            assert not partly, f"{copier.name}: {partly}"
-            assert copier.committed <= counts.keys(), "what was acknowledged is there"
-            assert not copier.aborted & counts.keys()
-            assert committed(wire, copier.name, TOPIC) == max(counts), "offsets go with the data"
-
-
 @pytest.mark.parametrize("rounds", [3, pytest.param(25, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
 def test_transactions_are_all_or_nothing_when_the_broker_is_killed_at_random_under_load(
     killable: BrokerProcess, rounds: int
@@ -282,28 +164,12 @@ def test_transactions_are_all_or_nothing_when_the_broker_is_killed_at_random_und
             Copier(bootstrap=killable.bootstrap, name="old", seed=rounds),
             NewerCopier(bootstrap=killable.bootstrap, name="new", seed=rounds + 1),
         ]
-        threads = [threading.Thread(target=copier.run) for copier in copiers]
-        for thread in threads:
-            thread.start()
-        try:
+        with running(copiers):
             for _ in range(rounds):
                 wait_for_commits(copiers)
                 time.sleep(chance.random() * 0.1)
                 killable.kill()
                 killable.start()
             wait_for_commits(copiers)
-        finally:
-            for copier in copiers:
-                copier.stopping.set()
-            for thread in threads:
-                thread.join()
         check(killable.bootstrap, copiers)
-
-
-def wait_for_commits(copiers: list[Copier]) -> None:
-    """Until each of them has committed some more: all of them are at work (again)."""
-    before = {copier.name: len(copier.committed) for copier in copiers}
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while any(len(copier.committed) < before[copier.name] + 3 for copier in copiers):
-        assert time.monotonic() < deadline_s, [(copier.name, copier.began) for copier in copiers]
-        time.sleep(0.01)
+        print(f"{rounds} kills: {figures(copiers)}")
