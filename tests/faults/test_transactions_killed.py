@@ -161,8 +161,8 @@ def test_transactions_are_all_or_nothing_when_the_broker_is_killed_at_random_und
         with Wire(killable.bootstrap) as wire:
             create_topic(wire, TOPIC, partitions=PARTITIONS)
         copiers = [
-            Copier(bootstrap=killable.bootstrap, name="old", seed=rounds),
-            NewerCopier(bootstrap=killable.bootstrap, name="new", seed=rounds + 1),
+            *(Copier(bootstrap=killable.bootstrap, name=f"old-{n}", seed=rounds + n) for n in range(3)),
+            NewerCopier(bootstrap=killable.bootstrap, name="new", seed=rounds),
         ]
         with running(copiers):
             for _ in range(rounds):

@@ -74,25 +74,27 @@ class Copier(Writer):
         producer = self._fresh()
         while not self.stopping.is_set():
             try:
-                self._copy(producer, is_commit=chance.random() >= ABORTED_SHARE)
+                self._copy(producer, chance)
             except KafkaException as error:
                 # What became of this one is not known here.
                 producer = self._recovered(producer, error)
 
-    def _copy(self, producer: Producer, *, is_commit: bool) -> None:
+    def _copy(self, producer: Producer, chance: random.Random) -> None:
         number = self.began
         self.began += 1
         producer.begin_transaction()
         for partition in range(PARTITIONS):
             for part in range(2):
                 producer.produce(TOPIC, f"{self.name} {number} {part}", partition=partition)
-        producer.send_offsets_to_transaction([TopicPartition(TOPIC, 0, number)], self._group(), TIMEOUT_S)
-        if is_commit:
-            producer.commit_transaction(TIMEOUT_S)
-            self.committed.add(number)
-        else:
+        if chance.random() < ABORTED_SHARE:
+            # Some batches are on their way then, and their answers may get lost.
+            time.sleep(chance.random() * 0.02)
             abort(producer)
             self.aborted.add(number)
+            return
+        producer.send_offsets_to_transaction([TopicPartition(TOPIC, 0, number)], self._group(), TIMEOUT_S)
+        producer.commit_transaction(TIMEOUT_S)
+        self.committed.add(number)
 
     def _recovered(self, producer: Producer, error: KafkaException) -> Producer:
         """As librdkafka's manual asks: abort where that is enough, otherwise a new instance."""
