@@ -5,14 +5,15 @@ from __future__ import annotations
 import errno
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
 from headrace.broker.server import Server
 from headrace.broker.transactions.state import TransactionState
-from headrace.log.filesystem import DiskFileSystem
+from headrace.log.filesystem import Buffer, DiskFileSystem
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -133,6 +134,37 @@ def test_a_transaction_whose_time_is_up_on_a_full_disk_is_aborted_when_there_is_
     assert committed_values(wire, "t") == []
     assert server.services.transactions.counters.timed_out == 1
     assert works(wire, "tx")
+
+
+class Buggy(FailingFileSystem):
+    """Raises what no code expects of a file system."""
+
+    bugs = 0
+    pattern = ""
+
+    def write(self, fd: int, parts: Sequence[Buffer], position: int) -> None:
+        if self.bugs and fnmatch(self._paths[fd], self.pattern):
+            self.bugs -= 1
+            raise RuntimeError("a bug")
+        super().write(fd, parts, position)
+
+
+@pytest.mark.parametrize("pattern", ["*/t-0/*.log", TRANSACTIONS_LOG], ids=["marker", "abort"])
+def test_an_unexpected_failure_is_seen_and_the_work_goes_on(
+    tmp_path: Path, pattern: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = Buggy()
+    with broker_on(files, tmp_path / "data") as server, Wire(server.bootstrap) as wire:
+        create_topic(wire, "t")
+        producer = TransactionalProducer(wire, "tx", timeout_ms=50)
+        producer.init()
+        producer.write("t", b"a")
+        files.pattern, files.bugs = pattern, 1
+        assert eventually(lambda: last_stable_offset(wire, "t"), 2)
+        assert files.bugs == 0
+        assert "a bug" in caplog.text
+        assert server.services.counters.background_failures
+        assert works(wire, "tx")
 
 
 def test_a_new_id_on_a_full_disk_is_refused_and_works_when_there_is_room(

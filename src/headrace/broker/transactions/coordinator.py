@@ -248,13 +248,14 @@ class TransactionCoordinator:
         transaction = self._transactions.get(transactional_id)
         if transaction is None or transaction.state is not TransactionState.ONGOING:
             return
+        # First of all: whatever fails below is tried again.
+        self._timers.arm(transactional_id, RETRY_MS_MAX)
         outcome = rules.fence(transaction, self._clock.now_ms())
         assert outcome.transaction is not None
         try:
             self._put(outcome.transaction)
         except TransactionRefused:
-            self._timers.arm(transactional_id, RETRY_MS_MAX)  # logged where it happened
-            return
+            return  # logged where it happened
         logger.warning("transaction of %r timed out and is aborted", transactional_id)
         self.counters.timed_out += 1
         self._finish_later(outcome.transaction)
