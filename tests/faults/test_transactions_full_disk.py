@@ -13,7 +13,7 @@ import pytest
 
 from headrace.broker.server import Server
 from headrace.broker.transactions.state import TransactionState
-from headrace.log.filesystem import Buffer, DiskFileSystem
+from headrace.log.filesystem import Buffer
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -31,6 +31,7 @@ from tests.broker.transaction_requests import (
     eventually,
     last_stable_offset,
 )
+from tests.faults.broker_process import BrokerProcess
 from tests.faults.faulty_broker import broker_on
 from tests.faults.test_transactions_killed import cut_last_batch
 from tests.faults.transaction_load import (
@@ -220,14 +221,14 @@ def test_a_marker_that_was_written_and_not_flushed_is_flushed_before_the_end_is_
 def test_what_the_start_finds_open_and_unknown_is_aborted_when_there_is_room(
     files: FailingFileSystem, tmp_path: Path
 ) -> None:
-    with broker_on(DiskFileSystem(), tmp_path / "data") as server, Wire(server.bootstrap) as wire:
+    with BrokerProcess(tmp_path / "data") as killed, Wire(killed.bootstrap) as wire:
         create_topic(wire, "t", partitions=2)
         producer = TransactionalProducer(wire, "tx", is_classic=False)
         producer.init()
         producer.write("t", b"a")
+        killed.kill()
     # The data reached the disk, the record that its partition was added did not.
     cut_last_batch(tmp_path / "data" / "__transaction_state-0")
-    (tmp_path / "data" / ".kafka_cleanshutdown").unlink()
     full = files.fail("write", "*/t-0/*.log", error_number=errno.ENOSPC, times=None)
     with broker_on(files, tmp_path / "data") as server, Wire(server.bootstrap) as wire:
         assert eventually(lambda: full.happened > 0, True)
