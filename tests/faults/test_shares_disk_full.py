@@ -129,6 +129,27 @@ def test_group_that_began_on_a_full_disk_misses_nothing(
         assert ShareMember(wire, "g", topic_id).offsets(max_wait_ms=WAIT_MS) == [6, 7, 8, 9]
 
 
+def test_group_of_which_only_some_states_were_stored_gets_no_old_records(
+    files: FailingFileSystem, tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions without a state must not look like those that the topic has got since."""
+    monkeypatch.setattr(groups_storage, "BATCH_BYTES_MAX", 1)  # each record of a state is a batch by itself
+    data_dir = tmp_path / "data"
+    with broker(files, data_dir) as (_, wire):
+        topic_id = create_topic(wire, "t", partitions=3)
+        for partition in range(3):
+            write(wire, "t", 5, partition=partition)
+        stored = files.fail("write", STATE, error_number=errno.ENOSPC, times=None, skip=1)
+        member = ShareMember(wire, "g", topic_id)
+        assert member.fetch().error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert stored.skip == 0, "one state was stored"
+        where = left_behind(data_dir, ending)
+    files.heal()
+    with broker(files, where) as (_, wire):
+        members = [ShareMember(wire, "g", topic_id, partition=partition) for partition in range(3)]
+        assert [member.offsets() for member in members] == [[], [], []]
+
+
 def test_state_that_had_no_room_is_stored_when_there_is_some(
     files: FailingFileSystem, tmp_path: Path, ending: str
 ) -> None:
