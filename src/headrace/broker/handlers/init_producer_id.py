@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable
 
 from headrace.broker.dispatch import Call, handles
@@ -14,6 +15,8 @@ from headrace.log.errors import StorageFailed
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+logger = logging.getLogger(__name__)
 
 FENCED_SINCE = 4
 
@@ -41,7 +44,9 @@ def _idempotent(call: Call) -> InitProducerIdResponse:
     try:
         return InitProducerIdResponse(producer_id=call.services.producer_ids.allocate(), producer_epoch=0)
     except StorageFailed as failure:
-        call.services.background_failed("no producer id", failure)
+        repeated = call.services.log_throttle.suppressed(call.services.clock.monotonic_s(), "producer id")
+        if repeated is not None:
+            logger.error("no producer id: %s", failure, extra={"repeated": repeated})
         return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 

@@ -104,7 +104,7 @@ class TransactionCoordinator:
                 )
         except HeadraceError as error:
             self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            self._services.background_failed("transactions can't be served", error)
+            logger.error("transactions can't be served: %s", error)
             return
         # The end of a transaction makes its offsets count, so they must be known.
         await self._services.groups.loaded()
@@ -382,11 +382,18 @@ class TransactionCoordinator:
         return TransactionRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _log_failure(self, failing: str, failure: Exception) -> None:
-        """With a full disk every transaction fails, again and again: one line speaks for all of them."""
+        """With a full disk every transaction fails, again and again: one line speaks for all of them.
+
+        The disk and read-only partitions are reported by health; here it hears only of what nobody expects.
+        """
         services = self._services
         repeated = services.log_throttle.suppressed(self._clock.monotonic_s(), "transactions", type(failure))
-        if repeated is not None:
-            services.background_failed(failing, failure, repeated=repeated)
+        if repeated is None:
+            return
+        if isinstance(failure, (HeadraceError, OSError)):
+            logger.error("%s: %s", failing, failure, extra={"repeated": repeated})
+        else:
+            services.background_failed("transactions", failure, work=failing, repeated=repeated)
 
     def _new_producer_id(self) -> int:
         try:

@@ -35,9 +35,9 @@ async def write_markers(services: Services, prepared: Transaction) -> None:
         ),
         return_exceptions=True,
     )
-    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-    if failures:
-        raise MarkersFailed(str(failures[0])) from failures[0]
+    for outcome in outcomes:
+        if outcome is not None:
+            raise outcome
     if TopicPartition(OFFSETS_TOPIC, 0) in prepared.partitions:
         services.groups.end_transaction(prepared.producer_id, is_commit=kind is MarkerType.COMMIT)
 
