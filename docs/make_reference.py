@@ -204,7 +204,9 @@ def cli_page() -> str:
     for path, text in helps:
         parts += [f"## {path}", "", "```text", text, "```", ""]
         if found := RESULTS.get(path.removeprefix("headrace ")):
-            option = "--report json" if path == "headrace produce" else "--format json"
+            option = {"headrace produce": "--report json", "headrace broker": "--check --format json"}.get(
+                path, "--format json"
+            )
             parts += [f"`{option}` prints {found.shape.value}:", "", *_fields_table(found.kind), ""]
     return "\n".join(parts)
 

@@ -44,6 +44,7 @@ def test_every_command_with_a_format_declares_its_json() -> None:
 @pytest.mark.parametrize(
     ("declared", "arguments"),
     [
+        ("broker", ["broker", "--check"]),
         ("topic create", ["topic", "create", "NAME-new"]),
         ("topic list", ["topic", "list", "--internal"]),
         ("topic describe", ["topic", "describe", "NAME", "--all-configs"]),

@@ -5,6 +5,7 @@ A start imports the broker and nothing else that is heavy: no client library, no
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ import typer
 from headrace.bootstrap import parse_address
 from headrace.cli.addresses import parse_pairs
 from headrace.cli.log_format import LogFormat, LogLevel, configure_logging
+from headrace.cli.output import OutputFormat, result, show
 from headrace.cli.settings import Bootstrap
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -64,6 +66,9 @@ def broker(
     check: Annotated[
         bool, typer.Option("--check", help="Start nothing: ask the broker at --listen if it is well.")
     ] = False,
+    format: Annotated[
+        OutputFormat, typer.Option("--format", help="Of --check: text for people, json for programs.")
+    ] = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Start a broker; it prints its address when it is ready, and Ctrl-C stops it.
@@ -77,7 +82,7 @@ def broker(
     headrace broker --check --bootstrap 127.0.0.1:9092
     """
     if check:
-        _check(listen or bootstrap)
+        _check(listen or bootstrap, format)
         return
 
     from headrace.broker.settings import BrokerSettings
@@ -101,7 +106,19 @@ def broker(
     raise typer.Exit(run(settings))
 
 
-def _check(address: str | None) -> None:
+@result("broker")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedBroker:
+    bootstrap: str
+    is_healthy: bool
+    problems: Annotated[list[str], "why it is not healthy"]
+    brokers: Annotated[list[int], "their numbers"]
+    cluster: Annotated[str | None, "the cluster's id"]
+    topics: Annotated[int, "how many, internal ones included"]
+    partitions: Annotated[int, "how many"]
+
+
+def _check(address: str | None, format: OutputFormat) -> None:
     """One line if the broker is well; otherwise the error has the reasons."""
     from confluent_kafka import KafkaException
 
@@ -124,13 +141,25 @@ def _check(address: str | None) -> None:
     leaderless = sum(each.leader < 0 for each in partitions)
     if leaderless:
         problems.append(f"{leaderless} partitions have no leader")
+    checked = CheckedBroker(
+        bootstrap=where,
+        is_healthy=not problems,
+        problems=problems,
+        brokers=sorted(metadata.brokers),
+        cluster=metadata.cluster_id,
+        topics=len(metadata.topics),
+        partitions=len(partitions),
+    )
+    if checked.is_healthy or format is OutputFormat.JSON:
+        brokers = ", ".join(str(each) for each in checked.brokers)
+        show(
+            checked,
+            format,
+            f"healthy: {where} is broker {brokers} of cluster {checked.cluster}, "
+            f"{checked.topics} topics, {checked.partitions} partitions",
+        )
     if problems:
         raise CommandFailed(
             f"the broker at {where} is unhealthy: {'; '.join(problems)}",
             hint="free room if the disk is full; `headrace topic describe NAME` shows partitions that are read-only",
         )
-    brokers = ", ".join(str(each) for each in sorted(metadata.brokers))
-    typer.echo(
-        f"healthy: {where} is broker {brokers} of cluster {metadata.cluster_id}, "
-        f"{len(metadata.topics)} topics, {len(partitions)} partitions"
-    )
