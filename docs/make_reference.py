@@ -23,7 +23,8 @@ from headrace import Broker
 from headrace.bootstrap import ClientSettings
 from headrace.broker import handlers
 from headrace.broker.dispatch import HANDLERS
-from headrace.broker.group_configs import GROUP_CONFIGS, GroupConfig
+from headrace.broker.group_configs import GROUP_CONFIGS
+from headrace.broker.resource_configs import ResourceConfig
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topic_configs import INT64_MAX, TOPIC_CONFIGS, TopicConfig
 from headrace.cli.main import app
@@ -183,7 +184,7 @@ def _default(value: Any) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-def _configs_table(configs: Iterable[TopicConfig | GroupConfig]) -> Iterator[str]:
+def _configs_table(configs: Iterable[TopicConfig | ResourceConfig]) -> Iterator[str]:
     yield "| name | type | default | meaning |"
     yield "|---|---|---|---|"
     for config in configs:

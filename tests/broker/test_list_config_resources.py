@@ -5,10 +5,10 @@ from __future__ import annotations
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from headrace.testing.wire import Wire
+from tests.broker.config_requests import BROKER, CLIENT_METRICS, TOPIC, alter
 from tests.broker.observing import eventually
+from tests.broker.requests import new_name
 from tests.broker.share_requests import GROUP_RESOURCE, set_group_configs
-
-TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16
 
 
 def listed(wire: Wire, *types: int) -> set[tuple[int, str]]:
@@ -27,11 +27,21 @@ def test_what_has_configs_is_listed_by_type_or_all_together(
     assert topic in listed(any_wire, TOPIC)
     assert len(listed(any_wire, BROKER)) == 1
     assert {group, topic} <= listed(any_wire)
-    assert listed(any_wire, CLIENT_METRICS) == set()
 
 
 def test_first_version_lists_subscriptions_to_metrics_only(any_wire: Wire, any_topic: str) -> None:
-    assert any_wire.ask(ListConfigResourcesRequest(), version=0).config_resources == ()
+    name = new_name("s")
+    assert alter(any_wire, CLIENT_METRICS, name, metrics="org.apache.kafka.consumer.") == 0
+
+    def names() -> set[str]:
+        answer = any_wire.ask(ListConfigResourcesRequest(), version=0)
+        return {one.resource_name for one in answer.config_resources}
+
+    eventually(lambda: name in names(), "Kafka hears of the subscription")
+    assert any_topic not in names()
+    assert {kind for kind, _ in listed(any_wire, CLIENT_METRICS)} == {CLIENT_METRICS}
+    assert alter(any_wire, CLIENT_METRICS, name, metrics=None) == 0
+    eventually(lambda: name not in names(), "Kafka hears that it is gone")
 
 
 def test_type_that_nobody_knows_is_refused(any_wire: Wire) -> None:

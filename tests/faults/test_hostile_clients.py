@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.handlers.describe_configs import GROUP
+from headrace.broker.resource_types import GROUP
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from headrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

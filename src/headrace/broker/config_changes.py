@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
-from headrace.broker import group_configs
+from headrace.broker import broker_configs, client_metrics, group_configs, topic_configs
 from headrace.broker.dispatch import Call
 from headrace.broker.error_codes import error_code
-from headrace.broker.handlers.describe_configs import GROUP, TOPIC
+from headrace.broker.resource_configs import RefusedConfig, ResourceConfig, ResourceConfigs
+from headrace.broker.resource_types import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from headrace.broker.topic_configs import TopicConfig
 from headrace.broker.turns import in_turns
 from headrace.errors import HeadraceError
 from headrace.protocol.error_codes import ErrorCode
 from headrace.values import value
 
 Configs = Mapping[str, str]
+
+DEFINITIONS: dict[int, Callable[[str], TopicConfig | ResourceConfig]] = {
+    TOPIC: topic_configs.definition,
+    GROUP: group_configs.definition,
+    BROKER: broker_configs.definition,
+    CLIENT_METRICS: client_metrics.definition,
+}
+"""What a config of a resource is, by the resource's type."""
 
 
 @value
@@ -32,55 +43,64 @@ class Outcome:
 
 
 class _Altering:
-    """One request: groups are kept in one file, which is written once for all of them."""
+    """One request: all but topics are kept in a file for each type, which is written once for all of them."""
 
     def __init__(self, call: Call, *, validate_only: bool) -> None:
         self._services = call.services
         self._validate_only = validate_only
-        self._groups: dict[str, Configs] = {}
+        self._stores: dict[int, ResourceConfigs] = {
+            GROUP: call.services.group_configs,
+            BROKER: call.services.broker_configs,
+            CLIENT_METRICS: call.services.client_metrics,
+        }
+        self._changes: defaultdict[int, dict[str, Configs]] = defaultdict(dict)
 
     def alter(self, wanted: Alteration) -> Outcome:
-        if wanted.resource_type == GROUP:
-            return self._alter_group(wanted)
-        if wanted.resource_type != TOPIC:
-            return Outcome(
-                code=ErrorCode.INVALID_REQUEST,
-                message="only topics and groups can be altered; the broker's settings are read at its start",
-            )
+        try:
+            if wanted.resource_type == TOPIC:
+                return self._alter_topic(wanted)
+            self._alter_other(wanted)
+        except (HeadraceError, OSError) as error:
+            return _failure(error)
+        return Outcome()
+
+    def _alter_topic(self, wanted: Alteration) -> Outcome:
         topics = self._services.topics
         topic = topics.get(wanted.name)
         if topic is None:
             return Outcome(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message="there is no such topic")
-        try:
-            configs = wanted.change(topic.configs)
-            topics.check_alteration(topic, configs)
-            if not self._validate_only:
-                topics.alter_configs(topic, configs)
-        except (HeadraceError, OSError) as error:
-            return _failure(error)
+        configs = wanted.change(topic.configs)
+        topics.check_alteration(topic, configs)
+        if not self._validate_only:
+            topics.alter_configs(topic, configs)
         return Outcome()
 
-    def _alter_group(self, wanted: Alteration) -> Outcome:
-        """A group may have configs before it has members."""
-        if not wanted.name:
-            return Outcome(code=ErrorCode.INVALID_REQUEST, message="a group has a name")
-        known = self._services.group_configs
-        try:
-            configs = wanted.change(self._groups.get(wanted.name, known.of(wanted.name)))
-            group_configs.check_configs(configs)
-        except HeadraceError as error:
-            return _failure(error)
-        self._groups[wanted.name] = configs
-        return Outcome()
+    def _alter_other(self, wanted: Alteration) -> None:
+        """A group, or a subscription, may have configs before it exists."""
+        kind, name = wanted.resource_type, wanted.name
+        store = self._stores.get(kind)
+        if store is None:
+            raise RefusedConfig(f"resources of type {kind} have no configs here")
+        node_id = str(self._services.settings.node_id)
+        if kind == BROKER and name not in (broker_configs.ALL_BROKERS, node_id):
+            raise RefusedConfig(f"there is no broker {name}", hint=f"the only one is {node_id}")
+        if kind != BROKER and not name:
+            raise RefusedConfig("a group, or a subscription, has a name")
+        configs = wanted.change(self._changes[kind].get(name, store.of(name)))
+        store.check(name, configs)
+        self._changes[kind][name] = configs
 
-    def store_groups(self) -> Outcome:
-        """What comes of the groups that are altered, for all of them."""
-        try:
-            if self._groups and not self._validate_only:
-                self._services.group_configs.replace(self._groups)
-        except (HeadraceError, OSError) as error:
-            return _failure(error)
-        return Outcome()
+    def store(self) -> dict[int, Outcome]:
+        """What came of the changes of each type that could not be written, for all resources of the type."""
+        failed: dict[int, Outcome] = {}
+        if not self._validate_only:
+            for kind, changes in self._changes.items():
+                try:
+                    if changes:
+                        self._stores[kind].replace(changes)
+                except (HeadraceError, OSError) as error:
+                    failed[kind] = _failure(error)
+        return failed
 
 
 def _failure(error: Exception) -> Outcome:
@@ -91,10 +111,8 @@ async def alter(wanted: Sequence[Alteration], *, validate_only: bool, call: Call
     """Alter resources in their order; what came of each."""
     altering = _Altering(call, validate_only=validate_only)
     outcomes = await in_turns(wanted, altering.alter)
-    stored = altering.store_groups()
-    if stored.code is ErrorCode.NONE:
-        return outcomes
+    failed = altering.store()
     return [
-        stored if one.resource_type == GROUP and outcome.code is ErrorCode.NONE else outcome
+        failed.get(one.resource_type, outcome) if outcome.code is ErrorCode.NONE else outcome
         for one, outcome in zip(wanted, outcomes, strict=True)
     ]

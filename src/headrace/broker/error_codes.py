@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.broker.group_configs import TooManyGroupConfigs
 from headrace.broker.internal_topics import InternalTopic
+from headrace.broker.resource_configs import RefusedConfig, TooManyResources
 from headrace.broker.topic_configs import InvalidConfig
 from headrace.broker.topics import InvalidPartitionCount, InvalidTopicName, TooManyPartitions, TopicExists
 from headrace.log import errors as log
@@ -35,7 +35,8 @@ _CODES: dict[type[Exception], ErrorCode] = {
     TooManyPartitions: ErrorCode.POLICY_VIOLATION,
     InvalidPartitionCount: ErrorCode.INVALID_PARTITIONS,
     InvalidConfig: ErrorCode.INVALID_CONFIG,
-    TooManyGroupConfigs: ErrorCode.POLICY_VIOLATION,
+    RefusedConfig: ErrorCode.INVALID_REQUEST,
+    TooManyResources: ErrorCode.POLICY_VIOLATION,
     OSError: ErrorCode.KAFKA_STORAGE_ERROR,
 }
 

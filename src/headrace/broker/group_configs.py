@@ -1,19 +1,17 @@
-"""The configs of groups (resource type GROUP): names, defaults and documentation, and where they are kept.
+"""The configs of groups (resource type GROUP): names, defaults and documentation.
 
 Names are Kafka's where Kafka has them. `errors.deadletterqueue.*` are those of KIP-1191 (the creation of topics is the
-broker's there, and a group's here); `headrace.*` are our own. They are kept in one file, since the name of a group may
-be any text and is no file name; they change seldom, and a group may have some before it exists.
+broker's there, and a group's here); `headrace.*` are our own.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from headrace.broker.internal_topics import INTERNAL_TOPICS
+from headrace.broker.resource_configs import ResourceConfig, ResourceConfigs
 from headrace.broker.shares.window import Rules
 from headrace.broker.topic_configs import ConfigType, InvalidConfig
 from headrace.broker.topics import check_name
@@ -26,16 +24,7 @@ _DURATION = re.compile(
 )
 
 
-@value
-class GroupConfig:
-    name: str
-    type: ConfigType
-    default: str
-    doc: str
-    parse: Callable[[str], Any]
-
-
-def _number(name: str, default: int, least: int, most: int, doc: str) -> GroupConfig:
+def _number(name: str, default: int, least: int, most: int, doc: str) -> ResourceConfig:
     def parse(text: str) -> int:
         try:
             number = int(text)
@@ -45,17 +34,17 @@ def _number(name: str, default: int, least: int, most: int, doc: str) -> GroupCo
             raise InvalidConfig(f"{name}={text} is out of range", hint=f"it may be {least} to {most}")
         return number
 
-    return GroupConfig(name=name, type=ConfigType.INT, default=str(default), doc=doc, parse=parse)
+    return ResourceConfig(name=name, type=ConfigType.INT, default=str(default), doc=doc, parse=parse)
 
 
-def _choice(name: str, default: str, values: Mapping[str, Any], doc: str) -> GroupConfig:
+def _choice(name: str, default: str, values: Mapping[str, Any], doc: str) -> ResourceConfig:
     def parse(text: str) -> Any:
         if text.lower() not in values:
             raise InvalidConfig(f"{name}={text} is not possible", hint=f"choose one of {', '.join(values)}")
         return values[text.lower()]
 
     kind = ConfigType.BOOLEAN if set(values) == {"true", "false"} else ConfigType.STRING
-    return GroupConfig(name=name, type=kind, default=default, doc=doc, parse=parse)
+    return ResourceConfig(name=name, type=kind, default=default, doc=doc, parse=parse)
 
 
 @value
@@ -122,7 +111,7 @@ CONSUMER_HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
 
 _TRUTH = {"true": True, "false": False}
 
-GROUP_CONFIGS: dict[str, GroupConfig] = {
+GROUP_CONFIGS: dict[str, ResourceConfig] = {
     config.name: config
     for config in (
         _number(
@@ -165,7 +154,7 @@ GROUP_CONFIGS: dict[str, GroupConfig] = {
             "How many records of a partition may be locked, or wait for their dead letter, at a time. A batch that was "
             "begun may be finished, up to ten times as many.",
         ),
-        GroupConfig(
+        ResourceConfig(
             name=OFFSET_RESET,
             type=ConfigType.STRING,
             default="latest",
@@ -179,7 +168,7 @@ GROUP_CONFIGS: dict[str, GroupConfig] = {
             "Whether records of open and aborted transactions are kept back.",
         ),
         _choice(RENEW_ENABLE, "true", _TRUTH, "Whether members may renew locks."),
-        GroupConfig(
+        ResourceConfig(
             name=DEAD_LETTER_TOPIC,
             type=ConfigType.STRING,
             default="",
@@ -208,7 +197,7 @@ GROUP_CONFIGS: dict[str, GroupConfig] = {
             "How long a record that was released, or whose lock expired, waits before its second delivery. Ours.",
         ),
         _number(RETRY_BACKOFF_MAX, 60_000, 0, DAY_MS, "The longest such wait. Ours."),
-        GroupConfig(
+        ResourceConfig(
             name=RETRY_MULTIPLIER,
             type=ConfigType.DOUBLE,
             default="2.0",
@@ -219,7 +208,7 @@ GROUP_CONFIGS: dict[str, GroupConfig] = {
 }
 
 
-def definition(name: str) -> GroupConfig:
+def definition(name: str) -> ResourceConfig:
     if name not in GROUP_CONFIGS:
         raise InvalidConfig(
             f"a group has no config {name}", hint="describe the group's configs to see them all"
@@ -287,71 +276,32 @@ def share_config(configs: Mapping[str, str]) -> ShareConfig:
     )
 
 
-class TooManyGroupConfigs(HeadraceError):
-    """The bound on groups would be passed by groups that only have configs."""
-
-
-class GroupConfigs:
+class GroupConfigs(ResourceConfigs):
     def __init__(
         self, files: FileSystem, data_dir: str, *, defaults: Mapping[str, str], groups_max: int
     ) -> None:
-        self._files = files
-        self._groups_max = groups_max
+        super().__init__(
+            files, data_dir, file_name="group-configs.json", check=check_configs, names_max=groups_max
+        )
         self.defaults = defaults
         """What the broker's settings say for groups that say nothing else."""
-        self._path = os.path.join(data_dir, "metadata", "group-configs.json")
-        self._by_group: dict[str, dict[str, str]] = self._read()
         self._shares: dict[str, ShareConfig] = {}
         self._default_share = share_config(defaults)
-
-    def of(self, group_id: str) -> Mapping[str, str]:
-        """What was set for a group; the rest is default."""
-        return self._by_group.get(group_id, {})
-
-    def group_ids(self) -> list[str]:
-        return [*self._by_group]
 
     def value(self, group_id: str, name: str) -> Any:
         """One config of a group, parsed."""
         return _value({**self.defaults, **self.of(group_id)}, name)
 
     def share(self, group_id: str) -> ShareConfig:
-        if group_id not in self._by_group:
+        own = self.of(group_id)
+        if not own:
             return self._default_share
         found = self._shares.get(group_id)
         if found is None:
-            own = self._by_group[group_id]
             found = self._shares[group_id] = share_config({**self.defaults, **own})
         return found
 
-    def replace(self, configs_of_groups: Mapping[str, Mapping[str, str]]) -> None:
-        """Set the configs of some groups to these and no others; on disk all of them together."""
-        changed = dict(self._by_group)
-        for group_id, configs in configs_of_groups.items():
-            check_configs(configs)
-            if configs:
-                changed[group_id] = dict(configs)
-            else:
-                changed.pop(group_id, None)
-        if len(changed) > max(self._groups_max, len(self._by_group)):
-            raise TooManyGroupConfigs(
-                f"{len(changed)} groups would have configs of their own, {self._groups_max} may",
-                hint="delete configs of groups that are not used any more, or raise groups_max",
-            )
-        # Without indentation: only then is it encoded by native code, and the file may be large.
-        self._files.write_whole(self._path, json.dumps(changed).encode())
-        self._by_group = changed
-        for group_id in configs_of_groups:
+    def replace(self, changes: Mapping[str, Mapping[str, str]]) -> None:
+        super().replace(changes)
+        for group_id in changes:
             self._shares.pop(group_id, None)
-
-    def _read(self) -> dict[str, dict[str, str]]:
-        try:
-            saved = json.loads(self._files.read_whole(self._path))
-            return {str(group): {**configs} for group, configs in saved.items()}
-        except FileNotFoundError:
-            return {}
-        except (ValueError, TypeError, AttributeError) as error:
-            raise HeadraceError(
-                f"{self._path} is damaged: {error}",
-                hint="restore it from a copy, or remove it: groups have default configs then",
-            ) from error

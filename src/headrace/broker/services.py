@@ -10,7 +10,9 @@ from typing import Any
 from headrace.broker.archive_deletions import ArchiveDeletions
 from headrace.broker.archive_health import ArchiveHealth
 from headrace.broker.archiver import Archiver, make_archive
+from headrace.broker.broker_configs import BrokerConfigs
 from headrace.broker.client import Client
+from headrace.broker.client_metrics import client_metrics
 from headrace.broker.data_folder import DataFolder
 from headrace.broker.fetch_sessions import FetchSessions
 from headrace.broker.fetch_waiters import FetchWaiters
@@ -97,6 +99,10 @@ class Services:
         self.fetch_waiters = FetchWaiters(loop, settings.waiting_fetches_max)
         self.fetch_sessions = FetchSessions(settings.fetch_sessions_max)
         self.disk_threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
+        self.broker_configs = BrokerConfigs(files, str(settings.data_dir))
+        self.client_metrics = client_metrics(
+            files, str(settings.data_dir), names_max=settings.client_metrics_max
+        )
         self.group_configs = GroupConfigs(
             files,
             str(settings.data_dir),

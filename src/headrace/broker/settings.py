@@ -178,6 +178,11 @@ class BrokerSettings:
     groups_max: int = setting(
         20_000, minimum=1, doc="Groups kept, with or without members; one more is refused. Some KB each."
     )
+    client_metrics_max: int = setting(
+        1_000,
+        minimum=0,
+        doc="Subscriptions to client metrics; one more is refused. Each change writes all of them.",
+    )
     offsets_retention_ms: int = setting(
         604_800_000, minimum=1, doc="Committed offsets of a group without members are kept so long."
     )

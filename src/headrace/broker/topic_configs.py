@@ -44,7 +44,7 @@ class TopicConfig:
     field: str | None = None
 
 
-def _whole(name: str, minimum: int, maximum: int) -> Callable[[str], int]:
+def whole_number(name: str, minimum: int, maximum: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         try:
             value = int(text)
@@ -90,14 +90,14 @@ def _policies(text: str) -> frozenset[str]:
 
 
 def _int(name: str, default: int, minimum: int, doc: str, field: str | None = None) -> TopicConfig:
-    parse = _whole(name, minimum, INT32_MAX)
+    parse = whole_number(name, minimum, INT32_MAX)
     return TopicConfig(
         name=name, type=ConfigType.INT, default=str(default), doc=doc, parse=parse, field=field
     )
 
 
 def _long(name: str, default: int, minimum: int, doc: str, field: str | None = None) -> TopicConfig:
-    parse = _whole(name, minimum, INT64_MAX)
+    parse = whole_number(name, minimum, INT64_MAX)
     return TopicConfig(
         name=name, type=ConfigType.LONG, default=str(default), doc=doc, parse=parse, field=field
     )

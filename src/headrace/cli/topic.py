@@ -203,19 +203,21 @@ def describe(
     format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Show a topic's partitions, offsets, sizes, and the settings that differ from their defaults.
+    """Show a topic's partitions, offsets, sizes, and the settings of its own.
 
     \b
     headrace topic describe clicks
     headrace topic describe clicks --all-configs --format json
     """
+    from confluent_kafka.admin import ConfigSource
+
     cluster = _connect(bootstrap)
     partitions = cluster.partitions(name)
     start, end = cluster.earliest(partitions), cluster.latest(partitions)
     configs = {
         entry.name: str(entry.value)
         for entry in _configs(cluster, name).values()
-        if all_configs or not entry.is_default
+        if all_configs or ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG
     }
     sizes, read_only = _on_disk(cluster, name, len(partitions))
     described = DescribedTopic(

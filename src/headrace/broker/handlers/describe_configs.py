@@ -1,4 +1,4 @@
-"""DescribeConfigs: the configs of topics and groups, and the settings of the broker (read-only)."""
+"""DescribeConfigs: the configs of topics, groups, client metrics and brokers, and the broker's settings."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from headrace.broker.broker_configs import ALL_BROKERS, BROKER_CONFIGS, MIN_INSYNC_REPLICAS
+from headrace.broker.client_metrics import CLIENT_METRICS_CONFIGS
+from headrace.broker.config_synonyms import BROKER_SYNONYMS
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.group_configs import GROUP_CONFIGS, GroupConfig
+from headrace.broker.group_configs import GROUP_CONFIGS
+from headrace.broker.resource_configs import ResourceConfig
+from headrace.broker.resource_types import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.shares.numbers import group_numbers
 from headrace.broker.shares.states import RecordState
@@ -26,16 +31,26 @@ from headrace.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from headrace.redaction import redacted
+from headrace.values import value
 
-TOPIC, BROKER, GROUP = 2, 4, 32
-TOPIC_SOURCE, STATIC_BROKER_SOURCE, DEFAULT_SOURCE, GROUP_SOURCE = 1, 4, 5, 8
+TOPIC_SOURCE, BROKER_SOURCE, ALL_BROKERS_SOURCE, STATIC_BROKER_SOURCE, DEFAULT_SOURCE = 1, 2, 3, 4, 5
+CLIENT_METRICS_SOURCE, GROUP_SOURCE = 7, 8
 
 # What no Kafka API has a place for. They are no configs, so only who asks for them by name gets them.
 SHARE_NUMBERS = "headrace.share.numbers"
 READ_ONLY_PARTITIONS = "headrace.read.only.partitions"
 HEALTH = "headrace.health"
 
-NO_DEFAULTS: Mapping[str, str] = MappingProxyType({})
+
+@value
+class Inherited:
+    """What a config is where the resource itself does not set it, and where that comes from."""
+
+    value: str
+    source: int
+
+
+NOTHING: Mapping[str, Inherited] = MappingProxyType({})
 
 # Settings that mean what a setting of Kafka's means: tools look for them under its name.
 KAFKA_NAMES = {
@@ -85,42 +100,42 @@ def _described(
 def _describe(
     resource: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call, problems: Sequence[str]
 ) -> DescribeConfigsResult:
+    name, keys = resource.resource_name, resource.configuration_keys
     if resource.resource_type == TOPIC:
-        topic = call.services.topics.get(resource.resource_name)
+        topic = call.services.topics.get(name)
         if topic is None:
             return _failed(resource, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
-        configs = _resource_configs(TOPIC_CONFIGS.values(), topic.configs, TOPIC_SOURCE, request)
-        if READ_ONLY_PARTITIONS in (resource.configuration_keys or ()):
+        configs = _topic_configs(topic, request, call)
+        if READ_ONLY_PARTITIONS in (keys or ()):
             configs.append(_read_only_partitions(topic))
     elif resource.resource_type == GROUP:
-        group_configs = call.services.group_configs
-        overrides = group_configs.of(resource.resource_name)
+        configs = _group_configs(name, request, call)
+        if SHARE_NUMBERS in (keys or ()):
+            configs.append(_share_numbers(name, call))
+    elif resource.resource_type == CLIENT_METRICS:
+        if not name:
+            return _failed(resource, ErrorCode.INVALID_REQUEST, "a subscription has a name")
+        overrides = call.services.client_metrics.of(name)
         configs = _resource_configs(
-            GROUP_CONFIGS.values(), overrides, GROUP_SOURCE, request, defaults=group_configs.defaults
+            CLIENT_METRICS_CONFIGS.values(), overrides, CLIENT_METRICS_SOURCE, request
         )
-        if SHARE_NUMBERS in (resource.configuration_keys or ()):
-            configs.append(_share_numbers(resource.resource_name, call))
     elif resource.resource_type == BROKER:
-        if resource.resource_name not in ("", str(call.services.settings.node_id)):
+        if name not in (ALL_BROKERS, str(call.services.settings.node_id)):
             return _failed(resource, ErrorCode.INVALID_REQUEST, "there is no such broker")
-        configs = [*_broker_configs(call.services.settings, request), _advertised_listeners(call)]
-        if HEALTH in (resource.configuration_keys or ()):
-            configs.append(
-                DescribeConfigsResourceResult(
-                    name=HEALTH,
-                    value=json.dumps(problems),
-                    read_only=True,
-                    config_source=STATIC_BROKER_SOURCE,
-                )
-            )
+        configs = _altered_broker_configs(name, request, call)
+        if name != ALL_BROKERS:
+            configs += [*_broker_configs(call.services.settings, request), _advertised_listeners(call)]
+        if HEALTH in (keys or ()):
+            configs.append(_health(problems))
     else:
         return _failed(
-            resource, ErrorCode.INVALID_REQUEST, "only topics, groups and brokers have configs here"
+            resource,
+            ErrorCode.INVALID_REQUEST,
+            f"resources of type {resource.resource_type} have no configs here",
         )
-    keys = resource.configuration_keys
     return DescribeConfigsResult(
         resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
+        resource_name=name,
         configs=tuple(config for config in configs if keys is None or config.name in keys),
     )
 
@@ -134,31 +149,75 @@ def _failed(resource: DescribeConfigsResource, code: ErrorCode, message: str) ->
     )
 
 
+def _topic_configs(
+    topic: Topic, request: DescribeConfigsRequest, call: Call
+) -> list[DescribeConfigsResourceResult]:
+    of_all_brokers = call.services.broker_configs.of(ALL_BROKERS)
+    inherited = {
+        MIN_INSYNC_REPLICAS: Inherited(value=of_all_brokers[MIN_INSYNC_REPLICAS], source=ALL_BROKERS_SOURCE)
+    }
+    return _resource_configs(
+        TOPIC_CONFIGS.values(), topic.configs, TOPIC_SOURCE, request, inherited=inherited
+    )
+
+
+def _group_configs(
+    group_id: str, request: DescribeConfigsRequest, call: Call
+) -> list[DescribeConfigsResourceResult]:
+    known = call.services.group_configs
+    inherited = {
+        name: Inherited(value=value, source=STATIC_BROKER_SOURCE)
+        for name, value in known.defaults.items()
+        if value != GROUP_CONFIGS[name].default
+    }
+    return _resource_configs(
+        GROUP_CONFIGS.values(), known.of(group_id), GROUP_SOURCE, request, inherited=inherited
+    )
+
+
+def _altered_broker_configs(
+    name: str, request: DescribeConfigsRequest, call: Call
+) -> list[DescribeConfigsResourceResult]:
+    """Only those that are set: for one broker, those of all brokers too."""
+    of_all, source = call.services.broker_configs.of(ALL_BROKERS), ALL_BROKERS_SOURCE
+    overrides, inherited = of_all, NOTHING
+    if name != ALL_BROKERS:
+        overrides, source = call.services.broker_configs.of(name), BROKER_SOURCE
+        inherited = {each: Inherited(value=of_all[each], source=ALL_BROKERS_SOURCE) for each in of_all}
+    known = [config for each, config in BROKER_CONFIGS.items() if each in {**of_all, **overrides}]
+    return _resource_configs(known, overrides, source, request, inherited=inherited)
+
+
 def _resource_configs(
-    configs: Iterable[TopicConfig | GroupConfig],
+    configs: Iterable[TopicConfig | ResourceConfig],
     overrides: Mapping[str, str],
     source: int,
     request: DescribeConfigsRequest,
     *,
-    defaults: Mapping[str, str] = NO_DEFAULTS,
+    inherited: Mapping[str, Inherited] = NOTHING,
 ) -> list[DescribeConfigsResourceResult]:
-    """`defaults` are those of the broker's settings, where they may differ from the configs' own."""
     results = []
     for config in configs:
-        is_set = config.name in overrides
-        default_value = defaults.get(config.name, config.default)
-        default_source = DEFAULT_SOURCE if default_value == config.default else STATIC_BROKER_SOURCE
-        default = DescribeConfigsSynonym(name=config.name, value=default_value, source=default_source)
-        synonyms: tuple[DescribeConfigsSynonym, ...] = (default,)
-        if is_set:
-            own = DescribeConfigsSynonym(name=config.name, value=overrides[config.name], source=source)
-            synonyms = (own, default)
+        synonym = BROKER_SYNONYMS.get(config.name)
+        levels = []
+        if config.name in overrides:
+            levels.append(
+                DescribeConfigsSynonym(name=config.name, value=overrides[config.name], source=source)
+            )
+        if (from_broker := inherited.get(config.name)) is not None:
+            levels.append(
+                DescribeConfigsSynonym(
+                    name=synonym or config.name, value=from_broker.value, source=from_broker.source
+                )
+            )
+        if synonym is not None:
+            levels.append(DescribeConfigsSynonym(name=synonym, value=config.default, source=DEFAULT_SOURCE))
         results.append(
             DescribeConfigsResourceResult(
                 name=config.name,
-                value=overrides.get(config.name, default_value),
-                config_source=source if is_set else default_source,
-                synonyms=synonyms if request.include_synonyms else (),
+                value=levels[0].value if levels else config.default,
+                config_source=levels[0].source if levels else DEFAULT_SOURCE,
+                synonyms=tuple(levels) if request.include_synonyms else (),
                 config_type=config.type,
                 documentation=config.doc if request.include_documentation else None,
             )
@@ -177,6 +236,12 @@ def _share_numbers(group_id: str, call: Call) -> DescribeConfigsResourceResult:
     numbers["in_flight_by_member"] = by_member
     return DescribeConfigsResourceResult(
         name=SHARE_NUMBERS, value=json.dumps(numbers), read_only=True, config_source=GROUP_SOURCE
+    )
+
+
+def _health(problems: Sequence[str]) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=HEALTH, value=json.dumps(problems), read_only=True, config_source=STATIC_BROKER_SOURCE
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from headrace.broker import group_configs, topic_configs
-from headrace.broker.config_changes import Alteration, alter
+from headrace.broker.config_changes import DEFINITIONS, Alteration, alter
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.handlers.describe_configs import GROUP
+from headrace.broker.resource_configs import RefusedConfig
+from headrace.broker.resource_types import CLIENT_METRICS
 from headrace.broker.topic_configs import ConfigType, InvalidConfig
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.messages.incremental_alter_configs import (
@@ -53,15 +53,19 @@ def changed(
     """The configs after the changes."""
     configs = dict(current)
     for change in changes:
-        is_of_group = resource_type == GROUP
-        config = (group_configs if is_of_group else topic_configs).definition(change.name)
         if change.config_operation == DELETE:
             configs.pop(change.name, None)
-        elif change.value is None:
-            raise InvalidConfig(f"{change.name} has no value", hint="give one, or delete the config")
-        elif change.config_operation == SET:
+            continue
+        config = DEFINITIONS[resource_type](change.name)
+        if change.value is None:
+            raise RefusedConfig(f"{change.name} has no value", hint="give one, or delete the config")
+        if change.config_operation == SET:
             configs[change.name] = change.value
-        elif change.config_operation in (APPEND, SUBTRACT) and config.type is ConfigType.LIST:
+        elif (
+            change.config_operation in (APPEND, SUBTRACT)
+            and config.type is ConfigType.LIST
+            and resource_type != CLIENT_METRICS
+        ):
             configs[change.name] = _changed_list(configs.get(change.name, config.default), change)
         else:
             raise InvalidConfig(f"{change.name} is not a list", hint="set it, or delete it")

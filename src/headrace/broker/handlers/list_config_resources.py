@@ -1,6 +1,6 @@
-"""ListConfigResources: which topics, brokers and groups have configs that DescribeConfigs tells.
+"""ListConfigResources: which topics, brokers, groups and subscriptions have configs that DescribeConfigs shows.
 
-0: subscriptions to client metrics only, and there are none. 1: of the types asked for, or of all.
+0: subscriptions to client metrics only. 1: of the types asked for, or of all.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.handlers.describe_configs import BROKER, GROUP, TOPIC
+from headrace.broker.resource_types import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.list_config_resources import (
@@ -17,16 +17,15 @@ from headrace.protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-BROKER_LOGGER, CLIENT_METRICS = 8, 16
 TYPES_SINCE = 1
 
 _NAMES: dict[int, Callable[[Call], Iterable[str]]] = {
     TOPIC: lambda call: (topic.name for topic in call.services.topics),
     BROKER: lambda call: [str(call.services.settings.node_id)],
     BROKER_LOGGER: lambda call: [],
-    CLIENT_METRICS: lambda call: [],
+    CLIENT_METRICS: lambda call: call.services.client_metrics.names(),
     # A group is listed for configs of its own, whether it exists or not.
-    GROUP: lambda call: call.services.group_configs.group_ids(),
+    GROUP: lambda call: call.services.group_configs.names(),
 }
 
 
