@@ -45,6 +45,9 @@ class Client:
     # One of its batches at a time is inspected: many of them do not keep those of others waiting.
     inspects: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    # Stops reading from its connection for so many seconds.
+    pause: Callable[[float], None] = field(default=lambda seconds: None)
+
     # Called with this client when its connection is lost, before its fetches are woken.
     when_gone: set[Callable[[Client], None]] = field(default_factory=set)
 

@@ -89,6 +89,8 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self.held_bytes = 0
         self.unsent_bytes = 0
         self._unsent_seen_bytes = 0
+        # Until when a client that is over its quota is not read from.
+        self._pause: asyncio.TimerHandle | None = None
         self._last_call: Call | None = None
         # A request that wants no others of this connection beside it.
         self._alone: _Answer | None = None
@@ -106,6 +108,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
             local_host=local_host,
             local_port=local_port,
             memory=self,
+            pause=self.pause,
         )
         transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
         if not self._traffic.admit(self):
@@ -117,6 +120,8 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = self._lost = True
+        if self._pause is not None:
+            self._pause.cancel()
         self._traffic.left(self)
         self._account(-self.held_bytes)
         self._set_unread_bytes(0)
@@ -333,6 +338,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
             and self.held_bytes < self._settings.connection_bytes_max
             and not self.unsent_bytes
             and self._alone is None
+            and self._pause is None
             and self._traffic.has_room(self.held_bytes)
         )
 
@@ -348,6 +354,20 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
     def hold(self, change_bytes: int) -> None:
         if not self._lost:
             self._account(change_bytes)
+
+    def pause(self, seconds: float) -> None:
+        """Take no request for a while: not even a client that ignores its throttle time gets past its quota."""
+        loop = self._services.loop
+        if self._pause is not None:
+            if self._pause.when() >= loop.time() + seconds:
+                return
+            self._pause.cancel()
+        self._pause = loop.call_later(seconds, self._pause_is_over)
+        self._regulate()
+
+    def _pause_is_over(self) -> None:
+        self._pause = None
+        self.resume_if_possible()
 
     def _regulate(self) -> None:
         if self._reading and not self._has_room() and not self._transport.is_closing():

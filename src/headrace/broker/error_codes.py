@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.broker.client_quotas import InvalidQuota, TooManyQuotas
 from headrace.broker.internal_topics import InternalTopic
 from headrace.broker.resource_configs import RefusedConfig, TooManyResources
 from headrace.broker.topic_configs import InvalidConfig
@@ -37,6 +38,8 @@ _CODES: dict[type[Exception], ErrorCode] = {
     InvalidConfig: ErrorCode.INVALID_CONFIG,
     RefusedConfig: ErrorCode.INVALID_REQUEST,
     TooManyResources: ErrorCode.POLICY_VIOLATION,
+    TooManyQuotas: ErrorCode.POLICY_VIOLATION,
+    InvalidQuota: ErrorCode.INVALID_REQUEST,
     OSError: ErrorCode.KAFKA_STORAGE_ERROR,
 }
 

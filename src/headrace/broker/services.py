@@ -11,8 +11,10 @@ from headrace.broker.archive_deletions import ArchiveDeletions
 from headrace.broker.archive_health import ArchiveHealth
 from headrace.broker.archiver import Archiver, make_archive
 from headrace.broker.broker_configs import BrokerConfigs
+from headrace.broker.byte_rates import ByteRates
 from headrace.broker.client import Client
 from headrace.broker.client_metrics import client_metrics
+from headrace.broker.client_quotas import ClientQuotas
 from headrace.broker.data_folder import DataFolder
 from headrace.broker.fetch_sessions import FetchSessions
 from headrace.broker.fetch_waiters import FetchWaiters
@@ -99,6 +101,10 @@ class Services:
         self.fetch_waiters = FetchWaiters(loop, settings.waiting_fetches_max)
         self.fetch_sessions = FetchSessions(settings.fetch_sessions_max)
         self.disk_threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
+        self.client_quotas = ClientQuotas(
+            files, str(settings.data_dir), entities_max=settings.client_quotas_max
+        )
+        self.byte_rates = ByteRates(self.client_quotas, window_s=settings.client_quota_window_ms / 1000)
         self.broker_configs = BrokerConfigs(files, str(settings.data_dir))
         self.client_metrics = client_metrics(
             files, str(settings.data_dir), names_max=settings.client_metrics_max

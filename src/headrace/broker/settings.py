@@ -108,6 +108,16 @@ class BrokerSettings:
         doc="A client that takes no byte of its answers for so long is hung up on: what waits for it counts against "
         "inflight_bytes_max.",
     )
+    client_quotas_max: int = setting(
+        1_000,
+        minimum=0,
+        doc="Users, client ids and addresses that have quotas; one more is refused. Each change writes all of them.",
+    )
+    client_quota_window_ms: int = setting(
+        10_000,
+        minimum=1,
+        doc="A client may send or receive at once what its byte rate allows in so long; Kafka averages over 10 s.",
+    )
     waiting_fetches_max: int = setting(
         10_000, minimum=1, doc="Fetches that wait for data; one more is answered at once."
     )

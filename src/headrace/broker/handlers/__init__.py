@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.broker.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -18,6 +19,7 @@ from headrace.broker.handlers import (
     delete_records,
     delete_share_group_offsets,
     delete_topics,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -62,6 +64,7 @@ from headrace.broker.handlers import (
 __all__ = [
     "add_offsets_to_txn",
     "add_partitions_to_txn",
+    "alter_client_quotas",
     "alter_configs",
     "alter_partition_reassignments",
     "alter_replica_log_dirs",
@@ -75,6 +78,7 @@ __all__ = [
     "delete_records",
     "delete_share_group_offsets",
     "delete_topics",
+    "describe_client_quotas",
     "describe_cluster",
     "describe_configs",
     "describe_groups",

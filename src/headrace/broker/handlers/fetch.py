@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from headrace.broker.byte_rates import throttle_time_ms
+from headrace.broker.client_quotas import CONSUMER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.fetch_sessions import (
@@ -273,8 +275,10 @@ def _answer(
             data = _partition_data(one, got, committed_only, call)
             topics.setdefault((one.key.topic, one.key.topic_id), []).append(data)
     session.rotate(key for key in served if key in session.partitions)
-    call.services.counters.fetched_bytes += sum(len(one.records) for one in found)
+    fetched_bytes = sum(len(one.records) for one in found)
+    call.services.counters.fetched_bytes += fetched_bytes
     return FetchResponse(
+        throttle_time_ms=throttle_time_ms(call, CONSUMER_BYTE_RATE, fetched_bytes),
         session_id=session.id,
         responses=tuple(
             FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=tuple(parts))

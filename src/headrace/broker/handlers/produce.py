@@ -9,6 +9,8 @@ from functools import partial
 from typing import NamedTuple, cast
 from uuid import UUID
 
+from headrace.broker.byte_rates import throttle_time_ms
+from headrace.broker.client_quotas import PRODUCER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.partition import Partition
@@ -66,15 +68,21 @@ class _Later(NamedTuple):
 class _Produced:
     """What came of a request so far; the request itself is not kept, since its bytes are the connection's."""
 
-    __slots__ = ("acks", "call", "inspected", "topics", "transactional_id", "unsynced")
+    __slots__ = ("acks", "call", "inspected", "throttle_time_ms", "topics", "transactional_id", "unsynced")
 
     def __init__(self, request: ProduceRequest, call: Call) -> None:
         self.acks = request.acks
         self.transactional_id = request.transactional_id
         self.call = call
+        self.throttle_time_ms = _throttle_time_ms(request, call) if call.services.client_quotas else 0
         self.topics: list[tuple[str, UUID, list[PartitionProduceResponse | _Later]]] = []
         self.unsynced: Unsynced = []
         self.inspected: list[asyncio.Task[PartitionProduceResponse]] = []
+
+
+def _throttle_time_ms(request: ProduceRequest, call: Call) -> int:
+    parts = (part for topic in request.topic_data for part in topic.partition_data)
+    return throttle_time_ms(call, PRODUCER_BYTE_RATE, sum(len(part.records or b"") for part in parts))
 
 
 async def _when_inspected(produced: _Produced) -> ProduceResponse | None:
@@ -93,6 +101,7 @@ def _when_appended(produced: _Produced) -> ProduceResponse | Awaitable[ProduceRe
             call.services.flusher.flushed(partition).add_done_callback(asyncio.Future.exception)
         return None
     response = ProduceResponse(
+        throttle_time_ms=produced.throttle_time_ms,
         responses=tuple(
             TopicProduceResponse(
                 name=name,
@@ -100,7 +109,7 @@ def _when_appended(produced: _Produced) -> ProduceResponse | Awaitable[ProduceRe
                 partition_responses=cast("tuple[PartitionProduceResponse, ...]", tuple(answers)),
             )
             for name, topic_id, answers in produced.topics
-        )
+        ),
     )
     return _when_synced(response, unsynced, call) if unsynced else response
 
@@ -232,6 +241,7 @@ def _replace_failed(
 ) -> ProduceResponse:
     """The same answer, with an error instead of an acknowledgement where the fsync failed."""
     return ProduceResponse(
+        throttle_time_ms=response.throttle_time_ms,
         responses=tuple(
             TopicProduceResponse(
                 name=topic.name,
@@ -242,7 +252,7 @@ def _replace_failed(
                 ),
             )
             for topic in response.responses
-        )
+        ),
     )
 
 

@@ -1,0 +1,56 @@
+"""Keeping clients to their byte rates: how long one that was too fast has to pause.
+
+What a client sends or receives fills a bucket that empties at its rate. A bucket may hold what the rate allows in a
+window of time, so that short bursts pass, as with Kafka's average over its window. Whoever fills it further pauses
+until it would be down to that again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.broker.client_quotas import INT32_MAX, ClientQuotas, Entity
+
+if TYPE_CHECKING:
+    from headrace.broker.dispatch import Call
+
+BUCKETS_MAX = 10_000
+"""Clients whose pace is remembered; the one that was idle for longest goes first. Some 300 bytes each."""
+
+
+class _Bucket(NamedTuple):
+    held_bytes: float
+    at_s: float
+
+
+class ByteRates:
+    def __init__(self, quotas: ClientQuotas, *, window_s: float) -> None:
+        self._quotas = quotas
+        self._window_s = window_s
+        self._buckets: OrderedDict[tuple[str, Entity], _Bucket] = OrderedDict()
+
+    def pause_s(self, key: str, client_id: str, count_bytes: int, now_s: float) -> float:
+        """Count what a client sent or received, and return for how long it has to pause; mostly not at all."""
+        if not self._quotas:
+            return 0
+        limited = self._quotas.limit(key, client_id)
+        if limited is None:
+            return 0
+        rate, shared_by = limited
+        bucket = self._buckets.pop((key, shared_by), None) or _Bucket(0, now_s)
+        held_bytes = max(0.0, bucket.held_bytes - rate * (now_s - bucket.at_s)) + count_bytes
+        self._buckets[key, shared_by] = _Bucket(held_bytes, now_s)
+        if len(self._buckets) > BUCKETS_MAX:
+            self._buckets.popitem(last=False)
+        return max(0.0, held_bytes / rate - self._window_s)
+
+
+def throttle_time_ms(call: Call, key: str, count_bytes: int) -> int:
+    """Count what a client sent or receives. One that is too fast is not read from for a while; for how long, in ms."""
+    services = call.services
+    pause_s = services.byte_rates.pause_s(key, call.client_id, count_bytes, services.clock.monotonic_s())
+    if pause_s > 0:
+        call.client.pause(pause_s)
+    return min(math.ceil(pause_s * 1000), INT32_MAX)

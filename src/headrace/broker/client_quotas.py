@@ -1,0 +1,154 @@
+"""The limits of users, client ids and addresses: which are possible, which are set, and which one applies to a client.
+
+A limit belongs to an entity: a user, a client id, both, or an address, where no name stands for all that have none of
+their own. Kafka's order decides between several. Without authentication every user is ANONYMOUS.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from headrace.errors import HeadraceError
+from headrace.log.filesystem import FileSystem
+from headrace.values import value
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+ANONYMOUS = "ANONYMOUS"
+PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE = "producer_byte_rate", "consumer_byte_rate"
+INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
+
+Entity = tuple[tuple[str, str | None], ...]
+"""Types with names, in the order of the types; None is the default of the type."""
+
+
+class InvalidQuota(HeadraceError):
+    """A limit that is not possible, or for an entity that is not."""
+
+
+class TooManyQuotas(HeadraceError):
+    """The bound on entities with limits would be passed."""
+
+
+@value
+class QuotaKind:
+    is_whole: bool
+    most: float
+
+
+_OF_CLIENTS = {
+    PRODUCER_BYTE_RATE: QuotaKind(is_whole=True, most=INT64_MAX),
+    CONSUMER_BYTE_RATE: QuotaKind(is_whole=True, most=INT64_MAX),
+    "request_percentage": QuotaKind(is_whole=False, most=math.inf),
+    "controller_mutation_rate": QuotaKind(is_whole=False, most=math.inf),
+}
+_OF_ADDRESSES = {"connection_creation_rate": QuotaKind(is_whole=True, most=INT32_MAX)}
+
+
+def entity(parts: Iterable[tuple[str, str | None]]) -> Entity:
+    """The entity that these types and names make."""
+    named = dict(parts)
+    if not named:
+        raise InvalidQuota("a quota has no entity", hint="name a user, a client id or an address")
+    for kind, name in named.items():
+        if kind not in (USER, CLIENT_ID, IP):
+            raise InvalidQuota(f"{kind!r} has no quotas", hint=f"choose {USER}, {CLIENT_ID} or {IP}")
+        if name == "":
+            raise InvalidQuota(
+                f"the name of a {kind} is empty", hint="give it a name, or none for the default"
+            )
+    if IP in named:
+        if len(named) > 1:
+            raise InvalidQuota(
+                "an address has quotas by itself only", hint=f"leave {USER} and {CLIENT_ID} out"
+            )
+        _check_address(named[IP])
+    return tuple(sorted(named.items()))
+
+
+def _check_address(name: str | None) -> None:
+    """Kafka takes a host's name too. To look one up would take time here, and its address may change."""
+    if name is not None:
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            raise InvalidQuota(f"{name!r} is no IP address", hint="write one, such as 192.0.2.1") from None
+
+
+def check_quota(of: Entity, key: str, limit: float) -> None:
+    kinds = _OF_ADDRESSES if of[0][0] == IP else _OF_CLIENTS
+    kind = kinds.get(key)
+    if kind is None:
+        raise InvalidQuota(f"such an entity has no quota {key}", hint=f"it may have {', '.join(kinds)}")
+    if not limit > 0:
+        raise InvalidQuota(f"{key}={limit} is not greater than 0", hint="remove the quota instead")
+    if limit > kind.most or (kind.is_whole and limit != int(limit)):
+        raise InvalidQuota(f"{key}={limit} is not a whole number up to {kind.most}")
+
+
+def applicable(client_id: str, user: str = ANONYMOUS) -> list[tuple[Entity, Entity]]:
+    """The entities that limit a client, from the first that counts to the last, each with who shares the limit."""
+    shared_by_both: Entity = ((CLIENT_ID, client_id), (USER, user))
+    shared_by_user: Entity = ((USER, user),)
+    shared_by_client: Entity = ((CLIENT_ID, client_id),)
+    found: list[tuple[Entity, Entity]] = []
+    for name in (user, None):
+        found.append((((CLIENT_ID, client_id), (USER, name)), shared_by_both))
+        found.append((((CLIENT_ID, None), (USER, name)), shared_by_both))
+        found.append((((USER, name),), shared_by_user))
+    found.append((shared_by_client, shared_by_client))
+    found.append((((CLIENT_ID, None),), shared_by_client))
+    return found
+
+
+class ClientQuotas:
+    def __init__(self, files: FileSystem, data_dir: str, *, entities_max: int) -> None:
+        self._files = files
+        self._entities_max = entities_max
+        self._path = os.path.join(data_dir, "metadata", "client-quotas.json")
+        self._by_entity: dict[Entity, dict[str, float]] = self._read()
+
+    def __len__(self) -> int:
+        return len(self._by_entity)
+
+    def items(self) -> Iterable[tuple[Entity, Mapping[str, float]]]:
+        return self._by_entity.items()
+
+    def of(self, which: Entity) -> Mapping[str, float]:
+        return self._by_entity.get(which, {})
+
+    def limit(self, key: str, client_id: str) -> tuple[float, Entity] | None:
+        """What limits a client, and who shares it; None if nothing does."""
+        for which, shared_by in applicable(client_id):
+            limit = self.of(which).get(key)
+            if limit is not None:
+                return limit, shared_by
+        return None
+
+    def replace(self, changes: Sequence[tuple[Entity, Mapping[str, float]]]) -> None:
+        """Set the limits of entities to these and no others, all in one step."""
+        changed = {**self._by_entity, **{which: dict(limits) for which, limits in changes}}
+        changed = {which: limits for which, limits in changed.items() if limits}
+        if len(changed) > max(self._entities_max, len(self._by_entity)):
+            raise TooManyQuotas(
+                f"{len(changed)} entities would have quotas",
+                hint="remove quotas that are not needed, or raise client_quotas_max",
+            )
+        saved = [{"entity": dict(which), "quotas": limits} for which, limits in changed.items()]
+        self._files.write_whole(self._path, json.dumps(saved, indent=1).encode())
+        self._by_entity = changed
+
+    def _read(self) -> dict[Entity, dict[str, float]]:
+        try:
+            saved = json.loads(self._files.read_whole(self._path))
+            return {tuple(sorted(each["entity"].items())): {**each["quotas"]} for each in saved}
+        except FileNotFoundError:
+            return {}
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise HeadraceError(
+                f"{self._path} is damaged: {error}",
+                hint="restore it from a copy, or remove it: no client has quotas then",
+            ) from error

@@ -1,0 +1,70 @@
+"""DescribeClientQuotas: the limits of those entities that a filter matches.
+
+A component of the filter asks for a name, for the default, or for any entity of its type. A strict filter matches
+entities without further types only.
+"""
+
+from __future__ import annotations
+
+from headrace.broker.client_quotas import CLIENT_ID, IP, USER, Entity
+from headrace.broker.dispatch import Call, handles
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+
+EXACT, DEFAULT, ANY = 0, 1, 2
+
+
+@handles(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=(0, 1))
+def describe_client_quotas(request: DescribeClientQuotasRequest, call: Call) -> DescribeClientQuotasResponse:
+    refused = _problem(request.components)
+    if refused is not None:
+        code, message = refused
+        return DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)
+    return DescribeClientQuotasResponse(
+        entries=tuple(
+            EntryData(
+                entity=tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in which),
+                values=tuple(ValueData(key=key, value=limit) for key, limit in limits.items()),
+            )
+            for which, limits in call.services.client_quotas.items()
+            if _matches(which, request)
+        )
+    )
+
+
+def _problem(components: tuple[ComponentData, ...]) -> tuple[ErrorCode, str] | None:
+    kinds = [component.entity_type for component in components]
+    for component in components:
+        kind = component.entity_type
+        if not kind:
+            return ErrorCode.INVALID_REQUEST, "a component of the filter has no type"
+        if kind not in (USER, CLIENT_ID, IP):
+            return ErrorCode.UNSUPPORTED_VERSION, f"{kind!r} has no quotas"
+        if kinds.count(kind) > 1:
+            return ErrorCode.INVALID_REQUEST, f"{kind} is in the filter more than once"
+        if component.match_type not in (EXACT, DEFAULT, ANY):
+            return ErrorCode.INVALID_REQUEST, f"match type {component.match_type} is unknown"
+        if (component.match_type == EXACT) != (component.match is not None):
+            return ErrorCode.INVALID_REQUEST, "an exact match has a name, and no other has one"
+    if IP in kinds and len(kinds) > 1:
+        return ErrorCode.INVALID_REQUEST, "an address has quotas by itself only"
+    return None
+
+
+def _matches(which: Entity, request: DescribeClientQuotasRequest) -> bool:
+    named = dict(which)
+    if request.strict and len(named) != len(request.components):
+        return False
+    return all(
+        component.entity_type in named
+        and (component.match_type == ANY or named[component.entity_type] == component.match)
+        for component in request.components
+    )

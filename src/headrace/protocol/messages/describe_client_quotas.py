@@ -1,0 +1,49 @@
+"""DescribeClientQuotas: the limits of users, client ids and addresses.
+
+1: flexible.
+"""
+
+from __future__ import annotations
+
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.types import Bool, Float64, Int8, Int16, Int32, NullableString, String, message
+from headrace.values import value
+
+
+@value
+class ComponentData:
+    entity_type: String
+    match_type: Int8
+    match: NullableString
+
+
+@message(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=(0, 1), flexible_since=1)
+class DescribeClientQuotasRequest:
+    components: tuple[ComponentData, ...]
+    strict: Bool = False
+
+
+@value
+class EntityData:
+    entity_type: String
+    entity_name: NullableString
+
+
+@value
+class ValueData:
+    key: String
+    value: Float64
+
+
+@value
+class EntryData:
+    entity: tuple[EntityData, ...]
+    values: tuple[ValueData, ...]
+
+
+@message(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=(0, 1), flexible_since=1)
+class DescribeClientQuotasResponse:
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: NullableString = None
+    entries: tuple[EntryData, ...] | None = ()
