@@ -307,6 +307,6 @@ def run_rounds(written: Written, folder: Path, *, seed: int, rounds: int) -> Cou
         try:
             outcome.update(one.run())
         except BaseException as error:
-            error.add_note(f"HEADRACE_DAMAGE_SEED={seed + number}: {one.damaged}")
+            error.add_note(f"HEADRACE_TEST_DAMAGE_SEED={seed + number}: {one.damaged}")
             raise
     return outcome

@@ -1,6 +1,6 @@
 """Random files damaged, emptied and deleted between two runs of a broker: no acknowledged record is lost silently.
 
-A failing round is repeated with HEADRACE_DAMAGE_SEED set to the seed that it printed.
+A failing round is repeated with HEADRACE_TEST_DAMAGE_SEED set to the seed that it printed.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import pytest
 
 from tests.faults.damage_campaign import run_rounds, write
 
-SHORT_ROUNDS = 8
-LONG_ROUNDS = int(os.environ.get("HEADRACE_DAMAGE_ROUNDS", "500"))
+SHORT_ROUNDS = 5
+LONG_ROUNDS = int(os.environ.get("HEADRACE_TEST_DAMAGE_ROUNDS", "500"))
 
 
 def seed() -> int:
-    return int(os.environ.get("HEADRACE_DAMAGE_SEED", random.SystemRandom().randrange(2**32)))
+    return int(os.environ.get("HEADRACE_TEST_DAMAGE_SEED", random.SystemRandom().randrange(2**32)))
 
 
 @pytest.mark.timeout(300)
