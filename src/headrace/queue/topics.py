@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 import time
@@ -11,6 +10,7 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from headrace.names import did_you_mean
 from headrace.queue.errors import QueueUnusable
 
 logger = logging.getLogger("headrace.queue")
@@ -68,11 +68,10 @@ def require_topics(admin: AdminClient, wanted: Sequence[str], timeout_s: float) 
         if not missing:
             return
         if time.monotonic() > deadline_s:
-            near = difflib.get_close_matches(missing[0], there, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
+            create = f"`headrace topic create {missing[0]}` creates it"
             raise QueueUnusable(
                 f"there is no topic {missing[0]}",
-                hint=f"{hint}`headrace topic create {missing[0]}` creates it",
+                hint=f"{did_you_mean(missing[0], there)} {create}".strip(),
             )
         time.sleep(0.05)
 
