@@ -137,6 +137,11 @@ def test_json_of_queues_and_dead_letters_is_as_declared(headrace: Headrace, half
     assert json_problems("queue delete", shown("delete", half_done, "--yes")) == []
 
 
+def test_mistyped_group_is_refused_with_the_one_that_was_meant(headrace: Headrace, half_done: str) -> None:
+    refused = headrace("queue", "describe", half_done.replace("cli", "cil"), code=1)
+    assert f"did you mean {half_done}?" in refused.err
+
+
 def test_mistyped_setting_is_refused_with_the_one_that_was_meant(headrace: Headrace, name: str) -> None:
     refused = headrace("queue", "alter", name, "--config", "share.delivery.count.limits=3", code=1)
     assert "did you mean share.delivery.count.limit?" in refused.err

@@ -168,10 +168,24 @@ class Cluster:
 
     def committed(self, group: str) -> dict[Partition, int]:
         """The committed offsets of a group; empty if there is no such group."""
-        asked = [ConsumerGroupTopicPartitions(group)]
-        future = self.admin.list_consumer_group_offsets(asked, request_timeout=self.timeout_s)[group]
-        listed = self.answer(future, f"asking for the offsets of group {group}").topic_partitions or []
-        return {Partition(each.topic, each.partition): each.offset for each in listed if each.offset >= 0}
+        return self.committed_of([group])[group]
+
+    def committed_of(self, groups: Iterable[str]) -> dict[str, dict[Partition, int]]:
+        """Those of several groups, all asked for before the first answer is awaited."""
+        futures = {
+            group: self.admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group)], request_timeout=self.timeout_s
+            )[group]
+            for group in groups
+        }
+        answers = {
+            group: self.answer(future, f"asking for the offsets of group {group}").topic_partitions or []
+            for group, future in futures.items()
+        }
+        return {
+            group: {Partition(each.topic, each.partition): each.offset for each in listed if each.offset >= 0}
+            for group, listed in answers.items()
+        }
 
 
 def _no_topic(topic: str, topics: Iterable[str]) -> CommandFailed:

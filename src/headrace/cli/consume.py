@@ -97,9 +97,9 @@ def consume(
     """Read records to standard output, until the end as it was at the start, or for as long as you --follow.
 
     Without a start option it begins at the oldest record, or with --follow at the end, as `tail -f` does.
-    In a --group a start option only counts where the group has committed nothing yet; `headrace group reset`
+    In a --group a start option only counts where the group has committed nothing yet; `headrace group seek`
     moves it otherwise.
-    What retention has taken away before it could be read is told on standard error.
+    Records that retention removed before they could be read are reported on standard error.
 
     \b
     headrace consume clicks --from-beginning

@@ -14,6 +14,7 @@ from headrace.cli.output import Format, OutputFormat, Shape, print_table, result
 from headrace.cli.queue_dead import app as dead_app
 from headrace.cli.settings import Bootstrap
 from headrace.clock import SystemClock
+from headrace.names import did_you_mean
 
 if TYPE_CHECKING:
     from headrace.cli.cluster import Cluster
@@ -139,10 +140,16 @@ def describe(name: Name, format: Format = OutputFormat.TEXT, bootstrap: Bootstra
     headrace queue describe senders
     """
     from headrace.queue.dead_letters import DeadLetters
-    from headrace.queue.share_groups import describe_share_group
+    from headrace.queue.share_groups import NoSuchGroup, describe_share_group, list_share_groups
 
     cluster = _connect(bootstrap)
-    group = describe_share_group(cluster.brokers()[0], name, cluster.timeout_s)
+    brokers = cluster.brokers()
+    try:
+        group = describe_share_group(brokers[0], name, cluster.timeout_s)
+    except NoSuchGroup as error:
+        there = [each for each, _ in list_share_groups(brokers, cluster.timeout_s)]
+        error.hint = did_you_mean(name, there) or error.hint
+        raise
     letters = DeadLetters(name, bootstrap=cluster.settings.bootstrap, timeout_s=cluster.timeout_s)
     not_done = _not_done(group)
     described = DescribedQueue(

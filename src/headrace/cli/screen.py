@@ -197,15 +197,15 @@ class GroupsPanel:
         """Name, kind, state, lag, and how much was read so far."""
         rows: list[tuple[str, str, str, int | None, int | None]] = []
         starts, ends = self._topics.starts, self._topics.ends
-        for name, state in self._cluster.groups(internal=self._internal):
-            committed = self._cluster.committed(name)
+        states = dict(self._cluster.groups(internal=self._internal))
+        for name, committed in self._cluster.committed_of(states).items():
             read = {each.topic for each in committed}
             lag = sum(
                 end - max(committed.get(each, 0), starts[each])
                 for each, end in ends.items()
                 if each.topic in read
             )
-            rows.append((name, "consumer", state, max(lag, 0), sum(committed.values())))
+            rows.append((name, "consumer", states[name], max(lag, 0), sum(committed.values())))
         return rows
 
     def _queues(self) -> list[tuple[str, str, str, int | None, int | None]]:
