@@ -17,10 +17,12 @@ from headrace.protocol.messages.create_topics import CreatableTopic, CreateTopic
 from headrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from headrace.testing.failing_filesystem import FailingFileSystem
 from headrace.testing.wire import Wire
+from tests.broker import group_requests
 from tests.broker.requests import (
     PRODUCE_BY_NAME,
     batch,
     create_topic,
+    delete_topic,
     end_offset,
     fetch,
     new_producer_id,
@@ -30,7 +32,8 @@ from tests.broker.requests import (
     read_all,
     values_of,
 )
-from tests.broker.transaction_requests import TransactionalProducer
+from tests.broker.transaction_requests import TransactionalProducer, eventually
+from tests.faults import transaction_load as load
 from tests.faults.faulty_broker import GATE_TIMEOUT_S, GatedFileSystem, broker_on
 
 
@@ -285,3 +288,25 @@ def test_record_of_a_transaction_is_not_acknowledged_if_only_the_transaction_cou
     assert first.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert "__transaction_state-0" in (first.error_message or "")
     assert producer.send("t", b"b").error_code == ErrorCode.KAFKA_STORAGE_ERROR, "nor one behind it"
+
+
+def test_offsets_of_a_topic_that_is_deleted_on_a_full_disk_are_removed_when_there_is_room(
+    files: FailingFileSystem, tmp_path: Path
+) -> None:
+    with broker_on(files, tmp_path / "data") as server, Wire(server.bootstrap) as wire:
+        create_topic(wire, "t")
+        assert group_requests.commit(wire, "g", "t", 5) == 0
+        full = files.fail("write", "*/__consumer_offsets-0/*.log", error_number=errno.ENOSPC, times=None)
+        delete_topic(wire, "t")
+        create_topic(wire, "t")
+        assert group_requests.committed(wire, "g", "t") == -1, (
+            "nothing of the old topic counts for the new one"
+        )
+        assert eventually(lambda: full.happened > 0, True)
+        offsets = server.services.topics.partition("__consumer_offsets", 0)
+        assert offsets is not None
+        refused_at = offsets.log.end_offset
+        files.heal()
+        assert eventually(lambda: offsets.log.end_offset, refused_at + 1)
+    with broker_on(FailingFileSystem(), tmp_path / "data") as server, Wire(server.bootstrap) as wire:
+        assert load.committed(wire, "g", "t") == -1

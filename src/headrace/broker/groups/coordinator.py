@@ -11,6 +11,7 @@ import logging
 import uuid
 from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,6 +39,7 @@ from headrace.broker.groups.member_memory import MemberMemory, size_of_names, si
 from headrace.broker.groups.offsets import CommittedOffset, TopicPartition, expired, expired_of_consumers
 from headrace.broker.groups.state import TRANSITIONS, UNKNOWN_MEMBER, Group, GroupLimits, GroupState, Trigger
 from headrace.broker.groups.subscription import is_subscribed
+from headrace.broker.owed_work import until_done
 from headrace.errors import HeadraceError
 from headrace.protocol.error_codes import ErrorCode
 
@@ -502,13 +504,14 @@ class GroupCoordinator:
     def topic_deleted(self, topic: str) -> None:
         """A topic is gone, and with it what was committed for it."""
         if self._unavailable is None:
-            self._spawn(self._topic_deleted(topic))
+            self._spawn(self._store_removed(self._offsets.forget_topic(topic)))
 
-    async def _topic_deleted(self, topic: str) -> None:
-        try:
-            await self._offsets.remove_topic(topic)
-        except GroupRefused:
-            logger.error("offsets of the deleted topic %s are still there", topic)
+    async def _store_removed(self, gone: Sequence[tuple[str, TopicPartition]]) -> None:
+        def failed(failure: Exception) -> None:
+            if not isinstance(failure, GroupRefused):  # which is logged where it happened
+                self._services.background_failed("offsets of a deleted topic are not removed", failure)
+
+        await until_done(partial(self._offsets.store_removed, gone), on_failure=failed)
 
     def _check_room(self) -> ErrorCode:
         count = len(self._groups) + len(self._consumers)

@@ -79,8 +79,18 @@ class KeptOffsets:
         for group_id, partition in removed:
             self._offsets.remove(group_id, partition)
 
-    async def remove_topic(self, topic: str) -> None:
-        await self.remove([*self._offsets.of_topic(topic)])
+    def forget_topic(self, topic: str) -> list[tuple[str, TopicPartition]]:
+        """At once, since a topic of the same name may come. The caller stores it with `store_removed`."""
+        gone = [*self._offsets.of_topic(topic)]
+        for group_id, partition in gone:
+            self._offsets.remove(group_id, partition)
+        return gone
+
+    async def store_removed(self, gone: Iterable[tuple[str, TopicPartition]]) -> None:
+        # What was committed since stands behind the old one in the log, and supersedes it.
+        missing = [name for name in gone if name[1] not in self._offsets.of(name[0])]
+        if missing:
+            await self._append(storage.offset_tombstone(*name) for name in missing)
 
     async def remove_group(self, group_id: str) -> None:
         """With what the log has of the group itself."""

@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.broker.groups.timers import Timers
+from headrace.broker.owed_work import RETRY_MS_MAX, until_done
 from headrace.broker.transactions import rules, storage
 from headrace.broker.transactions.markers import OpenTransaction, abort, unknown_transactions, write_markers
 from headrace.broker.transactions.state import (
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
-
-# A disk that was full for a moment holds up nobody for longer than that; one that has failed needs a person.
-RETRY_MS_MIN, RETRY_MS_MAX = 50, 1_000
 
 
 class TransactionRefused(HeadraceError):
@@ -306,18 +304,13 @@ class TransactionCoordinator:
         *,
         gives_up_on: type[Exception] | tuple[()] = (),
     ) -> ResultT:
-        """Try until it succeeds; until then, say now and then what is failing."""
-        pause_ms = RETRY_MS_MIN
-        while True:
-            try:
-                return await attempt()
-            except gives_up_on:
-                raise
-            except Exception as failure:
-                self._log_failure(failing, failure)
-                on_failure(failure)
-            await asyncio.sleep(pause_ms / 1000)
-            pause_ms = min(2 * pause_ms, RETRY_MS_MAX)
+        """Try until it succeeds; until then, log now and then what is failing."""
+
+        def failed(failure: Exception) -> None:
+            self._log_failure(failing, failure)
+            on_failure(failure)
+
+        return await until_done(attempt, on_failure=failed, gives_up_on=gives_up_on)
 
     # Forgetting
 
