@@ -100,6 +100,16 @@ def test_table_shows_rate_lag_and_watermark(capsys: pytest.CaptureFixture[str]) 
         assert words in shown
 
 
+@pytest.mark.usefixtures("terminal")
+def test_table_obeys_nothing_that_a_name_says(capsys: pytest.CaptureFixture[str]) -> None:
+    with TableView() as view:
+        view.show([dataclasses.replace(HALF, name="[/x]\x1b[2J", target="[red]t")])
+    shown = capsys.readouterr().out
+
+    for words in (r"[/x]\x1b[2J", "[red]t"):
+        assert words in shown
+
+
 def test_failed_job_shows_the_first_line_of_its_error() -> None:
     failed = dataclasses.replace(HALF, state=JobState.FAILED, restarts=2, error="no such host\nat line 1")
 

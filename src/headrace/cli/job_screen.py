@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from headrace.cli.output import Shape, result
+from headrace.cli.output import Shape, plain_text, result
 from headrace.pipeline.registry import ENDS, JobState, JobStatus
+from headrace.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -139,7 +140,7 @@ class LinesView(JobsView):
             state = (job.state, job.restarts)
             if is_time or self._states.get(job.name) != state:
                 self._states[job.name] = state
-                print(f"job {job.name}: {summary_of(job)}", flush=True)
+                print(printable(f"job {job.name}: {summary_of(job)}"), flush=True)
         if is_time:
             self._told_s = time.monotonic()
 
@@ -154,13 +155,13 @@ def render_jobs(jobs: Sequence[JobStatus]) -> RenderableType:
         table.add_column(column, justify="right" if is_number else "left", min_width=8 if is_number else 0)
     for job in jobs:
         table.add_row(
-            job.name,
+            plain_text(job.name),
             job.state.value,
             f"{job.rows_per_s:,.0f}",
             "-" if job.lag is None else f"{job.lag:,}",
             "-" if job.batch_id is None else f"{job.batch_id:,}",
-            job.watermark or "-",
-            job.target,
+            plain_text(job.watermark or "-"),
+            plain_text(job.target),
         )
     return table
 

@@ -10,11 +10,14 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from headrace.printable import printable, printable_json
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 # Wide enough that a table in a pipe is never cut: there a program reads the line, and no screen ends.
 PIPE_COLUMNS = 100_000
@@ -107,6 +110,13 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
     if title:
         console.print(printable(title))
     console.print(table)
+
+
+def plain_text(text: str) -> Text:
+    """For a cell of a table: rich takes brackets in a bare string for orders of its own."""
+    from rich.text import Text
+
+    return Text(printable(text))
 
 
 def _cell(value: object) -> str:

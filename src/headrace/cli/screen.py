@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 from headrace.cli.cluster import Cluster, Partition, partitions_in
 from headrace.cli.on_disk import sizes_of_topics
+from headrace.cli.output import plain_text
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
 from headrace.printable import printable
@@ -145,7 +146,7 @@ class TopicsPanel:
         for row in self.rows:
             if row in busiest:
                 table.add_row(
-                    printable(row.topic),
+                    row.topic,
                     str(row.partitions),
                     f"{row.offsets:,}",
                     _size(row.size_bytes),
@@ -230,7 +231,7 @@ class GroupsPanel:
         for row in self.rows:
             if row in furthest:
                 table.add_row(
-                    printable(row.group),
+                    plain_text(row.group),
                     row.kind,
                     row.state,
                     _number(row.records_per_s),
@@ -271,7 +272,7 @@ def print_lines(first_line: str) -> Callable[[Sequence[Panel], str], None]:
     """A function that prints a line for each look, for a pipe or a log."""
     print(first_line, flush=True)
     return lambda panels, problem: print(
-        problem or " | ".join(filter(None, (panel.summary() for panel in panels))), flush=True
+        printable(problem or " | ".join(filter(None, (panel.summary() for panel in panels)))), flush=True
     )
 
 
