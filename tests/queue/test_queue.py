@@ -255,6 +255,9 @@ def test_default_address_is_that_of_the_commands(
     (tmp_path / "headrace.toml").write_text('[client]\nbootstrap = "127.0.0.1:1"\n')
     assert Queue(topic, group=group).bootstrap == "127.0.0.1:1"
     assert Queue(topic, group=group, config={"bootstrap.servers": "127.0.0.1:2"}).bootstrap == "127.0.0.1:2"
+    (tmp_path / "headrace.toml").write_text("this is no TOML")
+    assert Queue(topic, group=group, bootstrap="127.0.0.1:3").bootstrap == "127.0.0.1:3"
+    (tmp_path / "headrace.toml").unlink()
     monkeypatch.setenv("HEADRACE_BOOTSTRAP", bootstrap)
     send(topic, "found")
     with Queue(topic, group=group) as queue:

@@ -64,7 +64,7 @@ def work(
 ) -> None:
     """Run a command for each message of a queue: its value is on standard input, the rest in the environment.
 
-    Exit code 0 accepts the message. 75 releases it: somebody gets it again. Any other rejects it, with the last line
+    Exit code 0 accepts the message. 75 releases it: a worker gets it again. Any other rejects it, with the last line
     of standard error as the reason; rejected messages are dead letters (`headrace queue dead`). A command that is
     ended by a signal or by the time limit has its message released.
 

@@ -169,8 +169,8 @@ class Commands:
 
 
 def environment(message: Message, group: str) -> dict[str, str]:
-    """What a command is told of its message beside the value."""
-    told = {
+    """The message beside its value, as variables of the command."""
+    variables = {
         "HEADRACE_TOPIC": message.topic.encode(),
         "HEADRACE_PARTITION": b"%d" % message.partition,
         "HEADRACE_OFFSET": b"%d" % message.offset,
@@ -180,10 +180,10 @@ def environment(message: Message, group: str) -> dict[str, str]:
         "HEADRACE_KEY": message.key,
     }
     for name, content in message.headers:
-        told["HEADRACE_HEADER_" + re.sub(r"[^A-Z0-9]", "_", name.upper())] = content
+        variables["HEADRACE_HEADER_" + re.sub(r"[^A-Z0-9]", "_", name.upper())] = content
     return {
         name: os.fsdecode(content)
-        for name, content in told.items()
+        for name, content in variables.items()
         # A variable cannot hold a zero byte.
         if content is not None and len(content) <= ENVIRONMENT_VALUE_BYTES_MAX and b"\0" not in content
     }

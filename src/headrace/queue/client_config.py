@@ -11,8 +11,9 @@ from headrace.queue.errors import QueueUnusable
 
 def client_config(bootstrap: str | None, more: Mapping[str, Any] | None) -> dict[str, Any]:
     """Errors come back from calls: the client's own log lines are off unless `more` asks for them."""
-    given = bootstrap or (more or {}).get("bootstrap.servers")
-    return {"log_level": 0, **(more or {}), "bootstrap.servers": client_settings(given).bootstrap}
+    # A program that names its broker depends on no file and no variable.
+    address = bootstrap or (more or {}).get("bootstrap.servers") or client_settings(None).bootstrap
+    return {"log_level": 0, **(more or {}), "bootstrap.servers": address}
 
 
 def require_reachable(bootstrap: str, timeout_s: float) -> None:

@@ -128,7 +128,7 @@ class DeadLetters:
     ) -> Redriven:
         """Put letters back to the topics that they came from, with key, value and headers, and a count of it.
 
-        A letter that is not wanted is written anew, at the end of the dead-letter topic, so that one number per
+        A letter that is not wanted is written again, at the end of the dead-letter topic, so that one number per
         partition says what was dealt with. Progress is committed when all before it is stored: after a crash nothing
         is missing, and at most the last `REDRIVE_BATCH` letters are there twice.
         """

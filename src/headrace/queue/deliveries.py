@@ -79,7 +79,7 @@ class Deliveries:
         self._has_waiting.set()
 
     def _close_idle_members(self) -> None:
-        """The client fetches in the background: a member that stays would lock messages that nobody here takes."""
+        """The client fetches in the background: a member that stays would lock messages that no worker takes."""
         with self._changed:
             for member in self._members:
                 if member.held == 0 and member not in self._polling:

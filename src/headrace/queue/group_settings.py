@@ -1,6 +1,6 @@
 """The settings of a share group, which the broker keeps: reading them, and setting what a queue needs.
 
-What somebody has set already always stays.
+What is set already always stays.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VISIBLE_TIMEOUT_S = 10.0
 
 @value
 class GroupSettings:
-    """What is in force for a group; `given` are the names that somebody has set."""
+    """What is in force for a group; `given` are the names that are set."""
 
     values: Mapping[str, str]
     given: frozenset[str]
@@ -93,7 +93,7 @@ def change_settings(
 def ensure_settings(
     admin: AdminClient, group: str, wanted: Mapping[str, str], timeout_s: float
 ) -> GroupSettings:
-    """Set what nobody has set and the broker knows; what is in force then. Without permission it goes on as it is."""
+    """Set what is not set yet and the broker knows; what is in force then. Without permission it goes on as it is."""
     settings = read_settings(admin, group, timeout_s)
     missing = {
         name: text

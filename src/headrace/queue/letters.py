@@ -11,10 +11,10 @@ from headrace.queue.message import Place
 from headrace.values import value
 
 TOPIC_PREFIX = "dlq."
-"""Of KIP-1191: a group's dead letters are in this and its name, unless something else is said."""
+"""Of KIP-1191: a group's dead letters are in this and its name, unless another topic is set."""
 
 TOPIC_CONFIG = {"retention.ms": "-1"}
-"""What nobody has looked at yet should not go by its age."""
+"""What was not looked at yet should not go by its age."""
 
 TOPIC_HEADER = "__dlq.errors.topic"
 PARTITION_HEADER = "__dlq.errors.partition"
@@ -37,7 +37,7 @@ class DeadLetter:
     place: Place
     timestamp_ms: int
     original: Place | None
-    """None if somebody else wrote it, without saying where it came from."""
+    """None if another program wrote it, without its origin."""
     group: str
     delivery_count: int
     reason: str

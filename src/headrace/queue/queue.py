@@ -102,7 +102,7 @@ class Queue:
         self._prefetch = prefetch
         self._members = members
         self._timeout_s = timeout_s
-        # Only members have something to say when nobody calls: that the broker is away.
+        # Members alone log between two calls: that the broker is away.
         self._member_log_level = (config or {}).get("log_level", 3)
         self._client_config = client_config(bootstrap, config)
         self.bootstrap: str = self._client_config["bootstrap.servers"]

@@ -57,7 +57,7 @@ class Allowance:
                 self._idle_since_s = time.monotonic()
 
     def is_idle(self) -> bool:
-        """Whether nothing has come for so long as the run was told to wait."""
+        """Whether nothing has come for `idle_s`."""
         if self._idle_s is None or self.running:
             return False
         return time.monotonic() > self._idle_since_s + self._idle_s
