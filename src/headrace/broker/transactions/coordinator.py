@@ -98,15 +98,16 @@ class TransactionCoordinator:
                 self._transactions = await self._insist(
                     f"{storage.TRANSACTIONS_TOPIC} is not read",
                     partial(self._read, log),
+                    self._not_loaded,
                     gives_up_on=HeadraceError,
                 )
         except HeadraceError as error:
-            self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            self._not_loaded(error)
             logger.error("transactions can't be served: %s", error)
             return
         # The end of a transaction makes its offsets count, so they must be known.
         await self._services.groups.loaded()
-        if self._unavailable is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        if self._unavailable is ErrorCode.NOT_COORDINATOR:
             return  # stopped in the meantime
         self._unavailable = None
         self._unknown = unknown_transactions(self._services.topics.partitions(), self._transactions.values())
@@ -125,6 +126,9 @@ class TransactionCoordinator:
             storage.read_transactions, log, batch_bytes_max=self._settings.decompressed_batch_bytes_max
         )
         return self._loop.run_in_executor(self._services.disk_threads, read)
+
+    def _not_loaded(self, failure: Exception) -> None:
+        self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     async def _abort_unknown(self, unknown: OpenTransaction) -> None:
         logger.warning("%s is in no transaction that is known, and is aborted", unknown)
