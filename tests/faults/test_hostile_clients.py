@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.resource_types import GROUP
+from headrace.protocol.codec import ELEMENTS_MAX
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from headrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headrace.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from headrace.protocol.messages.describe_groups import DescribeGroupsRequest
 from headrace.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -201,7 +203,7 @@ def many_topics(prefix: str, count: int) -> CreateTopicsRequest:
 
 
 def test_others_go_on_while_many_topics_are_created_and_deleted(broker: BrokerProcess, other: Wire) -> None:
-    count = 1_500
+    count = 500
     with Wire(broker.bootstrap) as busy:
         busy.send(many_topics("t", count))
         for _ in range(5):
@@ -224,7 +226,7 @@ def test_others_go_on_while_many_topics_are_created_by_asking_for_them(
     broker: BrokerProcess, other: Wire
 ) -> None:
     with Wire(broker.bootstrap) as busy:
-        names = tuple(MetadataRequestTopic(name=f"auto-{number}") for number in range(1_500))
+        names = tuple(MetadataRequestTopic(name=f"auto-{number}") for number in range(500))
         busy.send(MetadataRequest(topics=names), version=9)
         for _ in range(5):
             goes_on(other)
@@ -252,6 +254,28 @@ def test_configs_of_many_groups_are_written_together(broker: BrokerProcess, othe
     with Wire(broker.bootstrap) as wire:
         (found,) = wire.ask(DescribeConfigsRequest(resources=(described,))).results
     assert "7" in {one.value for one in found.configs if one.name == "share.delivery.count.limit"}
+
+
+def test_others_go_on_while_configs_of_many_groups_are_described(broker: BrokerProcess, other: Wire) -> None:
+    count = 3_000
+    resources = tuple(
+        DescribeConfigsResource(resource_type=GROUP, resource_name=f"group-{number}")
+        for number in range(count)
+    )
+    with Wire(broker.bootstrap) as busy:
+        # Each is answered once, however often it is asked for.
+        busy.send(DescribeConfigsRequest(resources=resources * 3, include_documentation=True))
+        for _ in range(5):
+            goes_on(other)
+        assert not busy.has_answer(within_s=0.001), "they are still described"
+        assert len(busy.receive().results) == count
+
+
+def test_answer_of_a_million_small_parts_is_received(broker: BrokerProcess, other: Wire) -> None:
+    groups = tuple(f"g{number}" for number in range(ELEMENTS_MAX - 1))
+    with Wire(broker.bootstrap) as busy:
+        assert len(busy.ask(DescribeGroupsRequest(groups=groups)).groups) == len(groups)
+    goes_on(other)
 
 
 # State

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 from headrace.broker.client import Client, ClientMemory
@@ -36,6 +37,10 @@ logger = logging.getLogger(__name__)
 
 # Below this the parts of an answer are joined before they are written: a copy is cheaper than a longer iovec.
 JOINED_ANSWER_BYTES_MAX = 65_536
+# The answer to a larger request that takes long is encoded in a thread: it may be many times as large.
+LONG_REQUEST_BYTES = 16_384
+# An answer of more parts is joined where the parts are small: uvloop closes a connection that is written a million.
+ANSWER_PARTS_MAX = 1_000
 
 
 # What the transport may hold of answers that the client has not taken yet before we stop reading from it.
@@ -59,9 +64,22 @@ class _Answer:
         self.parts: list[Buffer] = []
 
 
+def _joined(parts: list[Buffer]) -> list[Buffer]:
+    """The same bytes in fewer parts: those that are large stay by themselves."""
+    joined: list[Buffer] = []
+    for is_large, run in groupby(parts, lambda part: len(part) > JOINED_ANSWER_BYTES_MAX):
+        if is_large:
+            joined += run
+        else:
+            joined.append(b"".join(run))
+    return joined
+
+
 def _encode(answer: _Answer, response: Any) -> int:
     """Put the bytes of a response into its answer's parts; how many they are."""
     answer.codec.write(response, answer.parts)
+    if len(answer.parts) > ANSWER_PARTS_MAX:
+        answer.parts = _joined(answer.parts)
     body_bytes = sum(map(len, answer.parts))
     prefix = response_prefix(
         answer.handler.api_key,
@@ -92,8 +110,8 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         # Until when a client that is over its quota is not read from.
         self._pause: asyncio.TimerHandle | None = None
         self._last_call: Call | None = None
-        # A request that wants no others of this connection beside it.
-        self._alone: _Answer | None = None
+        # A request that takes long: others of this connection wait for it.
+        self._long: _Answer | None = None
         self.last_request_s = self._last_taken_s = services.clock.monotonic_s()
 
     # What the event loop calls
@@ -119,6 +137,10 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None and not isinstance(exc, ConnectionError):
+            logger.warning(
+                "connection lost: %s", exc, extra={"client": f"{self.client.host}:{self.client.port}"}
+            )
         self._closing = self._lost = True
         if self._pause is not None:
             self._pause.cancel()
@@ -205,8 +227,8 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
             self._failed(answer, error)
             return
         if isinstance(outcome, Awaitable):
-            if answer.handler.is_alone:
-                self._alone = answer
+            if answer.handler.is_long:
+                self._long = answer
             future = asyncio.ensure_future(outcome)
             future.add_done_callback(lambda finished: self._finished(answer, finished))
         else:
@@ -251,15 +273,28 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
     # Giving answers out
 
     def _finished(self, answer: _Answer, future: asyncio.Future[Any]) -> None:
-        if self._alone is answer:
-            self._alone = None
+        if future.cancelled():
+            return
+        error = future.exception()
+        if isinstance(error, Exception):
+            self._failed(answer, error)
+        elif self._transport.is_closing():
+            return
+        elif answer is self._long and answer.held_bytes > LONG_REQUEST_BYTES:
+            services = self._services
+            encoding = services.loop.run_in_executor(services.disk_threads, _encode, answer, future.result())
+            encoding.add_done_callback(lambda encoded: self._encoded(answer, encoded))
+        else:
+            self._complete(answer, future.result())
+
+    def _encoded(self, answer: _Answer, future: asyncio.Future[int]) -> None:
         if future.cancelled():
             return
         error = future.exception()
         if isinstance(error, Exception):
             self._failed(answer, error)
         elif not self._transport.is_closing():
-            self._complete(answer, future.result())
+            self._ready(answer, future.result())
 
     def _failed(self, answer: _Answer, error: Exception) -> None:
         name = answer.handler.api_key.name
@@ -279,7 +314,12 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
             except Exception as error:
                 self._failed(answer, error)
                 return
+        self._ready(answer, answer_bytes)
+
+    def _ready(self, answer: _Answer, answer_bytes: int) -> None:
         answer.done = True
+        if self._long is answer:
+            self._long = None
         self._account(answer_bytes - answer.held_bytes)
         answer.held_bytes = answer_bytes
         if answer_bytes > JOINED_ANSWER_BYTES_MAX:
@@ -337,7 +377,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
             len(self._answers) < self._settings.connection_requests_max
             and self.held_bytes < self._settings.connection_bytes_max
             and not self.unsent_bytes
-            and self._alone is None
+            and self._long is None
             and self._pause is None
             and self._traffic.has_room(self.held_bytes)
         )

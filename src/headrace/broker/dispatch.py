@@ -41,8 +41,9 @@ class Handler:
     request: type[Any]
     response: type[Any]
     function: Callable[[Any, Call], Any | Awaitable[Any]]
-    is_alone: bool
-    """Later requests of the connection wait until this one is answered."""
+    is_long: bool
+    """It is done in turns with those of others (`turns`), and its answer may be large: later requests of the connection
+    wait until this one is answered."""
     _codecs: dict[int, tuple[Codec[Any], Codec[Any]]] = field(default_factory=dict)
 
     def codecs(self, version: int) -> tuple[Codec[Any], Codec[Any]] | None:
@@ -61,7 +62,7 @@ def handles(
     *,
     versions: tuple[int, int],
     advertised: tuple[int, int] | None = None,
-    is_alone: bool = False,
+    is_long: bool = False,
 ) -> Callable[[HandlerT], HandlerT]:
     """Register the function below as the one that answers an API; a second one for the same API is a bug."""
 
@@ -75,7 +76,7 @@ def handles(
             request=messages[True],
             response=messages[False],
             function=function,
-            is_alone=is_alone,
+            is_long=is_long,
         )
         return function
 

@@ -30,7 +30,7 @@ async def in_turns(items: Iterable[ItemT], work: Callable[[ItemT], ResultT]) -> 
     """What `work` makes of every item, in their order.
 
     Anything may happen between two items: `work` looks at the state of the broker when it is called. The handler is
-    registered with `is_alone`, so that later requests of the same connection see what this one has done.
+    registered with `is_long`, so that later requests of the same connection see what this one has done.
     """
     turns = Turns()
     results = []

@@ -26,11 +26,12 @@ Reader = Callable[[Buffer, int, list[int]], tuple[Any, int]]
 Writer = Callable[[Any, list[Buffer]], None]
 
 
-ELEMENTS_MAX: Final = 250_000
+ELEMENTS_MAX: Final = 100_000
 """Elements of all the arrays of one message together, and tagged fields.
 
 An element can be one byte on the wire and some hundred bytes as a Python object: without this bound a frame
-of 100 MB could become many gigabytes. A fetch of 100,000 partitions has 200,000 elements at most.
+of 100 MB could become many gigabytes. Reading and answering one takes ten microseconds or so, in which nobody
+else is served. A fetch of 50,000 partitions has 100,000 elements at most.
 """
 
 STRING_BYTES_MAX: Final = 0x7FFF

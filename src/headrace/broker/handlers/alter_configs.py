@@ -13,7 +13,7 @@ from headrace.protocol.messages.alter_configs import (
 )
 
 
-@handles(ApiKey.ALTER_CONFIGS, versions=(0, 2), is_alone=True)
+@handles(ApiKey.ALTER_CONFIGS, versions=(0, 2), is_long=True)
 async def alter_configs(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
     wanted = [_alteration(resource) for resource in request.resources]
     outcomes = await alter(wanted, validate_only=request.validate_only, call=call)

@@ -13,6 +13,7 @@ from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.assignors import UNIFORM
 from headrace.broker.groups.consumer_state import ConsumerGroup, ConsumerMember
 from headrace.broker.groups.errors import GroupRefused
+from headrace.broker.turns import in_turns
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.consumer_group_describe import (
@@ -28,14 +29,13 @@ CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1
 
 
-@handles(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1))
-def consumer_group_describe(
+@handles(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1), is_long=True)
+async def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, call: Call
 ) -> ConsumerGroupDescribeResponse:
     operations = GROUP_OPERATIONS_ALL if request.include_authorized_operations else NOT_ASKED
-    return ConsumerGroupDescribeResponse(
-        groups=tuple(_describe(group_id, operations, call) for group_id in request.group_ids)
-    )
+    described = await in_turns(request.group_ids, lambda group_id: _describe(group_id, operations, call))
+    return ConsumerGroupDescribeResponse(groups=tuple(described))
 
 
 def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:

@@ -16,7 +16,7 @@ from headrace.protocol.messages.create_partitions import (
 )
 
 
-@handles(ApiKey.CREATE_PARTITIONS, versions=(0, 3), is_alone=True)
+@handles(ApiKey.CREATE_PARTITIONS, versions=(0, 3), is_long=True)
 async def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
     grown = await in_turns(request.topics, lambda topic: _grow(topic, request.validate_only, call))
     return CreatePartitionsResponse(results=tuple(grown))

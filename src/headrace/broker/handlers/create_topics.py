@@ -22,7 +22,7 @@ from headrace.protocol.messages.create_topics import (
 )
 
 
-@handles(ApiKey.CREATE_TOPICS, versions=(2, 7), is_alone=True)
+@handles(ApiKey.CREATE_TOPICS, versions=(2, 7), is_long=True)
 async def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
     named = Counter(topic.name for topic in request.topics)
 

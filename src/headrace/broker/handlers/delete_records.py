@@ -22,7 +22,7 @@ from headrace.protocol.messages.delete_records import (
 TO_THE_END = -1
 
 
-@handles(ApiKey.DELETE_RECORDS, versions=(0, 2), is_alone=True)
+@handles(ApiKey.DELETE_RECORDS, versions=(0, 2), is_long=True)
 async def delete_records(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
     topics = []
     for topic in request.topics:

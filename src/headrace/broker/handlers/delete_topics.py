@@ -17,7 +17,7 @@ from headrace.protocol.messages.delete_topics import (
 )
 
 
-@handles(ApiKey.DELETE_TOPICS, versions=(1, 6), is_alone=True)
+@handles(ApiKey.DELETE_TOPICS, versions=(1, 6), is_long=True)
 async def delete_topics(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
     wanted = request.topics or tuple(DeleteTopicState(name=name) for name in request.topic_names)
     return DeleteTopicsResponse(responses=tuple(await in_turns(wanted, lambda one: _delete(one, call))))

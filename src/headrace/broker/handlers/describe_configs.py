@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from headrace.broker.broker_configs import ALL_BROKERS, BROKER_CONFIGS, MIN_INSYNC_REPLICAS
@@ -20,6 +20,7 @@ from headrace.broker.shares.numbers import group_numbers
 from headrace.broker.shares.states import RecordState
 from headrace.broker.topic_configs import TOPIC_CONFIGS, ConfigType, TopicConfig
 from headrace.broker.topics import Topic
+from headrace.broker.turns import in_turns
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.describe_configs import (
@@ -76,25 +77,23 @@ KAFKA_NAMES = {
 }
 
 
-@handles(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4))
-def describe_configs(
-    request: DescribeConfigsRequest, call: Call
-) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
-    if any(HEALTH in (resource.configuration_keys or ()) for resource in request.resources):
-        return _with_health(request, call)
-    return _described(request, call, ())
-
-
-async def _with_health(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
-    return _described(request, call, await call.services.health.problems())
-
-
-def _described(
-    request: DescribeConfigsRequest, call: Call, problems: Sequence[str]
-) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=tuple(_describe(resource, request, call, problems) for resource in request.resources)
+@handles(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), is_long=True)
+async def describe_configs(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+    # Each once: an answer is many times as large as its question.
+    resources = {
+        (one.resource_type, one.resource_name, one.configuration_keys): one for one in request.resources
+    }
+    problems: Sequence[str] = ()
+    if any(HEALTH in (resource.configuration_keys or ()) for resource in resources.values()):
+        problems = await call.services.health.problems()
+    wanted = list(resources.values())
+    described_max = call.services.settings.partitions_max
+    results = await in_turns(
+        wanted[:described_max], lambda resource: _describe(resource, request, call, problems)
     )
+    message = f"{len(wanted)} resources in one request, at most {described_max} are described"
+    results += [_failed(one, ErrorCode.INVALID_REQUEST, message) for one in wanted[described_max:]]
+    return DescribeConfigsResponse(results=tuple(results))
 
 
 def _describe(

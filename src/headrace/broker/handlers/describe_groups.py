@@ -9,6 +9,7 @@ from headrace.broker.authorized_operations import GROUP_OPERATIONS_ALL, NOT_ASKE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.state import Group, GroupState
+from headrace.broker.turns import in_turns
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.describe_groups import (
@@ -21,12 +22,11 @@ from headrace.protocol.messages.describe_groups import (
 NOT_FOUND_SINCE = 6
 
 
-@handles(ApiKey.DESCRIBE_GROUPS, versions=(0, 6))
-def describe_groups(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
+@handles(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), is_long=True)
+async def describe_groups(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
     operations = GROUP_OPERATIONS_ALL if request.include_authorized_operations else NOT_ASKED
-    return DescribeGroupsResponse(
-        groups=tuple(_describe(group_id, operations, call) for group_id in request.groups)
-    )
+    described = await in_turns(request.groups, lambda group_id: _describe(group_id, operations, call))
+    return DescribeGroupsResponse(groups=tuple(described))
 
 
 def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:

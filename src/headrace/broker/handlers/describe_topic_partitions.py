@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.broker.authorized_operations import TOPIC_OPERATIONS_ALL
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.topics import Topic
+from headrace.broker.turns import Turns
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.describe_topic_partitions import (
@@ -19,8 +20,8 @@ from headrace.protocol.messages.describe_topic_partitions import (
 PAGE_PARTITIONS_MAX = 2_000
 
 
-@handles(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0))
-def describe_topic_partitions(
+@handles(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), is_long=True)
+async def describe_topic_partitions(
     request: DescribeTopicPartitionsRequest, call: Call
 ) -> DescribeTopicPartitionsResponse:
     names = sorted({topic.name for topic in request.topics} or {topic.name for topic in call.services.topics})
@@ -30,7 +31,9 @@ def describe_topic_partitions(
         first_partition = request.cursor.partition_index
     room = min(max(request.response_partition_limit, 1), PAGE_PARTITIONS_MAX)
     topics: list[DescribeTopicPartitionsResponseTopic] = []
+    turns = Turns()
     for name in names:
+        await turns.next()
         if room == 0:
             return DescribeTopicPartitionsResponse(
                 topics=tuple(topics), next_cursor=Cursor(topic_name=name, partition_index=0)

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.transactions.coordinator import TransactionRefused
+from headrace.broker.turns import in_turns
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.describe_transactions import (
@@ -16,11 +17,12 @@ from headrace.protocol.messages.describe_transactions import (
 )
 
 
-@handles(ApiKey.DESCRIBE_TRANSACTIONS, versions=(0, 0))
-def describe_transactions(request: DescribeTransactionsRequest, call: Call) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(
-        transaction_states=tuple(_describe(name, call) for name in request.transactional_ids)
-    )
+@handles(ApiKey.DESCRIBE_TRANSACTIONS, versions=(0, 0), is_long=True)
+async def describe_transactions(
+    request: DescribeTransactionsRequest, call: Call
+) -> DescribeTransactionsResponse:
+    described = await in_turns(request.transactional_ids, lambda name: _describe(name, call))
+    return DescribeTransactionsResponse(transaction_states=tuple(described))
 
 
 def _describe(transactional_id: str, call: Call) -> TransactionState:

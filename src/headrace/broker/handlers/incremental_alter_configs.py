@@ -21,7 +21,7 @@ from headrace.protocol.messages.incremental_alter_configs import (
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 
-@handles(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), is_alone=True)
+@handles(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), is_long=True)
 async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, call: Call
 ) -> IncrementalAlterConfigsResponse:

@@ -33,7 +33,7 @@ TOPICS_AT_ONCE_MAX = 10
 """Topics that are looked up without a pause: creating one takes a millisecond or two."""
 
 
-@handles(ApiKey.METADATA, versions=(0, 13), is_alone=True)
+@handles(ApiKey.METADATA, versions=(0, 13), is_long=True)
 def metadata(request: MetadataRequest, call: Call) -> MetadataResponse | Awaitable[MetadataResponse]:
     wants_all = request.topics is None or (call.version == 0 and not request.topics)
     if wants_all:

@@ -6,6 +6,7 @@ from headrace.broker.authorized_operations import GROUP_OPERATIONS_ALL, NOT_ASKE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.share import ShareMember
 from headrace.broker.shares.coordinator import ShareRefused
+from headrace.broker.turns import in_turns
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.consumer_group_describe import Assignment, TopicPartitions
@@ -19,12 +20,11 @@ from headrace.protocol.messages.share_group_describe import (
 ASSIGNOR = "simple"
 
 
-@handles(ApiKey.SHARE_GROUP_DESCRIBE, versions=(1, 1))
-def share_group_describe(request: ShareGroupDescribeRequest, call: Call) -> ShareGroupDescribeResponse:
+@handles(ApiKey.SHARE_GROUP_DESCRIBE, versions=(1, 1), is_long=True)
+async def share_group_describe(request: ShareGroupDescribeRequest, call: Call) -> ShareGroupDescribeResponse:
     operations = GROUP_OPERATIONS_ALL if request.include_authorized_operations else NOT_ASKED
-    return ShareGroupDescribeResponse(
-        groups=tuple(_describe(group_id, operations, call) for group_id in request.group_ids)
-    )
+    described = await in_turns(request.group_ids, lambda group_id: _describe(group_id, operations, call))
+    return ShareGroupDescribeResponse(groups=tuple(described))
 
 
 def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
