@@ -7,14 +7,13 @@ is finished at the next start. A start refuses a file that has changed, and fold
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from zlib import crc32
 
 from headrace.broker.archive_deletions import ArchiveDeletions
 from headrace.broker.internal_topics import (
@@ -27,6 +26,7 @@ from headrace.broker.internal_topics import (
 from headrace.broker.partition import Partition
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topic_configs import check_archive_configs, check_configs, log_config
+from headrace.broker.topic_files import SavedTopic, TopicFiles
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
 from headrace.log import checkpoints
@@ -39,10 +39,7 @@ from headrace.log.partition_log import PartitionLog
 logger = logging.getLogger(__name__)
 
 TOPIC_NAME_CHARACTERS_MAX = 249
-# File systems allow 255 bytes, and `.json.tmp` comes behind it; the file of a longer name is called after its id.
-FILE_STEM_CHARACTERS_MAX = 240
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
-_SEGMENT_FILE = re.compile(r"\d{20}\.log")
 _DELETED_FOLDER = re.compile(r".+-delete")
 
 
@@ -96,15 +93,10 @@ def check_name(name: str) -> None:
         )
 
 
-def _checksum(saved: Mapping[str, object]) -> str:
-    return f"{crc32(json.dumps(saved, sort_keys=True).encode()):08x}"
-
-
-def _check_saved(saved: dict[str, object]) -> None:
-    """ValueError unless a topic's file is as it was written; one of an older version has no checksum."""
-    checksum = saved.pop("checksum", None)
-    if checksum is not None and checksum != _checksum(saved):
-        raise ValueError("its checksum does not match")
+def _saved(topic: Topic, partitions: int, *, is_deleting: bool = False) -> SavedTopic:
+    return SavedTopic(
+        name=topic.name, id=topic.id, partitions=partitions, configs=topic.configs, is_deleting=is_deleting
+    )
 
 
 class Topics:
@@ -123,7 +115,7 @@ class Topics:
         self._files = files
         self._clock = clock
         self._data_dir = str(settings.data_dir)
-        self._metadata_dir = os.path.join(self._data_dir, "metadata", "topics")
+        self._topic_files = TopicFiles(files, self._data_dir)
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
         self.version = 0
@@ -238,7 +230,7 @@ class Topics:
         check_archive_configs(configs, was_archived=was_archived, can_archive=can_archive or was_archived)
 
     def delete(self, topic: Topic) -> None:
-        self._save(topic, len(topic.partitions), deleting=True)
+        self._save(topic, len(topic.partitions), is_deleting=True)
         if any(partition.has_archive for partition in topic.partitions):
             self._archive_deletions.note(topic.id, topic.name)
         del self._by_name[topic.name]
@@ -248,8 +240,7 @@ class Topics:
             partition.log.delete()
             partition.gone()
             self._forget_offsets((topic.name, partition.index))
-        self._files.remove(self._metadata_path(topic))
-        self._files.sync_directory(self._metadata_dir)
+        self._topic_files.remove(_saved(topic, len(topic.partitions)))
 
     def _create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         topic = Topic(name=name, id=uuid.uuid4(), configs=dict(configs))
@@ -259,8 +250,9 @@ class Topics:
                 topic.partitions.append(self._begin(topic, index))
         except OSError:
             for partition in topic.partitions:
-                partition.log.delete()
-            self._files.remove(self._metadata_path(topic))
+                with suppress(OSError):  # it is empty, and may stay
+                    partition.log.delete()
+            self._topic_files.remove(_saved(topic, partitions))
             raise
         self._by_name[name] = topic
         self._by_id[topic.id] = topic
@@ -279,16 +271,14 @@ class Topics:
 
     def load(self) -> None:
         """Open every topic of the data folder; after a crash this reads what lies behind the recovery points."""
-        self._files.make_directory(self._metadata_dir)
         self._recovery_offsets = self._read_offsets(checkpoints.RECOVERY_POINT_NAME)
         self._start_offsets = self._read_offsets(checkpoints.LOG_START_NAME)
         self._take_clean_shutdown_mark()
         self._remove_deleted_folders()
-        for file_name, _ in sorted(self._files.list_directory(self._metadata_dir)):
-            if file_name.endswith(".json"):
-                self._load_topic(os.path.join(self._metadata_dir, file_name))
+        for saved in self._topic_files.read_all():
+            self._load_topic(saved)
         self._clean_stops = {}
-        self._refuse_unknown_folders()
+        self._topic_files.refuse_unknown_folders({topic.name: topic.partition_count for topic in self})
         for key in {*self._recovery_offsets, *self._start_offsets}:
             if self.partition(*key) is None:
                 self._forget_offsets(key)
@@ -301,59 +291,30 @@ class Topics:
                 "the mark of the last stop is damaged, all logs are checked", extra={"reason": str(error)}
             )
             self._clean_stops = None
-        for key, stop in (self._clean_stops or {}).items():
-            self._recovery_offsets[key] = stop.end_offset
-            self._start_offsets[key] = stop.start_offset
+        stops = self._clean_stops or {}
+        ends = {key: stop.end_offset for key, stop in stops.items()}
+        starts = {key: stop.start_offset for key, stop in stops.items()}
+        if stops and (ends, starts) != (self._recovery_offsets, self._start_offsets):
+            # A file was damaged since, and is written again: from here on the mark is gone.
+            self._recovery_offsets, self._start_offsets = ends, starts
+            self._write_offsets()
 
     def _forget_offsets(self, key: tuple[str, int]) -> None:
         self._recovery_offsets.pop(key, None)
         self._start_offsets.pop(key, None)
         self._stale.add(key)
 
-    def _refuse_unknown_folders(self) -> None:
-        """Records that no topic file knows must not lie there unseen, or be taken over by a new topic of that name."""
-        for name in sorted(os.listdir(self._data_dir)):
-            topic_name, _, index = name.rpartition("-")
-            folder = os.path.join(self._data_dir, name)
-            if not index.isdigit() or self.partition(topic_name, int(index)) or not os.path.isdir(folder):
-                continue
-            if any(
-                size and _SEGMENT_FILE.fullmatch(file) for file, size in self._files.list_directory(folder)
-            ):
-                path = os.path.join(self._metadata_dir, f"{topic_name}.json")
-                raise HeadraceError(
-                    f"{folder} holds records, but no topic has this partition: {path} is missing or was changed",
-                    hint="restore the file from a copy, write it again without a checksum "
-                    f'({{"name": "{topic_name}", "id": "{uuid.uuid4()}", "partitions": {int(index) + 1}, '
-                    '"configs": {}}), or move the folder away',
-                )
-
-    def _load_topic(self, path: str) -> None:
-        try:
-            saved = json.loads(self._files.read_whole(path))
-            _check_saved(saved)
-            topic = Topic(name=saved["name"], id=uuid.UUID(saved["id"]), configs=saved["configs"])
-            count = int(saved["partitions"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise HeadraceError(
-                f"{path} is damaged: {error}",
-                hint="restore this file from a copy, or take out the checksum if the change was meant; "
-                "the partition folders are intact",
-            ) from error
-        if self._metadata_path(topic) != path:
-            raise HeadraceError(
-                f"{path} is damaged: it says that it is of the topic {topic.name}",
-                hint="restore this file from a copy, or correct the name in it",
-            )
-        if saved.get("deleting"):
-            for index in range(count):  # whatever is left of it is no damage
+    def _load_topic(self, saved: SavedTopic) -> None:
+        topic = Topic(name=saved.name, id=saved.id, configs=dict(saved.configs))
+        if saved.is_deleting:
+            for index in range(saved.partitions):  # whatever is left of it is no damage
                 self._forget_offsets((topic.name, index))
-        topic.partitions = [self._open(topic, index) for index in range(count)]
+        topic.partitions = [self._open(topic, index) for index in range(saved.partitions)]
         if topic.is_internal:
             self._correct_internal(topic)
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
-        if saved.get("deleting"):
+        if saved.is_deleting:
             self.delete(topic)
 
     def _correct_internal(self, topic: Topic) -> None:
@@ -454,16 +415,8 @@ class Topics:
             producer_id_expiration_ms=settings.producer_id_expiration_ms,
         )
 
-    def _save(self, topic: Topic, partitions: int, *, deleting: bool = False) -> None:
-        saved = {"name": topic.name, "id": str(topic.id), "partitions": partitions, "configs": topic.configs}
-        if deleting:
-            saved["deleting"] = True
-        saved["checksum"] = _checksum(saved)
-        self._files.write_whole(self._metadata_path(topic), json.dumps(saved, indent=1).encode())
-
-    def _metadata_path(self, topic: Topic) -> str:
-        stem = topic.name if len(topic.name) <= FILE_STEM_CHARACTERS_MAX else str(topic.id)
-        return os.path.join(self._metadata_dir, f"{stem}.json")
+    def _save(self, topic: Topic, partitions: int, *, is_deleting: bool = False) -> None:
+        self._topic_files.write(_saved(topic, partitions, is_deleting=is_deleting))
 
     def _read_offsets(self, name: str) -> checkpoints.OffsetsByPartition:
         try:

@@ -1,0 +1,116 @@
+"""The files of topics, `metadata/topics/NAME.json`: what is in them, and that it is what was written.
+
+A file that has changed, and folders with records that no file knows, are refused: a topic with another name, other
+partitions or other settings would lose records silently.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from zlib import crc32
+
+from headrace.errors import HeadraceError
+from headrace.log.filesystem import FileSystem
+from headrace.values import value
+
+# File systems allow 255 bytes, and `.json.tmp` comes behind it; the file of a longer name is called after its id.
+FILE_STEM_CHARACTERS_MAX = 240
+_SEGMENT_FILE = re.compile(r"\d{20}\.log")
+
+
+@value
+class SavedTopic:
+    name: str
+    id: uuid.UUID
+    partitions: int
+    configs: Mapping[str, str]
+    is_deleting: bool = False
+    """Its deletion has begun, and is finished at the next start."""
+
+
+class TopicFiles:
+    def __init__(self, files: FileSystem, data_dir: str) -> None:
+        self._files = files
+        self._data_dir = data_dir
+        self._folder = os.path.join(data_dir, "metadata", "topics")
+
+    def read_all(self) -> Iterator[SavedTopic]:
+        """Every topic; HeadraceError for a file that is not as it was written."""
+        self._files.make_directory(self._folder)
+        for name, _ in sorted(self._files.list_directory(self._folder)):
+            if name.endswith(".json"):
+                yield self._read(os.path.join(self._folder, name))
+
+    def _read(self, path: str) -> SavedTopic:
+        try:
+            fields = json.loads(self._files.read_whole(path))
+            # A file of an older version, or one that was written by hand, has no checksum.
+            checksum = fields.pop("checksum", None)
+            if checksum is not None and checksum != _checksum(fields):
+                raise ValueError("its checksum does not match")
+            saved = SavedTopic(
+                name=fields["name"],
+                id=uuid.UUID(fields["id"]),
+                partitions=int(fields["partitions"]),
+                configs=fields["configs"],
+                is_deleting=bool(fields.get("deleting")),
+            )
+            if self._path(saved) != path:
+                raise ValueError(f"it is the file of the topic {saved.name!r}")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise HeadraceError(
+                f"{path} is damaged: {error}",
+                hint="restore this file from a copy, or remove the checksum from it if the change is intended; "
+                "the partition folders are intact",
+            ) from error
+        return saved
+
+    def write(self, saved: SavedTopic) -> None:
+        fields: dict[str, object] = {
+            "name": saved.name,
+            "id": str(saved.id),
+            "partitions": saved.partitions,
+            "configs": dict(saved.configs),
+        }
+        if saved.is_deleting:
+            fields["deleting"] = True
+        fields["checksum"] = _checksum(fields)
+        self._files.write_whole(self._path(saved), json.dumps(fields, indent=1).encode())
+
+    def remove(self, saved: SavedTopic) -> None:
+        self._files.remove(self._path(saved))
+        self._files.sync_directory(self._folder)
+
+    def _path(self, saved: SavedTopic) -> str:
+        stem = saved.name if len(saved.name) <= FILE_STEM_CHARACTERS_MAX else str(saved.id)
+        return os.path.join(self._folder, f"{stem}.json")
+
+    def refuse_unknown_folders(self, partitions: Mapping[str, int]) -> None:
+        """Raise for folders with records of partitions that are not among these (partitions by topic)."""
+        unknown: dict[str, int] = {}
+        for name in os.listdir(self._data_dir):
+            topic, _, index = name.rpartition("-")
+            if index.isdigit() and int(index) >= partitions.get(topic, 0) and self._holds_records(name):
+                unknown[topic] = max(unknown.get(topic, 0), int(index) + 1)
+        for topic, count in sorted(unknown.items()):
+            content = json.dumps({"name": topic, "id": str(uuid.uuid4()), "partitions": count, "configs": {}})
+            raise HeadraceError(
+                f"{os.path.join(self._data_dir, topic)}-{count - 1} holds records, but no topic has this partition: "
+                f"{os.path.join(self._folder, topic)}.json is missing or was changed",
+                hint=f"restore the file from a copy; without one, write {content} to it, or move the folder away",
+            )
+
+    def _holds_records(self, name: str) -> bool:
+        folder = os.path.join(self._data_dir, name)
+        return os.path.isdir(folder) and any(
+            size_bytes and _SEGMENT_FILE.fullmatch(file)
+            for file, size_bytes in self._files.list_directory(folder)
+        )
+
+
+def _checksum(fields: Mapping[str, object]) -> str:
+    return f"{crc32(json.dumps(fields, sort_keys=True).encode()):08x}"
