@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.printable import printable, printable_json
+from headrace.printable import printable, printable_json, printable_lines
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,7 @@ def test_everything_is_one_line_without_controls(text: str) -> None:
         shown.encode()
         assert not any(character < " " or "\x7f" <= character <= "\x9f" for character in shown)
     assert json.loads(printable_json(text)) == text
+
+
+def test_lines_of_a_message_stay_lines() -> None:
+    assert printable_lines("it said:\n  no\x1b[2J") == "it said:\n  no\\x1b[2J"

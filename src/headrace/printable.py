@@ -17,6 +17,11 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def printable_lines(text: str) -> str:
+    """The same for text that may have several lines, such as the message of an error."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def printable_json(value: Any, *, indent: int | None = None) -> str:
     """JSON that reads back as the same value, and shows nothing but text."""
     text = json.dumps(value, ensure_ascii=False, default=str, indent=indent)

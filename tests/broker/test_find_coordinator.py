@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 import pytest
 
 from headrace.broker.embedded import Broker
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.find_coordinator import FindCoordinatorRequest
+from headrace.testing.failing_filesystem import FailingFileSystem
 from headrace.testing.wire import Wire
+from tests.faults.faulty_broker import broker_on
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 
@@ -37,3 +42,16 @@ def test_a_kind_of_key_that_is_not_served_is_an_error(wire: Wire, key_type: int)
     (found,) = wire.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=("a",))).coordinators
     assert (found.error_code, found.node_id) == (ErrorCode.INVALID_REQUEST, -1)
     assert found.error_message
+
+
+@pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
+def test_coordinator_whose_topic_cannot_be_created_is_not_available(tmp_path: Path, key_type: int) -> None:
+    files = FailingFileSystem()
+    with broker_on(files, tmp_path / "data") as server, Wire(server.bootstrap) as wire:
+        full = files.fail("write_whole", "*/topics/*", error_number=errno.ENOSPC, times=None)
+        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=("a",))
+        (found,) = wire.ask(request).coordinators
+        assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+        full.times = 0
+        (found,) = wire.ask(request).coordinators
+        assert found.error_code == 0

@@ -20,7 +20,7 @@ from headrace.broker.settings import BrokerSettings
 from headrace.clock import Clock, SystemClock
 from headrace.errors import HeadraceError
 from headrace.log.filesystem import DiskFileSystem, FileSystem
-from headrace.printable import printable
+from headrace.printable import printable_lines
 
 logger = logging.getLogger(__name__)
 
@@ -178,12 +178,12 @@ def run(settings: BrokerSettings) -> int:
     try:
         run_in_loop(_serve(settings))
     except HeadraceError as error:
-        print(f"headrace broker: {printable(error.message)}", file=sys.stderr)
+        print(f"headrace broker: {printable_lines(error.message)}", file=sys.stderr)
         if error.hint:
-            print(f"hint: {printable(error.hint)}", file=sys.stderr)
+            print(f"hint: {printable_lines(error.hint)}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"headrace broker: the start failed: {printable(str(error))}", file=sys.stderr)
+        print(f"headrace broker: the start failed: {printable_lines(str(error))}", file=sys.stderr)
         print("hint: check the disk and the permissions of the data folder", file=sys.stderr)
         return 1
     return 0

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from headrace.errors import HeadraceError
-from headrace.printable import printable
+from headrace.printable import printable_lines
 
 # In the order in which a newcomer meets them; each is the module of the same name beside this one.
 COMMANDS = ("run", "broker", "topic", "produce", "consume", "group", "work", "queue", "job", "top", "log")
@@ -89,9 +89,9 @@ def main() -> None:
         app(prog_name="headrace")
     except HeadraceError as error:
         sys.stdout.flush()
-        print(f"headrace: {printable(error.message)}", file=sys.stderr)
+        print(f"headrace: {printable_lines(error.message)}", file=sys.stderr)
         if error.hint:
-            print(f"  hint: {printable(error.hint)}", file=sys.stderr)
+            print(f"  hint: {printable_lines(error.hint)}", file=sys.stderr)
         sys.exit(EXIT_FAILED)
     except KeyboardInterrupt:
         sys.exit(EXIT_STOPPED)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from headrace.printable import printable, printable_json
+from headrace.printable import printable, printable_json, printable_lines
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -78,7 +78,7 @@ def show(value: Any, format: OutputFormat, text: str | Callable[[], None]) -> No
 
 def note(text: str) -> None:
     """Say something that is not the command's data."""
-    print(printable(text), file=sys.stderr, flush=True)
+    print(printable_lines(text), file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:
