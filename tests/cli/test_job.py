@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from headrace.pipeline.registry import JobState, JobStatus, Registry
 from headrace.testing.requirements import require_java
 from tests.cli.conftest import COMMAND, Headrace, Ran, started
+from tests.cli.typed_json import json_problems
 
 # A job's process starts Spark: ten seconds on a machine with nothing else to do, minutes on one with much.
 SPARK_TIMEOUT_S = 600
@@ -148,6 +149,14 @@ class TestRecords:
         ran = headrace("job", "stop", "clicks-by-url", "--data-dir", str(data_dir))
 
         assert ran.out == "job clicks-by-url does not run: it is stopped\n"
+
+    def test_json_is_as_declared(self, headrace: Headrace, data_dir: Path, recorded: JobStatus) -> None:
+        job, options = "clicks-by-url", ("--data-dir", str(data_dir), "--format", "json")
+
+        assert json_problems("job list", headrace("job", "list", *options).out) == []
+        assert json_problems("job status", headrace("job", "status", job, *options).out) == []
+        assert json_problems("job stop", headrace("job", "stop", job, *options).out) == []
+        assert json_problems("job reset", headrace("job", "reset", job, "--yes", *options).out) == []
 
     def test_reset_forgets_nothing_unless_somebody_says_yes(
         self, headrace: Headrace, data_dir: Path, recorded: JobStatus

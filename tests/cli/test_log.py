@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Headrace
+from tests.cli.typed_json import json_problems
 from tests.compatibility.brokers import BrokerUnderTest
 
 
@@ -75,6 +76,20 @@ def test_repair_says_first_what_is_lost_and_keeps_the_rest(headrace: Headrace, f
     shown = headrace("log", "dump", str(folder), "--records").out
     assert "value=last" in shown
     assert "is sound" in headrace("log", "repair", str(folder)).out
+
+
+def test_repair_as_json_is_as_declared(headrace: Headrace, folder: Path) -> None:
+    sound = headrace("log", "repair", str(folder), "--format", "json").out
+    content = bytearray(segment_of(folder).read_bytes())
+    content[80] ^= 1
+    segment_of(folder).write_bytes(content)
+    planned = headrace("log", "repair", str(folder), "--format", "json", code=1).out
+    repaired = headrace("log", "repair", str(folder), "--yes", "--format", "json").out
+
+    for shown in (sound, planned, repaired):
+        assert json_problems("log repair", shown) == []
+    assert [json.loads(each)["is_repaired"] for each in (sound, planned, repaired)] == [False, False, True]
+    assert json.loads(planned)["segments"][0]["lost_offsets"] == 3
 
 
 def test_repair_refuses_while_a_broker_runs(headrace: Headrace, broker: BrokerUnderTest, topic: str) -> None:

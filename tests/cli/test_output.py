@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -15,9 +14,6 @@ from headrace.cli.output import RESULTS
 from tests.cli.conftest import Headrace
 from tests.cli.typed_json import json_problems
 
-# Where results are declared that a command imports only when it runs.
-MODULES = ("job_run", "job_screen", "job_state", "top_look")
-
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     if not hasattr(command, "list_commands"):
@@ -28,9 +24,6 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, An
 
 
 def test_every_command_with_a_format_declares_its_json() -> None:
-    for module in MODULES:
-        importlib.import_module(f"headrace.cli.{module}")
-
     with_format = {
         path
         for path, command in commands(typer.main.get_command(app))

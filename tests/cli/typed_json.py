@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import types
 import typing
 from typing import Any
 
+from headrace.cli.main import COMMANDS
 from headrace.cli.output import RESULTS, Shape
+
+# Results are declared as the commands are imported, and some only by what a command imports when it runs.
+for module in (*COMMANDS, "job_run", "job_screen", "job_state", "top_look"):
+    importlib.import_module(f"headrace.cli.{module}")
 
 
 def json_problems(command: str, shown: str) -> list[str]:

@@ -310,8 +310,8 @@ def run_full_disks(
     tmp_path: Path, reset: str, *, rounds: int, records_per_round: int, durability: str = "os"
 ) -> None:
     """Workers accept, release and reject while the disk fills up; the broker is killed or stopped, full or not."""
-    seed = int(os.environ.get("HEADRACE_KILL_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"HEADRACE_KILL_SEED={seed}")
+    seed = int(os.environ.get("HEADRACE_TEST_KILL_SEED", random.SystemRandom().randrange(2**32)))
+    print(f"HEADRACE_TEST_KILL_SEED={seed}")
     chance = random.Random(seed)
     ledger = Ledger()
     total = 0
