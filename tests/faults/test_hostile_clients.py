@@ -12,6 +12,7 @@ from headrace.broker.resource_types import GROUP
 from headrace.protocol.codec import ELEMENTS_MAX
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from headrace.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from headrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headrace.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -220,6 +221,32 @@ def test_others_go_on_while_many_topics_are_created_and_deleted(broker: BrokerPr
             goes_on(other)
         assert not busy.has_answer(within_s=0.001), "topics are still deleted"
         assert {one.error_code for one in busy.receive().responses} == {0}
+
+
+def test_others_go_on_while_one_topic_of_many_partitions_is_created_grows_and_is_deleted(
+    broker: BrokerProcess, other: Wire
+) -> None:
+    many = CreatableTopic(name="many", num_partitions=1_000, replication_factor=1)
+    with Wire(broker.bootstrap) as busy:
+        busy.send(CreateTopicsRequest(topics=(many,)))
+        goes_on(other)
+        (taken,) = other.ask(CreateTopicsRequest(topics=(many,))).topics
+        assert taken.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+        assert not busy.has_answer(within_s=0.001), "partitions are still created"
+        assert busy.receive().topics[0].error_code == 0
+        busy.send(CreatePartitionsRequest(topics=(CreatePartitionsTopic(name="many", count=2_000),)))
+        goes_on(other)
+        delete = DeleteTopicsRequest(topics=(DeleteTopicState(name="many"),))
+        assert other.ask(delete).responses[0].error_code == ErrorCode.INVALID_PARTITIONS, "it grows"
+        assert not busy.has_answer(within_s=0.001), "partitions are still added"
+        assert busy.receive().results[0].error_code == 0
+        busy.send(delete)
+        goes_on(other)
+        (taken,) = other.ask(CreateTopicsRequest(topics=(many,))).topics
+        assert taken.error_code == ErrorCode.TOPIC_ALREADY_EXISTS, "its folders are not gone yet"
+        assert not busy.has_answer(within_s=0.001), "partitions are still deleted"
+        assert busy.receive().responses[0].error_code == 0
+    create_topic(other, "many")
 
 
 def test_others_go_on_while_many_topics_are_created_by_asking_for_them(

@@ -27,6 +27,7 @@ from headrace.broker.partition import Partition
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topic_configs import check_archive_configs, check_configs, log_config
 from headrace.broker.topic_files import SavedTopic, TopicFiles
+from headrace.broker.turns import Steps, at_once
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
 from headrace.log import checkpoints
@@ -118,6 +119,8 @@ class Topics:
         self._topic_files = TopicFiles(files, self._data_dir)
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
+        # Topics that are created, grow or are deleted now, with the partitions that they are to have.
+        self._changing: dict[str, int] = {}
         self.version = 0
         """Grows when a topic comes, gets more partitions or goes: then groups have something to assign anew."""
         self._recovery_offsets: checkpoints.OffsetsByPartition = {}
@@ -163,7 +166,7 @@ class Topics:
 
     def internal(self, name: str) -> Topic:
         """An internal topic, made when it is first needed."""
-        return self._by_name.get(name) or self._create(name, 1, INTERNAL_TOPICS[name])
+        return self._by_name.get(name) or at_once(self._creating(name, 1, INTERNAL_TOPICS[name]))
 
     def default_partition_count(self, name: str) -> int:
         return 1 if name in INTERNAL_TOPICS else self._settings.default_partitions
@@ -171,12 +174,18 @@ class Topics:
     # Changing
 
     def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+        return at_once(self.creating(name, partitions, configs))
+
+    def creating(self, name: str, partitions: int, configs: Mapping[str, str]) -> Steps[Topic]:
+        """Create a topic, a partition at a time. It is found when all of them are there."""
         self.check_creation(name, partitions, configs)
-        return self._create(name, partitions, with_fixed_configs(name, configs))
+        return self._creating(name, partitions, with_fixed_configs(name, configs))
 
     def check_creation(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
         """Raise what `create` would raise, and change nothing."""
         check_name(name)
+        if name in self._changing:
+            raise TopicExists(f"Topic '{name}' is being created or deleted.", hint="try again later")
         if name in self._by_name:
             raise TopicExists(f"Topic '{name}' already exists.", hint="use it, or choose another name")
         # Metrics write '.' as '_', so that two such names would be one there.
@@ -195,7 +204,9 @@ class Topics:
         self._check_room(partitions)
         self._check_configs(name, configs, was_archived=False)
 
-    def add_partitions(self, topic: Topic, count: int, *, validate_only: bool = False) -> None:
+    def check_growth(self, topic: Topic, count: int) -> None:
+        """Raise what `growing` would raise, and change nothing."""
+        self._check_unchanging(topic)
         if count <= len(topic.partitions):
             raise InvalidPartitionCount(
                 f"Topic already has {len(topic.partitions)} partitions, so {count} is no increase.",
@@ -203,18 +214,31 @@ class Topics:
             )
         check_internal_partitions(topic.name, count)
         self._check_room(count - len(topic.partitions))
-        if validate_only:
-            return
+
+    def growing(self, topic: Topic, count: int) -> Steps[None]:
+        """Add partitions, one at a time."""
+        self.check_growth(topic, count)
         self._save(topic, count)
-        for index in range(len(topic.partitions), count):
-            topic.partitions.append(self._begin(topic, index))
-        self.version += 1
+        self._changing[topic.name] = count
+        try:
+            for index in range(len(topic.partitions), count):
+                topic.partitions.append(self._begin(topic, index))
+                yield
+        finally:
+            del self._changing[topic.name]
+            self.version += 1
+
+    def _check_unchanging(self, topic: Topic) -> None:
+        if topic.name in self._changing:
+            raise InvalidPartitionCount(
+                f"Topic '{topic.name}' is being given more partitions.", hint="try again later"
+            )
 
     def alter_configs(self, topic: Topic, configs: Mapping[str, str]) -> None:
         """Replace the topic's configs by these."""
         self.check_alteration(topic, configs)
         topic.configs = with_fixed_configs(topic.name, configs)
-        self._save(topic, len(topic.partitions))
+        self._save(topic, self._changing.get(topic.name, len(topic.partitions)))
         for partition in topic.partitions:
             partition.log.reconfigure(self._log_config(topic))
 
@@ -230,30 +254,44 @@ class Topics:
         check_archive_configs(configs, was_archived=was_archived, can_archive=can_archive or was_archived)
 
     def delete(self, topic: Topic) -> None:
+        at_once(self.deleting(topic))
+
+    def deleting(self, topic: Topic) -> Steps[None]:
+        """Delete a topic, a partition at a time. It is not found from the start."""
+        self._check_unchanging(topic)
         self._save(topic, len(topic.partitions), is_deleting=True)
         if any(partition.has_archive for partition in topic.partitions):
             self._archive_deletions.note(topic.id, topic.name)
         del self._by_name[topic.name]
         del self._by_id[topic.id]
         self.version += 1
-        for partition in topic.partitions:
-            partition.log.delete()
-            partition.gone()
-            self._forget_offsets((topic.name, partition.index))
-        self._topic_files.remove(_saved(topic, len(topic.partitions)))
+        self._changing[topic.name] = 0
+        try:
+            for partition in topic.partitions:
+                partition.log.delete()
+                partition.gone()
+                self._forget_offsets((topic.name, partition.index))
+                yield
+            self._topic_files.remove(_saved(topic, len(topic.partitions)))
+        finally:
+            del self._changing[topic.name]
 
-    def _create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+    def _creating(self, name: str, partitions: int, configs: Mapping[str, str]) -> Steps[Topic]:
         topic = Topic(name=name, id=uuid.uuid4(), configs=dict(configs))
         self._save(topic, partitions)
+        self._changing[name] = partitions
         try:
             for index in range(partitions):
                 topic.partitions.append(self._begin(topic, index))
+                yield
         except OSError:
             for partition in topic.partitions:
                 with suppress(OSError):  # it is empty, and may stay
                     partition.log.delete()
             self._topic_files.remove(_saved(topic, partitions))
             raise
+        finally:
+            del self._changing[name]
         self._by_name[name] = topic
         self._by_id[topic.id] = topic
         self.version += 1
@@ -261,7 +299,7 @@ class Topics:
         return topic
 
     def _check_room(self, added: int) -> None:
-        if self.partition_count + added > self._settings.partitions_max:
+        if self.partition_count + sum(self._changing.values()) + added > self._settings.partitions_max:
             raise TooManyPartitions(
                 f"{added} more partitions would pass the bound of {self._settings.partitions_max}",
                 hint="raise partitions_max, or delete topics",

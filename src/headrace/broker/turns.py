@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import TypeVar
 
 ItemT = TypeVar("ItemT")
@@ -13,12 +13,36 @@ TURN_S = 0.01
 """How long a request may keep everybody else waiting: short beside a disk, long beside changing tasks."""
 
 
+Steps = Generator[None, None, ResultT]
+"""Work that may pause at each `yield`, and returns a result."""
+
+
+def at_once(steps: Steps[ResultT]) -> ResultT:
+    """The same without a pause, for little work, or where there is nobody to wait."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: ResultT = done.value
+            return result
+
+
 class Turns:
     """Lets others in between two items whenever the work has taken long."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._ends_s = self._loop.time() + TURN_S
+
+    async def run(self, steps: Steps[ResultT]) -> ResultT:
+        """What the steps return when they are done."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                result: ResultT = done.value
+                return result
+            await self.next()
 
     async def next(self) -> None:
         if self._loop.time() >= self._ends_s:

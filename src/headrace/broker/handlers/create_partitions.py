@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
-from headrace.broker.turns import in_turns
+from headrace.broker.turns import Turns
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -18,11 +18,17 @@ from headrace.protocol.messages.create_partitions import (
 
 @handles(ApiKey.CREATE_PARTITIONS, versions=(0, 3), is_long=True)
 async def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
-    grown = await in_turns(request.topics, lambda topic: _grow(topic, request.validate_only, call))
+    turns = Turns()
+    grown = []
+    for topic in request.topics:
+        grown.append(await _grow(topic, request.validate_only, call, turns))
+        await turns.next()
     return CreatePartitionsResponse(results=tuple(grown))
 
 
-def _grow(wanted: CreatePartitionsTopic, validate_only: bool, call: Call) -> CreatePartitionsTopicResult:
+async def _grow(
+    wanted: CreatePartitionsTopic, validate_only: bool, call: Call, turns: Turns
+) -> CreatePartitionsTopicResult:
     topic = call.services.topics.get(wanted.name)
     if topic is None:
         return CreatePartitionsTopicResult(
@@ -41,7 +47,9 @@ def _grow(wanted: CreatePartitionsTopic, validate_only: bool, call: Call) -> Cre
                 error_message=f"the assignment must put every new partition on broker {node_id}, the only one",
             )
     try:
-        call.services.topics.add_partitions(topic, wanted.count, validate_only=validate_only)
+        call.services.topics.check_growth(topic, wanted.count)
+        if not validate_only:
+            await turns.run(call.services.topics.growing(topic, wanted.count))
     except (HeadraceError, OSError) as error:
         return CreatePartitionsTopicResult(
             name=wanted.name, error_code=error_code(error), error_message=str(error)

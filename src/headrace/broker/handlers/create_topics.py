@@ -9,7 +9,7 @@ from headrace.broker.error_codes import error_code
 from headrace.broker.handlers.describe_configs import DEFAULT_SOURCE, TOPIC_SOURCE
 from headrace.broker.internal_topics import with_fixed_configs
 from headrace.broker.topic_configs import TOPIC_CONFIGS
-from headrace.broker.turns import in_turns
+from headrace.broker.turns import Turns
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -25,20 +25,24 @@ from headrace.protocol.messages.create_topics import (
 @handles(ApiKey.CREATE_TOPICS, versions=(2, 7), is_long=True)
 async def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
     named = Counter(topic.name for topic in request.topics)
+    turns = Turns()
+    results = []
+    for topic in request.topics:
+        if named[topic.name] > 1:
+            twice = "the topic is named twice in one request"
+            result = CreatableTopicResult(
+                name=topic.name, error_code=ErrorCode.INVALID_REQUEST, error_message=twice
+            )
+        else:
+            result = await _create(topic, request.validate_only, call, turns)
+        results.append(result)
+        await turns.next()
+    return CreateTopicsResponse(topics=tuple(results))
 
-    def create(topic: CreatableTopic) -> CreatableTopicResult:
-        if named[topic.name] == 1:
-            return _create(topic, request.validate_only, call)
-        return CreatableTopicResult(
-            name=topic.name,
-            error_code=ErrorCode.INVALID_REQUEST,
-            error_message="the topic is named twice in one request",
-        )
 
-    return CreateTopicsResponse(topics=tuple(await in_turns(request.topics, create)))
-
-
-def _create(wanted: CreatableTopic, validate_only: bool, call: Call) -> CreatableTopicResult:
+async def _create(
+    wanted: CreatableTopic, validate_only: bool, call: Call, turns: Turns
+) -> CreatableTopicResult:
     services = call.services
     partitions = _partition_count(wanted, services.topics.default_partition_count(wanted.name))
     configs = {config.name: config.value for config in wanted.configs if config.value is not None}
@@ -48,7 +52,9 @@ def _create(wanted: CreatableTopic, validate_only: bool, call: Call) -> Creatabl
         return CreatableTopicResult(name=wanted.name, error_code=code, error_message=message)
     try:
         services.topics.check_creation(wanted.name, partitions, configs)
-        topic = None if validate_only else services.topics.create(wanted.name, partitions, configs)
+        topic = None
+        if not validate_only:
+            topic = await turns.run(services.topics.creating(wanted.name, partitions, configs))
     except (HeadraceError, OSError) as error:
         return CreatableTopicResult(name=wanted.name, error_code=error_code(error), error_message=str(error))
     result = CreatableTopicResult(

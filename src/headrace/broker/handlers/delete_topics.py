@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.topics import Topic
-from headrace.broker.turns import in_turns
+from headrace.broker.turns import Turns
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -20,10 +20,15 @@ from headrace.protocol.messages.delete_topics import (
 @handles(ApiKey.DELETE_TOPICS, versions=(1, 6), is_long=True)
 async def delete_topics(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
     wanted = request.topics or tuple(DeleteTopicState(name=name) for name in request.topic_names)
-    return DeleteTopicsResponse(responses=tuple(await in_turns(wanted, lambda one: _delete(one, call))))
+    turns = Turns()
+    deleted = []
+    for one in wanted:
+        deleted.append(await _delete(one, call, turns))
+        await turns.next()
+    return DeleteTopicsResponse(responses=tuple(deleted))
 
 
-def _delete(wanted: DeleteTopicState, call: Call) -> DeletableTopicResult:
+async def _delete(wanted: DeleteTopicState, call: Call, turns: Turns) -> DeletableTopicResult:
     topics = call.services.topics
     topic = topics.get(wanted.name) if wanted.name is not None else topics.get_by_id(wanted.topic_id)
     if topic is None:
@@ -42,12 +47,12 @@ def _delete(wanted: DeleteTopicState, call: Call) -> DeletableTopicResult:
             error_code=ErrorCode.INVALID_REQUEST,
             error_message="an internal topic can't be deleted",
         )
-    return _delete_topic(topic, call)
+    return await _delete_topic(topic, call, turns)
 
 
-def _delete_topic(topic: Topic, call: Call) -> DeletableTopicResult:
+async def _delete_topic(topic: Topic, call: Call, turns: Turns) -> DeletableTopicResult:
     try:
-        call.services.topics.delete(topic)
+        await turns.run(call.services.topics.deleting(topic))
     except (HeadraceError, OSError) as error:
         return DeletableTopicResult(
             name=topic.name, topic_id=topic.id, error_code=error_code(error), error_message=str(error)
