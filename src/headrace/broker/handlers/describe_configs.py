@@ -184,7 +184,9 @@ def _altered_broker_configs(
         overrides, source = call.services.broker_configs.of(name), BROKER_SOURCE
         inherited = {each: Inherited(value=of_all[each], source=ALL_BROKERS_SOURCE) for each in of_all}
     known = [config for each, config in BROKER_CONFIGS.items() if each in {**of_all, **overrides}]
-    return _resource_configs(known, overrides, source, request, inherited=inherited)
+    return _resource_configs(
+        known, overrides, source, request, inherited=inherited, has_defaults=name != ALL_BROKERS
+    )
 
 
 def _resource_configs(
@@ -194,6 +196,7 @@ def _resource_configs(
     request: DescribeConfigsRequest,
     *,
     inherited: Mapping[str, Inherited] = NOTHING,
+    has_defaults: bool = True,
 ) -> list[DescribeConfigsResourceResult]:
     results = []
     for config in configs:
@@ -209,7 +212,7 @@ def _resource_configs(
                     name=synonym or config.name, value=from_broker.value, source=from_broker.source
                 )
             )
-        if synonym is not None:
+        if synonym is not None and has_defaults:
             levels.append(DescribeConfigsSynonym(name=synonym, value=config.default, source=DEFAULT_SOURCE))
         results.append(
             DescribeConfigsResourceResult(
