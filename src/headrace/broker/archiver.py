@@ -140,7 +140,9 @@ class Archiver:
                 partition = waiting.popleft()
                 try:
                     await self._tend_partition(partition)
-                except (LogError, OSError, Interrupted) as error:
+                except (
+                    Exception
+                ) as error:  # the others have their turn at the next pass, whatever this one met
                     self._failed_last = partition
                     if not partition.is_gone:
                         failures.append(error)

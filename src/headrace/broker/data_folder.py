@@ -1,7 +1,8 @@
 """The data folder itself: one broker at a time, an identity that stays, and some room in reserve.
 
-The reserve is a file without meaning. A stop and a start remove it for their own small files (checkpoints, indexes,
-epochs), so that a full disk prevents neither: only a broker that runs can free room by retention.
+The reserve is a file without meaning. A stop, and a start after a crash, remove it for their own small files
+(checkpoints, indexes, epochs), so that a full disk prevents neither: only a broker that runs can free room by
+retention.
 """
 
 from __future__ import annotations
@@ -36,7 +37,6 @@ class DataFolder:
         self._files = files
         self._reserve_path = str(path / RESERVE_NAME)
         self._reserve_bytes = reserve_bytes
-        self._has_reserve = False
         try:
             files.make_directory(str(path / "metadata"))
         except OSError as error:
@@ -82,7 +82,7 @@ class DataFolder:
 
     def take_reserve(self) -> None:
         """Keep room back, unless that was done already; a disk that has none is reported."""
-        if self._has_reserve or not self._reserve_bytes:
+        if not self._reserve_bytes or self._has_reserve():
             return
         try:
             # Bytes that no file system can compress or share. They mean nothing, so they need no fsync.
@@ -92,12 +92,15 @@ class DataFolder:
                 "no room for the reserve of the data folder",
                 extra={"path": self._reserve_path, "bytes": self._reserve_bytes, "reason": str(error)},
             )
-        else:
-            self._has_reserve = True
+
+    def _has_reserve(self) -> bool:
+        try:
+            return self._files.size(self._reserve_path) == self._reserve_bytes
+        except FileNotFoundError:
+            return False
 
     def use_reserve(self) -> None:
         """Free the room that was kept back."""
-        self._has_reserve = False
         with suppress(FileNotFoundError):
             self._files.remove(self._reserve_path)
 

@@ -19,6 +19,7 @@ from headrace.broker.services import Services
 from headrace.broker.settings import BrokerSettings
 from headrace.clock import Clock, SystemClock
 from headrace.errors import HeadraceError
+from headrace.log import checkpoints
 from headrace.log.filesystem import DiskFileSystem, FileSystem
 from headrace.printable import printable_lines
 
@@ -59,7 +60,8 @@ class Server:
             self.services = Services(
                 self.settings, folder=self._folder, files=self._files, clock=self._clock, loop=loop
             )
-            self._folder.use_reserve()
+            if not checkpoints.has_clean_shutdown_mark(self._files, str(self.settings.data_dir)):
+                self._folder.use_reserve()
             self.services.topics.load()
             self.services.producer_ids.skip_past(self.services.topics.largest_producer_id)
             self._folder.take_reserve()

@@ -131,6 +131,10 @@ def mark_clean_shutdown(
     files.write_whole(os.path.join(data_directory, CLEAN_SHUTDOWN_NAME), json.dumps(mark).encode())
 
 
+def has_clean_shutdown_mark(files: FileSystem, data_directory: str) -> bool:
+    return CLEAN_SHUTDOWN_NAME in dict(files.list_directory(data_directory))
+
+
 def take_clean_shutdown_mark(
     files: FileSystem, data_directory: str
 ) -> dict[tuple[str, int], CleanStop] | None:
