@@ -211,7 +211,9 @@ def test_follow_shows_new_records_until_interrupted(
     assert err == ""
 
 
-@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_member_of_a_group_that_is_stopped_commits_and_leaves(
     headrace: Headrace, numbers: str, name: str, environment: dict[str, str], stop: signal.Signals, code: int
 ) -> None:

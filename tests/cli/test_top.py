@@ -15,7 +15,7 @@ from rich.console import Console
 
 from headrace.bootstrap import ClientSettings
 from headrace.cli.cluster import Cluster
-from headrace.cli.screen import Rates, TopicsPanel, sparkline
+from headrace.cli.screen import Rates, TopicsPanel, share_rows, sparkline
 from headrace.clock import SystemClock
 from headrace.pipeline.registry import JobState, JobStatus
 from headrace.testing import ports
@@ -118,6 +118,19 @@ def test_broker_that_goes_away_is_reported_and_asked_again(tmp_path: Path) -> No
 )
 def test_sparkline_is_relative_to_its_largest_number(numbers: list[float], drawn: str) -> None:
     assert sparkline(numbers) == drawn
+
+
+@pytest.mark.parametrize(
+    ("wanted", "room", "shares"),
+    [
+        ([2, 3, 1], 30, [2, 3, 1]),
+        ([25, 1, 0], 15, [13, 1, 1]),
+        ([25, 40, 2], 20, [9, 9, 2]),
+        ([5, 5], 0, [1, 1]),
+    ],
+)
+def test_panels_share_the_rows_of_the_screen(wanted: list[int], room: int, shares: list[int]) -> None:
+    assert share_rows(wanted, room) == shares
 
 
 def test_rates_are_by_the_time_between_two_looks() -> None:

@@ -36,6 +36,9 @@ _HINTS: Mapping[int, str] = {
 
 # A topic that is created by being written to is there within a second; one that is not will not come.
 TOPIC_APPEARS_S_MAX = 5.0
+# A cluster's partition is led a moment after its topic was created, or after its leader has gone.
+LEADER_APPEARS_S_MAX = 5.0
+_NO_LEADER_YET = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 _NOT_YET = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._UNKNOWN_TOPIC)
 
 
@@ -133,8 +136,17 @@ class Cluster:
     def offsets(self, partitions: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
         """One offset of each partition: earliest, latest, or the first at or after a time (-1: none)."""
         wanted = {TopicPartition(each.topic, each.number): spec for each in partitions}
-        if not wanted:
-            return {}
+        deadline_s = time.monotonic() + LEADER_APPEARS_S_MAX
+        while wanted:
+            try:
+                return self._offsets(wanted)
+            except CommandFailed as error:
+                if error.code not in _NO_LEADER_YET or time.monotonic() > deadline_s:
+                    raise
+                time.sleep(0.2)
+        return {}
+
+    def _offsets(self, wanted: dict[TopicPartition, OffsetSpec]) -> dict[Partition, int]:
         futures = self.admin.list_offsets(wanted, request_timeout=self.timeout_s)
         return {
             Partition(each.topic, each.partition): self.answer(

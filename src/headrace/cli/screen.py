@@ -37,6 +37,10 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 class Panel(Protocol):
+    @property
+    def row_count(self) -> int:
+        """Rows that it would show if there is room."""
+
     def sample(self) -> None:
         """Look again."""
 
@@ -116,6 +120,10 @@ class TopicsPanel:
         self._sizes: dict[str, int] = {}
         self._sized_s = -SIZES_EVERY_S
 
+    @property
+    def row_count(self) -> int:
+        return len(self.rows)
+
     def sample(self) -> None:
         topics = {
             name: partitions_in(metadata, name)
@@ -183,6 +191,10 @@ class GroupsPanel:
         self._internal = internal
         self._rates = Rates(clock)
         self._lags = History()
+
+    @property
+    def row_count(self) -> int:
+        return len(self.rows)
 
     def sample(self) -> None:
         found = [*self._consumers(), *self._queues()]
@@ -261,11 +273,22 @@ def live_screen(
     live = stack.enter_context(Live(auto_refresh=False, screen=full, vertical_overflow="crop"))
 
     def show(panels: Sequence[Panel], problem: str) -> None:
-        # A title, an empty line above each panel, its two lines of heading, and the line for the rest.
-        rows_max = max((live.console.height - 4 - 4 * len(panels)) // max(len(panels), 1), 3)
-        live.update(render_screen(title, panels, footer, problem=problem, rows_max=rows_max), refresh=True)
+        # A title, a problem, a footer; and for each panel an empty line, two of heading, and one for the rest.
+        room = live.console.height - 4 - 4 * len(panels)
+        rows = share_rows([panel.row_count for panel in panels], max(room, 0))
+        live.update(render_screen(title, panels, footer, problem=problem, rows=rows), refresh=True)
 
     return show
+
+
+def share_rows(wanted: Sequence[int], room: int) -> list[int]:
+    """Rows for each panel: those that want little get it, the others share what is left; each gets one at least."""
+    shares = [0] * len(wanted)
+    by_want = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    for done, index in enumerate(by_want):
+        shares[index] = max(min(wanted[index], room // (len(wanted) - done)), 1)
+        room -= shares[index]
+    return shares
 
 
 def print_lines(first_line: str) -> Callable[[Sequence[Panel], str], None]:
@@ -277,7 +300,7 @@ def print_lines(first_line: str) -> Callable[[Sequence[Panel], str], None]:
 
 
 def render_screen(
-    title: str, panels: Sequence[Panel], footer: str, *, problem: str = "", rows_max: int
+    title: str, panels: Sequence[Panel], footer: str, *, problem: str = "", rows: Sequence[int]
 ) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
@@ -285,7 +308,7 @@ def render_screen(
     parts: list[RenderableType] = [Text.assemble(("Headrace", "bold"), f"  {title}   Ctrl-C stops")]
     if problem:
         parts.append(Text(printable(problem), style="bold red"))
-    for panel in panels:
+    for panel, rows_max in zip(panels, rows, strict=True):
         parts += [Text(), panel.render(rows_max)]
     if footer:
         parts += [Text(), Text(footer, style="dim")]

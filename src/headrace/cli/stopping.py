@@ -1,4 +1,4 @@
-"""Ending between two steps instead of within one: Ctrl-C and SIGTERM as a flag."""
+"""Ending between two steps instead of within one: Ctrl-C, SIGTERM and a closed terminal as a flag."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import sys
 from types import FrameType, TracebackType
 from typing import Self
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Windows has no SIGHUP.
+SIGNALS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 
 
 class Stopping:
@@ -15,14 +16,16 @@ class Stopping:
 
     def __init__(self) -> None:
         self.exit_code = 0
-        self._before = {each: signal.getsignal(each) for each in SIGNALS}
+        before = {each: signal.getsignal(each) for each in SIGNALS}
+        # What is ignored stays so: SIGHUP after `nohup`, SIGINT in the background.
+        self._before = {each: handler for each, handler in before.items() if handler is not signal.SIG_IGN}
 
     @property
     def is_wanted(self) -> bool:
         return self.exit_code != 0
 
     def __enter__(self) -> Self:
-        for each in SIGNALS:
+        for each in self._before:
             signal.signal(each, self._on_signal)
         return self
 

@@ -37,6 +37,10 @@ class ReportedJobs:
         oldest_ms = self._clock.now_ms() - SEEN_MS_MAX
         return [job for _, job in sorted(self._jobs.items()) if job.updated_ms >= oldest_ms]
 
+    @property
+    def row_count(self) -> int:
+        return len(self.rows)
+
     def sample(self) -> None:
         consumer = self._consumer or self._begin()
         if consumer is None:
