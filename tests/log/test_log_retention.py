@@ -152,3 +152,24 @@ def test_idle_producers_are_forgotten(tmp_path: Path) -> None:
     log.append(batch(b"a", producer_id=2, producer_epoch=0, base_sequence=0), now_ms=NOW_MS + 500)
     log.checkpoint(NOW_MS + 1001)
     assert (1 in log.producers, 2 in log.producers) == (False, True)
+
+
+@pytest.mark.parametrize("fault", ["older", "garbage", "gone"])
+def test_damaged_time_index_lets_no_segment_go_early(tmp_path: Path, fault: str) -> None:
+    config = LogConfig(segment_bytes_max=400, retention_ms=1000)
+    log = open_log(tmp_path, config)
+    for number in range(20):
+        log.append(batch(b"%d" % number, timestamp_ms=NOW_MS + number), now_ms=NOW_MS)
+    closed = log.close()
+    for path in tmp_path.glob("*.timeindex"):
+        if fault == "older":
+            path.write_bytes(bytes(7) + path.read_bytes()[7:])
+        elif fault == "garbage":
+            path.write_bytes(b"\0\1" * 6)
+        else:
+            path.write_bytes(b"")
+    again = open_log(tmp_path, config, was_clean=True, recovery_offset=closed.end_offset)
+    assert again.apply_retention(NOW_MS + 1000) == []
+    assert len(read_all(again)) == 20
+    if fault == "older":
+        assert len(again.apply_retention(NOW_MS + 1020)) == len(closed.segment_bytes)

@@ -394,6 +394,25 @@ class Segment:
             self._max_timestamp_known = True
         return self.max_timestamp_ms
 
+    def confirms_largest_timestamp(self) -> bool:
+        """Whether the log has the timestamp that the time index names; otherwise the indexes are built from the log.
+
+        The index has no checksum, and a segment that looks older than it is would be removed.
+        """
+        largest = (self.largest_timestamp_ms(), self.max_timestamp_offset)
+        try:
+            position = self.offset_index().position_at_or_before(largest[1])
+            for _, header in self.walk(position, chunk_bytes=HEADER_BYTES):
+                if header.last_offset >= largest[1]:
+                    if header.max_timestamp_ms == largest[0]:
+                        return True
+                    break
+        except CorruptSegment:
+            pass
+        with suppress(CorruptSegment):  # what can't be read has no other age than its index says
+            self.max_timestamp_ms, self.max_timestamp_offset = self._rebuild_indexes()[1].last()
+        return largest == (self.max_timestamp_ms, self.max_timestamp_offset)
+
     def first_batch_timestamp_ms(self) -> int | None:
         """Timestamp that the age of the segment counts from; None when it is empty."""
         if self.first_timestamp_ms is None and self.size_bytes:

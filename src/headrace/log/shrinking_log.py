@@ -22,7 +22,7 @@ from headrace.log.producer_state import ProducerStates
 from headrace.log.readable_log import ReadableLog
 from headrace.log.reading import floor_segment
 from headrace.log.recovery import EventSink
-from headrace.log.retention import ExpiredSegment, RetentionSegment, plan_retention
+from headrace.log.retention import ExpiredSegment, RetentionReason, RetentionSegment, plan_retention
 from headrace.log.segment import Segment
 
 
@@ -79,6 +79,11 @@ class ShrinkingLog(ReadableLog, ABC):
         )
         if not plan.expired:
             return []
+        local = zip(plan.expired[len(archived_only) :], segments, strict=False)
+        for expired, segment in local:
+            if expired.reason is RetentionReason.TIME and not segment.confirms_largest_timestamp():
+                self._on_event("time_index_rebuilt", {"path": segment.path})
+                return self.apply_retention(now_ms)
         self._drop(len(plan.expired) - plan.rolls_active, archived_only, now_ms)
         if plan.rolls_active and self.read_only_reason is None:
             with suppress(StorageFailed):  # an event reported it, and the next pass tries again
