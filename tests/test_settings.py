@@ -64,6 +64,7 @@ def test_variables_that_work_sets_for_its_commands_are_left_alone(tmp_path: Path
         ("HEADRACE_SAMPLE_CUONT", "did you mean HEADRACE_SAMPLE_COUNT?"),
         ("HEADRACE_SAMPEL_COUNT", "did you mean HEADRACE_SAMPLE_COUNT?"),
         ("HEADRACE_COUNT", "did you mean HEADRACE_SAMPLE_COUNT?"),
+        ("HEADRACE_BROKR_PORT", "did you mean HEADRACE_BROKER_PORT?"),
         ("HEADRACE_BOOTSTRAPS", "did you mean HEADRACE_BOOTSTRAP?"),
         ("HEADRACE_XYZZY", "unset it; the reference of settings lists the variables"),
     ],

@@ -133,14 +133,21 @@ def _check_variable(variable: str, section: str, names: Iterable[str], environ: 
         return
     if "KUBERNETES_SERVICE_HOST" in environ and _KUBERNETES.fullmatch(variable):
         return
-    # Without what all of them begin with, and with or without the section, which is easily forgotten.
-    meant = {each.removeprefix("HEADRACE_"): each for each in (*names, *VARIABLES)}
-    meant |= {each.removeprefix(f"HEADRACE_{section.upper()}_"): each for each in names}
-    near = nearest(variable.removeprefix("HEADRACE_"), meant)
-    hint = (
-        f"did you mean {meant[near]}?" if near else "unset it; the reference of settings lists the variables"
-    )
+    near = _nearest_variable(variable.removeprefix("HEADRACE_"), section, names)
+    hint = f"did you mean {near}?" if near else "unset it; the reference of settings lists the variables"
     raise BadSetting(f"{variable} in the environment is not a setting", hint=hint)
+
+
+def _nearest_variable(rest: str, section: str, names: Iterable[str]) -> str | None:
+    """Compared without what all variables begin with, and with or without the section, which is easily forgotten."""
+    known = {each.removeprefix("HEADRACE_"): each for each in (*names, *VARIABLES)}
+    known |= {each.removeprefix(f"HEADRACE_{section.upper()}_"): each for each in names}
+    if near := nearest(rest, known):
+        return known[near]
+    # The fields of other sections are not known here, but their names are.
+    first, _, field = rest.partition("_")
+    other = nearest(first.lower(), SECTIONS)
+    return f"HEADRACE_{other.upper()}_{field}" if other and field else None
 
 
 def _check(name: str, value: Any, hint: Any, metadata: Mapping[str, Any]) -> Any:

@@ -1,12 +1,17 @@
-"""Durations and sizes in configs, without a broker."""
+"""Durations, sizes and mistyped names in configs."""
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
+from headrace import Broker
 from headrace.cli.addresses import BadArgument
 from headrace.cli.configs import parse_configs, parse_size_bytes
 from headrace.cli.moments import BadMoment
+from tests.cli.conftest import COMMAND
 
 
 @pytest.mark.parametrize(
@@ -36,3 +41,14 @@ def test_text_that_is_no_size_is_refused(text: str) -> None:
 def test_text_that_is_no_duration_is_refused() -> None:
     with pytest.raises(BadMoment, match="is not a duration"):
         parse_configs(["retention.ms=1 fortnight"])
+
+
+def test_first_topic_with_a_mistyped_config_is_refused_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path / "data") as broker:
+        command = [*COMMAND, "topic", "create", "first", "--config", "retention.mss=5"]
+        refused = subprocess.run(
+            [*command, "--bootstrap", broker.bootstrap], capture_output=True, text=True, check=False
+        )
+
+    assert refused.returncode == 1
+    assert "did you mean retention.ms?" in refused.stderr

@@ -11,6 +11,7 @@ from typing import Any
 
 from headrace.errors import HeadraceError
 from headrace.log.config import SAME_AS_RETENTION, LogConfig
+from headrace.names import did_you_mean
 from headrace.records.compression import Codec
 from headrace.values import value
 
@@ -331,7 +332,8 @@ def check_archive_configs(overrides: Mapping[str, str], *, was_archived: bool, c
 
 def definition(name: str) -> TopicConfig:
     if name not in TOPIC_CONFIGS:
-        raise InvalidConfig(f"Unknown topic config name: {name}", hint=f"known: {', '.join(TOPIC_CONFIGS)}")
+        hint = did_you_mean(name, TOPIC_CONFIGS) or f"known: {', '.join(TOPIC_CONFIGS)}"
+        raise InvalidConfig(f"Unknown topic config name: {name}", hint=hint)
     return TOPIC_CONFIGS[name]
 
 
