@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from headrace.broker.server import Server, loop_factory
 from headrace.broker.settings import BrokerSettings
 from headrace.log.filesystem import DiskFileSystem, FileSystem
 from headrace.settings import make
+from headrace.testing.failing_filesystem import FailingFileSystem
 
 GATE_TIMEOUT_S = 60
 
@@ -38,6 +41,22 @@ class GatedFileSystem(DiskFileSystem):
             self.failing -= 1
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         super().sync(fd)
+
+
+@dataclass(slots=True, kw_only=True)
+class Unreadable(FailingFileSystem):
+    """Files that match can't be read by the threads that load them, as often as `failing` says."""
+
+    pattern: str
+    failing: int
+
+    def read(self, fd: int, count: int, position: int) -> bytes:
+        is_loading = threading.current_thread().name.startswith("disk")
+        if self.failing and is_loading and fnmatch(self._paths[fd], self.pattern):
+            self.failing -= 1
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        # `super()` alone does not work in a class with slots, which the decorator makes a second time.
+        return super(Unreadable, self).read(fd, count, position)
 
 
 @contextmanager

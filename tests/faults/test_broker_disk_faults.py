@@ -34,7 +34,7 @@ from tests.broker.requests import (
 )
 from tests.broker.transaction_requests import TransactionalProducer, eventually
 from tests.faults import transaction_load as load
-from tests.faults.faulty_broker import GATE_TIMEOUT_S, GatedFileSystem, broker_on
+from tests.faults.faulty_broker import GATE_TIMEOUT_S, GatedFileSystem, Unreadable, broker_on
 
 
 @pytest.fixture
@@ -310,3 +310,13 @@ def test_offsets_of_a_topic_that_is_deleted_on_a_full_disk_are_removed_when_ther
         assert eventually(lambda: offsets.log.end_offset, refused_at + 1)
     with broker_on(FailingFileSystem(), tmp_path / "data") as server, Wire(server.bootstrap) as wire:
         assert load.committed(wire, "g", "t") == -1
+
+
+def test_offsets_that_could_not_be_read_at_the_start_are_read_again(tmp_path: Path) -> None:
+    with broker_on(FailingFileSystem(), tmp_path / "data") as server, Wire(server.bootstrap) as wire:
+        create_topic(wire, "t")
+        assert group_requests.commit(wire, "g", "t", 5) == 0
+    files = Unreadable(pattern="*/__consumer_offsets-0/*.log", failing=2)
+    with broker_on(files, tmp_path / "data") as server, Wire(server.bootstrap) as wire:
+        assert eventually(lambda: files.failing, 0)
+        assert load.committed(wire, "g", "t") == 5

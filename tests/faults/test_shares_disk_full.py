@@ -24,7 +24,7 @@ from headrace.testing.wire import Wire
 from tests.broker.observing import eventually
 from tests.broker.requests import NOW_MS, batch, create_topic, produce, read_all
 from tests.broker.share_requests import ACCEPT, REJECT, WAIT_MS, ShareMember, group_offset, set_group_configs
-from tests.faults.faulty_broker import broker_on
+from tests.faults.faulty_broker import Unreadable, broker_on
 from tests.faults.full_disk_broker import FullDiskBroker
 from tests.faults.test_shares_killed import (
     DEAD,
@@ -215,6 +215,21 @@ def test_group_that_was_half_deleted_keeps_what_it_accepts_later(
         for partition in range(2):
             member = ShareMember(wire, "g", topic_id, partition=partition)
             assert member.offsets(max_wait_ms=WAIT_MS) == [2]
+
+
+def test_states_that_could_not_be_read_at_the_start_are_read_again(tmp_path: Path) -> None:
+    with broker(FailingFileSystem(), tmp_path / "data") as (_, wire):
+        topic_id = create_topic(wire, "t")
+        set_group_configs(wire, "g", share_auto_offset_reset="earliest")
+        write(wire, "t", 3)
+        member = ShareMember(wire, "g", topic_id)
+        member.offsets()
+        assert member.acknowledge((0, 1, ACCEPT)) is ErrorCode.NONE
+    files = Unreadable(pattern=STATE, failing=2)
+    with broker(files, tmp_path / "data") as (_, wire):
+        eventually(lambda: group_offset(wire, "g") is not None, "the states are read")
+        assert files.failing == 0
+        assert ShareMember(wire, "g", topic_id).offsets(max_wait_ms=WAIT_MS) == [2]
 
 
 def rejected_with_reasons(wire: Wire, values: Sequence[bytes]) -> ShareMember:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import random
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
@@ -33,7 +32,7 @@ from tests.broker.transaction_requests import (
     last_stable_offset,
 )
 from tests.faults.broker_process import BrokerProcess
-from tests.faults.faulty_broker import broker_on
+from tests.faults.faulty_broker import Unreadable, broker_on
 from tests.faults.test_transactions_killed import cut_last_batch
 from tests.faults.transaction_load import (
     PARTITIONS,
@@ -138,27 +137,13 @@ def test_a_transaction_whose_time_is_up_on_a_full_disk_is_aborted_when_there_is_
     assert works(wire, "tx")
 
 
-class Unreadable(FailingFileSystem):
-    """The log of transactions can't be read for a while by the thread that loads it."""
-
-    failing = 0
-
-    def read(self, fd: int, count: int, position: int) -> bytes:
-        is_loading = threading.current_thread().name.startswith("disk")
-        if self.failing and is_loading and fnmatch(self._paths[fd], TRANSACTIONS_LOG):
-            self.failing -= 1
-            raise OSError(errno.EIO, "Input/output error")
-        return super().read(fd, count, position)
-
-
 def test_transactions_that_could_not_be_read_at_the_start_are_read_again(tmp_path: Path) -> None:
     with broker_on(FailingFileSystem(), tmp_path / "data") as server, Wire(server.bootstrap) as wire:
         create_topic(wire, "t")
         producer = TransactionalProducer(wire, "tx")
         producer.init()
         producer.write("t", b"a")
-    files = Unreadable()
-    files.failing = 3
+    files = Unreadable(pattern=TRANSACTIONS_LOG, failing=3)
     with broker_on(files, tmp_path / "data") as server, Wire(server.bootstrap) as wire:
         producer.wire = wire
         producer.commit()

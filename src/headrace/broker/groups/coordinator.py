@@ -107,17 +107,16 @@ class GroupCoordinator:
 
     async def _load(self, log: PartitionLog) -> None:
         bytes_max = self._settings.decompressed_batch_bytes_max
+        read = partial(storage.read_contents, log, batch_bytes_max=bytes_max)
         try:
-            contents = await self._loop.run_in_executor(
-                self._services.disk_threads, lambda: storage.read_contents(log, batch_bytes_max=bytes_max)
+            contents = await until_done(
+                lambda: self._loop.run_in_executor(self._services.disk_threads, read),
+                on_failure=self._not_loaded,
+                gives_up_on=HeadraceError,
             )
-        except (HeadraceError, OSError) as error:
-            # To go on without some offsets would send consumers back to the start, or ahead to the end.
-            self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            logger.error("groups can't be served: %s is not readable: %s", storage.OFFSETS_TOPIC, error)
+        except HeadraceError as error:
+            self._not_loaded(error)
             return
-        if self._unavailable is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            return  # stopped in the meantime
         self._groups.update(contents.groups)
         self._consumers.loaded(contents.consumer_groups)
         self._offsets.load(contents.offsets, contents.pending)
@@ -129,9 +128,19 @@ class GroupCoordinator:
         groups = len(self._groups) + len(self._consumers)
         logger.info("groups loaded", extra={"groups": groups, "offsets": len(self._offsets)})
 
+    def _not_loaded(self, failure: Exception) -> None:
+        """To go on without some offsets would send consumers back to the start, or ahead to the end."""
+        if self._unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            self._services.background_failed(
+                f"groups can't be served: {storage.OFFSETS_TOPIC} is not readable", failure
+            )
+        self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
     def close(self) -> None:
         """End all time-outs, and let nobody wait for an answer."""
         self._unavailable = ErrorCode.NOT_COORDINATOR
+        if self._loading is not None:
+            self._loading.cancel()
         self._members.close()
         self._consumers.close()
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.broker.client import Client
 from headrace.broker.group_configs import OffsetReset, ShareConfig
 from headrace.broker.groups.timers import Timers
+from headrace.broker.owed_work import until_done
 from headrace.broker.shares import storage
 from headrace.broker.shares.dead_letters import DeadLetters
 from headrace.broker.shares.delivery import Reading
@@ -56,6 +58,7 @@ class ShareCoordinator:
         self._dead_letters = DeadLetters(services, self._buried)
         self._timers: Timers[ShareKey] = Timers(services.loop, services.clock, self._due)
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._loading: asyncio.Task[Any] | None = None
         self._loaded: asyncio.Future[None] = services.loop.create_future()
         self._unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
@@ -72,22 +75,30 @@ class ShareCoordinator:
         if topic is None:
             self._set_available({})
         else:
-            self._spawn(self._load(topic.partitions[0].log))
+            self._loading = self._spawn(self._load(topic.partitions[0].log))
 
     async def _load(self, log: PartitionLog) -> None:
         bytes_max = self._services.settings.decompressed_batch_bytes_max
+        read = partial(storage.read_windows, log, batch_bytes_max=bytes_max)
         try:
-            windows = await self._services.loop.run_in_executor(
-                self._services.disk_threads, lambda: storage.read_windows(log, batch_bytes_max=bytes_max)
+            windows = await until_done(
+                lambda: self._services.loop.run_in_executor(self._services.disk_threads, read),
+                on_failure=self._not_loaded,
+                gives_up_on=HeadraceError,
             )
-        except (HeadraceError, OSError) as error:
-            # To go on without some states would deliver again what was accepted.
-            self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            logger.error("share groups can't be served: %s is not readable: %s", storage.STATE_TOPIC, error)
-            self._end_loading()
+        except HeadraceError as error:
+            self._not_loaded(error)
             return
+        self._set_available(windows)
+
+    def _not_loaded(self, failure: Exception) -> None:
+        """To go on without some states would deliver again what was accepted."""
         if self._unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            self._set_available(windows)
+            self._services.background_failed(
+                f"share groups can't be served: {storage.STATE_TOPIC} is not readable", failure
+            )
+        self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        self._end_loading()
 
     def _set_available(self, windows: Mapping[ShareKey, StoredWindow]) -> None:
         self._unavailable = None
@@ -114,6 +125,8 @@ class ShareCoordinator:
 
     def close(self) -> None:
         self._unavailable = ErrorCode.NOT_COORDINATOR
+        if self._loading is not None:
+            self._loading.cancel()
         self._end_loading()
         self._timers.close()
         self._dead_letters.close()
