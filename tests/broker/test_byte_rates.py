@@ -19,6 +19,7 @@ from headrace.protocol.messages.api_versions import ApiVersionsRequest
 from headrace.testing.wire import Wire
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.requests import batch, create_topic, fetch_request, produce_request
+from tests.broker.share_requests import ShareMember, set_group_configs
 from tests.broker.test_client_quotas import alter
 
 WINDOW_S = 10
@@ -92,6 +93,19 @@ def test_client_over_its_rate_is_answered_and_then_not_read_from(
     slow.send(ApiVersionsRequest())
     assert other.ask(ApiVersionsRequest()).error_code == 0
     assert not is_answered(slow)
+
+
+def test_member_of_a_share_group_over_its_rate_is_throttled(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    broker = start_broker(client_quota_window_ms=1)
+    other = connect(broker, client_id="other")
+    topic_id = create_topic(other, "t")
+    other.ask(produce_request("t", batch(b"x" * 1000)), version=12)
+    set_group_configs(other, "g", share_auto_offset_reset="earliest")
+    member = ShareMember(connect(broker, client_id="slow"), "g", topic_id)
+    assert alter(other, {CLIENT_ID: "slow"}, consumer_byte_rate=1) == 0
+    assert member.fetch_all().throttle_time_ms > 900_000
 
 
 def test_client_is_read_from_again_after_its_pause(start_broker: StartBroker, connect: Connect) -> None:

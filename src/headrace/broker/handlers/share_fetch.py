@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from uuid import UUID
 
+from headrace.broker.byte_rates import throttle_time_ms
+from headrace.broker.client_quotas import CONSUMER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.shares.coordinator import ShareRefused
@@ -122,8 +124,10 @@ def _answer(
     for key in dict.fromkeys((*found, *outcomes, *errors, *asked)):
         data = _partition_data(key, errors, found.get(key, Delivered()), outcomes.get(key, Outcome()))
         topics.setdefault(key.topic_id, []).append(data)
-    call.services.counters.fetched_bytes += sum(len(got.records) for got in delivered.values())
+    fetched_bytes = sum(len(got.records) for got in delivered.values())
+    call.services.counters.fetched_bytes += fetched_bytes
     return ShareFetchResponse(
+        throttle_time_ms=throttle_time_ms(call, CONSUMER_BYTE_RATE, fetched_bytes),
         acquisition_lock_timeout_ms=call.services.group_configs.share(request.group_id or "").rules.lock_ms,
         responses=tuple(
             ShareFetchableTopicResponse(topic_id=topic_id, partitions=tuple(parts))
