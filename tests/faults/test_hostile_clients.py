@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.resource_types import GROUP
-from headrace.protocol.codec import ELEMENTS_MAX
+from headrace.protocol.codec import REQUEST_ELEMENTS_MAX
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from headrace.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -299,7 +299,7 @@ def test_others_go_on_while_configs_of_many_groups_are_described(broker: BrokerP
 
 
 def test_answer_of_a_million_small_parts_is_received(broker: BrokerProcess, other: Wire) -> None:
-    groups = tuple(f"g{number}" for number in range(ELEMENTS_MAX - 1))
+    groups = tuple(f"g{number}" for number in range(REQUEST_ELEMENTS_MAX))
     with Wire(broker.bootstrap) as busy:
         assert len(busy.ask(DescribeGroupsRequest(groups=groups)).groups) == len(groups)
     goes_on(other)

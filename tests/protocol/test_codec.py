@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.protocol.codec import ELEMENTS_MAX, STRING_BYTES_MAX, Codec, codec
+from headrace.protocol.codec import ELEMENTS_MAX, REQUEST_ELEMENTS_MAX, STRING_BYTES_MAX, Codec, codec
 from headrace.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headrace.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from headrace.protocol.messages.fetch import FetchRequest, FetchTopic
@@ -282,8 +282,18 @@ def test_bytes_that_are_looked_past_do_not_count_as_kept() -> None:
     """Unknown tags of the message and of what is in it, and what follows the message."""
     heartbeat = codec(HeartbeatRequest, 4)
     plain = heartbeat.encode(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
-    assert heartbeat.decode_kept(b"head" + plain + b"rest", 4)[1] == len(plain)
+    assert heartbeat.decode_request(b"head" + plain + b"rest", 4)[1] == len(plain)
     tagged = plain[:-1] + b"\1\x7f" + varint(5_000) + b"\0" * 5_000
-    value, kept_bytes = heartbeat.decode_kept(tagged, 0)
+    value, kept_bytes = heartbeat.decode_request(tagged, 0)
     assert value == heartbeat.decode(plain)
     assert kept_bytes == len(tagged) - 5_000
+
+
+def test_request_has_fewer_elements_than_what_is_stored_or_answered() -> None:
+    names = tuple(str(number) for number in range(REQUEST_ELEMENTS_MAX + 1))
+    listing = codec(ListGroupsRequest, 4)
+    most, too_many = (listing.encode(ListGroupsRequest(states_filter=one)) for one in (names[1:], names))
+    assert len(listing.decode_request(most, 0)[0].states_filter) == REQUEST_ELEMENTS_MAX
+    with pytest.raises(MalformedMessage, match="promises"):
+        listing.decode_request(too_many, 0)
+    assert len(listing.decode(too_many).states_filter) == REQUEST_ELEMENTS_MAX + 1

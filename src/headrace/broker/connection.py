@@ -211,7 +211,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
             if codec.flexible:
                 position = skip_header_tags(frame, position)
             # librdkafka 2.16 leaves three bytes behind a Metadata request for all topics; Kafka looks past them too.
-            request, kept_bytes = codec.decode_kept(frame, position)
+            request, kept_bytes = codec.decode_request(frame, position)
         except MalformedMessage as error:
             self._refuse(f"a malformed request: {error}", "the bytes are not a Kafka request")
             return

@@ -26,13 +26,16 @@ Reader = Callable[[Buffer, int, list[int]], tuple[Any, int]]
 Writer = Callable[[Any, list[Buffer]], None]
 
 
-ELEMENTS_MAX: Final = 100_000
+ELEMENTS_MAX: Final = 1_000_000
 """Elements of all the arrays of one message together, and tagged fields.
 
 An element can be one byte on the wire and some hundred bytes as a Python object: without this bound a frame
-of 100 MB could become many gigabytes. Reading and answering one takes ten microseconds or so, in which nobody
-else is served. A fetch of 50,000 partitions has 100,000 elements at most.
+of 100 MB could become many gigabytes.
 """
+
+REQUEST_ELEMENTS_MAX: Final = 100_000
+"""The same for a request. To read and answer one takes ten microseconds or so, in which no other client is served.
+A fetch of 50,000 partitions has 100,000 elements at most."""
 
 STRING_BYTES_MAX: Final = 0x7FFF
 """What a plain string's length can say. Compact ones are held to it too, as in Kafka, since a plain answer or
@@ -51,21 +54,21 @@ class Codec(Generic[T]):
 
     def decode(self, buffer: Buffer, position: int = 0, *, allow_rest: bool = False) -> T:
         """The message that starts here and, unless more may follow, ends with the buffer."""
-        value, end, _ = self._read(buffer, position)
+        value, end, _ = self._read(buffer, position, ELEMENTS_MAX)
         if end != len(buffer) and not allow_rest:
             raise MalformedMessage(f"{len(buffer) - end} bytes follow the message")
         return value
 
-    def decode_kept(self, buffer: Buffer, position: int) -> tuple[T, int]:
-        """The message that starts here, and how many bytes of the buffer it consists of.
+    def decode_request(self, buffer: Buffer, position: int) -> tuple[T, int]:
+        """The request that starts here, and how many bytes of the buffer it consists of.
 
         The rest is not in memory any more when the buffer is gone: what follows the message, and unknown tags.
         """
-        value, end, looked_past_bytes = self._read(buffer, position)
+        value, end, looked_past_bytes = self._read(buffer, position, REQUEST_ELEMENTS_MAX)
         return value, end - position - looked_past_bytes
 
-    def _read(self, buffer: Buffer, position: int) -> tuple[T, int, int]:
-        tally = [ELEMENTS_MAX, 0]
+    def _read(self, buffer: Buffer, position: int, elements_max: int) -> tuple[T, int, int]:
+        tally = [elements_max, 0]
         try:
             value, end = self.read(buffer, position, tally)
         except (IndexError, struct.error) as error:
