@@ -24,6 +24,7 @@ from headrace.protocol.error_codes import ErrorCode
 from headrace.testing.failing_filesystem import FailingFileSystem
 from headrace.testing.manual_clock import ManualClock
 from tests.broker.groups.simulation import REBALANCE_MS, SESSION_MS, offers
+from tests.broker.observing import eventually
 
 DAY_MS = 86_400_000
 A0 = TopicPartition("a", 0)
@@ -272,7 +273,7 @@ def test_a_damaged_log_stops_groups_rather_than_lose_offsets(tmp_path: Path) -> 
     asyncio.run(scenario())
 
 
-def test_an_unreadable_log_is_answered_with_not_available(tmp_path: Path) -> None:
+def test_an_unreadable_log_is_answered_with_not_available_until_it_can_be_read(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as broker:
             await broker.commit(3)
@@ -281,10 +282,14 @@ def test_an_unreadable_log_is_answered_with_not_available(tmp_path: Path) -> Non
         await server.start()
         files.fail("read", f"*{OFFSETS_TOPIC}-0/*.log", error_number=errno.EIO, times=None)
         broker = Running(server, ManualClock())
-        await broker.settle()
+        groups, loading = server.services.groups, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await asyncio.to_thread(eventually, lambda: groups.unavailable is not loading, "the first try fails")
         with pytest.raises(GroupRefused) as refused:
             broker.committed()
         assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        files.heal()
+        await broker.settle()
+        assert broker.committed() == 3
         await server.stop()
 
     asyncio.run(scenario())
