@@ -203,3 +203,29 @@ def test_full_answers_starve_no_partition_of_a_session(wire: Wire) -> None:
         session = answer.session_id
         served += [index for index, values in told(answer).items() if values]
     assert sorted(served) == [0, 1, 2]
+
+
+def test_idlest_session_goes_when_the_partitions_of_all_take_too_much_memory(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    wire = connect(start_broker(durability="os", fetch_sessions_bytes_max=10_000))
+    many = dict.fromkeys(range(10), 0)
+
+    def open_session() -> int:
+        opened: int = wire.ask(session_request("t", many), version=FETCH_BY_NAME).session_id
+        return opened
+
+    def goes_on(session_id: int, epoch: int = 1, **changes: Any) -> bool:
+        request = session_request("t", changes.pop("more", {}), session_id=session_id, epoch=epoch, **changes)
+        code: int = wire.ask(request, version=FETCH_BY_NAME).error_code
+        return code != ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+    idle, busy = open_session(), open_session()
+    assert not goes_on(idle)
+    assert goes_on(busy, forgotten=tuple(many))
+    another = open_session()
+    assert goes_on(busy, 2), "what it forgot made room"
+    # One that takes too much by itself is served, and then has to begin again.
+    assert goes_on(another, more=dict.fromkeys(range(10, 100), 0))
+    assert not goes_on(another, 2)
+    assert open_session()

@@ -19,6 +19,10 @@ NEW_SESSION_EPOCH = 0
 NO_SESSION_ID = 0
 
 
+PARTITION_OVERHEAD_BYTES = 550
+"""What Python takes for a partition of a session besides the topic's name, measured."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionKey:
     """A topic by name or, from version 13 on, by id; the other is empty."""
@@ -26,6 +30,11 @@ class PartitionKey:
     topic: str
     topic_id: uuid.UUID
     partition: int
+
+    @property
+    def held_bytes(self) -> int:
+        """What a session takes in memory for it."""
+        return PARTITION_OVERHEAD_BYTES + len(self.topic)
 
 
 @dataclass(slots=True)
@@ -52,6 +61,7 @@ class Followed:
 @dataclass(slots=True)
 class FetchSession:
     id: int
+    held_bytes: int = 0
     next_epoch: int = 1
     by_id: bool = False
     partitions: OrderedDict[PartitionKey, Followed] = field(default_factory=OrderedDict)
@@ -86,8 +96,10 @@ class SessionTopicIdError(Exception):
 
 
 class FetchSessions:
-    def __init__(self, sessions_max: int) -> None:
+    def __init__(self, sessions_max: int, bytes_max: int) -> None:
         self._sessions_max = sessions_max
+        self._bytes_max = bytes_max
+        self._held_bytes = 0
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self.evicted = 0
 
@@ -98,7 +110,7 @@ class FetchSessions:
         """The session that a request continues, opens, or (without sessions) a throw-away one."""
         if request.session_epoch in (SESSIONLESS_EPOCH, NEW_SESSION_EPOCH):
             if request.session_id != NO_SESSION_ID:
-                self._sessions.pop(request.session_id, None)
+                self._forget(request.session_id)
             is_wanted = request.session_epoch == NEW_SESSION_EPOCH and self._sessions_max > 0
             session = self._open() if is_wanted else FetchSession(NO_SESSION_ID)
             session.by_id = version >= 13
@@ -108,13 +120,22 @@ class FetchSessions:
 
     def _open(self) -> FetchSession:
         while len(self._sessions) >= self._sessions_max:
-            self._sessions.popitem(last=False)
-            self.evicted += 1
+            self._evict()
         session_id = NO_SESSION_ID
         while session_id == NO_SESSION_ID or session_id in self._sessions:
             session_id = random.getrandbits(31)
         session = self._sessions[session_id] = FetchSession(session_id)
         return session
+
+    def _evict(self) -> None:
+        """Forget the idlest: its client is told, and begins another."""
+        self._forget(next(iter(self._sessions)))
+        self.evicted += 1
+
+    def _forget(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._held_bytes -= session.held_bytes
 
     def _continue(self, request: FetchRequest, version: int) -> FetchSession:
         session = self._sessions.get(request.session_id)
@@ -130,12 +151,20 @@ class FetchSessions:
         return session
 
     def _apply(self, session: FetchSession, request: FetchRequest) -> None:
+        before_bytes = session.held_bytes
         for forgotten in request.forgotten_topics_data:
             for index in forgotten.partitions:
-                session.partitions.pop(PartitionKey(forgotten.topic, forgotten.topic_id, index), None)
+                key = PartitionKey(forgotten.topic, forgotten.topic_id, index)
+                if session.partitions.pop(key, None) is not None:
+                    session.held_bytes -= key.held_bytes
         for key, wanted in wanted_partitions(request):
             followed = session.partitions.get(key)
             if followed is None:
                 session.partitions[key] = Followed(wanted)
+                session.held_bytes += key.held_bytes
             else:
                 followed.wanted = wanted
+        if session.id in self._sessions:
+            self._held_bytes += session.held_bytes - before_bytes
+            while self._held_bytes > self._bytes_max:
+                self._evict()

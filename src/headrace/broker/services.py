@@ -99,7 +99,7 @@ class Services:
         self.flusher = Flusher(loop, settings.flush_threads)
         self.inspection = Inspection(loop, clock, settings.inspection_threads, self.traffic.add_inflight)
         self.fetch_waiters = FetchWaiters(loop, settings.waiting_fetches_max)
-        self.fetch_sessions = FetchSessions(settings.fetch_sessions_max)
+        self.fetch_sessions = FetchSessions(settings.fetch_sessions_max, settings.fetch_sessions_bytes_max)
         self.disk_threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
         self.client_quotas = ClientQuotas(
             files, str(settings.data_dir), entities_max=settings.client_quotas_max

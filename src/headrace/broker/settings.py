@@ -129,6 +129,11 @@ class BrokerSettings:
     fetch_sessions_max: int = setting(
         1_000, minimum=0, doc="Fetch sessions kept; the idlest goes when one more is wanted."
     )
+    fetch_sessions_bytes_max: int = setting(
+        268_435_456,
+        minimum=1024,
+        doc="Memory of all fetch sessions, some 550 bytes for each partition; the idlest goes when more is wanted.",
+    )
     partitions_max: int = setting(
         20_000, minimum=1, doc="Partitions of all topics; each costs an open file and some KB."
     )
