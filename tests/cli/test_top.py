@@ -87,6 +87,7 @@ def test_job_is_shown_as_it_reports_itself(headrace: Headrace, name: str) -> Non
     assert f"{name} running" in headrace("top", "--count", "1").out
 
 
+@pytest.mark.slow
 def test_broker_that_goes_away_is_reported_and_asked_again(tmp_path: Path) -> None:
     listen = f"127.0.0.1:{ports.free_port()}"
     broker = [*COMMAND, "broker", "--data-dir", str(tmp_path / "data"), "--listen", listen]

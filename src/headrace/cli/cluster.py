@@ -35,7 +35,7 @@ _HINTS: Mapping[int, str] = {
 
 
 # A topic that is created by being written to is there within a second; one that is not will not come.
-TOPIC_APPEARS_S_MAX = 5.0
+TOPIC_APPEARS_S_MAX = 3.0
 # A cluster's partition is led a moment after its topic was created, or after its leader has gone.
 LEADER_APPEARS_S_MAX = 5.0
 _NO_LEADER_YET = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 # After this a record that could not be delivered is given up and reported; the client's own five minutes are
 # too long for somebody who waits at a prompt.
 DELIVERY_TIMEOUT_MS = 30_000
-# A request that the broker refuses is sent again so often, which takes six seconds; the client's own bound is the
+# A request that the broker refuses is sent again so often, which takes four seconds; the client's own bound is the
 # delivery timeout, after which it no longer knows what the broker answered.
-RETRIES_MAX = 8
+RETRIES_MAX = 6
 # Failures beyond this are only counted: the first ones say what is wrong.
 FAILURES_SHOWN_MAX = 5
 
