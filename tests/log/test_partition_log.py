@@ -12,6 +12,7 @@ import pytest
 from headrace.log.config import LogConfig
 from headrace.log.errors import (
     BatchTooLarge,
+    CorruptSegment,
     DuplicateSequence,
     InvalidProducerEpoch,
     InvalidRecord,
@@ -310,3 +311,21 @@ def test_log_that_is_not_used_holds_no_descriptor(tmp_path: Path) -> None:
         assert open_files(tmp_path) == 0
         assert len(read_all(again)) == 61
         del again
+
+
+@pytest.mark.parametrize(("byte", "bit"), [(7, 3), (7, 7), (0, 7), (9, 0), (8, 6)])
+def test_batch_with_a_wrong_offset_or_length_is_not_passed_over(tmp_path: Path, byte: int, bit: int) -> None:
+    """No checksum covers them."""
+    log = open_log(tmp_path, LogConfig(segment_bytes_max=1000))
+    for number in range(20):
+        log.append(batch(b"%d" % number * 50), now_ms=NOW_MS)
+    closed = log.close()
+    path = min(tmp_path.glob("*.log"))
+    content = bytearray(path.read_bytes())
+    position, header = list(iterate_headers(bytes(content)))[2]
+    content[position + byte] ^= 1 << bit
+    path.write_bytes(content)
+    again = open_log(tmp_path, was_clean=True, recovery_offset=closed.end_offset)
+    for offset in (header.base_offset, header.base_offset + 1):
+        with pytest.raises(CorruptSegment):
+            again.read(offset, bytes_max=1, end_offset=20, at_least_one=True)

@@ -121,7 +121,8 @@ def _seek(segment: Segment, offset: int, position: int, limit_position: int, *, 
     chunk_bytes = segment.index_interval_bytes + HOP_BYTES
     buffer: Buffer = b""
     buffer_start = position
-    # A checksum does not cover the offset of its batch. Offsets that go back are how a wrong one is noticed here.
+    # A checksum covers neither the offset nor the length of its batch. That offsets go back, or that a batch does not
+    # end within the segment, is how a wrong one is noticed here.
     previous_offset = segment.base_offset - 1
     ahead: int | None = None
     while position < limit_position:
@@ -134,7 +135,7 @@ def _seek(segment: Segment, offset: int, position: int, limit_position: int, *, 
                     raise WouldBlock
                 raise segment.corrupt(position, "the file ends inside a batch")
         base_offset, size, last_offset = hop(buffer, at)
-        if size == 0:
+        if size == 0 or position + size > limit_position:
             raise segment.corrupt(position, "no batch begins here")
         if base_offset <= previous_offset:
             raise segment.corrupt(position, f"offset {base_offset} comes behind {previous_offset}")
