@@ -18,7 +18,7 @@ from headrace.log.filesystem import DiskFileSystem
 from headrace.protocol.messages.api_versions import ApiVersionsRequest
 from headrace.testing.wire import Wire
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.requests import batch, create_topic, fetch_request, produce_request
+from tests.broker.requests import batch, create_topic, fetch_request, produce_request, records_of
 from tests.broker.share_requests import ShareMember, set_group_configs
 from tests.broker.test_client_quotas import alter
 
@@ -93,6 +93,20 @@ def test_client_over_its_rate_is_answered_and_then_not_read_from(
     slow.send(ApiVersionsRequest())
     assert other.ask(ApiVersionsRequest()).error_code == 0
     assert not is_answered(slow)
+
+
+def test_answer_has_no_more_than_the_rate_allows_in_the_window(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    broker = start_broker(client_quota_window_ms=1000)
+    wire = connect(broker, client_id="reader")
+    create_topic(wire, "t")
+    for _ in range(10):
+        wire.ask(produce_request("t", batch(b"x" * 1000)), version=12)
+    assert alter(wire, {CLIENT_ID: "reader"}, consumer_byte_rate=3500) == 0
+    answer = wire.ask(fetch_request("t"), version=12)
+    assert len(records_of(answer.responses[0].partitions[0])) == 3
+    assert answer.throttle_time_ms == 0
 
 
 def test_member_of_a_share_group_over_its_rate_is_throttled(

@@ -31,6 +31,11 @@ class ByteRates:
         self._window_s = window_s
         self._buckets: OrderedDict[tuple[str, Entity], _Bucket] = OrderedDict()
 
+    def burst_bytes(self, key: str, client_id: str) -> float:
+        """What a client may send or receive at once. A fetch has no more in its answer, so that pauses are short."""
+        limited = self._quotas.limit(key, client_id) if self._quotas else None
+        return math.inf if limited is None else limited[0] * self._window_s
+
     def pause_s(self, key: str, client_id: str, count_bytes: int, now_s: float) -> float:
         """Count what a client sent or received, and return for how long it has to pause; mostly not at all."""
         if not self._quotas:

@@ -158,7 +158,9 @@ def _bytes_max(request: FetchRequest, call: Call) -> int:
     room_bytes = call.client.memory.answer_room_bytes()
     if not room_bytes:
         return NO_ROOM
-    return min(max(0, request.max_bytes), call.services.settings.fetch_bytes_max, room_bytes)
+    burst_bytes = call.services.byte_rates.burst_bytes(CONSUMER_BYTE_RATE, call.client_id)
+    asked_bytes = min(max(0, request.max_bytes), burst_bytes)
+    return int(min(asked_bytes, call.services.settings.fetch_bytes_max, room_bytes))
 
 
 # What to read
