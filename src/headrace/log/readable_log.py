@@ -118,7 +118,8 @@ class ReadableLog:
         if place is not None and not place[0].is_retired:
             segment, position = place
             found = self._read_in(segment, offset, position, bytes_max, end_offset, at_least_one, nowait)
-            if found is not None:
+            # An earlier offset there means that a damaged batch misled the read before: a look-up notices it.
+            if found is not None and (not found or int.from_bytes(found[:8], "big") >= offset):
                 return found
         return self._read_anywhere(offset, bytes_max, end_offset, at_least_one, nowait)
 
