@@ -370,6 +370,7 @@ def test_quotas(same: Comparison) -> None:
 # Groups
 
 
+@pytest.mark.slow
 def test_consumer_groups(same: Comparison, make_topic: MakeTopic) -> None:
     make_topic("grouped", "a", "b", "c", "d")
     consume = f"{AT} --topic grouped --group readers --from-beginning --timeout-ms 20000"
@@ -402,6 +403,7 @@ def test_consumer_groups(same: Comparison, make_topic: MakeTopic) -> None:
     same(CONSUMER_GROUP_COMMAND, f"{AT} --validate-regex group.*")
 
 
+@pytest.mark.slow
 def test_groups_of_all_kinds_are_listed(same: Comparison, make_topic: MakeTopic) -> None:
     make_topic("listed", "a")
     for group, protocol in (("old", "classic"), ("new", "consumer")):
@@ -416,6 +418,7 @@ def test_groups_of_all_kinds_are_listed(same: Comparison, make_topic: MakeTopic)
         same(CONSUMER_GROUP_COMMAND, f"{AT} --delete --group {group}")
 
 
+@pytest.mark.slow
 def test_streams_groups(same: Comparison, make_topic: MakeTopic) -> None:
     make_topic("streamed", "a")
     same(STREAMS_GROUP_COMMAND, f"{AT} --list")
@@ -424,6 +427,7 @@ def test_streams_groups(same: Comparison, make_topic: MakeTopic) -> None:
     same(STREAMS_RESETTER, f"{AT} --application-id no-such-application --input-topics streamed --dry-run")
 
 
+@pytest.mark.slow
 def test_share_groups(same: Comparison, make_topic: MakeTopic) -> None:
     make_topic("shared", "a", "b", "c", "d")
     of_group = "--entity-type groups --entity-name workers"
