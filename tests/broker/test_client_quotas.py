@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,10 +19,12 @@ from headrace.protocol.messages.alter_client_quotas import (
     RequestEntryData,
 )
 from headrace.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from headrace.testing.failing_filesystem import FailingFileSystem
 from headrace.testing.wire import Wire
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.observing import eventually
 from tests.broker.requests import new_name
+from tests.faults.faulty_broker import broker_on
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 Parts = Mapping[str, str | None]
@@ -168,6 +171,16 @@ def test_quotas_survive_a_restart(start_broker: StartBroker, connect: Connect, t
     broker.stop()
     again = connect(start_broker(data_dir=tmp_path))
     assert described(again) == {((CLIENT_ID, "c"), (USER, None)): {"producer_byte_rate": 9.0}}
+
+
+def test_quota_that_cannot_be_stored_is_not_set(tmp_path: Path) -> None:
+    files = FailingFileSystem()
+    with broker_on(files, tmp_path / "data") as server, Wire(server.bootstrap) as wire:
+        files.fail("write_whole", "*/client-quotas.json", error_number=errno.ENOSPC)
+        assert alter(wire, {USER: "a"}, producer_byte_rate=1) == ErrorCode.KAFKA_STORAGE_ERROR
+        assert described(wire) == {}
+        assert alter(wire, {USER: "a"}, producer_byte_rate=1) == 0
+        assert described(wire) == {((USER, "a"),): {"producer_byte_rate": 1.0}}
 
 
 def test_quotas_are_bounded(start_broker: StartBroker, connect: Connect) -> None:

@@ -1,7 +1,7 @@
 """Kafka 4.3's own command-line tools print the same of Headrace as of Apache Kafka: both run, and are compared.
 
 What differs by nature is not compared (`tool_comparison`): addresses, ids, times, and the wording of errors.
-What differs by decision has a test that says so.
+What differs by decision is in docs/compatibility.md.
 """
 
 from __future__ import annotations
