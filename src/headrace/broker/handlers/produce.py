@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 from uuid import UUID
 
 from headrace.broker.byte_rates import throttle_time_ms
@@ -106,7 +106,7 @@ def _when_appended(produced: _Produced) -> ProduceResponse | Awaitable[ProduceRe
             TopicProduceResponse(
                 name=name,
                 topic_id=topic_id,
-                partition_responses=cast("tuple[PartitionProduceResponse, ...]", tuple(answers)),
+                partition_responses=tuple(answers),  # type: ignore[arg-type]
             )
             for name, topic_id, answers in produced.topics
         ),
