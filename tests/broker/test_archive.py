@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,7 +123,10 @@ def local_start(wire: Wire) -> int:
 
 
 def objects(root: Path, suffix: str = "") -> list[Path]:
-    return sorted(path for path in root.rglob(f"*{suffix}") if path.is_file())
+    # Unlike a glob, a walk passes over folders that the broker removes meanwhile.
+    return sorted(
+        Path(folder, name) for folder, _, names in os.walk(root) for name in names if name.endswith(suffix)
+    )
 
 
 def alter(wire: Wire, topic: str = TOPIC, **configs: str) -> int:

@@ -19,6 +19,8 @@ from headrace.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from headrace.testing.wire import Wire
+from tests.broker.config_requests import TOPIC as TOPIC_CONFIGS
+from tests.broker.config_requests import alter
 from tests.broker.observing import eventually
 from tests.broker.requests import batch as batch_of
 from tests.broker.requests import create_topic, produce
@@ -298,12 +300,15 @@ def test_killed_broker_finds_every_record_once(
         checkpoint_interval_ms=100,
     )
     monkeypatch.setenv(DIES_VARIABLE, dies)
-    configs: dict[str, Any] = {name.replace(".", "_"): value for name, value in CONFIGS.items()}
+    local = {**CONFIGS, "remote.storage.enable": "false"}
+    configs: dict[str, Any] = {name.replace(".", "_"): value for name, value in local.items()}
     with broker:
         with Wire(broker.bootstrap) as wire:
             create_topic(wire, TOPIC, **configs)
             for number in range(RECORDS):
                 produce(wire, TOPIC, batch_of(b"%d" % number))
+            # Not before: the broker dies soon after.
+            assert alter(wire, TOPIC_CONFIGS, TOPIC, remote_storage_enable="true") == 0
             if start:
                 eventually(lambda: is_tidy(root, tmp_path / "data"), "all closed segments are archived")
                 delete_before(wire, start)

@@ -138,6 +138,9 @@ class Services:
         """Work that no request waits for has failed: log, count and report it. Whoever calls this goes on."""
         self.counters.background_failures += 1
         self.health.background_failed(what, str(error) or type(error).__name__)
+        self.log_failure(what, error, **fields)
+
+    def log_failure(self, what: str, error: BaseException, **fields: object) -> None:
         # What a disk or a setting refuses explains itself; anything else is a bug, and needs its traceback.
         is_explained = isinstance(error, (HeadraceError, OSError))
         logger.error(

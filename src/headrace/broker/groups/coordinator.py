@@ -131,7 +131,7 @@ class GroupCoordinator:
     def _not_loaded(self, failure: Exception) -> None:
         """To go on without some offsets would send consumers back to the start, or ahead to the end."""
         if self._unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            self._services.background_failed(
+            self._services.log_failure(
                 f"groups can't be served: {storage.OFFSETS_TOPIC} is not readable", failure
             )
         self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE

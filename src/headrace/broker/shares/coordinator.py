@@ -94,7 +94,7 @@ class ShareCoordinator:
     def _not_loaded(self, failure: Exception) -> None:
         """To go on without some states would deliver again what was accepted."""
         if self._unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            self._services.background_failed(
+            self._services.log_failure(
                 f"share groups can't be served: {storage.STATE_TOPIC} is not readable", failure
             )
         self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
