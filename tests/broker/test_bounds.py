@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.client_quotas import CLIENT_ID
 from headrace.broker.embedded import Broker
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.api_versions import ApiVersionsRequest
@@ -35,6 +36,7 @@ from tests.broker.requests import (
     produce_request,
     values_of,
 )
+from tests.broker.test_client_quotas import alter as alter_quota
 from tests.faults.broker_process import BrokerProcess
 
 FOR_EVER_MS = 2**31 - 1
@@ -236,6 +238,27 @@ def test_sender_of_unfinished_requests_is_bounded_in_memory(tmp_path: Path) -> N
                 continue
         assert broker.resident_bytes() - before < 2 * limit + 30 * MEGABYTE
         assert produce(other, "t", batch(b"x")).error_code == 0
+
+
+def test_connection_that_is_not_read_from_pays_for_its_own_unfinished_request(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    broker = start_broker(
+        durability="os", inflight_bytes_max=200_000, client_quota_window_ms=1, metrics_port=0
+    )
+    other, paused = connect(broker), connect(broker, client_id="slow")
+    create_topic(other, "t")
+    assert alter_quota(other, {CLIENT_ID: "slow"}, consumer_byte_rate=1) == 0
+    paused.send(fetch_request("t", max_wait_ms=FOR_EVER_MS), version=FETCH_BY_NAME)
+    paused.send_bytes((190_000).to_bytes(4, "big") + b"\0" * 180_000)
+    eventually(lambda: metrics(broker)["headrace_unread_bytes"] > 180_000, "most of it has come")
+    assert produce(other, "t", batch(b"x" * 1000)).error_code == 0
+    eventually(lambda: metrics(broker)["headrace_connections_held"] == 1, "its quota holds it up")
+    frame = padded(produce_request("t", batch(b"y")), PRODUCE_BY_NAME, 60_000)
+    other.send_bytes(len(frame).to_bytes(4, "big") + frame[:40_000])
+    assert paused.is_closed_by_broker()
+    other.send_bytes(frame[40_000:])
+    assert other.receive_frame()
 
 
 def test_requests_of_one_connection_that_wait_are_bounded(

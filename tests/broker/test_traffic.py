@@ -11,7 +11,7 @@ class Holder:
 
     def __init__(self, traffic: Traffic) -> None:
         self.traffic = traffic
-        self.held_bytes = self.unsent_bytes = self.unfinished_bytes = 0
+        self.held_bytes = self.unsent_bytes = self.unread_bytes = 0
         self.events: list[str] = []
 
     def hold(self, change_bytes: int) -> None:
@@ -31,7 +31,7 @@ class Holder:
     def shed(self) -> None:
         self.events.append("shed")
 
-    def refuse_unfinished(self) -> None:
+    def refuse_unread(self) -> None:
         self.events.append("refused")
 
 
@@ -77,12 +77,12 @@ def test_who_leaves_most_answers_untaken_is_shed_when_the_shares_are_used_up() -
 
 def test_largest_unfinished_request_is_refused_whoever_sends_the_last_byte() -> None:
     traffic, (large, small) = holders(2)
-    large.unfinished_bytes, small.unfinished_bytes = 990, 10
-    traffic.unfinished_bytes = 999
-    traffic.bound_unfinished()
+    large.unread_bytes, small.unread_bytes = 990, 10
+    traffic.unread_bytes = 999
+    traffic.bound_unread()
     assert large.events == []
-    traffic.unfinished_bytes = 1_000
-    traffic.bound_unfinished()
+    traffic.unread_bytes = 1_000
+    traffic.bound_unread()
     assert (large.events, small.events) == (["refused"], [])
 
 

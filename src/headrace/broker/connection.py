@@ -98,7 +98,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self._traffic = services.traffic
         self._answers: deque[_Answer] = deque()
         self._buffer = FrameBuffer(services.settings.request_bytes_max)
-        self._unread_bytes = 0
+        self.unread_bytes = 0
         self._reading = True
         self._takes_frames = False
         self._sends_soon = False
@@ -157,8 +157,8 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._buffer.received(nbytes)
         self._take_frames()
-        if self.unfinished_bytes:
-            self._traffic.bound_unfinished()
+        if self.unread_bytes and self._reading:
+            self._traffic.bound_unread()
 
     def pause_writing(self) -> None:
         """The client reads slower than it asks: what waits in the transport now counts as under way."""
@@ -364,13 +364,8 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self._traffic.add_inflight(change_bytes)
 
     def _set_unread_bytes(self, unread_bytes: int) -> None:
-        self._traffic.unfinished_bytes += unread_bytes - self._unread_bytes
-        self._unread_bytes = unread_bytes
-
-    @property
-    def unfinished_bytes(self) -> int:
-        """Bytes of a request of which more has to come; whole requests may wait for room instead."""
-        return self._unread_bytes if self._reading else 0
+        self._traffic.unread_bytes += unread_bytes - self.unread_bytes
+        self.unread_bytes = unread_bytes
 
     def _has_room(self) -> bool:
         return (
@@ -438,9 +433,10 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self._log_debt("connection closed: the client does not take its answers")
         self.abort()
 
-    def refuse_unfinished(self) -> None:
+    def refuse_unread(self) -> None:
         if not self._closing:
             self._refuse("too many unfinished requests", "inflight_bytes_max bounds them; send again later")
+            self._transport.abort()  # a client that takes no answers would keep its bytes here until it does
 
     def _log_debt(self, what: str) -> None:
         now_s = self._services.clock.monotonic_s()

@@ -50,6 +50,11 @@ class BrokerCollector(Collector):
         yield _gauge(
             "headrace_inflight_bytes", "Bytes of requests and answers under way.", traffic.inflight_bytes
         )
+        yield _gauge(
+            "headrace_unread_bytes",
+            "Bytes of requests that were received in part, or wait for room.",
+            traffic.unread_bytes,
+        )
         yield _counter("headrace_received_bytes", "Bytes of requests.", traffic.received_bytes)
         yield _counter("headrace_connections_rejected", "Over the bound.", traffic.rejected_connections)
         yield _counter("headrace_connections_refused", "Closed for malformed requests.", traffic.refused)

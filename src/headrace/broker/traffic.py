@@ -28,8 +28,8 @@ class Traffic:
         self.inflight_bytes = 0
         self._room_made = False
         self._resuming = False
-        # Requests of which a part has been read.
-        self.unfinished_bytes = 0
+        # Requests that were received in part, or wait for room.
+        self.unread_bytes = 0
         self.requests: dict[int, int] = {}
         self.received_bytes = 0
         self.rejected_connections = 0
@@ -98,13 +98,13 @@ class Traffic:
             if not self._resuming:
                 self._resume_held()
 
-    def bound_unfinished(self) -> None:
-        """Close whose unfinished request is the largest, if all of them together take too much memory.
+    def bound_unread(self) -> None:
+        """Close whose unread bytes are the most, if all of them together take too much memory.
 
-        Not reading on would leave all of them unfinished for ever.
+        Not reading on would leave requests unfinished for ever. Whoever is not read from at the moment counts too.
         """
-        if self.unfinished_bytes >= self._bytes_max:
-            max(self.connections, key=lambda one: one.unfinished_bytes).refuse_unfinished()
+        if self.unread_bytes >= self._bytes_max:
+            max(self.connections, key=lambda one: one.unread_bytes).refuse_unread()
 
     def _stop_waiting(self) -> None:
         """The memory is full: fetches are answered now where they belong to who holds more than its share."""
