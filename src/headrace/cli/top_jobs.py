@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from headrace.cli.cluster import Cluster
 from headrace.cli.consume_output import plain_bytes
@@ -20,7 +21,7 @@ SEEN_MS_MAX = 15 * 60_000
 """A job that runs reports itself at least every ten seconds; one that was silent for so long is not shown."""
 
 REPORTS_MAX = 10_000
-"""As many as are read at one look, so that a look ends."""
+"""At most so many records are read at a time."""
 
 
 class ReportedJobs:
@@ -31,6 +32,8 @@ class ReportedJobs:
         self._clock = clock
         self._jobs: dict[str, JobStatus] = {}
         self._consumer: Consumer | None = None
+        self._unread: set[int | None] = set()
+        """Partitions that were not read to their end yet: the first look waits for them."""
 
     @property
     def rows(self) -> list[JobStatus]:
@@ -46,19 +49,30 @@ class ReportedJobs:
         if consumer is None:
             return
         self._consumer = consumer
-        while messages := consumer.consume(REPORTS_MAX, timeout=0.05):
+        deadline_s = time.monotonic() + self._cluster.timeout_s
+        while True:
+            messages = consumer.consume(REPORTS_MAX, timeout=0.05)
             for message in messages:
-                if message.error() is None:
+                error = message.error()
+                if error is None:
                     self._note(plain_bytes(message.value()))
-            if len(messages) < REPORTS_MAX:
-                break
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    self._unread.discard(message.partition())
+            is_read = not self._unread or time.monotonic() > deadline_s
+            if is_read and len(messages) < REPORTS_MAX:
+                return
 
     def _begin(self) -> Consumer | None:
         if JOBS_TOPIC not in self._cluster.topics():
             return None
         partitions = self._cluster.partitions(JOBS_TOPIC)
         starts = self._cluster.at_time(partitions, self._clock.now_ms() - SEEN_MS_MAX)
-        consumer = Consumer(self._cluster.client_config(group_id="headrace-top", enable_auto_commit=False))
+        consumer = Consumer(
+            self._cluster.client_config(
+                group_id="headrace-top", enable_auto_commit=False, enable_partition_eof=True
+            )
+        )
+        self._unread = {each.number for each in partitions}
         consumer.assign([TopicPartition(each.topic, each.number, starts[each]) for each in partitions])
         return consumer
 
