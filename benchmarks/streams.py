@@ -18,7 +18,7 @@ from headrace.java import fetch_jars
 from headrace.pipeline import Job, read_topic, session
 from headrace.pipeline.settings import pipeline_settings
 from headrace.pipeline.sinks import Discard
-from headrace.pipeline.spark_session import CONNECTOR, ROCKSDB, local_cores
+from headrace.pipeline.spark.session import CONNECTOR, ROCKSDB, local_cores
 
 MASTER = "local[2]"
 ROWS_PER_BATCH = 500_000

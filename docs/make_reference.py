@@ -29,7 +29,7 @@ from headrace.broker.settings import BrokerSettings
 from headrace.broker.topic_configs import INT64_MAX, TOPIC_CONFIGS, TopicConfig
 from headrace.cli.main import app
 from headrace.cli.output import RESULTS
-from headrace.pipeline.registry import JobStatus
+from headrace.pipeline.report.registry import JobStatus
 from headrace.pipeline.settings import PipelineSettings
 from headrace.settings import SETTINGS_FILE, VARIABLES
 
@@ -138,7 +138,7 @@ Results are on standard output, everything else on standard error. A field of th
 meaning says "instead of"."""
 
 # Where results are declared that a command imports only when it runs.
-RESULT_MODULES = ("job_run", "job_screen", "job_state", "top_look")
+RESULT_MODULES = ("job.run", "job.screen", "job.state", "top.look")
 # Its fields are listed where it is the result itself.
 RESULT_KINDS_ONCE = (JobStatus,)
 

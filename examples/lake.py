@@ -13,8 +13,9 @@ import duckdb
 from confluent_kafka import Producer
 
 from headrace import Broker
-from headrace.pipeline import Job, read_topic, session, spark_formats
+from headrace.pipeline import Job, read_topic, session
 from headrace.pipeline.sinks import Lake
+from headrace.pipeline.spark import formats as spark_formats
 
 CITIES = ("Rome", "Oslo", "Lima")
 ORDERS = 300

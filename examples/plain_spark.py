@@ -17,8 +17,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.pipeline import spark_formats
 from headrace.pipeline.sinks import Index, Lake
+from headrace.pipeline.spark import formats as spark_formats
 
 ORDERS = [
     {"id": 1, "city": "Rome", "text": "two boxes of red tomatoes"},

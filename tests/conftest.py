@@ -81,7 +81,7 @@ def spark(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """The one session of this test run; its broker is `broker`. A test that needs another one starts a process."""
     require_java()
     from headrace.pipeline import session  # a run without such tests does not pay for it
-    from headrace.pipeline.spark_session import BOOTSTRAP_KEY, DATA_DIR_KEY
+    from headrace.pipeline.spark.session import BOOTSTRAP_KEY, DATA_DIR_KEY
 
     spark = session(
         "tests",

@@ -9,7 +9,11 @@ import pytest
 
 CLIENTS = ["headrace.queue", "headrace.queue.dead_letters", "headrace.queue.share_groups"]
 COMMANDS = [
-    f"headrace.cli.{name}" for name in ("main", "topic", "group", "produce", "consume", "queue", "cluster")
+    f"headrace.cli.{name}"
+    for name in (
+        *("main", "topic.commands", "group", "records.produce", "records.consume", "queue.commands"),
+        "cluster",
+    )
 ]
 PLUGIN = ["headrace.testing.pytest_plugin"]
 

@@ -22,7 +22,7 @@ from confluent_kafka import Producer
 
 from headrace import Broker
 from headrace.pipeline.sinks import Index, Lake
-from headrace.pipeline.spark_formats import connector_jars
+from headrace.pipeline.spark.formats import connector_jars
 
 HERE = Path(__file__).parent
 ORDERS = [

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 from fsspec.implementations.memory import MemoryFileSystem
 
 from headrace.broker.embedded import Broker
-from headrace.log import archive
+from headrace.log.archive import manifest as archive
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.create_topics import (
     CreatableTopic,

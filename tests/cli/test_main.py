@@ -129,8 +129,8 @@ def test_starting_a_broker_imports_no_client_no_rich_and_no_spark() -> None:
     heavy = ("confluent_kafka", "rich", "pyspark", "pydantic", "pandas")
     program = f"""
 import sys
-import headrace.cli.main, headrace.cli.broker, headrace.broker.server, typer
-typer.main.get_command(headrace.cli.broker.app)
+import headrace.cli.main, headrace.cli.broker.commands, headrace.broker.server, typer
+typer.main.get_command(headrace.cli.broker.commands.app)
 print([name for name in {heavy!r} if name in sys.modules])
 """
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -13,8 +13,9 @@ from headrace.cli.main import COMMANDS
 from headrace.cli.output import RESULTS, Shape
 
 # Results are declared as the commands are imported, and some only by what a command imports when it runs.
-for module in (*COMMANDS, "job_run", "job_screen", "job_state", "top_look"):
-    importlib.import_module(f"headrace.cli.{module}")
+RESULTS_OF = ("job.run", "job.screen", "job.state", "top.look")
+for module in (*COMMANDS.values(), *(f"headrace.cli.{each}" for each in RESULTS_OF)):
+    importlib.import_module(module)
 
 
 def json_problems(command: str, shown: str) -> list[str]:

@@ -13,10 +13,10 @@ from headrace.broker.archive_health import ArchiveHealth, WatchedStore
 from headrace.broker.archiver import Archiver
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topics import Topics
-from headrace.log import archive
-from headrace.log.archive_cache import ArchiveCache
-from headrace.log.archive_fsspec import FsspecStore
-from headrace.log.archive_reading import Archive
+from headrace.log.archive import manifest as archive
+from headrace.log.archive.cache import ArchiveCache
+from headrace.log.archive.fsspec_store import FsspecStore
+from headrace.log.archive.reading import Archive
 from headrace.log.partition_log import PartitionLog
 from headrace.settings import make
 from headrace.testing.failing_archive import FailingArchive

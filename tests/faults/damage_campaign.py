@@ -18,7 +18,7 @@ from headrace.broker.embedded import Broker
 from headrace.errors import HeadraceError
 from headrace.log import checkpoints
 from headrace.log.filesystem import DiskFileSystem
-from headrace.log.repair import plan_repair, repair
+from headrace.log.recovery.repair import plan_repair, repair
 from headrace.protocol.error_codes import ErrorCode
 from headrace.records.batch import checksum_matches, iterate_headers
 from headrace.records.record import decode_records

@@ -24,7 +24,7 @@ from tests.pipeline.journal_sink import Journal, rows_in
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from headrace.pipeline.supervisor import RunningJob
+    from headrace.pipeline.run.supervisor import RunningJob
 
 Row = dict[str, Any]
 STARTED = "started"

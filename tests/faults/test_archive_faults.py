@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from headrace.log import archive
+from headrace.log.archive import manifest as archive
 from headrace.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

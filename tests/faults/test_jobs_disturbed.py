@@ -14,10 +14,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.pipeline import Job, read_topic
-from headrace.pipeline.registry import JobState
+from headrace.pipeline.report.registry import JobState
+from headrace.pipeline.run.supervisor import RunningJob
 from headrace.pipeline.sinks import Cache, Table
 from headrace.pipeline.sinks.sink import Sink
-from headrace.pipeline.supervisor import RunningJob
 from headrace.testing.postgres import PostgresServer
 from headrace.testing.redis_server import RedisServer
 from headrace.testing.requirements import require_postgres, require_redis

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.registry import JobState, Registry
+from headrace.pipeline.report.registry import JobState, Registry
 from headrace.testing.requirements import require_java
 from tests.compatibility.topic_contents import write
 

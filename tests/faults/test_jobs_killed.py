@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from headrace.pipeline.faults import AFTER_COMMIT, AFTER_WRITE, BEFORE_WRITE, FAULT_VARIABLE
+from headrace.pipeline.run.faults import AFTER_COMMIT, AFTER_WRITE, BEFORE_WRITE, FAULT_VARIABLE
 from headrace.testing.apache_kafka import ApacheKafka
 from headrace.testing.postgres import PostgresServer
 from headrace.testing.redis_server import RedisServer

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from headrace.pipeline.faults import (
+from headrace.pipeline.run.faults import (
     AFTER_COMMIT,
     AFTER_LETTERS,
     AFTER_WRITE,

@@ -13,15 +13,16 @@ from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headrace.pipeline import Job, launch, read_topic
-from headrace.pipeline.checkpoint import Checkpoint
-from headrace.pipeline.launch import Launch
-from headrace.pipeline.plan import PlanChanged
-from headrace.pipeline.progress import JOBS_TOPIC
-from headrace.pipeline.registry import BadJob, JobRuns, JobState, Registry
+from headrace.pipeline import Job, read_topic
+from headrace.pipeline.graph.plan import PlanChanged
+from headrace.pipeline.report.progress import JOBS_TOPIC
+from headrace.pipeline.report.registry import BadJob, JobRuns, JobState, Registry
+from headrace.pipeline.run import launch
+from headrace.pipeline.run.checkpoint import Checkpoint
+from headrace.pipeline.run.launch import Launch
+from headrace.pipeline.run.supervisor import JobFailed, RunningJob
 from headrace.pipeline.settings import data_dir
 from headrace.pipeline.sinks.sink import BadSink
-from headrace.pipeline.supervisor import JobFailed, RunningJob
 from tests.pipeline.failing_sink import FailingJournal, Trouble
 from tests.pipeline.journal_sink import Journal, rows_in
 

@@ -17,7 +17,7 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
     from pyspark.sql import functions as F
 
     from headrace.java import fetch_jars
-    from headrace.pipeline.spark_session import CONNECTOR
+    from headrace.pipeline.spark.session import CONNECTOR
 
     folder = Path(arguments["folder"])
     jars = ",".join(str(jar) for jar in sorted(fetch_jars(CONNECTOR).glob("*.jar")))
@@ -54,7 +54,7 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
 
 def _process_age_s() -> float:
     """How long this process has been there, Python's own start included."""
-    from headrace.cli.run_job import process_age_ms
+    from headrace.cli.demo.job import process_age_ms
 
     return process_age_ms() / 1000
 

@@ -6,7 +6,7 @@ from pyspark import pipelines
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headrace.pipeline import spark_formats
+from headrace.pipeline.spark import formats as spark_formats
 
 spark = SparkSession.active()
 spark_formats.register(spark)

@@ -23,12 +23,12 @@ from headrace.broker.partition import Partition
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topics import Topics
 from headrace.clock import Clock
-from headrace.log import archive
-from headrace.log.archive import ArchivedSegment, InvalidArchiveList
-from headrace.log.archive_cache import ArchiveCache
-from headrace.log.archive_copy import CopyDiffers, Interrupted
-from headrace.log.archive_reading import Archive, PartitionArchive, aborted_path
-from headrace.log.archive_store import ArchiveStore, ArchiveUnreachable
+from headrace.log.archive import manifest as archive
+from headrace.log.archive.cache import ArchiveCache
+from headrace.log.archive.copying import CopyDiffers, Interrupted
+from headrace.log.archive.manifest import ArchivedSegment, InvalidArchiveList
+from headrace.log.archive.reading import Archive, PartitionArchive, aborted_path
+from headrace.log.archive.store import ArchiveStore, ArchiveUnreachable
 from headrace.log.errors import LogError
 from headrace.log.filesystem import FileSystem
 from headrace.log.segment import ABORTED_INDEX_SUFFIX
@@ -50,7 +50,7 @@ def make_archive(settings: BrokerSettings, health: ArchiveHealth) -> Archive:
     cache.clear()
     store = None
     if settings.archive_address is not None:
-        from headrace.log.archive_fsspec import open_store  # most brokers have no archive
+        from headrace.log.archive.fsspec_store import open_store  # most brokers have no archive
 
         store = WatchedStore(open_store(settings.archive_address), health)
     return Archive(store, cache, report=health.corrupt)

@@ -8,8 +8,8 @@ from headrace.broker.resource_configs import RefusedConfig, TooManyResources
 from headrace.broker.topic_configs import InvalidConfig
 from headrace.broker.topics import InvalidPartitionCount, InvalidTopicName, TooManyPartitions, TopicExists
 from headrace.log import errors as log
-from headrace.log.archive_reading import CorruptArchive
-from headrace.log.archive_store import ArchiveUnreachable
+from headrace.log.archive.reading import CorruptArchive
+from headrace.log.archive.store import ArchiveUnreachable
 from headrace.protocol.error_codes import ErrorCode
 from headrace.records import errors as records
 

@@ -31,7 +31,7 @@ from headrace.broker.turns import Steps, at_once
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
 from headrace.log import checkpoints
-from headrace.log.archive_reading import Archive, PartitionArchive
+from headrace.log.archive.reading import Archive, PartitionArchive
 from headrace.log.checkpoints import CleanStop
 from headrace.log.config import LogConfig
 from headrace.log.filesystem import FileSystem

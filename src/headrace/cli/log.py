@@ -133,8 +133,8 @@ def repair(
     headrace log repair data/clicks-0 --yes
     """
     from headrace.log.filesystem import DiskFileSystem
-    from headrace.log.repair import plan_repair
-    from headrace.log.repair import repair as carry_out
+    from headrace.log.recovery.repair import plan_repair
+    from headrace.log.recovery.repair import repair as carry_out
 
     if not folder.is_dir():
         raise DamageFound(

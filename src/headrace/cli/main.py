@@ -19,8 +19,20 @@ from typer.core import TyperGroup
 from headrace.errors import HeadraceError
 from headrace.printable import printable_lines
 
-# In the order in which a newcomer meets them; each is the module of the same name beside this one.
-COMMANDS = ("run", "broker", "topic", "produce", "consume", "group", "work", "queue", "job", "top", "log")
+# The module of each command, in the order in which a newcomer meets them.
+COMMANDS = {
+    "run": "headrace.cli.demo.run",
+    "broker": "headrace.cli.broker.commands",
+    "topic": "headrace.cli.topic.commands",
+    "produce": "headrace.cli.records.produce",
+    "consume": "headrace.cli.records.consume",
+    "group": "headrace.cli.group",
+    "work": "headrace.cli.queue.work",
+    "queue": "headrace.cli.queue.commands",
+    "job": "headrace.cli.job.commands",
+    "top": "headrace.cli.top.commands",
+    "log": "headrace.cli.log",
+}
 
 EXIT_FAILED = 1
 EXIT_STOPPED = 130
@@ -42,7 +54,7 @@ class LazyGroup(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         if self.commands[cmd_name] is None:
-            module = importlib.import_module(f"headrace.cli.{cmd_name}")
+            module = importlib.import_module(COMMANDS[cmd_name])
             self.commands[cmd_name] = typer.main.get_command(module.app)
         return self.commands[cmd_name]
 

@@ -11,7 +11,7 @@ import os
 from headrace.log import checkpoints
 from headrace.log.checkpoints import EpochStart
 from headrace.log.filesystem import FileSystem
-from headrace.log.recovery import EventSink
+from headrace.log.recovery.opening import EventSink
 
 
 class LeaderEpochs:

@@ -13,9 +13,10 @@ from struct import Struct
 from typing import NamedTuple
 
 from headrace.clock import Clock
-from headrace.log import archive, checkpoints, leftovers, snapshots
+from headrace.log import checkpoints
 from headrace.log.aborted_index import AbortedIndex, AbortedTransaction
-from headrace.log.archive_reading import PartitionArchive
+from headrace.log.archive import manifest as archive
+from headrace.log.archive.reading import PartitionArchive
 from headrace.log.batch_check import (
     as_stored,
     check_batch,
@@ -25,7 +26,7 @@ from headrace.log.batch_check import (
     must_inspect,
 )
 from headrace.log.checkpoints import CleanStop
-from headrace.log.compacting_log import CompactingLog
+from headrace.log.compaction.compacting_log import CompactingLog
 from headrace.log.config import LogConfig
 from headrace.log.errors import (
     InvalidTransactionState,
@@ -38,7 +39,8 @@ from headrace.log.flush import Flush, UnsyncedSegment
 from headrace.log.index import OFFSET_ENTRY_BYTES
 from headrace.log.producer_state import SEQUENCE_LIMIT
 from headrace.log.reading import TimestampOffset, floor_segment
-from headrace.log.recovery import (
+from headrace.log.recovery import leftovers, snapshots
+from headrace.log.recovery.opening import (
     EventSink,
     Recovery,
     check_first,

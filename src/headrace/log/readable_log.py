@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from headrace.log import reading
-from headrace.log.archive import ArchivedSegment, entries_before
-from headrace.log.archive_reading import CorruptArchive, PartitionArchive
+from headrace.log.archive.manifest import ArchivedSegment, entries_before
+from headrace.log.archive.reading import CorruptArchive, PartitionArchive
 from headrace.log.config import LogConfig
 from headrace.log.errors import OffsetOutOfRange, WouldBlock
 from headrace.log.filesystem import Buffer

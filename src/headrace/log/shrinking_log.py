@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from headrace.clock import Clock
-from headrace.log import archive, leftovers, snapshots
-from headrace.log.archive import ArchivedSegment
-from headrace.log.archive_copy import SegmentCopy
-from headrace.log.archive_reading import PartitionArchive
+from headrace.log.archive import manifest as archive
+from headrace.log.archive.copying import SegmentCopy
+from headrace.log.archive.manifest import ArchivedSegment
+from headrace.log.archive.reading import PartitionArchive
 from headrace.log.config import LogConfig
 from headrace.log.epochs import LeaderEpochs
 from headrace.log.errors import OffsetOutOfRange, StorageFailed
@@ -21,7 +21,8 @@ from headrace.log.filesystem import FileSystem
 from headrace.log.producer_state import ProducerStates
 from headrace.log.readable_log import ReadableLog
 from headrace.log.reading import floor_segment
-from headrace.log.recovery import EventSink
+from headrace.log.recovery import leftovers, snapshots
+from headrace.log.recovery.opening import EventSink
 from headrace.log.retention import ExpiredSegment, RetentionReason, RetentionSegment, plan_retention
 from headrace.log.segment import Segment
 

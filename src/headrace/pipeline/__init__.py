@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace.pipeline.job import Job
-    from headrace.pipeline.source import Pattern, read_topic
-    from headrace.pipeline.spark_session import session
+    from headrace.pipeline.source.read_topic import Pattern, read_topic
+    from headrace.pipeline.spark.session import session
 
 __all__ = ["Job", "Pattern", "read_topic", "session"]
 
-_MODULES = {"Job": "job", "Pattern": "source", "read_topic": "source", "session": "spark_session"}
+_MODULES = {
+    "Job": "job",
+    "Pattern": "source.read_topic",
+    "read_topic": "source.read_topic",
+    "session": "spark.session",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,18 +9,19 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.pipeline import launch, plan
-from headrace.pipeline.batch_letters import BatchLetters
-from headrace.pipeline.bounded_run import BoundedRun
-from headrace.pipeline.checkpoint import Checkpoint
-from headrace.pipeline.dead_letters import DeadLetters
-from headrace.pipeline.late_rows import LateRows
-from headrace.pipeline.registry import BadJob, JobFolder, Registry, check_name
+from headrace.pipeline.graph import plan
+from headrace.pipeline.letters.batch import BatchLetters
+from headrace.pipeline.letters.dead_letters import DeadLetters
+from headrace.pipeline.letters.late_rows import LateRows
+from headrace.pipeline.report.registry import BadJob, JobFolder, Registry, check_name
+from headrace.pipeline.run import launch
+from headrace.pipeline.run.bounded import BoundedRun
+from headrace.pipeline.run.checkpoint import Checkpoint
+from headrace.pipeline.run.stream import StreamRun
+from headrace.pipeline.run.supervisor import RunningJob
 from headrace.pipeline.settings import PipelineSettings, data_dir, pipeline_settings
-from headrace.pipeline.source_options import without_batch_bound
-from headrace.pipeline.spark_session import bootstrap_of
-from headrace.pipeline.stream_run import StreamRun
-from headrace.pipeline.supervisor import RunningJob
+from headrace.pipeline.source.options import without_batch_bound
+from headrace.pipeline.spark.session import bootstrap_of
 from headrace.values import value
 
 if TYPE_CHECKING:

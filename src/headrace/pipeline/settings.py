@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline import launch
+from headrace.pipeline.run import launch
 from headrace.settings import load, setting
 
 
@@ -66,7 +66,7 @@ def pipeline_settings(**arguments: Any) -> PipelineSettings:
 def data_dir() -> Path:
     """Where jobs and sinks of this process keep their things; what the session was told goes before the settings."""
     told = launch.current().data_dir
-    if told is None and (session := sys.modules.get("headrace.pipeline.spark_session")) is not None:
+    if told is None and (session := sys.modules.get("headrace.pipeline.spark.session")) is not None:
         told = session.data_dir_of_active()
     return (told or pipeline_settings().data_dir).absolute()
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
-from headrace.log.archive_store import ArchiveStore, ArchiveUnreachable
+from headrace.log.archive.store import ArchiveStore, ArchiveUnreachable
 from headrace.testing.failing_filesystem import FailingFileSystem, Failure, PowerLost
 
 

@@ -13,10 +13,10 @@ import pytest
 import redis
 from pyspark.sql.types import StructType
 
-from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import Cache
 from headrace.pipeline.sinks import cache as cache_module
 from headrace.pipeline.sinks.cache import CacheAway, CacheLost, CacheTakenOver
+from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.sink import BadSink, RefusedRow, SinkWriter
 from headrace.testing.redis_server import RedisServer
 from headrace.testing.requirements import require_redis

@@ -16,7 +16,7 @@ import pyarrow
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from headrace.pipeline.fence import Fence
+from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.index import Index
 from headrace.pipeline.sinks.index_layout import TERM_BYTES_MAX
 from headrace.pipeline.sinks.index_reader import BadSearch

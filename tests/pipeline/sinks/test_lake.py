@@ -15,7 +15,7 @@ import pyarrow
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from headrace.pipeline.fence import Fence
+from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.lake import FENCES, Lake
 from headrace.pipeline.sinks.lake_upkeep import small_files
 from headrace.pipeline.sinks.sink import BadSink, RefusedRow, SinkWriter

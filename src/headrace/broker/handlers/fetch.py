@@ -22,7 +22,7 @@ from headrace.broker.fetch_sessions import (
 from headrace.broker.fetch_waiters import FetchWaiter
 from headrace.broker.partition import Partition
 from headrace.errors import HeadraceError
-from headrace.log.archive_store import ArchiveUnreachable
+from headrace.log.archive.store import ArchiveUnreachable
 from headrace.log.errors import OffsetOutOfRange, WouldBlock
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode

@@ -10,7 +10,7 @@ from headrace.broker.handlers.fetch import READ_COMMITTED, check_epoch
 from headrace.broker.partition import Partition
 from headrace.broker.turns import Turns
 from headrace.errors import HeadraceError
-from headrace.log.archive import end_of
+from headrace.log.archive.manifest import end_of
 from headrace.log.partition_log import TimestampOffset
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode

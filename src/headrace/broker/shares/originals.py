@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.broker.stored_batches import batches_in
-from headrace.log.archive_reading import CorruptArchive
+from headrace.log.archive.reading import CorruptArchive
 from headrace.log.errors import CorruptSegment, OffsetOutOfRange
 from headrace.records.batch import checksum_matches, iterate_headers, read_header
 from headrace.records.errors import InvalidBatch

@@ -18,8 +18,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from headrace.errors import HeadraceError
-from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.cache_commands import CacheLayout, Command
+from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.options import read_options
 from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkWriter
 from headrace.redaction import ESCAPE_HINT, redacted

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import pyarrow
 
-from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import changes
+from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.index_layout import (
     FENCE_FIELD,
     FENCE_MARK,

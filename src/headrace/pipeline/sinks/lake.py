@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import pyarrow
 
 from headrace.errors import HeadraceError
-from headrace.pipeline.fence import BadFence, Fence
 from headrace.pipeline.sinks import changes
+from headrace.pipeline.sinks.fence import BadFence, Fence
 from headrace.pipeline.sinks.lake_upkeep import LakeUpkeep
 from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkWriter, check_folder_name
 

@@ -176,9 +176,9 @@ class Topic(Sink):
     def _bootstrap(self) -> str:
         from pyspark.sql import SparkSession
 
-        from headrace.pipeline import launch
+        from headrace.pipeline.run import launch
         from headrace.pipeline.settings import pipeline_settings
-        from headrace.pipeline.spark_session import bootstrap_of
+        from headrace.pipeline.spark.session import bootstrap_of
 
         spark = SparkSession.getActiveSession()
         if spark is not None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from headrace.pipeline.fence import Fence
+from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.fenced_producer import FencedProducer, TransactionFailed, size_limits
 from headrace.pipeline.sinks.topic_admin import TopicAdmin
 from headrace.values import value

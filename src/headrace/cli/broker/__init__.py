@@ -1,0 +1,1 @@
+"""`headrace broker`: the command, and how its log lines look."""

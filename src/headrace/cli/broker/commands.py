@@ -1,0 +1,165 @@
+"""`headrace broker`: start a broker, or check one.
+
+A start imports the broker and nothing else that is heavy: no client library, no rich.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace.bootstrap import parse_address
+from headrace.cli.addresses import parse_pairs
+from headrace.cli.broker.log_format import LogFormat, LogLevel, configure_logging
+from headrace.cli.output import OutputFormat, result, show
+from headrace.cli.settings import Bootstrap
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+class Durability(StrEnum):
+    FSYNC = "fsync"
+    OS = "os"
+
+
+@app.command()
+def broker(
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="Folder of the log. Default: ./data")
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen", metavar="HOST:PORT", help="Default: 127.0.0.1:9092. Port 0 takes a free one."
+        ),
+    ] = None,
+    durability: Annotated[
+        Durability | None,
+        typer.Option("--durability", help="fsync (default): acknowledged is on disk. os: in the page cache."),
+    ] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve Prometheus metrics there.")
+    ] = None,
+    insecure: Annotated[
+        bool | None,
+        typer.Option(
+            "--insecure",
+            help="Allow --listen on an address that other machines reach, without authentication.",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", help="Settings file ([broker] table). Default: ./headrace.toml if there."),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any other broker setting; repeatable."),
+    ] = None,
+    log_format: Annotated[
+        LogFormat, typer.Option("--log-format", help="Log lines on stderr.")
+    ] = LogFormat.TEXT,
+    log_level: Annotated[LogLevel, typer.Option("--log-level")] = LogLevel.INFO,
+    check: Annotated[
+        bool, typer.Option("--check", help="Start nothing: ask the broker at --listen if it is well.")
+    ] = False,
+    format: Annotated[
+        OutputFormat, typer.Option("--format", help="Of --check: text for people, json for programs.")
+    ] = OutputFormat.TEXT,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Start a broker; it prints its address when it is ready, and Ctrl-C stops it.
+
+    Settings: the defaults, under headrace.toml, under HEADRACE_BROKER_* variables, under these options.
+
+    \b
+    headrace broker --data-dir ./data --listen 127.0.0.1:9092
+    headrace broker --durability os --metrics-port 9404 --log-format json
+    headrace broker --set auto_create_topics=false --set default_partitions=4
+    headrace broker --check --bootstrap 127.0.0.1:9092
+    """
+    if check:
+        _check(listen or bootstrap, format)
+        return
+
+    from headrace.broker.settings import BrokerSettings
+    from headrace.settings import load
+
+    flags: dict[str, Any] = dict(parse_pairs(set_ or (), option="--set"))
+    if listen is not None:
+        flags["host"], flags["port"] = parse_address(listen)
+    given = {
+        "data_dir": data_dir,
+        "durability": durability and str(durability),
+        "metrics_port": metrics_port,
+        "insecure": insecure,
+    }
+    flags.update({name: value for name, value in given.items() if value is not None})
+    settings = load(BrokerSettings, section="broker", flags=flags, file=config)
+    configure_logging(log_format, log_level)
+
+    from headrace.broker.server import run
+
+    raise typer.Exit(run(settings))
+
+
+@result("broker")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedBroker:
+    bootstrap: str
+    is_healthy: bool
+    problems: Annotated[list[str], "why it is not healthy"]
+    brokers: Annotated[list[int], "their numbers"]
+    cluster: Annotated[str | None, "the cluster's id"]
+    topics: Annotated[int, "how many, internal ones included"]
+    partitions: Annotated[int, "how many"]
+
+
+def _check(address: str | None, format: OutputFormat) -> None:
+    """One line if the broker is well; otherwise the error has the reasons."""
+    from confluent_kafka import KafkaException
+
+    from headrace.bootstrap import client_settings
+    from headrace.cli.cluster import Cluster, CommandFailed, failure
+    from headrace.cli.topic.on_disk import health_problems
+
+    cluster = Cluster(client_settings(address))
+    where = cluster.settings.bootstrap
+    try:
+        metadata = cluster.admin.list_topics(timeout=cluster.timeout_s)
+    except KafkaException as error:
+        raise failure(error.args[0], f"the broker at {where} does not answer a metadata request") from error
+    partitions = [each for topic in metadata.topics.values() for each in topic.partitions.values()]
+    problems = [
+        problem
+        for each in metadata.brokers.values()
+        for problem in health_problems((str(each.host), each.port), each.id, cluster.timeout_s)
+    ]
+    leaderless = sum(each.leader < 0 for each in partitions)
+    if leaderless:
+        problems.append(f"{leaderless} partitions have no leader")
+    checked = CheckedBroker(
+        bootstrap=where,
+        is_healthy=not problems,
+        problems=problems,
+        brokers=sorted(metadata.brokers),
+        cluster=metadata.cluster_id,
+        topics=len(metadata.topics),
+        partitions=len(partitions),
+    )
+    if checked.is_healthy or format is OutputFormat.JSON:
+        brokers = ", ".join(str(each) for each in checked.brokers)
+        show(
+            checked,
+            format,
+            f"healthy: {where} is broker {brokers} of cluster {checked.cluster}, "
+            f"{checked.topics} topics, {checked.partitions} partitions",
+        )
+    if problems:
+        raise CommandFailed(
+            f"the broker at {where} is unhealthy: {'; '.join(problems)}",
+            hint="free room if the disk is full; `headrace topic describe NAME` shows partitions that are read-only",
+        )

@@ -1,0 +1,1 @@
+"""`headrace run`: a broker, a live stream and a job on it, to look at."""

@@ -1,0 +1,105 @@
+"""`headrace run`: a broker with a small live stream and a job on it, to look at. `make run` calls it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.clock import SystemClock
+
+if TYPE_CHECKING:
+    from headrace.cli.demo.job import JobsPanel
+    from headrace.cli.top.panels import Panel
+
+LOOK_EVERY_S = 1.0
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def run(
+    data_dir: Annotated[Path, typer.Option("--data-dir", help="Folder of the log.")] = Path("data"),
+    listen: Annotated[
+        str,
+        typer.Option("--listen", metavar="HOST:PORT", help="Where the broker listens; port 0 is a free one."),
+    ] = "127.0.0.1:0",
+    rate: Annotated[float, typer.Option("--rate", min=0, help="Clicks a second.")] = 200,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", min=0, help="End by itself after so long.")
+    ] = None,
+    job: Annotated[
+        bool,
+        typer.Option(
+            "--job/--no-job",
+            help="Count the clicks by url with a job on Spark (takes some seconds to start).",
+        ),
+    ] = True,
+) -> None:
+    """Start a broker with a small live stream and a job on it; watch topics, rates and lag until Ctrl-C.
+
+    The job needs Java and the extra `spark`; where they are missing the rest goes on without it.
+
+    \b
+    headrace run
+    headrace run --rate 2000 --listen 127.0.0.1:9092
+    headrace run --seconds 10 | cat
+    """
+    from headrace.bootstrap import ClientSettings
+    from headrace.cli.cluster import Cluster
+    from headrace.cli.demo.broker_process import BrokerProcess
+    from headrace.cli.demo.stream import Clicks, Follower, create_topic
+    from headrace.cli.top.panels import GroupsPanel, TopicsPanel
+
+    # To be asked to end is as good as Ctrl-C: everything below is left in order.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    clock = SystemClock()
+    deadline_s = None if seconds is None else time.monotonic() + seconds
+    with contextlib.suppress(KeyboardInterrupt), contextlib.ExitStack() as stack:
+        broker = stack.enter_context(BrokerProcess(data_dir=data_dir, listen=listen))
+        jobs = _start_job(stack, broker.bootstrap, data_dir) if job else None
+        cluster = Cluster(ClientSettings(bootstrap=broker.bootstrap))
+        create_topic(cluster)
+        clicks = stack.enter_context(Clicks(cluster, rate=rate))
+        follower = stack.enter_context(Follower(cluster))
+        topics = TopicsPanel(cluster, clock)
+        panels: list[Panel] = [topics, GroupsPanel(cluster, topics, clock)]
+        panels += [jobs] if jobs else []
+        checks = [broker.check, clicks.check, follower.check]
+        _watch(broker.bootstrap, panels, checks, deadline_s)
+    typer.echo("stopped")
+
+
+def _start_job(stack: contextlib.ExitStack, bootstrap: str, data_dir: Path) -> JobsPanel:
+    """The job's process starts beside everything else: Spark takes seconds, and nobody should wait for it."""
+    from headrace.cli.demo.job import JobsPanel, LiveJob, process_age_ms
+
+    clock = SystemClock()
+    began_ms = clock.now_ms() - process_age_ms()
+    live = stack.enter_context(LiveJob(bootstrap=bootstrap, data_dir=data_dir))
+    return JobsPanel(live, data_dir, clock, began_ms=began_ms)
+
+
+def _watch(
+    bootstrap: str, panels: Sequence[Panel], checks: Sequence[Callable[[], None]], deadline_s: float | None
+) -> None:
+    from headrace.cli.top.panels import is_terminal, live_screen, print_lines
+
+    hint = f"try: headrace consume clicks --follow --bootstrap {bootstrap}"
+    with contextlib.ExitStack() as stack:
+        if is_terminal():
+            show = live_screen(stack, f"broker at {bootstrap}", hint)
+        else:
+            show = print_lines(f"broker at {bootstrap}; {hint}")
+        while deadline_s is None or time.monotonic() < deadline_s:
+            for check in checks:
+                check()
+            for panel in panels:
+                panel.sample()
+            show(panels, "")
+            time.sleep(LOOK_EVERY_S)

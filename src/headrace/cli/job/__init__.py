@@ -1,0 +1,1 @@
+"""`headrace job`: the commands, and how jobs are launched and shown."""

@@ -1,0 +1,405 @@
+"""`headrace job`: run the jobs of a script, see how they do, stop them, forget them, draw them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.cli.output import Format, OutputFormat, format_time, note, print_table, result, show
+from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from headrace.pipeline.report.registry import JobStatus, Registry
+    from headrace.pipeline.run.launch import Launch, RecordedJob
+
+DETAIL_COLUMNS = 11
+STOP_TIMEOUT_S = 120
+"""How long `stop` waits for the batch under way; a longer one goes on, and the job still ends after it."""
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Jobs on Spark: run, list, look at, stop, reset, explain, prepare.",
+)
+
+Script = Annotated[
+    Path, typer.Argument(metavar="SCRIPT", help="A Python file that makes jobs and starts them.")
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")]
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        "--bootstrap-server",
+        "-b",
+        metavar="HOST:PORT",
+        help="Broker to read from and write to, whatever the script says. Default: $HEADRACE_BOOTSTRAP, "
+        "else [pipeline] bootstrap in headrace.toml, else 127.0.0.1:9092.",
+        show_default=False,
+    ),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        help="Folder with the jobs' checkpoints. Default: [pipeline] data_dir in headrace.toml, else data.",
+        show_default=False,
+    ),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="Where Spark works: local[*], spark://HOST:PORT, yarn, k8s://… Default: [pipeline] master.",
+        show_default=False,
+    ),
+]
+
+
+class NotConfirmed(HeadraceError):
+    """Something would be forgotten, and nobody has said that it may be."""
+
+
+class StillRunning(HeadraceError):
+    """A job that was asked to stop has not stopped yet."""
+
+
+class SparkMissing(HeadraceError):
+    """Headrace was installed without its extra for jobs."""
+
+
+@app.command()
+def run(
+    script: Script,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process what is there now, with a progress bar, and end.")
+    ] = False,
+    rebuild: Annotated[
+        bool,
+        typer.Option(
+            "--rebuild", help="Where a job's state is lost: empty its target, and replay from the start."
+        ),
+    ] = False,
+    bootstrap: Bootstrap = None,
+    master: Master = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Run a script's jobs until Ctrl-C; with --once, until they have processed what is there.
+
+    Ctrl-C, SIGTERM and `headrace job stop` let the batch under way end. Options go before what
+    the script itself says. Exit code 0: all jobs ended in order; 1: one failed.
+
+    \b
+    headrace job run shop.py
+    headrace job run shop.py --once --bootstrap kafka.example:9092
+    headrace job run shop.py --master spark://10.0.0.5:7077
+    """
+    from headrace.cli.job.run import run_jobs
+
+    run_jobs(
+        script, _launch(once=once, rebuild=rebuild, bootstrap=bootstrap, master=master, data_dir=data_dir)
+    )
+
+
+@app.command()
+def prepare() -> None:
+    """Fetch what Spark needs to read topics and prepare its classes, once; later starts are quick and offline.
+
+    Jobs do without, but the first of them has to fetch, and each takes a few seconds more to start.
+
+    \b
+    headrace job prepare
+    """
+    _require_spark()
+    from headrace.java import fetch_jars
+    from headrace.pipeline.spark.class_archive import make_archive
+    from headrace.pipeline.spark.session import CONNECTOR
+
+    fetch_jars(CONNECTOR)
+    make_archive()
+
+
+@app.command("list")
+def list_jobs(data_dir: DataDir = None, format: Format = OutputFormat.TEXT) -> None:
+    """List the jobs of a data folder, running or not.
+
+    \b
+    headrace job list
+    """
+    jobs = _registry(data_dir).list()
+    show([_as_json(each) for each in jobs], format, lambda: _print_jobs(jobs))
+
+
+def _print_jobs(jobs: Sequence[JobStatus]) -> None:
+    if jobs:
+        columns = ("job", "state", "rows/s", "lag", "watermark", "restarts", "reads", "writes")
+        print_table(columns, [_list_row(each) for each in jobs])
+    else:
+        typer.echo("no jobs yet: `headrace job run SCRIPT` runs those of a script")
+
+
+@app.command()
+def status(name: Name, data_dir: DataDir = None, format: Format = OutputFormat.TEXT) -> None:
+    """Show what a job does and how it fares.
+
+    \b
+    headrace job status clicks-by-url
+    headrace job status clicks-by-url --format json
+    """
+    found = _registry(data_dir).read(name)
+    show(_as_json(found), format, lambda: _print_job(found))
+
+
+def _print_job(job: JobStatus) -> None:
+    typer.echo(f"job {job.name}: {job.state}")
+    for label, text in _details(job):
+        typer.echo(f"  {label:<{DETAIL_COLUMNS}}{text}")
+
+
+@app.command()
+def state(
+    name: Name,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key",
+            metavar="VALUE",
+            help="Only the rows of this key: NAME=VALUE for each of its columns, or the values in their order.",
+        ),
+    ] = None,
+    operator: Annotated[
+        int | None, typer.Option("--operator", help="Only the stateful operator with this number.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows to show of each operator.")] = 20,
+    data_dir: DataDir = None,
+    format: Format = OutputFormat.TEXT,
+) -> None:
+    """Show what a job's stateful operators keep, as of its last batch. The job may run, or not.
+
+    Starts Spark to read the checkpoint, which takes some seconds. In JSON, times are microseconds after
+    the epoch.
+
+    \b
+    headrace job state clicks-by-url
+    headrace job state clicks-by-url --key /shop
+    headrace job state visits --key user=ann --format json
+    """
+    _require_spark()
+    from headrace.cli.job.state import show_state
+    from headrace.pipeline.settings import pipeline_settings
+
+    show_state(
+        pipeline_settings(data_dir=data_dir).data_dir,
+        name,
+        keys=key or [],
+        operator=operator,
+        limit=limit,
+        as_json=format is OutputFormat.JSON,
+    )
+
+
+@result("job stop")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedJob:
+    name: str
+    was_running: Annotated[bool, "false: it had ended before"]
+    state: Annotated[str, "as it is now"]
+
+
+@app.command()
+def stop(name: Name, data_dir: DataDir = None, format: Format = OutputFormat.TEXT) -> None:
+    """Ask a running job to end after its batch, and wait until it has.
+
+    The other jobs of the same script go on.
+
+    \b
+    headrace job stop clicks-by-url
+    """
+    registry = _registry(data_dir)
+    state = registry.read(name).state
+    if not registry.is_running(name):
+        ended = StoppedJob(name=name, was_running=False, state=state.value)
+        show(ended, format, f"job {name} does not run: it is {state}")
+        return
+    registry.request_stop(name)
+    if not registry.wait_stopped(name, timeout_s=STOP_TIMEOUT_S):
+        raise StillRunning(
+            f"job {name} was asked to stop and is still at a batch after {STOP_TIMEOUT_S} s",
+            hint=f"it ends after it; `headrace job status {name}` shows which, and the process",
+        )
+    stopped = StoppedJob(name=name, was_running=True, state=registry.read(name).state.value)
+    show(stopped, format, f"stopped job {name}")
+
+
+@result("job reset")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetJob:
+    name: str
+    target_cleared: Annotated[bool, "whether the next run empties the target"]
+
+
+@app.command()
+def reset(
+    name: Name,
+    clear_target: Annotated[
+        bool, typer.Option("--clear-target", help="Also empty what it wrote, when it runs the next time.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    data_dir: DataDir = None,
+    format: Format = OutputFormat.TEXT,
+) -> None:
+    """Forget how far a job has come: its checkpoint and its state. Asks before.
+
+    The next run begins anew, at the start that the script says. What the job has written stays, unless
+    --clear-target is given.
+
+    \b
+    headrace job reset clicks-by-url
+    headrace job reset clicks-by-url --clear-target --yes
+    """
+    registry = _registry(data_dir)
+    found = registry.read(name)
+    if not yes:
+        _ask(found, clear_target=clear_target)
+    registry.reset(name, clear_target=clear_target)
+    forgotten = ResetJob(name=name, target_cleared=clear_target)
+    show(forgotten, format, f"forgot how far job {name} had come; the next run begins anew")
+
+
+def _ask(job: JobStatus, *, clear_target: bool) -> None:
+    if job.batch_id is None:
+        lost = f"job {job.name} has no batch yet"
+    else:
+        lost = f"job {job.name} is at batch {job.batch_id} with {job.state_rows} rows of state"
+    lost += f"; {job.target} {'is emptied' if clear_target else 'keeps what is in it'}"
+    if not sys.stdin.isatty():
+        raise NotConfirmed(f"{lost}; nobody is here to ask whether it may begin anew", hint="add --yes")
+    if not typer.confirm(f"{lost}. Begin anew?"):
+        raise NotConfirmed("nothing was forgotten")
+
+
+@app.command()
+def explain(
+    script: Script,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the graph into this file.")
+    ] = None,
+    bootstrap: Bootstrap = None,
+    master: Master = None,
+    data_dir: DataDir = None,
+    format: Format = OutputFormat.TEXT,
+) -> None:
+    """Draw the graph of a script's topics, jobs and tables, and each job's steps, without running a job.
+
+    \b
+    headrace job explain shop.py
+    headrace job explain shop.py --svg shop.svg
+    """
+    from headrace.cli.job.run import record_jobs
+    from headrace.pipeline.graph.job_graph import GraphJob, draw_text, graph_of
+    from headrace.pipeline.graph.svg import draw_svg
+
+    jobs = record_jobs(script, _launch(explain=True, bootstrap=bootstrap, master=master, data_dir=data_dir))
+    graph = graph_of(
+        [
+            GraphJob(
+                name=each.name,
+                reads=each.reads,
+                writes=each.writes,
+                dead_letters=each.dead_letters,
+                about=(each.mode, each.guarantee),
+            )
+            for each in jobs
+        ]
+    )
+    show(jobs, format, lambda: _print_plans(draw_text(graph), jobs))
+    if svg is not None:
+        svg.write_text(draw_svg(graph))
+        note(f"drew {svg}")
+
+
+def _print_plans(graph: str, jobs: Sequence[RecordedJob]) -> None:
+    typer.echo(graph)
+    for job in jobs:
+        typer.echo(f"\njob {job.name}, output mode {job.output_mode}")
+        for number, step in enumerate(job.steps, start=1):
+            typer.echo(f"  {number}. {step}")
+
+
+def _launch(
+    *,
+    bootstrap: str | None,
+    master: str | None,
+    data_dir: Path | None,
+    once: bool = False,
+    rebuild: bool = False,
+    explain: bool = False,
+) -> Launch:
+    _require_spark()
+    from headrace.pipeline.run.launch import Launch
+
+    return Launch(
+        once=once, explain=explain, rebuild=rebuild, bootstrap=bootstrap, master=master, data_dir=data_dir
+    )
+
+
+def _require_spark() -> None:
+    """Said before anything else, and in words: the traceback of a failed import tells a newcomer nothing."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise SparkMissing("jobs run on Spark, which is not installed", hint="pip install 'headrace[spark]'")
+
+
+def _registry(data_dir: Path | None) -> Registry:
+    from headrace.pipeline.report.registry import Registry
+    from headrace.pipeline.settings import pipeline_settings
+
+    return Registry(pipeline_settings(data_dir=data_dir).data_dir)
+
+
+def _list_row(job: JobStatus) -> list[object]:
+    rate = None if job.batch_id is None else round(job.rows_per_s)
+    sources = ", ".join(job.sources)
+    return [job.name, job.state.value, rate, job.lag, job.watermark, job.restarts, sources, job.target]
+
+
+def _as_json(job: JobStatus) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(job.to_json())
+    return loaded
+
+
+def _details(job: JobStatus) -> Iterator[tuple[str, str]]:
+    """What there is to say of a job, each with a word before it."""
+    yield "reads", ", ".join(job.sources)
+    yield "writes", f"{job.target}, {job.guarantee}"
+    yield "mode", job.mode
+    yield "broker", job.bootstrap
+    yield "process", f"{job.pid}, since {format_time(job.started_ms)}, {job.restarts} restarts"
+    if job.batch_id is not None:
+        yield "batch", f"{job.batch_id} in {job.batch_ms} ms, at {format_time(job.updated_ms)}"
+        yield "rows", f"{job.rows_in:,} since the start, {job.rows_per_s:,.0f}/s in the last batch"
+        yield "lag", "unknown" if job.lag is None else f"{job.lag:,}"
+        kept = f", {job.late_rows_kept:,} of them kept" if job.late_rows_kept else ""
+        yield "watermark", f"{job.watermark or 'none'}, {job.late_rows:,} rows behind it dropped{kept}"
+        if job.left_out_rows:
+            yield "left out", f"{job.left_out_rows:,} rows that were in no window: without a time, or a gap"
+        if job.skew_ms_p50 is not None:
+            skew = (("half", job.skew_ms_p50), ("95 %", job.skew_ms_p95), ("99 %", job.skew_ms_p99))
+            told = ", ".join(f"{share} within {(ms or 0) / 1000:,.3f} s" for share, ms in skew)
+            yield "skew", f"{told} of their event time"
+        if job.completeness is not None:
+            yield "complete", f"{job.completeness:.2%} of the rows of windows were there when they were over"
+        yield "state", f"{job.state_rows:,} rows, {job.state_bytes:,} bytes"
+        yield "bad rows", f"{job.bad_rows:,}, {job.dead_letters:,} dead letters"
+    for each in job.notes:
+        yield "note", each
+    if job.error:
+        yield "error", job.error

@@ -1,0 +1,157 @@
+"""What `headrace job run` and `explain` do with a script: run it as launched, and watch its jobs until they end."""
+
+from __future__ import annotations
+
+import contextlib
+import runpy
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from headrace.cli.job.screen import JobsView, view_of
+from headrace.cli.output import Shape, note, result
+from headrace.errors import HeadraceError
+from headrace.pipeline.report.registry import ENDS, JobState
+from headrace.pipeline.run import launch as launches
+
+if TYPE_CHECKING:
+    from headrace.pipeline.report.registry import JobStatus
+    from headrace.pipeline.run.launch import Launch, Launched, RecordedJob
+
+result("job explain", shape=Shape.LIST)(launches.RecordedJob)
+
+LOOK_EVERY_S = 0.25
+EXIT_STOPPED = 130
+
+
+class BadScript(HeadraceError):
+    """There is no such script, it failed, or it has no jobs."""
+
+
+class JobFailed(HeadraceError):
+    """A job ended with an error."""
+
+
+def run_jobs(script: Path, launch: Launch) -> None:
+    """Run the script, then watch its jobs until they end or somebody wants them to."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with launches.using(launch) as launched:
+        try:
+            _run_script(script)
+            _require_jobs(script, launched.started)
+            _watch(launched, view_of(once=launch.once))
+        except KeyboardInterrupt:
+            _stop(launched)
+            if launch.once:
+                note("stopped before everything was processed; the next run goes on there")
+                sys.exit(EXIT_STOPPED)
+            note("stopped")
+        except BaseException:
+            _stop(launched)
+            raise
+        _raise_failures([each.status() for each in launched.started])
+
+
+def record_jobs(script: Path, launch: Launch) -> list[RecordedJob]:
+    """The jobs that the script would start."""
+    with launches.using(launch) as launched:
+        _run_script(script)
+    _require_jobs(script, launched.recorded)
+    return launched.recorded
+
+
+def _run_script(script: Path) -> None:
+    """As `python SCRIPT` would, with its own folder first on the path."""
+    if not script.is_file():
+        raise BadScript(
+            f"there is no file {script}", hint="a script is Python that makes jobs and starts them"
+        )
+    try:
+        with _as_main_program(script):
+            runpy.run_path(str(script), run_name="__main__")
+    except HeadraceError as error:
+        error.message = f"{_place(script, error)}{error.message}"
+        raise
+    except SystemExit as ended:
+        if ended.code not in (None, 0):
+            raise BadScript(f"{script} ended with {ended.code}") from ended
+    except Exception as error:
+        print("".join(_lines_of_script(script, error)), end="", file=sys.stderr)
+        raise BadScript(f"{script} failed before all of its jobs were started") from error
+
+
+@contextlib.contextmanager
+def _as_main_program(script: Path) -> Iterator[None]:
+    arguments, path = sys.argv, list(sys.path)
+    sys.argv = [str(script)]
+    sys.path.insert(0, str(script.resolve().parent))
+    try:
+        yield
+    finally:
+        sys.argv, sys.path[:] = arguments, path
+
+
+def _place(script: Path, error: Exception) -> str:
+    """The line of the script that an error came from, where there is one."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [each.lineno for each in frames if each.filename == str(script)]
+    return f"{script}:{lines[-1]}: " if lines else ""
+
+
+def _lines_of_script(script: Path, error: Exception) -> list[str]:
+    """The traceback from the script on: how we came to call it is of no use to its author."""
+    told = traceback.TracebackException.from_exception(error)
+    frames = list(told.stack)
+    while frames and frames[0].filename != str(script):
+        frames.pop(0)
+    told.stack = traceback.StackSummary.from_list(frames)
+    return list(told.format())
+
+
+def _require_jobs(script: Path, jobs: Sequence[object]) -> None:
+    if not jobs:
+        raise BadScript(f"{script} starts no job", hint='Job("name", rows, sink).start() starts one')
+
+
+def _watch(launched: Launched, view: JobsView) -> None:
+    with view:
+        while True:
+            statuses = [each.status() for each in launched.started]
+            view.show(statuses)
+            if all(each.state in ENDS for each in statuses):
+                return
+            time.sleep(LOOK_EVERY_S)
+
+
+def _stop(launched: Launched) -> None:
+    running = [each.name for each in launched.started if each.status().state not in ENDS]
+    if not running:
+        return
+    note(f"stopping {', '.join(running)} after the batch under way; Ctrl-C again leaves it")
+    signal.signal(signal.SIGINT, _leave_now)
+    # All at once: each waits for its own batch.
+    threads = [threading.Thread(target=each.stop, daemon=True) for each in launched.started]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _leave_now(_number: int, _frame: FrameType | None) -> None:
+    """The batch is written again by the next run: that is what fences are for."""
+    sys.exit(EXIT_STOPPED)
+
+
+def _raise_failures(statuses: Sequence[JobStatus]) -> None:
+    failed = [each for each in statuses if each.state is JobState.FAILED]
+    if failed:
+        raise JobFailed(
+            "\n".join(f"job {each.name} failed: {each.error}" for each in failed),
+            hint=f"`headrace job status {failed[0].name}` shows where it was; Spark's own log is in the data folder",
+        )

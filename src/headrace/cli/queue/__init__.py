@@ -1,0 +1,1 @@
+"""`headrace queue` and `headrace work`: queue groups, dead letters, workers."""

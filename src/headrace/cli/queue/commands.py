@@ -1,0 +1,307 @@
+"""`headrace queue`: queue groups, how much they have left to do, and their settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.bootstrap import client_settings
+from headrace.cli.addresses import BadArgument
+from headrace.cli.output import Format, OutputFormat, Shape, print_table, result, show
+from headrace.cli.queue.dead import app as dead_app
+from headrace.cli.settings import Bootstrap
+from headrace.cli.topic.configs import parse_configs, unknown_config
+from headrace.clock import SystemClock
+from headrace.names import did_you_mean
+
+if TYPE_CHECKING:
+    from headrace.cli.cluster import Cluster
+    from headrace.queue.share_groups import GroupState
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Groups of workers that share messages (share groups): list, describe, set, and their dead letters.",
+)
+app.add_typer(dead_app, name="dead")
+
+Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
+
+
+@result("queue list", shape=Shape.LIST)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedQueue:
+    group: str
+    state: str
+    members: Annotated[int, "how many"]
+    not_done: Annotated[
+        int | None, "messages that are waiting or in flight; null if the broker does not report it"
+    ]
+    topics: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePartition:
+    topic: str
+    partition: int
+    done_up_to: Annotated[int | None, "the first offset that is not done; null: the group has not begun"]
+    not_done: Annotated[int | None, "null if the broker does not report it"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueMember:
+    member: str
+    client: str
+    host: str
+    partitions: Annotated[int, "how many it reads"]
+    in_flight: Annotated[int | None, "messages that it has; null on Apache Kafka"]
+
+
+@result("queue describe")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedQueue:
+    group: str
+    state: str
+    waiting: Annotated[int | None, "messages that no worker has; null if the broker does not report it"]
+    in_flight: Annotated[int | None, "messages that workers have; null on Apache Kafka"]
+    redelivered: Annotated[int | None, "messages in flight that were delivered before; null on Apache Kafka"]
+    dead: Annotated[int, "letters that are not put back"]
+    oldest_age_s: Annotated[float | None, "of the oldest message that is not done; null: there is none"]
+    dead_letter_topic: str
+    partitions: list[QueuePartition]
+    members: list[QueueMember]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueConfig:
+    value: str
+    is_default: bool
+
+
+@result("queue alter")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlteredQueue:
+    group: str
+    configs: Annotated[dict[str, QueueConfig], "those in force"]
+
+
+@result("queue delete")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedQueue:
+    group: str
+
+
+@app.command("list")
+def list_queues(format: Format = OutputFormat.TEXT, bootstrap: Bootstrap = None) -> None:
+    """List queue groups, with their members and what is left to do.
+
+    \b
+    headrace queue list
+    """
+    from headrace.queue.share_groups import describe_share_group, list_share_groups
+
+    cluster = _connect(bootstrap)
+    brokers = cluster.brokers()
+    listed = []
+    for name, _ in list_share_groups(brokers, cluster.timeout_s):
+        group = describe_share_group(brokers[0], name, cluster.timeout_s)
+        listed.append(
+            ListedQueue(
+                group=name,
+                state=group.state,
+                members=len(group.members),
+                not_done=_not_done(group),
+                topics=sorted({each.topic for each in group.partitions}),
+            )
+        )
+    show(listed, format, lambda: _print_queues(listed))
+
+
+def _print_queues(queues: list[ListedQueue]) -> None:
+    if queues:
+        rows = [
+            (each.group, each.state, each.members, each.not_done, ", ".join(each.topics)) for each in queues
+        ]
+        print_table(("group", "state", "members", "not done", "topics"), rows)
+    else:
+        typer.echo("no queues yet: `headrace work TOPIC --group NAME -- COMMAND` makes one")
+
+
+@app.command()
+def describe(name: Name, format: Format = OutputFormat.TEXT, bootstrap: Bootstrap = None) -> None:
+    """Show what a group has to do and who does it.
+
+    In flight and redelivered are known for Headrace's broker only; Apache Kafka tells nobody.
+
+    \b
+    headrace queue describe senders
+    """
+    from headrace.queue.dead_letters import DeadLetters
+    from headrace.queue.share_groups import NoSuchGroup, describe_share_group, list_share_groups
+
+    cluster = _connect(bootstrap)
+    brokers = cluster.brokers()
+    try:
+        group = describe_share_group(brokers[0], name, cluster.timeout_s)
+    except NoSuchGroup as error:
+        there = [each for each, _ in list_share_groups(brokers, cluster.timeout_s)]
+        error.hint = did_you_mean(name, there) or error.hint
+        raise
+    letters = DeadLetters(name, bootstrap=cluster.settings.bootstrap, timeout_s=cluster.timeout_s)
+    not_done = _not_done(group)
+    described = DescribedQueue(
+        group=name,
+        state=group.state,
+        waiting=None if not_done is None else not_done - (group.in_flight or 0),
+        in_flight=group.in_flight,
+        redelivered=group.redelivered,
+        dead=letters.count(),
+        oldest_age_s=_oldest_age_s(cluster, group),
+        dead_letter_topic=letters.topic,
+        partitions=[
+            QueuePartition(
+                topic=each.topic,
+                partition=each.partition,
+                done_up_to=each.start_offset if each.start_offset >= 0 else None,
+                not_done=each.not_done,
+            )
+            for each in group.partitions
+        ],
+        members=[
+            QueueMember(
+                member=each.member_id,
+                client=each.client_id,
+                host=each.host,
+                partitions=each.partitions,
+                in_flight=each.in_flight,
+            )
+            for each in group.members
+        ],
+    )
+    show(described, format, lambda: _print_queue(described))
+
+
+def _print_queue(queue: DescribedQueue) -> None:
+    print_table(
+        ("waiting", "in flight", "redelivered", "dead", "oldest (s)"),
+        [[queue.waiting, queue.in_flight, queue.redelivered, queue.dead, queue.oldest_age_s]],
+        title=f"group {queue.group}: {queue.state}, {len(queue.members)} members",
+    )
+    if queue.partitions:
+        typer.echo()
+        rows = [(each.topic, each.partition, each.done_up_to, each.not_done) for each in queue.partitions]
+        print_table(("topic", "partition", "done up to", "not done"), rows)
+    if queue.members:
+        typer.echo()
+        members = [
+            (each.member, each.client, each.host, each.partitions, each.in_flight) for each in queue.members
+        ]
+        print_table(("member", "client", "host", "partitions", "in flight"), members)
+
+
+@app.command()
+def alter(
+    name: Name,
+    config: Annotated[
+        list[str] | None,
+        typer.Option("--config", metavar="NAME=VALUE", help="A setting of the group; repeatable."),
+    ] = None,
+    delete_config: Annotated[
+        list[str] | None,
+        typer.Option("--delete-config", metavar="NAME", help="Back to the default; repeatable."),
+    ] = None,
+    format: Format = OutputFormat.TEXT,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Change a group's settings, before or after it has its first member; without any, show them.
+
+    \b
+    headrace queue alter senders
+    headrace queue alter senders --config share.delivery.count.limit=3
+    headrace queue alter senders --config share.record.lock.duration.ms=1m
+    headrace queue alter senders --config headrace.share.retry.backoff.ms=1s
+    """
+    from headrace.queue.group_settings import change_settings, read_settings
+
+    cluster = _connect(bootstrap)
+    wanted: dict[str, str | None] = {**parse_configs(config or []), **dict.fromkeys(delete_config or [])}
+    settings = read_settings(cluster.admin, name, cluster.timeout_s)
+    for each in wanted:
+        if each not in settings.values:
+            raise unknown_config(each, settings.values)
+    if wanted:
+        change_settings(cluster.admin, name, wanted, cluster.timeout_s)
+        settings = read_settings(cluster.admin, name, cluster.timeout_s)
+    # Those of other kinds of groups are of no use here.
+    foreign = ("consumer.", "streams.")
+    altered = AlteredQueue(
+        group=name,
+        configs={
+            each: QueueConfig(value=text, is_default=each not in settings.given)
+            for each, text in sorted(settings.values.items())
+            if not each.startswith(foreign)
+        },
+    )
+    show(altered, format, f"changed group {name}" if wanted else lambda: _print_configs(altered))
+
+
+def _print_configs(queue: AlteredQueue) -> None:
+    rows = [
+        (name, each.value, "default" if each.is_default else "set") for name, each in queue.configs.items()
+    ]
+    print_table(("setting", "value", ""), rows)
+
+
+@app.command()
+def delete(
+    name: Name,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it. What the group has done is forgotten then.")
+    ] = False,
+    format: Format = OutputFormat.TEXT,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Delete a group that has no members; its dead letters stay.
+
+    \b
+    headrace queue delete senders --yes
+    """
+    cluster = _connect(bootstrap)
+    if not yes:
+        raise BadArgument(f"group {name} would begin from its start again", hint="add --yes to delete it")
+    cluster.answer(cluster.admin.delete_consumer_groups([name])[name], f"deleting group {name}")
+    show(DeletedQueue(group=name), format, f"deleted group {name}")
+
+
+def _connect(bootstrap: str | None) -> Cluster:
+    from headrace.cli.cluster import Cluster
+
+    return Cluster(client_settings(bootstrap))
+
+
+def _not_done(group: GroupState) -> int | None:
+    """None if the broker does not say; where the group has not begun there is nothing to say."""
+    counts = [each.not_done for each in group.partitions if each.start_offset >= 0]
+    return None if None in counts else sum(each for each in counts if each is not None)
+
+
+def _oldest_age_s(cluster: Cluster, group: GroupState) -> float | None:
+    """Of the first record that is not done, by its timestamp; it is read like any other record."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    now_ms = SystemClock().now_ms()
+    ages_ms = []
+    consumer = Consumer(cluster.client_config(group_id="headrace-cli", enable_auto_commit=False))
+    try:
+        for each in group.partitions:
+            if each.not_done and each.start_offset >= 0:
+                consumer.assign([TopicPartition(each.topic, each.partition, each.start_offset)])
+                message = consumer.poll(cluster.timeout_s)
+                if message is not None and message.error() is None:
+                    ages_ms.append(max(now_ms - message.timestamp()[1], 0))
+    finally:
+        consumer.close()
+    return round(max(ages_ms) / 1000, 1) if ages_ms else None

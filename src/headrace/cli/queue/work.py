@@ -1,0 +1,133 @@
+"""`headrace work`: a pool of workers from the shell, one command per message."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.bootstrap import client_settings
+from headrace.cli.addresses import BadArgument
+from headrace.cli.moments import parse_duration_ms
+from headrace.cli.output import note
+from headrace.cli.settings import Bootstrap
+
+if TYPE_CHECKING:
+    from headrace.cli.queue.work_command import Commands
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+LOCK_SHARE_MAX = 0.9
+"""A command may take so much of a message's lock by default: what is released in time is not worked on twice."""
+
+
+@app.command()
+def work(
+    arguments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TOPIC -- COMMAND [ARGUMENT]...", help="What to read, and what to run for each message."
+        ),
+    ],
+    group: Annotated[str, typer.Option("--group", "-g", help="Workers of one group share the messages.")],
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", "-c", min=1, max=256, help="How many commands run at a time.")
+    ] = 1,
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            "--pattern", metavar="REGEX", help="Instead of TOPIC: all topics that match, new ones too."
+        ),
+    ] = None,
+    time_limit: Annotated[
+        str | None,
+        typer.Option(
+            "--time-limit",
+            metavar="TIME",
+            help="A command that takes longer is ended, and its message released. "
+            "Default: nine tenths of the group's lock time.",
+        ),
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, help="Stop after so many messages.")
+    ] = None,
+    stop_when_idle: Annotated[
+        str | None,
+        typer.Option("--stop-when-idle", metavar="TIME", help="Stop when nothing has come for so long."),
+    ] = None,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Run a command for each message of a queue: its value is on standard input, the rest in the environment.
+
+    Exit code 0 accepts the message. 75 releases it: a worker gets it again. Any other rejects it, with the last line
+    of standard error as the reason; rejected messages are dead letters (`headrace queue dead`). A command that is
+    ended by a signal or by the time limit has its message released.
+
+    HEADRACE_TOPIC, _PARTITION, _OFFSET, _KEY, _TIMESTAMP_MS, _DELIVERY_COUNT and _GROUP say which message it is;
+    HEADRACE_HEADER_X is its header x.
+
+    Ctrl-C lets running commands finish and gives the rest back; a second one ends them and releases their messages.
+
+    \b
+    headrace work emails --group senders --concurrency 8 -- ./send-one.sh
+    headrace work --pattern 'orders\\..*' --group billing -- python bill.py
+    headrace work emails --group senders --stop-when-idle 5s -- ./send-one.sh
+    """
+    topics = [] if pattern is not None else arguments[:1]
+    command = arguments[len(topics) :]
+    if not command:
+        raise typer.BadParameter("say what to run: headrace work TOPIC --group G -- COMMAND")
+    if shutil.which(command[0]) is None:
+        raise BadArgument(
+            f"there is no command {command[0]}",
+            hint="is it executable, and written with its folder (./run.sh)?",
+        )
+    time_limit_s = None if time_limit is None else parse_duration_ms(time_limit) / 1000
+    idle_s = None if stop_when_idle is None else parse_duration_ms(stop_when_idle) / 1000
+
+    from headrace.cli.queue.work_command import Commands
+    from headrace.queue import Queue
+    from headrace.queue.runner import Allowance, Runner, stopped_by_signals
+
+    settings = client_settings(bootstrap)
+    queue = Queue(
+        *topics,
+        group=group,
+        bootstrap=settings.bootstrap,
+        pattern=pattern,
+        # One message per member: a slow command keeps nothing locked but its own message.
+        prefetch=1,
+        members=concurrency,
+        timeout_s=settings.timeout_s,
+    )
+    with queue:
+        limit_s = time_limit_s or queue.lock_s * LOCK_SHARE_MAX
+        commands = Commands(queue, command, time_limit_s=limit_s, say=note)
+        allowance = Allowance(count=count, idle_s=idle_s)
+        runner = Runner(queue, commands.handle, concurrency=concurrency, allowance=allowance)
+        note(f"headrace: {concurrency} at a time from {pattern or topics[0]} as {group}; Ctrl-C stops")
+        steps = itertools.chain([queue.stop], itertools.repeat(commands.end))
+        try:
+            with stopped_by_signals(steps), _progress(commands) as show:
+                runner.run(show)
+        finally:
+            note(commands.summary())
+    if queue.lost:
+        note(f"headrace: {queue.lost} answers came too late; those messages are delivered again")
+
+
+@contextmanager
+def _progress(commands: Commands) -> Iterator[Callable[[], None]]:
+    """A line that shows how it goes, on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(commands.progress()) as status:
+        yield lambda: status.update(commands.progress())

@@ -1,0 +1,1 @@
+"""`headrace produce` and `headrace consume`: records in and out."""

@@ -1,0 +1,146 @@
+"""`headrace consume`: read topics to standard output, once or following."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from headrace.bootstrap import client_settings
+from headrace.cli.completion import complete_groups, complete_topics
+from headrace.cli.moments import parse_moment_ms
+from headrace.cli.records.consume_output import RecordFormat, record_writer
+from headrace.cli.records.consume_template import parse_template, template_writer
+from headrace.cli.records.escapes import unescape
+from headrace.cli.settings import Bootstrap
+from headrace.cli.stopping import Stopping
+from headrace.clock import SystemClock
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def consume(
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC...", help="What to read.", autocompletion=complete_topics)
+    ],
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="From the oldest record that is there.")
+    ] = False,
+    offset: Annotated[
+        str | None,
+        typer.Option(
+            "--offset",
+            "-o",
+            metavar="N|-N|beginning|end",
+            help="From this offset of each partition; -N: from N before the end.",
+        ),
+    ] = None,
+    from_time: Annotated[
+        str | None,
+        typer.Option(
+            "--from-time",
+            metavar="TIME",
+            help="From this time on: ISO 8601, ms since 1970, or 1h for an hour ago.",
+        ),
+    ] = None,
+    last: Annotated[
+        int | None, typer.Option("--last", min=1, help="The last N records of each partition.")
+    ] = None,
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", min=0, help="Only this one; repeatable.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-F", help="Go on with what comes, until Ctrl-C.")
+    ] = False,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            help="Read as a member of this group, and commit.",
+            autocompletion=complete_groups,
+        ),
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")
+    ] = None,
+    format: Annotated[
+        RecordFormat,
+        typer.Option(
+            "--format",
+            help="value: a line each. text: with time, place, key. json: all of it. binary: bare bytes.",
+        ),
+    ] = RecordFormat.VALUE,
+    template: Annotated[
+        str | None,
+        typer.Option(
+            "--template",
+            "-f",
+            metavar="TEXT",
+            help="Instead of --format, kcat's: %t topic, %p partition, %o offset, %T time in ms, %k key, %s value, "
+            "%h headers, %K and %S lengths, %R length as 4 bytes, \\n and \\t.",
+        ),
+    ] = None,
+    key_separator: Annotated[
+        str | None,
+        typer.Option(
+            "--key-separator",
+            metavar="TEXT",
+            help="value: print the key before it, with this between (\\t, \\x1f: as in C).",
+        ),
+    ] = None,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Read records to standard output, until the end as it was at the start, or for as long as you --follow.
+
+    Without a start option it begins at the oldest record, or with --follow at the end, as `tail -f` does.
+    In a --group a start option only counts where the group has committed nothing yet; `headrace group seek`
+    moves it otherwise.
+    Records that retention removed before they could be read are reported on standard error.
+
+    \b
+    headrace consume clicks --from-beginning
+    headrace consume clicks --follow --format json
+    headrace consume clicks --last 10 --partition 0
+    headrace consume clicks --from-time 1h --count 100
+    headrace consume clicks --from-time 2026-11-15T10:30:00Z
+    headrace consume clicks --offset -5 -f '%p:%o %k=%s\\n'
+    headrace consume orders --group billing --follow
+    """
+    starts = [from_beginning, offset is not None, from_time is not None, last is not None]
+    if sum(starts) > 1:
+        raise typer.BadParameter("give one of --from-beginning, --offset, --from-time and --last")
+    if partition and group:
+        raise typer.BadParameter("a group shares out partitions by itself: leave --partition or --group")
+    if template is not None and (format is not RecordFormat.VALUE or key_separator is not None):
+        raise typer.BadParameter("--template says all: leave --format and --key-separator")
+    time_ms = None if from_time is None else parse_moment_ms(from_time, SystemClock().now_ms())
+    pieces = None if template is None else parse_template(template)
+    separator = None if key_separator is None else unescape(key_separator, option="--key-separator")
+
+    from headrace.cli.cluster import Cluster
+    from headrace.cli.records.reading import Reading, Start, parse_offset
+
+    if offset is not None:
+        start = parse_offset(offset)
+    else:
+        is_beginning = from_beginning or not (any(starts) or follow)
+        start = Start(beginning=is_beginning, time_ms=time_ms, last=last)
+    cluster = Cluster(client_settings(bootstrap))
+    reading = Reading(
+        cluster, topics=topics, partitions=partition or [], start=start, follow=follow, group=group
+    )
+    if pieces is not None:
+        write = template_writer(pieces, sys.stdout.buffer)
+    else:
+        write = record_writer(format, sys.stdout.buffer, separator)
+    try:
+        with Stopping() as stopping, reading:
+            reading.run(write, flush=sys.stdout.buffer.flush, count_max=count, stopping=stopping)
+    except BrokenPipeError:
+        # The reader has had enough (`| head`); Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise typer.Exit(stopping.exit_code)

@@ -1,0 +1,399 @@
+"""`headrace produce`: lines, JSON or bytes into a topic."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from headrace.bootstrap import client_settings
+from headrace.cli.addresses import BadArgument, parse_pairs
+from headrace.cli.completion import complete_topics
+from headrace.cli.output import OutputFormat, note, result, show
+from headrace.cli.records.escapes import unescape
+from headrace.cli.records.produce_input import (
+    RECORD_BYTES_MAX,
+    BadLine,
+    InputFormat,
+    InputRecord,
+    LineRules,
+    read_chunks,
+    read_lines,
+)
+from headrace.cli.settings import Bootstrap
+from headrace.errors import HeadraceError
+from headrace.names import nearest
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+    from headrace.cli.cluster import Cluster
+
+# After this a record that could not be delivered is given up and reported; the client's own five minutes are
+# too long for somebody who waits at a prompt.
+DELIVERY_TIMEOUT_MS = 30_000
+# A request that the broker refuses is sent again so often, which takes four seconds; the client's own bound is the
+# delivery timeout, after which it no longer knows what the broker answered.
+RETRIES_MAX = 6
+# Failures beyond this are only counted: the first ones say what is wrong.
+FAILURES_SHOWN_MAX = 5
+
+
+class Compression(StrEnum):
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+class Acks(StrEnum):
+    NONE = "0"
+    LEADER = "1"
+    ALL = "all"
+
+
+@result("produce")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Produced:
+    topic: str
+    records: Annotated[int, "that the broker has acknowledged"]
+    failed: Annotated[int, "that it has not"]
+    bad_lines: Annotated[int, "that were left out, with --skip-bad"]
+    elapsed_s: float
+
+
+class ProduceFailed(HeadraceError):
+    """Bad input, or records that the broker did not take."""
+
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def produce(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to.", autocompletion=complete_topics)],
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", metavar="TEXT", help="The key of every record.")
+    ] = None,
+    key_separator: Annotated[
+        str | None,
+        typer.Option(
+            "--key-separator",
+            metavar="TEXT",
+            help="What stands between a line's key and its value (\\t, \\x1f: as in C).",
+        ),
+    ] = None,
+    format: Annotated[
+        InputFormat,
+        typer.Option(
+            "--format", help="text: a record per line. json: the same, checked. binary: one record."
+        ),
+    ] = InputFormat.TEXT,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="Read this file instead of standard input.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", min=0.001, help="At most so many records a second.")
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", metavar="NAME=VALUE", help="A header of every record; repeatable."),
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", min=0, help="Default: by key, else spread.")
+    ] = None,
+    compression: Annotated[Compression, typer.Option("--compression")] = Compression.NONE,
+    acks: Annotated[Acks, typer.Option("--acks", help="all: also never duplicated by a retry.")] = Acks.ALL,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave bad lines out, and count them.")
+    ] = False,
+    tombstones: Annotated[
+        bool, typer.Option("--tombstones", help="A line with an empty value deletes its key (a null value).")
+    ] = False,
+    chunk_bytes: Annotated[
+        int | None,
+        typer.Option(
+            "--chunk-bytes", min=1, max=RECORD_BYTES_MAX, help="binary: a record for every so many bytes."
+        ),
+    ] = None,
+    report: Annotated[
+        OutputFormat, typer.Option("--report", help="What became of the records: text, or json for programs.")
+    ] = OutputFormat.TEXT,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Write records from standard input or a file, and say how many arrived.
+
+    \b
+    echo hello | headrace produce greetings
+    echo 42 | headrace produce temperatures --key kitchen
+    printf 'alice\\t1\\n' | headrace produce clicks --key-separator '\\t'
+    printf 'alice:{"page": 1}\\n' | headrace produce clicks --key-separator : --format json
+    headrace produce clicks --file clicks.ndjson --format json --rate 500 --compression zstd
+    headrace produce images --format binary --file cat.png --header type=image/png
+    """
+    if format is InputFormat.BINARY and (key_separator or tombstones):
+        raise typer.BadParameter("--key-separator and --tombstones are for lines, not for --format binary")
+    if chunk_bytes and format is not InputFormat.BINARY:
+        raise typer.BadParameter("--chunk-bytes is for --format binary")
+    if key_separator == "":
+        raise typer.BadParameter("--key-separator cannot be empty")
+    if key is not None and key_separator is not None:
+        raise typer.BadParameter("give one of --key and --key-separator")
+    fixed_key = None if key is None else key.encode(errors="surrogateescape")
+    rules = LineRules(
+        is_json=format is InputFormat.JSON,
+        key=fixed_key,
+        key_separator=unescape(key_separator, option="--key-separator") if key_separator else None,
+        empty_is_tombstone=tombstones,
+    )
+    headers = [(name, value.encode()) for name, value in parse_pairs(header or (), option="--header").items()]
+
+    from headrace.cli.cluster import Cluster
+
+    cluster = Cluster(client_settings(bootstrap))
+    if partition is not None and partition >= len(cluster.partitions(topic)):
+        raise BadArgument(
+            f"topic {topic} has no partition {partition}", hint=f"`headrace topic describe {topic}`"
+        )
+
+    from confluent_kafka import Producer
+
+    _ensure_topic(cluster, topic)
+    producer = Producer(
+        cluster.client_config(
+            acks=acks,
+            enable_idempotence=acks is Acks.ALL,
+            compression_type=compression,
+            delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+            retries=RETRIES_MAX,
+            message_max_bytes=RECORD_BYTES_MAX,
+            linger_ms=5,
+        )
+    )
+    sender = Sender(
+        producer,
+        topic,
+        headers=headers,
+        partition=-1 if partition is None else partition,
+        why_not=lambda: _why_not(cluster, topic),
+    )
+    with _open(file) as stream, _progress(file) as advance:
+        if format is InputFormat.BINARY:
+            records = read_chunks(stream, chunk_bytes, key=fixed_key)
+        else:
+            records = read_lines(stream, rules)
+        _send_all(sender, records, skip_bad=skip_bad, rate=rate, advance=advance, report=report)
+
+
+def _ensure_topic(cluster: Cluster, topic: str) -> None:
+    others = cluster.topics()
+    if topic not in others:
+        cluster.create_by_use(topic)
+        if near := nearest(topic, others):
+            note(f"headrace: created topic {topic}; there is a topic {near} too")
+
+
+def _send_all(
+    sender: Sender,
+    records: Iterator[InputRecord | BadLine],
+    *,
+    skip_bad: bool,
+    rate: float | None,
+    advance: Callable[[int], None],
+    report: OutputFormat,
+) -> None:
+    bad_lines = 0
+    began_s = time.monotonic()
+    try:
+        for number, record in enumerate(records):
+            if rate is not None:
+                _sleep_until(sender, began_s + number / rate)
+            if isinstance(record, InputRecord):
+                sender.send(record)
+            elif skip_bad:
+                bad_lines += 1
+            else:
+                raise ProduceFailed(
+                    f"line {record.number}: {record.reason}",
+                    hint="nothing after it was sent; --skip-bad leaves such lines out",
+                )
+            advance(record.input_bytes)
+    finally:
+        # Whatever stopped the reading, what was handed over is delivered and counted.
+        sender.finish()
+        _report(sender, bad_lines, time.monotonic() - began_s, report)
+    if sender.failed_count:
+        raise ProduceFailed(
+            f"{sender.failed_count} records were not delivered",
+            hint="the reasons are above; the others are in the topic",
+        )
+
+
+def _why_not(cluster: Cluster, topic: str) -> str | None:
+    """What keeps the broker from taking records, if it says so. Clients retry after that as after any trouble that
+    passes, and in the end can only tell that time was up."""
+    from headrace.cli.topic.on_disk import read_only_reasons
+
+    try:
+        reasons = read_only_reasons(cluster.brokers()[0], topic, cluster.timeout_s)
+    except HeadraceError:
+        return None
+    if not reasons:
+        return None
+    partition, reason = min(reasons.items())
+    return (
+        f"partition {partition} of {topic} is read-only: {reason}; "
+        "look after its disk, then start the broker anew"
+    )
+
+
+def _report(sender: Sender, bad_lines: int, elapsed_s: float, format: OutputFormat) -> None:
+    done = Produced(
+        topic=sender.topic,
+        records=sender.delivered_count,
+        failed=sender.failed_count,
+        bad_lines=bad_lines,
+        elapsed_s=round(elapsed_s, 3),
+    )
+    parts = [f"{done.records} records to {done.topic} in {elapsed_s:.2f} s"]
+    parts.append(f"{done.records / max(elapsed_s, 1e-9):,.0f} records/s")
+    if bad_lines:
+        parts.append(f"{bad_lines} bad lines left out")
+    if done.failed:
+        parts.append(f"{done.failed} failed")
+    show(done, format, ", ".join(parts))
+
+
+class Sender:
+    """Hands records to the client and counts what became of them."""
+
+    def __init__(
+        self,
+        producer: Producer,
+        topic: str,
+        *,
+        headers: list[tuple[str, bytes]],
+        partition: int,
+        why_not: Callable[[], str | None],
+    ) -> None:
+        self.topic = topic
+        self.delivered_count = 0
+        self.failed_count = 0
+        self._producer = producer
+        self._headers = headers
+        self._partition = partition
+        self._why_not = why_not
+        self._refusal: str | None = None
+
+    def send(self, record: InputRecord) -> None:
+        """Hand the record over; raises if the broker refuses all records."""
+        from confluent_kafka import KafkaException
+
+        while True:
+            if self._refusal is not None:
+                raise ProduceFailed(
+                    f"{self.topic} takes no records: {self._refusal}",
+                    hint="the rest of the input was not read",
+                )
+            try:
+                self._producer.produce(
+                    self.topic,
+                    value=record.value,
+                    key=record.key,
+                    partition=self._partition,
+                    headers=list(self._headers),
+                    on_delivery=self._on_delivery,
+                )
+            except BufferError:
+                # The client's queue is full: the broker is slower than the input. Wait rather than grow.
+                self._producer.poll(0.1)
+            except KafkaException as error:
+                self._refusal = error.args[0].str()
+            else:
+                break
+        self._producer.poll(0)
+
+    def wait(self, seconds: float) -> None:
+        self._producer.poll(seconds)
+
+    def finish(self) -> None:
+        """Wait until each record is delivered or given up."""
+        deadline_s = time.monotonic() + DELIVERY_TIMEOUT_MS / 1000 + 5
+        while (left := self._producer.flush(0.2)) and time.monotonic() < deadline_s:
+            if self._refusal is not None:
+                self._producer.purge()
+        self.failed_count += left
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.delivered_count += 1
+            return
+        self.failed_count += 1
+        if self._refusal is not None:
+            return
+        reason = self._reason(error)
+        if not _is_about_the_record(error):
+            self._refusal = reason
+        if self.failed_count <= FAILURES_SHOWN_MAX:
+            note(f"not delivered: {reason}")
+
+    def _reason(self, error: KafkaError) -> str:
+        from confluent_kafka import KafkaError
+
+        vague = (KafkaError._MSG_TIMED_OUT, KafkaError.KAFKA_STORAGE_ERROR)
+        return (self._why_not() if error.code() in vague else None) or error.str()
+
+
+def _is_about_the_record(error: KafkaError) -> bool:
+    """Whether the next record may fare better."""
+    from confluent_kafka import KafkaError
+
+    return error.code() in (
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+    )
+
+
+def _sleep_until(sender: Sender, moment_s: float) -> None:
+    while (left_s := moment_s - time.monotonic()) > 0:
+        sender.wait(left_s)
+
+
+@contextlib.contextmanager
+def _open(file: Path | None) -> Iterator[BinaryIO]:
+    if file is None:
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = file.open("rb")
+    except OSError as error:
+        raise BadArgument(
+            f"cannot read {file}: {error.strerror}", hint="check the path given with --file"
+        ) from error
+    with stream:
+        yield stream
+
+
+@contextlib.contextmanager
+def _progress(file: Path | None) -> Iterator[Callable[[int], None]]:
+    """A bar while a file is sent, if somebody looks."""
+    if file is None or not sys.stderr.isatty():
+        yield lambda _bytes: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(file.name, total=file.stat().st_size)
+        yield lambda input_bytes: progress.advance(task, input_bytes)

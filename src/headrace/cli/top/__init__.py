@@ -1,0 +1,1 @@
+"""`headrace top`: topics, groups and jobs of a cluster, live."""

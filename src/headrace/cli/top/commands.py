@@ -1,0 +1,51 @@
+"""`headrace top`: topics, groups and jobs of any broker, live."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from headrace.bootstrap import client_settings
+from headrace.cli.output import Format, OutputFormat
+from headrace.cli.settings import Bootstrap
+
+TIMEOUT_S_MAX = 5
+"""A broker that does not answer for so long is reported, and asked again."""
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def top(
+    interval: Annotated[
+        float, typer.Option("--interval", "-i", min=0.1, help="Seconds between two looks.")
+    ] = 1.0,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, help="Stop after so many looks.")
+    ] = None,
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Show the broker's own topics and groups too.")
+    ] = False,
+    format: Format = OutputFormat.TEXT,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Watch a broker: topics with rates and sizes, groups and queues with lag, and jobs, until Ctrl-C.
+
+    It works on Headrace and on Apache Kafka, and changes nothing there. Without a terminal it prints a line for
+    each look; with --format json an object.
+
+    \b
+    headrace top
+    headrace top --bootstrap kafka.example:9092 --interval 5
+    headrace top --count 2 --format json
+    """
+    from headrace.cli.cluster import Cluster
+    from headrace.cli.top.look import watch
+
+    settings = client_settings(bootstrap)
+    cluster = Cluster(dataclasses.replace(settings, timeout_s=min(settings.timeout_s, TIMEOUT_S_MAX)))
+    with contextlib.suppress(KeyboardInterrupt):
+        watch(cluster, interval_s=interval, count_max=count, internal=internal, format=format)

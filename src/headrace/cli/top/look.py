@@ -1,0 +1,87 @@
+"""The looks of `headrace top`: take one, show it, wait, and go on although a broker does not answer for a while."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from headrace.cli.cluster import Cluster
+from headrace.cli.output import OutputFormat, Shape, format_time, plain, result
+from headrace.cli.top.jobs import ReportedJobs
+from headrace.cli.top.panels import (
+    GroupsPanel,
+    GroupTraffic,
+    Panel,
+    TopicsPanel,
+    TopicTraffic,
+    is_terminal,
+    live_screen,
+    print_lines,
+)
+from headrace.clock import SystemClock
+from headrace.errors import HeadraceError
+from headrace.pipeline.report.registry import JobStatus
+from headrace.printable import printable_json
+
+
+@result("top", shape=Shape.LINES)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    time: Annotated[str, "ISO 8601 in UTC"]
+    problem: Annotated[str | None, "why the broker could not be asked; the rest is that of the look before"]
+    topics: list[TopicTraffic]
+    groups: list[GroupTraffic]
+    jobs: Annotated[
+        list[JobStatus], "those that have reported themselves lately, as `headrace job list` has them"
+    ]
+
+
+def watch(
+    cluster: Cluster, *, interval_s: float, count_max: int | None, internal: bool, format: OutputFormat
+) -> None:
+    clock = SystemClock()
+    topics = TopicsPanel(cluster, clock, internal=internal)
+    groups = GroupsPanel(cluster, topics, clock, internal=internal)
+    jobs = ReportedJobs(cluster, clock)
+    panels: list[Panel] = [topics, groups, jobs]
+
+    def print_look(problem: str) -> None:
+        look = Look(
+            time=format_time(clock.now_ms()),
+            problem=problem or None,
+            topics=topics.rows,
+            groups=groups.rows,
+            jobs=jobs.rows,
+        )
+        print(printable_json(plain(look)), flush=True)
+
+    with contextlib.ExitStack() as stack:
+        stack.callback(jobs.close)
+        show: Callable[[str], None]
+        title = f"broker at {cluster.settings.bootstrap}"
+        if format is OutputFormat.JSON:
+            show = print_look
+        else:
+            draw = live_screen(stack, title, full=count_max is None) if is_terminal() else print_lines(title)
+            show = lambda problem: draw(panels, problem)  # noqa: E731
+        for number in itertools.count(1):
+            show(_sample(panels, is_first=number == 1))
+            if number == count_max:
+                return
+            time.sleep(interval_s)
+
+
+def _sample(panels: list[Panel], *, is_first: bool) -> str:
+    """Look again; what went wrong, if something did. At the first look it is the command's failure."""
+    try:
+        for panel in panels:
+            panel.sample()
+    except HeadraceError as error:
+        if is_first:
+            raise
+        return error.message
+    return ""

@@ -1,0 +1,1 @@
+"""`headrace topic`: the commands, configs as people type them, sizes on disk."""

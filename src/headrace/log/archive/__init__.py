@@ -1,0 +1,1 @@
+"""Segments in an object store: what is there, copying them, reading them back."""

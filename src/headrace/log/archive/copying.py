@@ -1,0 +1,146 @@
+"""Copying one segment into the archive so that its local copy may go: put, read back, compare, then the manifest.
+
+Runs in a thread, on files that are closed and synced. Every step can be done again: a copy that was interrupted is
+made once more over the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import google_crc32c
+
+from headrace.log.archive import manifest as archive
+from headrace.log.archive.manifest import ArchivedSegment, FileSum, Manifest
+from headrace.log.archive.reading import aborted_path
+from headrace.log.archive.store import ArchiveStore, ObjectMissing
+from headrace.log.errors import LogError
+from headrace.log.filesystem import FileSystem
+from headrace.log.recovery.snapshots import SNAPSHOT_SUFFIX
+from headrace.log.segment import ABORTED_INDEX_SUFFIX, LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from headrace.records.batch import crc32c
+
+
+class CopyDiffers(LogError):
+    """What the archive gives back is not what was put there; the copy does not count."""
+
+
+class Interrupted(Exception):
+    """The broker is stopping; the copy is made at its next start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentCopy:
+    """One segment to copy, and what its manifest should say."""
+
+    files: FileSystem
+    directory: str
+    stem: str
+    """Path of the local files without suffix."""
+    snapshot_path: str
+    """Producer snapshot as of the end of the segment; there may be none."""
+    object_stem: str
+    topic: str
+    topic_id: str
+    partition: int
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    max_timestamp_ms: int
+    aborted_transactions: int
+    leader_epochs: tuple[tuple[int, int], ...]
+    chunk_bytes: int
+    now_ms: int
+    should_stop: Callable[[], bool]
+
+    def run(self, store: ArchiveStore) -> ArchivedSegment:
+        """Copy it; returns once the archive is known to hold it. FileNotFoundError when retention was faster."""
+        sums = {suffix: self._sum(path) for suffix, path in self._paths().items()}
+        if sums[LOG_SUFFIX].size_bytes != self.size_bytes:
+            raise CopyDiffers(
+                f"{self.stem}{LOG_SUFFIX} has {sums[LOG_SUFFIX].size_bytes} bytes and should have {self.size_bytes}",
+                hint="something else writes into the data folder; `headrace log verify` looks at it",
+            )
+        for suffix, path in self._paths().items():
+            self._check_stop()
+            store.put_file(self.object_stem + suffix, path)
+        for suffix, expected in sums.items():
+            self._compare(store, self.object_stem + suffix, expected)
+        manifest = self._manifest(sums)
+        content = archive.encode_manifest(manifest)
+        name = self.object_stem + archive.MANIFEST_SUFFIX
+        store.put(name, content)
+        if store.read(name) != content:
+            raise CopyDiffers(f"{name} reads back differently from the archive {store.address}")
+        if self.aborted_transactions:
+            kept = self.files.read_whole(self.stem + ABORTED_INDEX_SUFFIX)
+            self.files.write_whole(aborted_path(self.directory, self.base_offset), kept)
+        return archive.entry_of(manifest, crc32c(content))
+
+    def _paths(self) -> dict[str, str]:
+        """Local files by suffix. The last two exist only where there is something to say."""
+        paths = {
+            suffix: self.stem + suffix for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+        }
+        for suffix, path in (
+            (ABORTED_INDEX_SUFFIX, self.stem + ABORTED_INDEX_SUFFIX),
+            (SNAPSHOT_SUFFIX, self.snapshot_path),
+        ):
+            try:
+                self.files.size(path)
+            except FileNotFoundError:
+                continue
+            paths[suffix] = path
+        return paths
+
+    def _sum(self, path: str) -> FileSum:
+        size_bytes = self.files.size(path)
+        fd = self.files.open(path)
+        try:
+            return self._sum_of(lambda position, count: self.files.read(fd, count, position), size_bytes)
+        finally:
+            self.files.close(fd)
+
+    def _sum_of(self, read: Callable[[int, int], bytes], size_bytes: int) -> FileSum:
+        whole, got_bytes, chunks = 0, 0, []
+        for position in range(0, size_bytes, self.chunk_bytes):
+            self._check_stop()
+            chunk = read(position, min(self.chunk_bytes, size_bytes - position))
+            chunks.append(crc32c(chunk))
+            whole = google_crc32c.extend(whole, chunk)
+            got_bytes += len(chunk)
+        return FileSum(size_bytes=got_bytes, crc32c=whole, chunk_crcs=tuple(chunks))
+
+    def _compare(self, store: ArchiveStore, name: str, expected: FileSum) -> None:
+        try:
+            found = self._sum_of(
+                lambda position, count: store.read(name, position, count), expected.size_bytes
+            )
+        except ObjectMissing:
+            found = None
+        if found != expected:
+            raise CopyDiffers(
+                f"{name} reads back differently from the archive {store.address}",
+                hint="it is copied again; if this stays, the archive is not sound",
+            )
+
+    def _manifest(self, sums: dict[str, FileSum]) -> Manifest:
+        return Manifest(
+            topic=self.topic,
+            topic_id=self.topic_id,
+            partition=self.partition,
+            base_offset=self.base_offset,
+            next_offset=self.next_offset,
+            max_timestamp_ms=self.max_timestamp_ms,
+            written_ms=self.files.modified_ms(self.stem + LOG_SUFFIX),
+            aborted_transactions=self.aborted_transactions,
+            leader_epochs=self.leader_epochs,
+            chunk_bytes=self.chunk_bytes,
+            files=sums,
+            archived_ms=self.now_ms,
+        )
+
+    def _check_stop(self) -> None:
+        if self.should_stop():
+            raise Interrupted

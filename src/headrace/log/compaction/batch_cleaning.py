@@ -1,0 +1,187 @@
+"""What compaction makes of one batch: kept byte for byte, rewritten with fewer records, emptied, or gone.
+
+A tombstone stays until readers had `delete.retention.ms` to see it. That time starts when the cleaner first
+meets it, and is written into the batch: attribute bit 6, with the delete horizon as the base timestamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.log.compaction.offset_map import OffsetMap, decode_spans
+from headrace.log.compaction.transactions import Fate
+from headrace.records.batch import (
+    CODEC_BITS,
+    DELETE_HORIZON_BIT,
+    BatchHeader,
+    TimestampType,
+    pack_batch,
+    read_header,
+)
+from headrace.records.compression import compress
+from headrace.records.errors import InvalidBatch
+from headrace.records.record import BATCH_RECORDS_MAX, RecordSpan
+from headrace.records.varint import append_varint
+from headrace.values import value
+
+
+@value
+class CleanedBatch:
+    """The outcome for one batch."""
+
+    batch: bytes | None
+    """What to write; None where nothing is left."""
+    records_read: int
+    records_kept: int
+    keyless_removed: int = 0
+    problem: InvalidBatch | None = None
+    """Why the batch was kept without being looked into."""
+
+
+@value
+class CleaningRules:
+    """What holds for every batch of a pass."""
+
+    offset_map: OffsetMap
+    now_ms: int
+    delete_retention_ms: int
+    decompressed_bytes_max: int
+    batch_records_max: int = BATCH_RECORDS_MAX
+
+
+def clean_batch(
+    batch: bytes,
+    rules: CleaningRules,
+    fate: Fate = Fate.ORDINARY,
+    *,
+    keep_if_empty: bool,
+    keep_tombstones: bool,
+) -> CleanedBatch:
+    """Apply `rules` to one batch.
+
+    `keep_if_empty`: a batch that loses all its records stays as a bare header, because somebody needs to know
+    its sequence numbers or its offsets. `keep_tombstones`: none may go, however old, because a value that it
+    deletes may still lie in a batch that cannot be read.
+    """
+    header = read_header(batch)
+    if header.base_offset > rules.offset_map.latest_offset:
+        return _untouched(batch, header)
+    if header.record_count == 0:
+        return CleanedBatch(batch=batch if keep_if_empty else None, records_read=0, records_kept=0)
+    if header.is_control:
+        is_needed = fate is not Fate.ENDS_NOTHING
+        return _clean_marker(batch, header, rules, keep_if_empty=keep_if_empty, is_needed=is_needed)
+    if fate is Fate.ABORTED:
+        emptied = _empty_batch(header) if keep_if_empty else None
+        return CleanedBatch(batch=emptied, records_read=header.record_count, records_kept=0)
+    try:
+        section, spans = decode_spans(
+            batch, header, bytes_max=rules.decompressed_bytes_max, records_max=rules.batch_records_max
+        )
+    except InvalidBatch as problem:
+        return _untouched(batch, header, problem)
+    drops_tombstones = not keep_tombstones and _horizon_has_passed(header, rules.now_ms)
+    kept = [span for span in spans if _survives(span, header, rules.offset_map, drops_tombstones)]
+    return CleanedBatch(
+        batch=_rewritten(batch, header, section, kept, rules, keep_if_empty=keep_if_empty),
+        records_read=len(spans),
+        records_kept=len(kept),
+        keyless_removed=sum(1 for span in spans if span.key is None),
+    )
+
+
+def _clean_marker(
+    batch: bytes, header: BatchHeader, rules: CleaningRules, *, keep_if_empty: bool, is_needed: bool
+) -> CleanedBatch:
+    """The end of a transaction is kept like a tombstone, from when on nothing of the transaction is left."""
+    if is_needed or (header.has_delete_horizon and not _horizon_has_passed(header, rules.now_ms)):
+        return _untouched(batch, header)
+    if header.has_delete_horizon:
+        emptied = _empty_batch(header) if keep_if_empty else None
+        return CleanedBatch(batch=emptied, records_read=1, records_kept=0)
+    try:
+        section, spans = decode_spans(
+            batch, header, bytes_max=rules.decompressed_bytes_max, records_max=rules.batch_records_max
+        )
+    except InvalidBatch as problem:
+        return _untouched(batch, header, problem)
+    marked = _with_delete_horizon(header, section, spans, rules.now_ms + rules.delete_retention_ms)
+    return CleanedBatch(batch=marked, records_read=1, records_kept=1)
+
+
+def _untouched(batch: bytes, header: BatchHeader, problem: InvalidBatch | None = None) -> CleanedBatch:
+    # The count of a batch that cannot be decoded is not to be believed.
+    count = 0 if problem else header.record_count
+    return CleanedBatch(batch=batch, records_read=count, records_kept=count, problem=problem)
+
+
+def _horizon_has_passed(header: BatchHeader, now_ms: int) -> bool:
+    horizon_ms = header.delete_horizon_ms
+    return horizon_ms is not None and horizon_ms <= now_ms
+
+
+def _survives(span: RecordSpan, header: BatchHeader, offset_map: OffsetMap, drops_tombstones: bool) -> bool:
+    if span.key is None:
+        return False  # written before the topic was compacted: no later record can ever replace it
+    if offset_map.is_superseded(span.key, header.base_offset + span.offset_delta):
+        return False
+    return span.value_bytes >= 0 or not drops_tombstones
+
+
+def _rewritten(
+    batch: bytes,
+    header: BatchHeader,
+    section: bytes,
+    kept: Sequence[RecordSpan],
+    rules: CleaningRules,
+    *,
+    keep_if_empty: bool,
+) -> bytes | None:
+    if not kept:
+        return _empty_batch(header) if keep_if_empty else None
+    has_tombstone = any(span.value_bytes < 0 for span in kept)
+    if has_tombstone and not header.has_delete_horizon:
+        return _with_delete_horizon(header, section, kept, rules.now_ms + rules.delete_retention_ms)
+    if len(kept) == header.record_count:
+        return batch
+    # Neither base offset nor base timestamp changes, so every record's own bytes can stay.
+    return _pack(header, b"".join(section[span.start : span.end] for span in kept), kept)
+
+
+def _with_delete_horizon(
+    header: BatchHeader, section: bytes, kept: Sequence[RecordSpan], delete_horizon_ms: int
+) -> bytes:
+    """The kept records with their timestamps counted from the horizon instead of the old base timestamp."""
+    shift_ms = header.base_timestamp_ms - delete_horizon_ms
+    rebased = bytearray()
+    for span in kept:
+        body = bytearray(section[span.timestamp_start - 1 : span.timestamp_start])  # the attributes
+        append_varint(body, span.timestamp_delta_ms + shift_ms)
+        body += section[span.offset_start : span.end]
+        append_varint(rebased, len(body))
+        rebased += body
+    marked = header._replace(
+        attributes=header.attributes | DELETE_HORIZON_BIT, base_timestamp_ms=delete_horizon_ms
+    )
+    return _pack(marked, bytes(rebased), kept, base_timestamp_ms=header.base_timestamp_ms)
+
+
+def _pack(
+    header: BatchHeader, section: bytes, kept: Sequence[RecordSpan], *, base_timestamp_ms: int | None = None
+) -> bytes:
+    """A batch of the kept records; base offset, last offset and sequence still tell what it once held."""
+    if header.timestamp_type is TimestampType.CREATE_TIME:
+        # The spans' deltas count from the base timestamp that they were read with.
+        base_ms = header.base_timestamp_ms if base_timestamp_ms is None else base_timestamp_ms
+        header = header._replace(max_timestamp_ms=base_ms + max(span.timestamp_delta_ms for span in kept))
+    return pack_batch(header._replace(record_count=len(kept)), compress(header.compression, section))
+
+
+def _empty_batch(header: BatchHeader) -> bytes:
+    """A header without records, which keeps the producer's last sequence and the offsets."""
+    emptied = header._replace(
+        attributes=header.attributes & ~(CODEC_BITS | DELETE_HORIZON_BIT),
+        base_timestamp_ms=header.max_timestamp_ms,
+        record_count=0,
+    )
+    return pack_batch(emptied, b"")

@@ -1,0 +1,105 @@
+"""Files that an earlier process left half-way, and what becomes of them when a partition is opened.
+
+The suffixes are Kafka's: `.cleaned` is a compaction that never finished and is dropped; a log file with `.swap`
+is one that did, and takes the place of what it was made from; `.deleted` only waited to be removed;
+`.repaired` is a repair that was interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+
+from headrace.log.filesystem import FileSystem
+from headrace.log.recovery.opening import EventSink
+from headrace.log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, Segment
+
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+DELETED_SUFFIX = ".deleted"
+TEMPORARY_SUFFIX = ".tmp"
+REPAIRED_SUFFIX = ".repaired"
+_DROPPED_SUFFIXES = (CLEANED_SUFFIX, DELETED_SUFFIX, TEMPORARY_SUFFIX, REPAIRED_SUFFIX)
+DELETED_DIRECTORY_SUFFIX = "-delete"
+# What file systems allow for one name.
+NAME_BYTES_MAX = 255
+
+
+def tidy(files: FileSystem, directory: str, on_event: EventSink) -> dict[str, int]:
+    """Finish or drop what was under way; the files that remain and their sizes.
+
+    May itself be interrupted at any point and run again.
+    """
+    sizes = dict(files.list_directory(directory))
+    swapped = sorted(name for name in sizes if name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
+    for name in swapped:
+        _finish_swap(files, directory, name, set(sizes))
+        on_event("compaction_swap_finished", {"path": os.path.join(directory, name)})
+    if swapped:
+        sizes = dict(files.list_directory(directory))
+    stale = [name for name in sizes if name.endswith((*_DROPPED_SUFFIXES, SWAP_SUFFIX))]
+    for name in stale:
+        files.remove(os.path.join(directory, name))
+        del sizes[name]
+    if swapped or stale:
+        files.sync_directory(directory)
+    return sizes
+
+
+def _finish_swap(files: FileSystem, directory: str, name: str, names: set[str]) -> None:
+    """Rename the compacted segment into place, over the segments whose offsets it covers."""
+    base = int(name.partition(".")[0])
+    next_offset = _end_of_swapped(files, directory, name, base)
+    for other in sorted(names):
+        stem, _, suffix = other.partition(".")
+        if "." + suffix in SEGMENT_SUFFIXES and stem.isdigit() and base < int(stem) < next_offset:
+            files.remove(os.path.join(directory, other))
+    stem = os.path.join(directory, f"{base:020d}")
+    # The log goes last: as long as it carries the suffix, this can be run again.
+    for suffix in reversed(SEGMENT_SUFFIXES):
+        if stem_name(base) + suffix + SWAP_SUFFIX in names:
+            files.rename(stem + suffix + SWAP_SUFFIX, stem + suffix)
+        elif stem_name(base) + suffix in names:
+            # The index of what was replaced says nothing about the new log.
+            files.remove(stem + suffix)
+
+
+def stem_name(base_offset: int) -> str:
+    return f"{base_offset:020d}"
+
+
+def _end_of_swapped(files: FileSystem, directory: str, name: str, base: int) -> int:
+    path = os.path.join(directory, name)
+    segment = Segment(
+        files=files,
+        stem=os.path.join(directory, stem_name(base)),
+        base_offset=base,
+        size_bytes=files.size(path),
+        next_offset=base,
+        index_interval_bytes=4096,
+        created_ms=0,
+        suffix=SWAP_SUFFIX,
+    )
+    next_offset = base
+    for _, header in segment.walk(0):
+        next_offset = header.next_offset
+    segment.release()
+    return next_offset
+
+
+def set_directory_aside(files: FileSystem, directory: str) -> str:
+    """Rename a partition's directory so that its name is free at once and a start knows it as rubbish."""
+    parent, name = os.path.split(directory)
+    suffix = f".{uuid.uuid4().hex}{DELETED_DIRECTORY_SUFFIX}"
+    aside = os.path.join(parent, name[: NAME_BYTES_MAX - len(suffix)] + suffix)
+    files.rename(directory, aside)
+    files.sync_directory(os.path.dirname(directory))
+    return aside
+
+
+def remove_directory_tree(files: FileSystem, directory: str) -> None:
+    """Remove a directory that was set aside."""
+    assert directory.endswith(DELETED_DIRECTORY_SUFFIX), directory
+    for name, _ in files.list_directory(directory):
+        files.remove(os.path.join(directory, name))
+    files.remove_directory(directory)

@@ -1,0 +1,289 @@
+"""Mending a damaged partition while no broker runs: every valid batch is kept, and what is lost is said.
+
+A segment is split where bytes are lost, so that the name of the second part vouches for its offset. A batch of which
+only offset or epoch were hit (its checksum does not cover them) gets them back. The damaged file stays beside the
+new ones as `.damaged`. Offsets that are lost are written to `lost-offsets-checkpoint`, so that a start knows of them,
+and an empty segment behind lost records at the end keeps their offsets from being used again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from headrace.log import checkpoints
+from headrace.log.config import LogConfig
+from headrace.log.errors import LogError
+from headrace.log.filesystem import FileSystem
+from headrace.log.recovery.leftovers import REPAIRED_SUFFIX
+from headrace.log.recovery.opening import Recovery, SegmentChecker
+from headrace.log.recovery.snapshots import snapshot_offsets, snapshot_path
+from headrace.log.segment import (
+    ABORTED_INDEX_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    Damage,
+    Segment,
+    segment_path,
+)
+from headrace.records.batch import (
+    BASE_OFFSET_POSITION,
+    HEADER_BYTES,
+    MAGIC,
+    MAGIC_POSITION,
+    checksum_matches,
+    read_header,
+)
+from headrace.values import value
+
+Known = TypeVar("Known")
+
+DAMAGED_SUFFIX = ".damaged"
+COPY_BYTES = 1024 * 1024
+
+
+class CannotRepair(LogError):
+    """The folder is not one that can be mended here."""
+
+
+@value
+class Part:
+    """Bytes of the damaged file that are kept. A prefix, if given, replaces the first of them."""
+
+    position: int
+    end_position: int
+    prefix: bytes = b""
+
+
+@value
+class Piece:
+    """A new segment, made of parts that follow each other without a loss between them."""
+
+    base_offset: int
+    parts: tuple[Part, ...]
+
+
+@value
+class SegmentRepair:
+    """What is wrong with a segment and what it will be replaced with."""
+
+    path: str
+    lost: tuple[Damage, ...]
+    mended: tuple[Damage, ...]
+    """Batches that get their offset or epoch back; nothing of them is lost."""
+    pieces: tuple[Piece, ...]
+
+    @property
+    def lost_offsets(self) -> int:
+        return sum(damage.next_offset - damage.first_offset for damage in self.lost)
+
+    @property
+    def lost_bytes(self) -> int:
+        return sum(damage.end_position - damage.position for damage in self.lost)
+
+
+@value
+class RepairPlan:
+    """Everything that `repair` would do to a partition; empty when it is sound."""
+
+    directory: str
+    segments: tuple[SegmentRepair, ...]
+    lost: tuple[tuple[int, int], ...]
+    """(first, next offset) of each range that earlier repairs have given up."""
+
+
+def plan_repair(directory: str | os.PathLike[str], *, files: FileSystem) -> RepairPlan:
+    """Read the whole partition and say what is damaged. Changes nothing."""
+    folder = os.fspath(directory)
+    sizes = dict(files.list_directory(folder))
+    stems = [name.removesuffix(LOG_SUFFIX) for name in sizes if name.endswith(LOG_SUFFIX)]
+    bases = sorted(int(stem) for stem in stems if stem.isdigit())
+    if not bases:
+        raise CannotRepair(
+            f"there are no segments in {folder}",
+            hint="give the folder of one partition, such as data/clicks-0",
+        )
+    known = _known(files, folder)
+    repairs = []
+    for number, base in enumerate(bases):
+        next_base = bases[number + 1] if number + 1 < len(bases) else None
+        segment = _segment(files, folder, base, sizes[f"{base:020d}{LOG_SUFFIX}"])
+        recovery = replace(known, damages=[])
+        SegmentChecker(recovery, segment, next_base_offset=next_base, is_last=False).check(base)
+        damages = [damage for damage in recovery.damages if not _is_torn_tail(damage, segment, next_base)]
+        if damages:
+            repairs.append(_plan_segment(segment, damages, recovery, next_base))
+        segment.release()
+    return RepairPlan(directory=folder, segments=tuple(repairs), lost=tuple(known.lost))
+
+
+def repair(plan: RepairPlan, *, files: FileSystem) -> None:
+    """Carry a plan out. No broker may have the folder open. Interrupted, it can be planned and run again."""
+    lost = {*plan.lost}
+    for segment in plan.segments:
+        lost.update((damage.first_offset, damage.next_offset) for damage in segment.lost)
+    if len(lost) > len(plan.lost):
+        path = os.path.join(plan.directory, checkpoints.LOST_OFFSETS_NAME)
+        checkpoints.write_lost_offsets(files, path, lost)
+    for segment in plan.segments:
+        _repair_segment(plan.directory, segment, files)
+
+
+def _known(files: FileSystem, folder: str) -> Recovery:
+    """What is known of the partition besides its segments; a file that can't be read counts as missing."""
+
+    def read(read_file: Callable[[FileSystem, str], Known], name: str, *, missing: Known) -> Known:
+        try:
+            return read_file(files, os.path.join(folder, name))
+        except checkpoints.InvalidCheckpoint:
+            return missing
+
+    topic, _, partition = os.path.basename(os.path.abspath(folder)).rpartition("-")
+    recovery_points: checkpoints.OffsetsByPartition = read(
+        checkpoints.read_offsets, os.path.join(os.pardir, checkpoints.RECOVERY_POINT_NAME), missing={}
+    )
+    covered_offset = recovery_points.get((topic, int(partition)), 0) if partition.isdigit() else 0
+    return Recovery(
+        files=files,
+        config=LogConfig(),
+        on_event=lambda name, fields: None,
+        epochs=read(checkpoints.read_epochs, checkpoints.LEADER_EPOCH_NAME, missing=[]),
+        looks_only=True,
+        covered_offset=covered_offset,
+        cleaned_offset=read(
+            checkpoints.read_cleaner_offsets, checkpoints.CLEANER_OFFSET_NAME, missing=(0, 0)
+        )[1],
+        lost=read(checkpoints.read_lost_offsets, checkpoints.LOST_OFFSETS_NAME, missing=[]),
+    )
+
+
+def _segment(files: FileSystem, folder: str, base: int, size_bytes: int) -> Segment:
+    return Segment(
+        files=files,
+        stem=segment_path(folder, base),
+        base_offset=base,
+        size_bytes=size_bytes,
+        next_offset=base,
+        index_interval_bytes=LogConfig().index_interval_bytes,
+        created_ms=0,
+    )
+
+
+def _is_torn_tail(damage: Damage, segment: Segment, next_base: int | None) -> bool:
+    """The broker cuts it by itself when it opens the log."""
+    return next_base is None and damage.next_offset == damage.first_offset
+
+
+def _plan_segment(
+    segment: Segment, damages: list[Damage], recovery: Recovery, next_base: int | None
+) -> SegmentRepair:
+    lost: list[Damage] = []
+    mended: list[Damage] = []
+    pieces: list[Piece] = []
+    parts: list[Part] = []
+    base, position = segment.base_offset, 0
+    for damage in damages:
+        if damage.position > position:
+            parts.append(Part(position=position, end_position=damage.position))
+        position = damage.end_position
+        prefix = _prefix_to_mend(segment, damage, recovery, next_base)
+        if prefix:
+            mended.append(damage)
+            parts.append(Part(position=damage.position, end_position=position, prefix=prefix))
+            continue
+        lost.append(damage)
+        # The first piece is made even when empty: it takes the place of the damaged file.
+        if parts or not pieces:
+            pieces.append(Piece(base_offset=base, parts=tuple(parts)))
+        base, parts = damage.next_offset, []
+    if position < segment.size_bytes:
+        parts.append(Part(position=position, end_position=segment.size_bytes))
+    # At the end of the log even an empty piece: the next record gets the offset in its name.
+    if parts or not pieces or next_base is None:
+        pieces.append(Piece(base_offset=base, parts=tuple(parts)))
+    if not mended and all(damage.position == damage.end_position for damage in lost):
+        pieces = pieces[1:]  # the file itself is sound: only something behind it is missing
+    return SegmentRepair(path=segment.path, lost=tuple(lost), mended=tuple(mended), pieces=tuple(pieces))
+
+
+def _prefix_to_mend(segment: Segment, damage: Damage, recovery: Recovery, next_base: int | None) -> bytes:
+    """Right offset, epoch and version for a batch that is whole otherwise; empty when that is not what happened."""
+    size = damage.end_position - damage.position
+    batch = segment.read(size, damage.position)
+    if size < HEADER_BYTES or not checksum_matches(batch):
+        return b""
+    header = read_header(batch)
+    ends_at = damage.first_offset + header.last_offset_delta + 1
+    if header.size_bytes != size or ends_at != damage.next_offset or (next_base or ends_at) < ends_at:
+        return b""
+    epoch = recovery.epoch_at(damage.first_offset)
+    head = bytearray(batch[: MAGIC_POSITION + 1])
+    head[MAGIC_POSITION] = MAGIC
+    head[BASE_OFFSET_POSITION : BASE_OFFSET_POSITION + 8] = damage.first_offset.to_bytes(8, "big")
+    if epoch is not None:
+        head[12:16] = epoch.to_bytes(4, "big")
+    return bytes(head)
+
+
+def _repair_segment(folder: str, plan: SegmentRepair, files: FileSystem) -> None:
+    source = files.open(plan.path)
+    replaces = any(segment_path(folder, piece.base_offset) + LOG_SUFFIX == plan.path for piece in plan.pieces)
+    try:
+        if replaces:
+            whole = Part(position=0, end_position=files.size(plan.path))
+            _write(files, plan.path + DAMAGED_SUFFIX, source, [whole])
+        for piece in plan.pieces:
+            _write(files, segment_path(folder, piece.base_offset) + REPAIRED_SUFFIX, source, piece.parts)
+    finally:
+        files.close(source)
+    if replaces:
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            _remove_if_there(files, plan.path.removesuffix(LOG_SUFFIX) + suffix)
+        _forget_aborted(folder, plan, files)
+    # The later pieces first: as long as the damaged file has its name, this can be planned and run again.
+    for piece in reversed(plan.pieces):
+        stem = segment_path(folder, piece.base_offset)
+        files.rename(stem + REPAIRED_SUFFIX, stem + LOG_SUFFIX)
+    files.sync_directory(folder)
+
+
+def _forget_aborted(folder: str, plan: SegmentRepair, files: FileSystem) -> None:
+    """The pieces need a list of aborted transactions each: without snapshots the next start makes them from the log."""
+    path = plan.path.removesuffix(LOG_SUFFIX) + ABORTED_INDEX_SUFFIX
+    names = [name for name, _ in files.list_directory(folder)]
+    if os.path.basename(path) not in names:
+        return
+    for offset in snapshot_offsets(names):
+        files.remove(snapshot_path(folder, offset))
+    files.remove(path)
+
+
+def _write(files: FileSystem, path: str, source: int, parts: tuple[Part, ...] | list[Part]) -> None:
+    """Copy parts of the open source into a new file, and sync it."""
+    fd = files.create(path)
+    try:
+        files.truncate(fd, 0)
+        written = 0
+        for part in parts:
+            if part.prefix:
+                files.write(fd, (part.prefix,), written)
+                written += len(part.prefix)
+            position = part.position + len(part.prefix)
+            while position < part.end_position:
+                chunk = files.read(source, min(COPY_BYTES, part.end_position - position), position)
+                files.write(fd, (chunk,), written)
+                position += len(chunk)
+                written += len(chunk)
+        files.sync(fd)
+    finally:
+        files.close(fd)
+
+
+def _remove_if_there(files: FileSystem, path: str) -> None:
+    try:
+        files.remove(path)
+    except FileNotFoundError:
+        return

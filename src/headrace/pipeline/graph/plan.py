@@ -1,0 +1,393 @@
+"""What a job does, as steps read from Spark's analysed plan: sources, stateful steps, the rest.
+
+Three questions are answered here: whether a checkpoint still fits the plan that comes back to it, which output mode
+suits, and what stands in the way of real-time mode. Only this module knows the names of Spark's plan nodes.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import HeadraceError
+from headrace.pipeline.report.registry import replace_text
+from headrace.pipeline.source.idle import FORMAT as IDLE_FORMAT
+from headrace.pipeline.source.read_topic import SOURCE_OPTION, SourceSpec
+from headrace.values import value
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_FIELDS_MAX = 1_000
+"""Spark cuts the text of wide steps; two wide steps that differ behind the cut would look the same."""
+
+_EXPRESSION_IDS = re.compile(r"#\d+L?(?=\W|$)")
+_OBJECT_IDS = re.compile(r"@[0-9a-f]{4,}\b")
+_WATERMARKS = re.compile(r"-T\d+ms\b")  # behind a column's name; another delay is no other state
+_UUIDS = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+
+_STATEFUL = {
+    "Aggregate": "aggregate",
+    "Deduplicate": "deduplicate",
+    "DeduplicateWithinWatermark": "deduplicate within the watermark",
+    "Distinct": "distinct",
+    "FlatMapGroupsInPandasWithState": "applyInPandasWithState",
+    "FlatMapGroupsWithState": "flatMapGroupsWithState",
+    "GlobalLimit": "limit",
+    "TransformWithState": "transformWithState",
+    "TransformWithStateInPySpark": "transformWithState in Python",
+}
+_PYTHON_STEPS = {
+    "ArrowEvalPython": "a Python function",
+    "BatchEvalPython": "a Python function",
+    "FlatMapCoGroupsInArrow": "cogroup",
+    "FlatMapCoGroupsInPandas": "cogroup",
+    "FlatMapGroupsInArrow": "applyInArrow",
+    "FlatMapGroupsInPandas": "applyInPandas",
+    "FlatMapGroupsInPandasWithState": "applyInPandasWithState",
+    "MapInArrow": "mapInArrow",
+    "MapInPandas": "mapInPandas",
+    "TransformWithStateInPySpark": "transformWithState in Python",
+}
+# What Spark's own list for real-time mode has, as far as it is made by DataFrames. A join here is one with a table.
+_REALTIME_STEPS = frozenset(
+    {
+        "CollectMetrics",
+        "EventTimeWatermark",
+        "Expand",
+        "Filter",
+        "Generate",
+        "Join",
+        "Project",
+        "ResolvedHint",
+        "SubqueryAlias",
+        "Union",
+        "View",
+    }
+)
+_KAFKA_OPTIONS = (SOURCE_OPTION, "subscribe", "subscribepattern", "startingoffsets", "endingoffsets")
+_WATERMARK_KEY = "spark.watermarkDelayMs"
+"""In the metadata of a column that a watermark is on, and of windows over it."""
+_OWN_COLUMNS = "__headrace_"
+"""What `read_topic` calls the columns that only itself ever sees."""
+_OWN_PACKING = re.compile(r"\b(?:bucket|payload)\b.*\bpayload\b")
+"""Rows as operators pack them between two steps of theirs."""
+_MARK = "headrace.operator:"
+"""What the alias begins with by which a stateful operator of Headrace's says in the plan what it is."""
+_MERGE_MARK = "headrace.merge:"
+"""The same for merged sources; behind it comes the policy of their watermarks."""
+_PYTHON_EXPRESSIONS = frozenset({"PythonUDF", "PythonUDAF", "PythonUDTF"})
+# Names, and counts that change no row.
+_UNSEEN = frozenset({"CollectMetrics", "SubqueryAlias", "View"})
+
+
+class PlanChanged(HeadraceError):
+    """The checkpoint was made by another plan, in a way that Spark could not carry over."""
+
+
+class StepKind(enum.StrEnum):
+    SOURCE = "source"
+    STATEFUL = "stateful"
+    STATELESS = "stateless"
+
+
+@value
+class Step:
+    kind: StepKind
+    operator: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.operator}: {self.detail}" if self.detail else self.operator
+
+    def in_words(self) -> str | None:
+        """For people; None for steps that only `read_topic` and operators know of."""
+        if _OWN_COLUMNS in self.detail or _OWN_PACKING.search(self.detail):
+            return None
+        if self.detail.partition("(")[0].lower() == self.operator:
+            return self.detail
+        name, _, rest = self.detail.partition(" ")
+        match name:
+            case "Aggregate":
+                keys, _, results = rest.partition("], [")
+                return f"aggregate by {keys.strip('[]') or 'nothing'}: {results.removesuffix(']')}"
+            case "EventTimeWatermark":
+                return f"watermark on {rest.strip(' ,')}"
+            case "Filter":
+                return f"filter {rest}"
+            case "Project":
+                return f"select {rest.strip('[]')}"
+            case "Join":
+                return f"join {rest}"
+            case _ if self.kind is StepKind.STATELESS:
+                return self.detail
+        return f"{self.operator} {self.detail}"
+
+
+@value
+class SourceStep:
+    """A source as the plan has it; `spec` is what `read_topic` was asked for, if it made the source."""
+
+    description: str
+    reads: tuple[str, ...]
+    spec: SourceSpec | None
+    span: tuple[str, str] | None = None
+    """offsets where a bounded source begins and ends, in Spark's notation"""
+
+
+@value
+class OperatorMark:
+    """A stateful operator of Headrace's as the plan has it."""
+
+    operator: str
+    kept_for: str
+    """all that its state depends on"""
+    owner: str
+    late_topic: str | None
+    """where its late rows go, if they are kept"""
+
+
+@value
+class Plan:
+    steps: tuple[Step, ...]
+    sources: tuple[SourceStep, ...]
+    is_aggregated: bool
+    is_watermarked: bool
+    """every aggregate groups by an event time that a watermark is on, so that its groups are finished some day"""
+    marks: tuple[OperatorMark, ...] = ()
+    watermark_policies: tuple[str, ...] = ()
+    """what merged sources want, in Spark's words"""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What the job reads, in the words in which a sink's `target` says what another one writes."""
+        return tuple(dict.fromkeys(name for source in self.sources for name in source.reads))
+
+    @property
+    def is_stateful(self) -> bool:
+        return any(step.kind is StepKind.STATEFUL for step in self.steps)
+
+    def save(self, path: Path) -> None:
+        steps = [{"kind": step.kind, "operator": step.operator, "detail": step.detail} for step in self.steps]
+        replace_text(path, json.dumps({"version": 1, "steps": steps}, indent=1))
+
+
+def read(rows: DataFrame) -> Plan:
+    """The plan of a DataFrame, from its end to its sources."""
+    nodes = list(_walk(rows._jdf.queryExecution().analyzed()))
+    sources = tuple(_source(node) for node in nodes if _is_source(node))
+    named = [(node, node.nodeName()) for node in nodes]
+    aliased = [(node, name, _alias(node, name)) for node, name in named]
+    aliases = [alias for _, _, alias in aliased]
+    aggregates = [node for node, name in named if name == "Aggregate" and node.isStreaming()]
+    return Plan(
+        steps=tuple(
+            _step(node, name, alias)
+            for node, name, alias in aliased
+            if name not in _UNSEEN or alias.startswith((_MARK, _MERGE_MARK))
+        ),
+        sources=sources,
+        is_aggregated=bool(aggregates),
+        is_watermarked=all(_groups_by_event_time(node) for node in aggregates),
+        marks=tuple(_mark(alias) for alias in aliases if alias.startswith(_MARK)),
+        watermark_policies=tuple(
+            dict.fromkeys(
+                alias.removeprefix(_MERGE_MARK) for alias in aliases if alias.startswith(_MERGE_MARK)
+            )
+        ),
+    )
+
+
+def saved_steps(path: Path) -> tuple[Step, ...] | None:
+    """The steps that a checkpoint was made by, where they are known."""
+    try:
+        kept = json.loads(path.read_text())
+        return tuple(
+            Step(kind=StepKind(each["kind"]), operator=each["operator"], detail=each["detail"])
+            for each in kept["steps"]
+        )
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise HeadraceError(
+            f"{path} is not the plan of a job",
+            hint="remove it: the next start writes it, and compares nothing",
+        ) from error
+
+
+def check_fits(name: str, before: Sequence[Step], after: Sequence[Step]) -> tuple[str, ...]:
+    """Raise if the state or the offsets of a checkpoint belong to other steps; returns notes on harmless changes."""
+    for kind in (StepKind.SOURCE, StepKind.STATEFUL):
+        difference = _first_difference(
+            [step for step in before if step.kind is kind], [step for step in after if step.kind is kind]
+        )
+        if difference:
+            raise PlanChanged(
+                f"job {name}: its checkpoint was made by another plan. {difference}",
+                hint=f"`--rebuild` clears the target and replays from the start; `headrace job reset {name}` forgets "
+                "the checkpoint and leaves the target; or give the changed job another name",
+            )
+    difference = _first_difference(
+        [step for step in before if step.kind is StepKind.STATELESS],
+        [step for step in after if step.kind is StepKind.STATELESS],
+    )
+    return (f"the plan has changed, and holds from the next batch on. {difference}",) if difference else ()
+
+
+def _first_difference(before: Sequence[Step], after: Sequence[Step]) -> str:
+    for was, now in zip(before, after, strict=False):
+        if was != now:
+            return f"A {was.kind} step was `{was}` and is now `{now}`"
+    if len(before) > len(after):
+        return f"A {before[len(after)].kind} step is gone: `{before[len(after)]}`"
+    if len(after) > len(before):
+        return f"A {after[len(before)].kind} step is new: `{after[len(before)]}`"
+    return ""
+
+
+def realtime_obstacles(rows: DataFrame) -> list[str]:
+    """What Spark's real-time mode cannot run, each with the step that it is in."""
+    found: list[str] = []
+    for node in _walk(rows._jdf.queryExecution().analyzed()):
+        name = node.nodeName()
+        if name in _PYTHON_STEPS:
+            found.append(f"{_PYTHON_STEPS[name]} (Python runs in batches)")
+        elif name == "Join" and _is_stream_join(node):
+            found.append(f"a join of two streams ({_plain(node.simpleString(_FIELDS_MAX))})")
+        elif node.isStreaming() and name not in _REALTIME_STEPS and not _is_source(node):
+            found.append(f"{_STATEFUL.get(name, name.lower())} ({_plain(node.simpleString(_FIELDS_MAX))})")
+        else:
+            found += [f"the Python function {each} in {name.lower()}" for each in _python_functions(node)]
+        if _is_source(node) and _format(node) not in {"kafka", None}:
+            found.append(f"the source {_source(node).description}, which is no topic")
+    return found
+
+
+def _walk(node: Any) -> Iterator[Any]:
+    yield node
+    children = node.children()
+    for index in range(children.size()):
+        yield from _walk(children.apply(index))
+
+
+def _alias(node: Any, name: str) -> str:
+    return str(node.alias()) if name == "SubqueryAlias" else ""
+
+
+def _mark(alias: str) -> OperatorMark:
+    return OperatorMark(**json.loads(alias.removeprefix(_MARK)))
+
+
+def _step(node: Any, name: str, alias: str) -> Step:
+    if alias.startswith(_MARK):
+        mark = _mark(alias)
+        return Step(kind=StepKind.STATEFUL, operator=mark.operator, detail=mark.kept_for)
+    if alias.startswith(_MERGE_MARK):
+        # Spark keeps it in the checkpoint, and takes no other one later.
+        policy = alias.removeprefix(_MERGE_MARK)
+        return Step(
+            kind=StepKind.SOURCE, operator="merge", detail=f"merge with the {policy} of the watermarks"
+        )
+    if _is_source(node):
+        return Step(kind=StepKind.SOURCE, operator="read", detail=_source(node).description)
+    detail = _plain(node.simpleString(_FIELDS_MAX))
+    if node.isStreaming() and (name in _STATEFUL or (name == "Join" and _is_stream_join(node))):
+        return Step(kind=StepKind.STATEFUL, operator=_STATEFUL.get(name, "join of streams"), detail=detail)
+    return Step(kind=StepKind.STATELESS, operator=name, detail=detail)
+
+
+def _plain(text: str) -> str:
+    """Without the numbers and addresses that are others in every run."""
+    for varying in (_EXPRESSION_IDS, _OBJECT_IDS, _UUIDS, _WATERMARKS):
+        text = varying.sub("", text)
+    return text.strip().removeprefix("~")  # Spark's sign for a stream
+
+
+def _is_source(node: Any) -> bool:
+    return node.nodeName() in {"StreamingRelationV2", "StreamingRelation", "StreamingExecutionRelation"} or (
+        node.children().isEmpty()
+        and node.getClass().getSimpleName() in {"DataSourceV2Relation", "LogicalRelation"}
+    )
+
+
+def _format(node: Any) -> str | None:
+    kind = node.getClass().getSimpleName()
+    if kind == "StreamingRelationV2":
+        return str(node.sourceName())
+    if kind == "StreamingRelation":
+        return str(node.sourceName())
+    return None
+
+
+def _options(node: Any) -> dict[str, str]:
+    kind = node.getClass().getSimpleName()
+    if kind == "StreamingRelationV2":
+        return dict(node.extraOptions().asCaseSensitiveMap())
+    if kind == "DataSourceV2Relation":
+        return dict(node.options().asCaseSensitiveMap())
+    if kind == "LogicalRelation" and node.relation().getClass().getSimpleName() == "KafkaRelation":
+        return _kafka_relation_options(node.relation())
+    return {}
+
+
+def _kafka_relation_options(relation: Any) -> dict[str, str]:
+    """Bounded topics are a relation of Spark's first kind, which keeps its options to itself."""
+    field = relation.getClass().getDeclaredField("sourceOptions")
+    field.setAccessible(True)
+    options = field.get(relation)
+    return {name: options.get(name).get() for name in _KAFKA_OPTIONS if options.contains(name)}
+
+
+def _source(node: Any) -> SourceStep:
+    options = {name.lower(): text for name, text in _options(node).items()}
+    made = options.get(SOURCE_OPTION)
+    spec = SourceSpec.from_option(made) if made is not None else None
+    if _format(node) == IDLE_FORMAT:
+        return SourceStep(description="beats of a source that may be idle", reads=(), spec=None)
+    reads = _reads(options, spec) or (_format(node) or _plain(node.simpleString(_FIELDS_MAX)),)
+    ends = (options.get("startingoffsets", ""), options.get("endingoffsets", ""))
+    return SourceStep(
+        description=", ".join(reads),
+        reads=reads,
+        spec=spec,
+        span=ends if all(ends) and spec and spec.bounded else None,
+    )
+
+
+def _reads(options: Mapping[str, str], spec: SourceSpec | None) -> tuple[str, ...]:
+    if spec is not None:
+        pattern, topics = spec.pattern, spec.topics
+    else:
+        pattern, topics = (
+            options.get("subscribepattern"),
+            tuple(filter(None, options.get("subscribe", "").split(","))),
+        )
+    if pattern is not None:
+        return (f"topics {pattern}",)
+    return tuple(f"topic {topic}" for topic in sorted(topics))
+
+
+def _groups_by_event_time(aggregate: Any) -> bool:
+    """Whether a group of the aggregate ends when the watermark passes it; a watermark somewhere is not enough."""
+    keys = aggregate.groupingExpressions()
+    inside = (part for index in range(keys.size()) for part in _walk(keys.apply(index)))
+    return any(
+        part.metadata().contains(_WATERMARK_KEY)
+        for part in inside
+        if part.getClass().getSimpleName() in {"AttributeReference", "Alias"}
+    )
+
+
+def _is_stream_join(node: Any) -> bool:
+    children = node.children()
+    return all(children.apply(index).isStreaming() for index in range(children.size()))
+
+
+def _python_functions(node: Any) -> list[str]:
+    expressions = node.expressions()
+    inside = (part for index in range(expressions.size()) for part in _walk(expressions.apply(index)))
+    return [str(part.name()) for part in inside if part.getClass().getSimpleName() in _PYTHON_EXPRESSIONS]

@@ -1,0 +1,168 @@
+"""The dead letters of a stream that Spark writes by itself: written behind its commits, and none is lost.
+
+Within such a batch nothing of ours runs. So a thread follows the commits, and a file beside Spark's own in the
+checkpoint says up to which batch all letters are written. Whatever it is behind, by a crash or a broker that is away,
+is read again from the source before the query starts once more, and once it has ended. Letters that were written
+without being noted here are known by the fence of their own transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from headrace.pipeline.report.progress import bad_counts
+from headrace.pipeline.report.registry import replace_text
+from headrace.pipeline.run import faults
+from headrace.pipeline.run.checkpoint import Checkpoint
+from headrace.pipeline.sinks.fence import Fence
+from headrace.values import value
+
+logger = logging.getLogger("headrace.pipeline")
+
+POSITION_FILE = "headrace-letters.json"
+WRITE_S_MAX = 180.0
+"""Of one batch's letters, with a broker that is away: clients give up after a minute, and try to abort."""
+
+NOTHING = -1
+"""The batch before the first one."""
+
+
+class Letters(Protocol):
+    """What is used of `BatchLetters`."""
+
+    def of_counts(self, counts: Mapping[str, int], fence: Fence) -> None: ...
+
+    def of_replay(self, fence: Fence) -> None: ...
+
+
+@value
+class Position:
+    """All letters up to this batch, which ended at these offsets, are written."""
+
+    batch_id: int = NOTHING
+    ends: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        return json.dumps({"batch": self.batch_id, "ends": self.ends})
+
+    @classmethod
+    def from_json(cls, text: str) -> Position:
+        kept = json.loads(text)
+        return cls(batch_id=kept["batch"], ends=tuple(kept["ends"]))
+
+
+@value
+class _Heard:
+    batch_id: int
+    counts: Mapping[str, int]
+
+
+class LettersBehind:
+    """Follows the commits of one run of a query; `catch_up` before and after it."""
+
+    def __init__(self, job: str, checkpoint: Checkpoint, letters: Letters) -> None:
+        self._job = job
+        self._checkpoint = checkpoint.reopened()
+        self._letters = letters
+        self._heard: queue.SimpleQueue[_Heard | None] = queue.SimpleQueue()
+        self._failure: Exception | None = None
+        self._is_ending = False
+        self._is_abandoned = False
+        self._thread = threading.Thread(target=self._run, name=f"headrace-letters-{job}", daemon=True)
+
+    def begin(self) -> None:
+        """Before the query runs: write what was left over, and follow from there."""
+        self.catch_up()
+        self._thread.start()
+
+    def hear(self, told: Mapping[str, Any]) -> None:
+        """Spark's account of a batch. Returns at once."""
+        batch_id = int(told["batchId"])
+        # An account of nothing may be of a batch that is still to come; letters of that one are none of its.
+        if told["numInputRows"] or self._checkpoint.is_committed(batch_id):
+            self._heard.put(_Heard(batch_id=batch_id, counts=bad_counts(told)))
+
+    def raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def end(self, timeout_s: float) -> bool:
+        """Once the query has ended and its events were heard: whether all of its letters are written."""
+        if not self._is_ending:
+            self._is_ending = True
+            self._heard.put(None)
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            return False
+        self.raise_failure()
+        self.catch_up()
+        return True
+
+    def abandon(self) -> None:
+        """Write nothing after what is being written. The next run catches up."""
+        self._is_abandoned = True
+        self._heard.put(None)
+        if self._thread.is_alive():
+            self._thread.join(WRITE_S_MAX)
+
+    def catch_up(self) -> None:
+        """Write the letters of all batches that are committed."""
+        committed = self._checkpoint.committed_batch()
+        if committed is not None:
+            self._write(committed, None)
+
+    def _run(self) -> None:
+        try:
+            while (heard := self._heard.get()) is not None and not self._is_abandoned:
+                faults.reached(faults.BEFORE_LETTERS, job=self._job)
+                self._write(heard.batch_id, heard.counts)
+        except Exception as error:
+            logger.warning("job %s: dead letters were not written: %s", self._job, error)
+            self._failure = error
+
+    def _write(self, batch_id: int, counts: Mapping[str, int] | None) -> None:
+        """Everything between the position and the end of this batch; `counts` say of this batch what there is."""
+        position = self._position()
+        if batch_id <= position.batch_id:
+            return
+        fence = self._fence(position, batch_id)
+        if fence is None:
+            return
+        if counts is not None and batch_id == position.batch_id + 1:
+            self._letters.of_counts(counts, fence)
+        else:
+            self._letters.of_replay(fence)
+        faults.reached(faults.AFTER_LETTERS, job=self._job)
+        self._note(Position(batch_id=batch_id, ends=fence.ends))
+
+    def _fence(self, position: Position, batch_id: int) -> Fence | None:
+        """As one batch from the position on. None if Spark has thrown its offsets away: a later one includes it."""
+        try:
+            return self._checkpoint.fence_since(position.ends, self._job, batch_id)
+        except FileNotFoundError:
+            return None
+
+    # The position
+
+    @property
+    def _file(self) -> Path:
+        return self._checkpoint.folder / POSITION_FILE
+
+    def _position(self) -> Position:
+        """Without a note, the beginning: letters that are there already are known by their own fence."""
+        try:
+            return Position.from_json(self._file.read_text())
+        except FileNotFoundError:
+            return Position()
+        except (ValueError, KeyError, TypeError):
+            logger.warning("job %s: %s is damaged; all letters are looked for again", self._job, self._file)
+            return Position()
+
+    def _note(self, position: Position) -> None:
+        replace_text(self._file, position.to_json())

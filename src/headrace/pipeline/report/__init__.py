@@ -1,0 +1,1 @@
+"""A job seen from outside: progress, status, offsets, event-time skew."""

@@ -1,0 +1,258 @@
+"""A job seen from outside: Spark's progress events become records of a topic, offsets of a group, and a status file.
+
+What Spark tells is turned into numbers here, and brought to the broker. A slow or absent broker costs a job nothing:
+reports are lost then, and counted, but never waited for by anything but the thread of `reporter`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headrace.pipeline.report.registry import JobStatus
+from headrace.pipeline.report.skew import skew_of
+
+logger = logging.getLogger("headrace.pipeline")
+
+JOBS_TOPIC = "headrace.jobs"
+GROUP_PREFIX = "headrace-job-"
+
+BAD_ROWS_PREFIX = "headrace.bad:"
+"""How `read_topic` names the count of rows that it could not parse."""
+
+LATE_ROWS_PREFIX = "headrace.late:"
+"""How operators name the count of rows that they dropped as late."""
+
+LEFT_OUT_PREFIX = "headrace.left_out:"
+"""How windows name the counts of rows that could be in none, one count for each reason."""
+
+IDLE_OFFSET = "headrace.idle_us"
+"""How the source of beats of a topic that may be idle names its offset."""
+
+REPORTS_WAITING_MAX = 10_000
+"""Minutes of reports of many jobs, while a broker restarts; after that the oldest news is worth the least."""
+
+RETENTION_MS = 7 * 24 * 3_600_000
+"""Long enough to look back after a weekend."""
+
+CLOSE_TIMEOUT_S = 5.0
+REQUEST_TIMEOUT_S = 10.0
+
+
+def measure(status: JobStatus, progress: Mapping[str, Any], *, now_ms: int) -> JobStatus:
+    """The status after a batch, from Spark's own account of it."""
+    operators = progress.get("stateOperators") or []
+    skew = skew_of(progress)
+    rows, behind = window_rows(progress)
+    rows, behind = status.window_rows + rows, status.window_rows_behind + behind
+    return dataclasses.replace(
+        status,
+        updated_ms=now_ms,
+        batch_id=progress["batchId"],
+        rows_in=status.rows_in + progress["numInputRows"],
+        rows_per_s=_number(progress.get("processedRowsPerSecond")),
+        lag=lag(progress),
+        watermark=(progress.get("eventTime") or {}).get("watermark"),
+        late_rows=status.late_rows + late_rows(progress),
+        left_out_rows=status.left_out_rows + left_out_rows(progress),
+        window_rows=rows,
+        window_rows_behind=behind,
+        completeness=(rows - behind) / rows if rows else None,
+        state_rows=sum(each.get("numRowsTotal", 0) for each in operators),
+        state_bytes=sum(each.get("memoryUsedBytes", 0) for each in operators),
+        bad_rows=status.bad_rows + bad_rows(progress),
+        batch_ms=(progress.get("durationMs") or {}).get("triggerExecution", 0),
+        skew_ms_p50=skew.ms_p50 if skew else status.skew_ms_p50,
+        skew_ms_p95=skew.ms_p95 if skew else status.skew_ms_p95,
+        skew_ms_p99=skew.ms_p99 if skew else status.skew_ms_p99,
+    )
+
+
+def bad_rows(progress: Mapping[str, Any]) -> int:
+    return sum(bad_counts(progress).values())
+
+
+def bad_counts(progress: Mapping[str, Any]) -> dict[str, int]:
+    """How many records each source could not parse, by the name that the source gave the count."""
+    observed = progress.get("observedMetrics") or {}
+    return {
+        name: int(metrics.get("bad") or 0)
+        for name, metrics in observed.items()
+        if name.startswith(BAD_ROWS_PREFIX) and isinstance(metrics, Mapping)
+    }
+
+
+def late_rows(progress: Mapping[str, Any]) -> int:
+    """Rows dropped behind the watermark: by Spark's operators, and by Headrace's own, which count for themselves."""
+    by_spark = [each.get("numRowsDroppedByWatermark", 0) for each in progress.get("stateOperators") or []]
+    by_operators = [
+        metrics.get("late") or 0
+        for name, metrics in (progress.get("observedMetrics") or {}).items()
+        if name.startswith(LATE_ROWS_PREFIX) and isinstance(metrics, Mapping)
+    ]
+    return sum(map(int, [*by_spark, *by_operators]))
+
+
+def left_out_rows(progress: Mapping[str, Any]) -> int:
+    """Rows without a time, or without what a window needs besides."""
+    return sum(
+        int(count or 0)
+        for name, metrics in (progress.get("observedMetrics") or {}).items()
+        if name.startswith(LEFT_OUT_PREFIX) and isinstance(metrics, Mapping)
+        for count in metrics.values()
+    )
+
+
+def window_rows(progress: Mapping[str, Any]) -> tuple[int, int]:
+    """Rows that came for windows of Headrace's operators, and of them those that came after the result on time."""
+    observed = [
+        metrics
+        for name, metrics in (progress.get("observedMetrics") or {}).items()
+        if name.startswith(LATE_ROWS_PREFIX) and isinstance(metrics, Mapping)
+    ]
+    rows = sum(int(each.get("rows") or 0) for each in observed)
+    behind = sum(int(each.get("corrected") or 0) + int(each.get("late") or 0) for each in observed)
+    return rows, behind if rows else 0
+
+
+def lag(progress: Mapping[str, Any]) -> int | None:
+    """Records behind the ends of all partitions; None where a source is no topic."""
+    total = 0
+    for source in progress.get("sources") or []:
+        if is_beats(source.get("endOffset")):
+            continue
+        latest, end = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
+        if not latest:
+            return None
+        total += sum(max(0, offset - end.get(at, 0)) for at, offset in latest.items())
+    return total
+
+
+def processed(progress: Mapping[str, Any]) -> dict[tuple[str, int], int]:
+    """Topic and partition → the offset that the job reads next."""
+    found: dict[tuple[str, int], int] = {}
+    for source in progress.get("sources") or []:
+        found.update(_offsets(source.get("endOffset")))
+    return found
+
+
+def record_of(status: JobStatus, progress: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is published: the status, and how long the parts of the batch took."""
+    record = {each.name: getattr(status, each.name) for each in dataclasses.fields(status)}
+    record["event"] = "state" if progress is None else "batch"
+    if progress is not None:
+        record["rows_in_batch"] = progress["numInputRows"]
+        record["late_rows_in_batch"] = late_rows(progress)
+        record["bad_rows_in_batch"] = bad_rows(progress)
+        record["durations_ms"] = progress.get("durationMs") or {}
+    return record
+
+
+def is_beats(offset: Any) -> bool:
+    """Whether an offset is that of a source of beats (`idle`), which has no records."""
+    if isinstance(offset, str):
+        try:
+            offset = json.loads(offset)
+        except ValueError:
+            return False
+    return isinstance(offset, Mapping) and IDLE_OFFSET in offset
+
+
+def _offsets(offset: Any) -> dict[tuple[str, int], int]:
+    """Kafka's offsets in Spark's notation; anything else is empty."""
+    if isinstance(offset, str):
+        try:
+            offset = json.loads(offset)
+        except ValueError:
+            return {}
+    if not isinstance(offset, Mapping):
+        return {}
+    return {
+        (topic, int(partition)): position
+        for topic, partitions in offset.items()
+        if isinstance(partitions, Mapping)
+        for partition, position in partitions.items()
+    }
+
+
+def _number(found: Any) -> float:
+    """Spark writes "Infinity" and "NaN" for rates of batches that took no time."""
+    try:
+        number = float(found or 0)
+    except ValueError:
+        return 0.0
+    return number if number == number and abs(number) != float("inf") else 0.0
+
+
+class Outlet:
+    """The way to one broker: records of jobs, and committed offsets."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._config: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, "log_level": 0}
+        self._producer = Producer(
+            {
+                **self._config,
+                "queue.buffering.max.messages": REPORTS_WAITING_MAX,
+                "linger.ms": 50,
+                "message.timeout.ms": 60_000,
+            }
+        )
+        self._admin = AdminClient(self._config)
+        self._is_topic_there = False
+        self.lost = 0
+
+    def publish(self, record: Mapping[str, Any]) -> None:
+        try:
+            self._ensure_topic()
+            self._producer.produce(
+                JOBS_TOPIC, key=record["name"], value=json.dumps(record), on_delivery=self._delivered
+            )
+            self._producer.poll(0)
+        except (BufferError, KafkaException) as error:
+            self._count_lost(error)
+
+    def commit(self, job: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Tell lag tools how far the job is. Nobody may be a member of the group, and nobody is."""
+        partitions = [
+            TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()
+        ]
+        request = ConsumerGroupTopicPartitions(f"{GROUP_PREFIX}{job}", partitions)
+        try:
+            (answer,) = self._admin.alter_consumer_group_offsets(
+                [request], request_timeout=REQUEST_TIMEOUT_S
+            ).values()
+            answer.result(REQUEST_TIMEOUT_S)
+        except (KafkaException, TimeoutError) as error:
+            logger.warning("offsets of job %s were not committed: %s", job, error)
+
+    def close(self) -> None:
+        self._producer.flush(CLOSE_TIMEOUT_S)
+
+    def _ensure_topic(self) -> None:
+        if self._is_topic_there:
+            return
+        wanted = NewTopic(JOBS_TOPIC, num_partitions=1, config={"retention.ms": str(RETENTION_MS)})
+        (answer,) = self._admin.create_topics([wanted], request_timeout=REQUEST_TIMEOUT_S).values()
+        try:
+            answer.result(REQUEST_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
+                raise
+        except TimeoutError as error:
+            raise KafkaException(str(error)) from error
+        self._is_topic_there = True
+
+    def _delivered(self, error: Any, _message: Any) -> None:
+        if error is not None:
+            self._count_lost(error)
+
+    def _count_lost(self, error: Any) -> None:
+        self.lost += 1
+        if self.lost == 1:
+            logger.warning("a report on a job was lost, and so may be others: %s", error)

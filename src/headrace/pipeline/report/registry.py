@@ -1,0 +1,321 @@
+"""What is known of jobs outside their process: one folder a job under the data folder.
+
+    <data_dir>/jobs/<name>/job.json         the record: who runs it, its state, its last progress
+                          /lock             held by the process that runs the job, and gone with it
+                          /stop             somebody asks the job to stop
+                          /forgotten.json   checkpoints that a reset has forgotten
+                          /plan.json        the steps of the plan that the checkpoint was made by
+                          /checkpoint/      Spark's
+
+Nothing of Spark is imported: `headrace job list` reads these files and nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import enum
+import fcntl
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import IO
+
+from headrace.errors import HeadraceError
+from headrace.pipeline.run.checkpoint import Checkpoint
+from headrace.values import value
+
+NAME_LENGTH_MAX = 200
+"""A name becomes a folder, a topic key and the end of a consumer group's name, each of which ends at 249 or 255."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class BadJob(HeadraceError):
+    """A job that cannot be: a wrong name, an impossible mode."""
+
+
+class NoSuchJob(HeadraceError):
+    """Nothing is known of a job of this name."""
+
+
+class JobRuns(HeadraceError):
+    """The job runs already, or must not run for what is asked."""
+
+
+class JobState(enum.StrEnum):
+    """What a job does.
+
+    waiting → starting → running ⇄ waiting to restart; every one of them ends as stopped, done, failed or killed.
+    """
+
+    WAITING = "waiting"
+    """for a job that writes what this one reads (a launch with `once` only)"""
+    STARTING = "starting"
+    RUNNING = "running"
+    RESTARTING = "waiting to restart"
+    STOPPED = "stopped"
+    """somebody asked for it"""
+    DONE = "done"
+    """nothing is left to do"""
+    FAILED = "failed"
+    KILLED = "killed"
+    """found by others: the record says that it runs, and no process holds its lock"""
+
+
+ENDS = frozenset({JobState.STOPPED, JobState.DONE, JobState.FAILED, JobState.KILLED})
+
+
+@value
+class JobStatus:
+    """What `job.json` holds. Numbers without another word are those of the last batch."""
+
+    name: str
+    state: JobState
+    pid: int
+    mode: str
+    sources: tuple[str, ...] = ()
+    target: str = ""
+    guarantee: str = ""
+    bootstrap: str = ""
+    checkpoint: str = ""
+    """the identity that Spark gave the query, or empty before there is one"""
+    checkpoint_folder: str = ""
+    started_ms: int = 0
+    updated_ms: int = 0
+    restarts: int = 0
+    """since the job was started"""
+    error: str = ""
+    notes: tuple[str, ...] = ()
+    """what a person should know although the job goes on"""
+    batch_id: int | None = None
+    rows_in: int = 0
+    """since the job was started"""
+    rows_per_s: float = 0.0
+    rows_out: int | None = None
+    """that the sink has taken since the job was started; None where Spark writes by itself"""
+    lag: int | None = None
+    """records of the sources that are still to be read; None where a source does not tell"""
+    watermark: str | None = None
+    late_rows: int = 0
+    """dropped behind the watermark since the job was started"""
+    late_rows_kept: int = 0
+    """of them, in the topics that operators name for late rows"""
+    left_out_rows: int = 0
+    """that were in no window since the job was started: without a time, or a gap of their own"""
+    window_rows: int = 0
+    """that came for windows which are kept by Headrace, one for each window, since the job was started"""
+    window_rows_behind: int = 0
+    """of them, those that came after their window's result on time"""
+    completeness: float | None = None
+    """the share of them that were there in time: how complete a result on time was, over all windows so far"""
+    state_rows: int = 0
+    state_bytes: int = 0
+    bad_rows: int = 0
+    """that the sources could not parse, since the job was started"""
+    dead_letters: int = 0
+    """written since the job was started"""
+    batch_ms: int = 0
+    skew_ms_p50: int | None = None
+    """processing time minus event time, of the last batch with rows; None where no source has an event time"""
+    skew_ms_p95: int | None = None
+    skew_ms_p99: int | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}, indent=1
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> JobStatus:
+        known = {each.name for each in dataclasses.fields(cls)}
+        kept = {name: got for name, got in json.loads(text).items() if name in known}
+        for name in ("sources", "notes"):
+            kept[name] = tuple(kept.get(name, ()))
+        return cls(**{**kept, "state": JobState(kept["state"])})
+
+
+@value
+class Forgotten:
+    """Checkpoints whose fences mean nothing any more, and whether the target is to be cleared at the next start."""
+
+    checkpoints: tuple[str, ...] = ()
+    clear_target: bool = False
+
+
+def check_name(name: str) -> str:
+    if not _NAME.fullmatch(name) or len(name) > NAME_LENGTH_MAX:
+        raise BadJob(
+            f"{name!r} cannot be the name of a job",
+            hint=f"letters, digits, '.', '_' and '-', at most {NAME_LENGTH_MAX}, beginning with a letter or digit",
+        )
+    return name
+
+
+class JobFolder:
+    """The files of one job."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = path.name
+        self._held: IO[str] | None = None
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint"
+
+    @property
+    def plan(self) -> Path:
+        return self.path / "plan.json"
+
+    def take(self) -> None:
+        """Become the process that runs this job."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        held = (self.path / "lock").open("a")
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            held.close()
+            raise JobRuns(
+                f"job {self.name} runs already",
+                hint=f"headrace job stop {self.name}, or give this one another name",
+            ) from error
+        self._held = held
+        self.forget_stop()  # it was meant for another process
+
+    def release(self) -> None:
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+    def is_taken(self) -> bool:
+        if self._held is not None:
+            return True
+        try:
+            with (self.path / "lock").open("a") as probe:
+                fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+
+    def read(self) -> JobStatus | None:
+        """The record; a job that was running when its process died is `killed`."""
+        try:
+            record = JobStatus.from_json((self.path / "job.json").read_text())
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise HeadraceError(
+                f"{self.path / 'job.json'} is not the record of a job",
+                hint="remove it; the next start writes it anew",
+            ) from error
+        if record.state not in ENDS and not self.is_taken():
+            return dataclasses.replace(record, state=JobState.KILLED)
+        return record
+
+    def write(self, record: JobStatus) -> None:
+        replace_text(self.path / "job.json", record.to_json())
+
+    def request_stop(self) -> None:
+        (self.path / "stop").touch()
+
+    def is_stop_requested(self) -> bool:
+        return (self.path / "stop").exists()
+
+    def forget_stop(self) -> None:
+        (self.path / "stop").unlink(missing_ok=True)
+
+    def forgotten(self) -> Forgotten:
+        try:
+            kept = json.loads((self.path / "forgotten.json").read_text())
+        except FileNotFoundError:
+            return Forgotten()
+        return Forgotten(checkpoints=tuple(kept["checkpoints"]), clear_target=bool(kept["clear_target"]))
+
+    def forget(self, forgotten: Forgotten) -> None:
+        kept = {"checkpoints": forgotten.checkpoints, "clear_target": forgotten.clear_target}
+        replace_text(self.path / "forgotten.json", json.dumps(kept))
+
+
+class Registry:
+    """All jobs of a data folder."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._jobs = data_dir / "jobs"
+
+    def folder(self, name: str) -> JobFolder:
+        return JobFolder(self._jobs / check_name(name))
+
+    def list(self) -> list[JobStatus]:
+        if not self._jobs.is_dir():
+            return []
+        found = (JobFolder(path).read() for path in sorted(self._jobs.iterdir()) if path.is_dir())
+        return [record for record in found if record is not None]
+
+    def read(self, name: str) -> JobStatus:
+        record = self.folder(name).read()
+        if record is None:
+            names = [each.name for each in self.list()]
+            near = difflib.get_close_matches(name, names) or names
+            raise NoSuchJob(
+                f"there is no job {name} in {self._jobs.parent}",
+                hint=f"known here: {', '.join(near) or 'none'}",
+            )
+        return record
+
+    def is_running(self, name: str) -> bool:
+        return self.folder(name).is_taken()
+
+    def request_stop(self, name: str) -> None:
+        """Ask the job's process to drain and stop it; it looks several times a second."""
+        self.read(name)
+        if self.is_running(name):
+            self.folder(name).request_stop()
+
+    def wait_stopped(self, name: str, *, timeout_s: float) -> bool:
+        deadline_s = time.monotonic() + timeout_s
+        while self.is_running(name):
+            if time.monotonic() > deadline_s:
+                return False
+            time.sleep(0.1)
+        return True
+
+    def reset(self, name: str, *, clear_target: bool = False) -> None:
+        """Forget checkpoint and plan: the next start begins as a new job would.
+
+        The target keeps its rows unless `clear_target` is given, which the next start carries out.
+        """
+        self.read(name)
+        folder = self.folder(name)
+        try:
+            folder.take()
+        except JobRuns as runs:
+            raise JobRuns(f"job {name} runs", hint=f"headrace job stop {name} first") from runs
+        try:
+            self._forget(folder, clear_target)
+        finally:
+            folder.release()
+
+    def _forget(self, folder: JobFolder, clear_target: bool) -> None:
+        record = self.read(folder.name)
+        checkpoint = Checkpoint(Path(record.checkpoint_folder or folder.checkpoint))
+        kept = folder.forgotten()
+        known = filter(None, (record.checkpoint, checkpoint.identity()))
+        identities = dict.fromkeys((*kept.checkpoints, *known))
+        # Remembered before anything is removed: a reset that is cut short can be done again.
+        folder.forget(
+            Forgotten(checkpoints=tuple(identities), clear_target=clear_target or kept.clear_target)
+        )
+        checkpoint.remove()
+        folder.plan.unlink(missing_ok=True)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Readers see the old text or the new one, never a part."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(text)
+    beside.replace(path)

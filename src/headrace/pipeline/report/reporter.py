@@ -1,0 +1,216 @@
+"""Who hears Spark's progress events and reports them: one listener a session, one thread a process."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import logging
+import queue
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from headrace.clock import Clock, SystemClock
+from headrace.pipeline.report import progress
+from headrace.pipeline.report.registry import JobFolder, JobState, JobStatus
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger("headrace.pipeline")
+
+FLUSH_INTERVAL_S = 0.5
+"""How old the status file and the committed offsets of a job under load may be."""
+
+EVENTS_S_MAX = 30.0
+"""Events are heard within milliseconds; other jobs, or another program on the machine, may keep the listener busy."""
+
+UNHEARD_MAX = 100
+"""Events of queries that nobody watches yet; those of other people's queries push each other out."""
+
+OnProgress = Callable[[Mapping[str, Any]], None]
+
+
+class ProgressListener:
+    """Spark's listener interface, by py4j. It asks for one text an event; pyspark's own asks for every field."""
+
+    def __init__(self) -> None:
+        self._heard_by: dict[str, OnProgress] = {}
+        # A first batch may be done before anybody could say whose query it was.
+        self._unheard: deque[Mapping[str, Any]] = deque(maxlen=UNHEARD_MAX)
+        self._lock = threading.Lock()
+
+    def watch(self, run_id: str, on_progress: OnProgress) -> None:
+        with self._lock:
+            self._heard_by[run_id] = on_progress
+            early = [told for told in self._unheard if told["runId"] == run_id]
+        for told in early:
+            on_progress(told)
+
+    def unwatch(self, run_id: str) -> None:
+        with self._lock:
+            self._heard_by.pop(run_id, None)
+
+    def onQueryStarted(self, _event: Any) -> None: ...
+
+    def onQueryIdle(self, _event: Any) -> None: ...
+
+    def onQueryTerminated(self, _event: Any) -> None: ...
+
+    def onQueryProgress(self, event: Any) -> None:
+        told = json.loads(event.progress().json())
+        with self._lock:
+            on_progress = self._heard_by.get(told["runId"])
+            if on_progress is None:
+                self._unheard.append(told)
+        if on_progress is not None:
+            on_progress(told)
+
+    class Java:
+        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
+
+
+_listeners: weakref.WeakKeyDictionary[SparkSession, ProgressListener] = weakref.WeakKeyDictionary()
+_listeners_lock = threading.Lock()
+
+
+def listener_of(spark: SparkSession) -> ProgressListener:
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    with _listeners_lock:
+        listener = _listeners.get(spark)
+        if listener is None:
+            gateway = spark.sparkContext._gateway
+            assert gateway is not None
+            ensure_callback_server_started(gateway)
+            listener = ProgressListener()
+            streaming = gateway.jvm.org.apache.spark.sql.streaming
+            spark._jsparkSession.streams().addListener(
+                streaming.PythonStreamingQueryListenerWrapper(listener)
+            )
+            _listeners[spark] = listener
+        return listener
+
+
+def await_events(spark: SparkSession) -> None:
+    """Until the listener was told all that has happened so far: a short query ends before its last event is heard."""
+    with contextlib.suppress(Exception):  # Spark may be gone, and takes its events along
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(int(EVENTS_S_MAX * 1000))
+
+
+class ReportThread:
+    """Runs what is handed to it, in order, and a job's `flush` a little later than its last report."""
+
+    def __init__(self) -> None:
+        self._tasks: queue.Queue[Callable[[], None]] = queue.Queue(progress.REPORTS_WAITING_MAX)
+        self._unflushed: set[JobReport] = set()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, task: Callable[[], None]) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="headrace-reports", daemon=True)
+                self._thread.start()
+        try:
+            self._tasks.put_nowait(task)
+        except queue.Full:
+            logger.warning("too many reports on jobs are waiting; one was left out")
+
+    def flush_later(self, report: JobReport) -> None:
+        self._unflushed.add(report)
+
+    def drain(self, timeout_s: float) -> None:
+        """Until everything handed in so far is done."""
+        done = threading.Event()
+        self.submit(done.set)
+        done.wait(timeout_s)
+
+    def _run(self) -> None:
+        flushed_s = time.monotonic()
+        while True:
+            with contextlib.suppress(queue.Empty):
+                self._perform(self._tasks.get(timeout=FLUSH_INTERVAL_S))
+            # Not only when there is nothing to do: the batches of a job may come quicker than that for ever.
+            if time.monotonic() - flushed_s >= FLUSH_INTERVAL_S:
+                self._flush()
+                flushed_s = time.monotonic()
+
+    def _flush(self) -> None:
+        for report in list(self._unflushed):
+            self._unflushed.discard(report)
+            self._perform(report.flush)
+
+    def _perform(self, task: Callable[[], None]) -> None:
+        try:
+            task()
+        except Exception:
+            logger.exception("a report on a job failed")
+
+
+_thread = ReportThread()
+_outlets: dict[str, progress.Outlet] = {}
+
+
+class JobReport:
+    """The status of one job: kept here, written to its folder, published."""
+
+    def __init__(self, folder: JobFolder, status: JobStatus, *, clock: Clock | None = None) -> None:
+        self._folder = folder
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._offsets: dict[tuple[str, int], int] = {}
+        self.status = status
+
+    def change(self, state: JobState, **fields: Any) -> None:
+        """Another state: written at once, published soon."""
+        with self._lock:
+            changed = dataclasses.replace(self.status, state=state, updated_ms=self._clock.now_ms(), **fields)
+            self.status = changed
+            self._write()
+        _thread.submit(lambda: self._publish(changed, None))
+
+    def batch(self, told: Mapping[str, Any], **written: Any) -> None:
+        """Spark's account of a batch, and what was `written` so far. Returns at once."""
+        with self._lock:
+            measured = progress.measure(self.status, told, now_ms=self._clock.now_ms())
+            measured = dataclasses.replace(measured, **written)
+            self.status = measured
+            self._offsets.update(progress.processed(told))
+        _thread.submit(lambda: self._publish(measured, told))
+        _thread.flush_later(self)
+
+    def flush(self) -> None:
+        """The status file and the group's offsets, as they are now."""
+        with self._lock:
+            self._write()
+            offsets, self._offsets = self._offsets, {}
+        if offsets:
+            self._outlet().commit(self.status.name, offsets)
+
+    def drain(self) -> None:
+        _thread.drain(progress.CLOSE_TIMEOUT_S)
+
+    def close(self) -> None:
+        _thread.submit(self.flush)
+        _thread.submit(lambda: self._outlet().close())
+        _thread.drain(progress.CLOSE_TIMEOUT_S)
+
+    def _write(self) -> None:
+        try:
+            self._folder.write(self.status)
+        except OSError as error:  # a full disk is the job's trouble, and it will tell
+            logger.warning("the status of job %s was not written: %s", self.status.name, error)
+
+    def _publish(self, status: JobStatus, told: Mapping[str, Any] | None) -> None:
+        self._outlet().publish(progress.record_of(status, told))
+
+    def _outlet(self) -> progress.Outlet:
+        bootstrap = self.status.bootstrap
+        if bootstrap not in _outlets:
+            _outlets[bootstrap] = progress.Outlet(bootstrap)
+        return _outlets[bootstrap]

@@ -1,0 +1,140 @@
+"""The step that a job takes for each micro-batch: fence, write, and let Spark commit.
+
+Spark calls it through py4j for every batch, so it does as little as it can: one small file is read, the sink writes,
+and one text is asked of the JVM. Reports are made elsewhere, when Spark tells of the commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import HeadraceError
+from headrace.pipeline.letters.batch import observed_counts
+from headrace.pipeline.run import faults
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from headrace.pipeline.letters.batch import BatchLetters
+    from headrace.pipeline.letters.late_rows import LateRows
+    from headrace.pipeline.run.checkpoint import Checkpoint
+    from headrace.pipeline.sinks.fence import Fence
+    from headrace.pipeline.sinks.sink import SinkWriter
+
+
+WATERMARK_KEY = "headrace.batch_watermark"
+"""In the metadata of a column: it is to hold the watermark of its batch, which nobody knew when the row was made."""
+
+
+class JobStopping(HeadraceError):
+    """Not a failure: the job was asked to stop, and takes no further batch."""
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    """py4j tells of every exception that it carries to the JVM; stopping is none to tell of."""
+    return not (record.exc_info and isinstance(record.exc_info[1], JobStopping))
+
+
+logging.getLogger("py4j.clientserver").addFilter(_is_worth_a_line)
+
+
+class BatchStep:
+    """Spark's foreachBatch function for one run of one query."""
+
+    def __init__(
+        self,
+        *,
+        job: str,
+        spark: SparkSession,
+        writer: SinkWriter,
+        checkpoint: Checkpoint,
+        letters: BatchLetters,
+        late_rows: LateRows,
+        replayed_batch: int | None,
+        watermark_columns: Sequence[str] = (),
+    ) -> None:
+        self._job = job
+        self._spark = spark
+        self._writer = writer
+        self._checkpoint = checkpoint
+        self._letters = letters
+        self._late_rows = late_rows
+        self._replayed_batch = replayed_batch
+        self._watermark_columns = watermark_columns
+        self._query: Any = None
+        self._has_query = threading.Event()
+        self._batch_session: SparkSession | None = None
+        self._gate = threading.Lock()
+        self._is_closed = False
+        self.last_written: int | None = None
+        self.rows_written = 0
+        self.failure: BaseException | None = None
+
+    def call(self, jdf: Any, batch_id: int) -> None:
+        """What Spark calls, in the thread of its own callback connection."""
+        try:
+            with self._gate:
+                if self._is_closed:
+                    raise JobStopping(f"job {self._job} is stopping")
+                self._run(self._data_frame(jdf), batch_id)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def know_query(self, query: StreamingQuery) -> None:
+        """Which query this is the step of. It may have begun its first batch before anybody could say."""
+        self._query = query._jsq.streamingQuery()
+        self._has_query.set()
+
+    def close(self, timeout_s: float) -> None:
+        """Take no other batch, and wait for the one that is being written."""
+        self._is_closed = True
+        if self._gate.acquire(timeout=timeout_s):
+            self._gate.release()
+
+    def _run(self, rows: DataFrame, batch_id: int) -> None:
+        fence = self._checkpoint.fence(self._job, batch_id)
+        faults.reached(faults.BEFORE_WRITE, job=self._job)
+        self.rows_written += self._writer.write(
+            self._with_watermark(rows, batch_id),
+            fence,
+            lambda refused: self._letters.of_refused(refused, fence),
+        )
+        faults.reached(faults.BEFORE_LETTERS, job=self._job)
+        self._late_rows.of_batch(fence)
+        self._write_letters(fence)
+        faults.reached(faults.AFTER_WRITE, job=self._job)
+        self.last_written = batch_id
+
+    def _with_watermark(self, rows: DataFrame, batch_id: int) -> DataFrame:
+        watermark_ms = self._checkpoint.watermark_ms(batch_id) if self._watermark_columns else None
+        if watermark_ms is None:
+            return rows
+        from pyspark.sql import functions as F
+
+        watermark = F.timestamp_millis(F.lit(watermark_ms))
+        return rows.withColumns(
+            {name: F.coalesce(F.col(f"`{name}`"), watermark) for name in self._watermark_columns}
+        )
+
+    def _write_letters(self, fence: Fence) -> None:
+        if fence.batch_id == self._replayed_batch:
+            self._letters.of_replay(fence)
+        elif self._letters.can_have_bad:
+            self._has_query.wait()
+            self._letters.of_counts(observed_counts(self._query), fence)
+
+    def _data_frame(self, jdf: Any) -> DataFrame:
+        """The batch in the session that its query runs in, which is the same for all batches: made once."""
+        from pyspark.sql import DataFrame, SparkSession
+
+        if self._batch_session is None:
+            self._batch_session = SparkSession(self._spark.sparkContext, jdf.sparkSession())
+        return DataFrame(jdf, self._batch_session)
+
+    class Java:
+        implements = ("org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction",)

@@ -1,0 +1,131 @@
+"""A job over rows that end by themselves: they are one batch, written once."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from headrace.pipeline.report.registry import BadJob
+from headrace.pipeline.run.checkpoint import NO_OFFSET
+from headrace.pipeline.run.recovery import BOUNDED_PREFIX
+from headrace.pipeline.sinks.fence import Fence
+from headrace.pipeline.source.read_topic import bad_count
+
+if TYPE_CHECKING:
+    from headrace.pipeline.job import Prepared
+
+
+class BoundedRun:
+    """Writes in a thread of its own. A second try has the same fence, so that nothing is written twice."""
+
+    query = None
+    ends_by_itself = True
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        spans = [source.span or (NO_OFFSET, NO_OFFSET) for source in prepared.letters.sources]
+        self._fence = Fence(
+            job=prepared.job.name,
+            checkpoint=f"{BOUNDED_PREFIX}{uuid.uuid4()}",
+            batch_id=0,
+            starts=tuple(start for start, _ in spans),
+            ends=tuple(end for _, end in spans),
+        )
+        self.is_begun = False
+        self._thread: threading.Thread | None = None
+        self._failure: Exception | None = None
+        self._is_rebuild = prepared.launch.rebuild
+        self._rows_written = 0
+
+    def check(self) -> tuple[str, ...]:
+        if self._prepared.checkpoint.identity() is not None:
+            raise BadJob(
+                f"job {self._prepared.job.name} has a checkpoint as a stream, and would now overwrite its fence",
+                hint="give the bounded job another name, or `headrace job reset` the stream",
+            )
+        return ()
+
+    def begin(self) -> str:
+        self._failure = None
+        self._thread = threading.Thread(
+            target=self._write, name=f"headrace-bounded-{self._prepared.job.name}", daemon=True
+        )
+        self._thread.start()
+        self.is_begun = True
+        return ""
+
+    def _write(self) -> None:
+        try:
+            if self._prepared.native is None:
+                self._write_with_sink()
+            else:
+                native = self._prepared.native
+                self._prepared.rows.write.format(native.format).options(**native.options).mode(
+                    "append"
+                ).save()
+            self._write_letters()
+        except Exception as error:
+            self._failure = error
+
+    def _write_with_sink(self) -> None:
+        prepared = self._prepared
+        writer = prepared.job.sink.open(prepared.job.name, prepared.rows.schema)
+        try:
+            if self._is_rebuild:
+                writer.clear()
+            self._is_rebuild = False
+            self._rows_written += writer.write(
+                prepared.rows, self._fence, lambda refused: prepared.letters.of_refused(refused, self._fence)
+            )
+        finally:
+            writer.close()
+
+    def _write_letters(self) -> None:
+        letters = self._prepared.letters
+        specs = [source.spec for source in letters.sources if source.spec is not None]
+        counts = {spec.bad_metric: bad_count(spec) for spec in specs if spec.can_have_bad}
+        known = {name: count for name, count in counts.items() if count is not None}
+        if len(known) == len(counts):
+            letters.of_counts(known, self._fence)
+        else:  # nobody has told yet, and looking is better than losing
+            letters.of_replay(self._fence)
+
+    def identity(self) -> str | None:
+        return self._fence.checkpoint
+
+    def await_end(self, timeout_s: float) -> bool:
+        assert self._thread is not None
+        self._thread.join(timeout_s)
+        if self._failure is not None:
+            raise self._failure
+        return not self._thread.is_alive()
+
+    def drain(self, timeout_s: float) -> None:
+        """There is nothing between the beginning and the end to stop at: wait for the end."""
+        deadline_s = time.monotonic() + timeout_s
+        while not self.await_end(0.1) and time.monotonic() < deadline_s:
+            pass
+
+    def cause_of(self, error: Exception) -> Exception:
+        return error
+
+    def written(self) -> dict[str, int]:
+        written = {
+            "dead_letters": self._prepared.letters.written,
+            "bad_rows": self._prepared.letters.bad_rows,
+        }
+        if self._prepared.native is None:
+            written["rows_out"] = self._rows_written
+        return written
+
+    def after_commit(self, told: Mapping[str, Any]) -> None:
+        """There are no commits to hear of."""
+
+    def abandon(self) -> None:
+        self.is_begun = False
+
+    def close(self) -> None:
+        self._prepared.letters.close()

@@ -1,0 +1,57 @@
+"""Failures of jobs: which of them pass by themselves, and how to say them in a line."""
+
+from __future__ import annotations
+
+import re
+
+from headrace.errors import HeadraceError
+from headrace.pipeline.graph.plan import PlanChanged
+from headrace.pipeline.report.registry import BadJob
+from headrace.pipeline.run.checkpoint import BadCheckpoint
+from headrace.pipeline.run.recovery import ForeignFence, StateLost
+from headrace.pipeline.sinks.fence import BadFence
+from headrace.pipeline.sinks.sink import BadSink
+
+LINE_LENGTH_MAX = 500
+"""Spark's messages carry whole plans; the rest is in Spark's log."""
+
+_PERMANENT = (BadSink, BadFence, BadJob, BadCheckpoint, PlanChanged, StateLost, ForeignFence)
+
+_STATE_LOST = re.compile(r"CANNOT_LOAD_STATE_STORE|STATE_STORE_.*SCHEMA|STATE_STORE_PROVIDER_DOES_NOT")
+_SPARK_GONE = re.compile(
+    r"SparkContext (was|has been) (stopped|shut down)|stopped SparkContext", re.IGNORECASE
+)
+_JAVA_NAME = re.compile(r"^(?:[a-z][\w$]*\.)+([A-Z][\w$]*)(?::\s*|$)")
+_QUERY = re.compile(r"^\[STREAM_FAILED\] Query \[id = [^\]]*\] terminated with exception: ")
+_CAUSED_BY = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
+
+
+def is_permanent(error: BaseException) -> bool:
+    """Whether the same job would fail in the same way again."""
+    from py4j.protocol import Py4JNetworkError
+    from pyspark.errors import AnalysisException
+
+    if isinstance(error, (*_PERMANENT, AnalysisException, Py4JNetworkError, ConnectionRefusedError)):
+        return True
+    text = str(error)
+    return bool(_STATE_LOST.search(text) or _SPARK_GONE.search(text))
+
+
+def hint(error: BaseException) -> str:
+    if isinstance(error, HeadraceError):
+        return error.hint
+    if _STATE_LOST.search(str(error)):
+        return "the state under the checkpoint is damaged: `--rebuild` clears the target and replays from the start"
+    return ""
+
+
+def in_short(error: BaseException) -> str:
+    """What went wrong, in one line."""
+    if isinstance(error, HeadraceError):
+        return str(error)[:LINE_LENGTH_MAX]
+    text = str(error).strip()
+    causes = _CAUSED_BY.findall(text)
+    line = causes[-1] if causes else next((each.strip() for each in text.splitlines() if each.strip()), "")
+    line = _JAVA_NAME.sub(r"\1: ", _QUERY.sub("", line))
+    name = type(error).__name__
+    return f"{name}: {line}"[:LINE_LENGTH_MAX] if line else name

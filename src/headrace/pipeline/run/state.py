@@ -1,0 +1,139 @@
+"""What a job keeps: the state of its checkpoint, operator by operator, as rows to look at."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headrace.errors import HeadraceError
+from headrace.pipeline.report.registry import Registry
+from headrace.pipeline.run.checkpoint import Checkpoint
+from headrace.values import value
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.operators.state.inspect import StateOperator
+
+Tell = Callable[[str], None]
+"""Hears what is being done: Spark takes seconds to start, and large state some more."""
+
+
+class NoState(HeadraceError):
+    """The job keeps nothing, or nothing of what is asked for."""
+
+
+@value
+class OperatorState:
+    """What one operator keeps, as of a batch."""
+
+    number: int
+    name: str
+    batch_id: int
+    keys: tuple[str, ...]
+    rows: pa.Table
+    count: int
+    """of all rows that match, those that were left out included"""
+
+
+def stateful_checkpoint(data_dir: Path, job: str) -> Checkpoint:
+    """The job's checkpoint, if there is state in it. Needs no Spark."""
+    registry = Registry(data_dir)
+    record = registry.read(job)
+    checkpoint = Checkpoint(Path(record.checkpoint_folder or registry.folder(job).checkpoint))
+    if checkpoint.committed_batch() is None:
+        raise NoState(f"job {job} has no batch behind it yet", hint="run it; its state is that of a batch")
+    if not any((checkpoint.folder / "state").glob("*")):
+        raise NoState(
+            f"job {job} keeps no state: none of its steps has to remember anything",
+            hint=f"`headrace job status {job}` shows how far it is",
+        )
+    return checkpoint
+
+
+def read_job_state(
+    data_dir: Path,
+    job: str,
+    *,
+    rows_max: int,
+    operator: int | None = None,
+    keys: Sequence[str] | Mapping[str, str] = (),
+    tell: Tell = lambda _text: None,
+) -> list[OperatorState]:
+    """What the operators of a job keep, or the one with this number; of each `rows_max` rows at most."""
+    from headrace.operators.state.inspect import state_operators
+
+    checkpoint = stateful_checkpoint(data_dir, job)
+    batch_id = checkpoint.committed_batch()
+    assert batch_id is not None
+    with _session(data_dir, tell) as spark:
+        there = state_operators(spark, checkpoint.folder)
+        wanted = [each for each in there if operator is None or each.number == operator]
+        if not wanted:
+            numbers = ", ".join(f"{each.number} ({each.name})" for each in there)
+            raise NoState(f"job {job} has no stateful operator {operator}", hint=f"there are: {numbers}")
+        found = []
+        for each in wanted:
+            tell(f"reading operator {each.number} of batch {batch_id}")
+            found.append(_read(spark, checkpoint.folder, each, batch_id, keys, rows_max))
+        return found
+
+
+def _read(
+    spark: SparkSession,
+    checkpoint: Path,
+    operator: StateOperator,
+    batch_id: int,
+    keys: Sequence[str] | Mapping[str, str],
+    rows_max: int,
+) -> OperatorState:
+    from headrace.operators.state.inspect import find_state, read_own_state
+
+    if operator.is_of_headrace:
+        state = find_state(spark, checkpoint, operator=operator.number, keys=keys, rows_max=rows_max)
+        return OperatorState(
+            number=operator.number,
+            name=state.owner.partition(" ")[0] or operator.name,
+            batch_id=batch_id,
+            keys=state.keys,
+            rows=state.rows,
+            count=state.count,
+        )
+    if keys:
+        raise NoState(
+            f"operator {operator.number} ({operator.name}) is Spark's own: its keys have no names to look for",
+            hint="leave --key out, and look through what it shows",
+        )
+    own = read_own_state(spark, checkpoint, operator)
+    name = f"{operator.name} {operator.side}" if operator.side else operator.name
+    return OperatorState(
+        number=operator.number,
+        name=name,
+        batch_id=batch_id,
+        keys=(),
+        rows=own.limit(rows_max).toArrow(),
+        count=own.count(),
+    )
+
+
+@contextlib.contextmanager
+def _session(data_dir: Path, tell: Tell) -> Iterator[SparkSession]:
+    """The session of this process, or one that lives as long as it is needed."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    from headrace.pipeline.spark.session import session
+
+    if SparkContext._active_spark_context is not None:
+        yield SparkSession.builder.getOrCreate()
+        return
+    tell("starting Spark")
+    spark = session("job-state", master="local[*]", data_dir=data_dir)
+    try:
+        yield spark
+    finally:
+        spark.stop()

@@ -1,0 +1,280 @@
+"""A started job: its query is begun, watched, begun again after a failure, drained and stopped.
+
+    starting → running ⇄ waiting to restart → failed
+                  └→ stopped (asked for), done (nothing left)
+
+One thread a job waits for the query to end and looks for requests to stop. It never touches a row.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from headrace.clock import Clock, SystemClock
+from headrace.errors import HeadraceError
+from headrace.pipeline.report.registry import ENDS, JobState, JobStatus
+from headrace.pipeline.report.reporter import JobReport, await_events, listener_of
+from headrace.pipeline.run import failures, faults, launch
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from headrace.pipeline.job import Prepared
+
+logger = logging.getLogger("headrace.pipeline")
+
+LOOK_S = 0.2
+"""How often requests to stop are looked for; the end of a query is seen at once."""
+
+DRAIN_S_MAX = 60.0
+"""A batch that takes longer is cut off when its job is stopped. Its rows are written when the job starts again."""
+
+
+class JobFailed(HeadraceError):
+    """A job was given up."""
+
+
+class Run(Protocol):
+    """A job's work, begun any number of times one after the other: `StreamRun` or `BoundedRun`."""
+
+    @property
+    def query(self) -> StreamingQuery | None: ...
+
+    @property
+    def is_begun(self) -> bool: ...
+
+    def check(self) -> tuple[str, ...]:
+        """Before the first begin: raises what can't be, returns what should be known."""
+
+    def begin(self) -> str:
+        """Start; returns what a person should know about how."""
+
+    def identity(self) -> str | None: ...
+
+    def await_end(self, timeout_s: float) -> bool:
+        """Whether it has ended; raises what it failed with."""
+
+    def drain(self, timeout_s: float) -> None: ...
+
+    def cause_of(self, error: Exception) -> Exception: ...
+
+    def written(self) -> dict[str, int]:
+        """What was written since the job was started: fields of the status."""
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether there is an end that nobody has to ask for."""
+
+    def after_commit(self, told: Mapping[str, Any]) -> None:
+        """A batch was committed. Returns at once."""
+
+    def abandon(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class RunningJob:
+    """What `Job.start()` returns."""
+
+    def __init__(self, prepared: Prepared, run: Run, *, clock: Clock | None = None) -> None:
+        self.job = prepared.job
+        self.name = prepared.job.name
+        self._prepared = prepared
+        self._run = run
+        self._clock = clock or SystemClock()
+        self._report = JobReport(prepared.folder, self._first_status(), clock=self._clock)
+        self._stopping = threading.Event()
+        self._ended = threading.Event()
+        self._failures_in_a_row = 0
+        self._failure: Exception | None = None
+        self._first_failure: Exception | None = None
+        self._thread = threading.Thread(target=self._supervise, name=f"headrace-job-{self.name}", daemon=True)
+
+    @property
+    def query(self) -> StreamingQuery | None:
+        """Spark's own query, another one after a restart; None before the first, and for bounded jobs."""
+        return self._run.query
+
+    def status(self) -> JobStatus:
+        return self._report.status
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Until the job has ended, or the time is over; False if it still runs. Raises if it was given up."""
+        deadline_s = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
+        # In short waits: a wait without an end can't be interrupted by Ctrl-C everywhere.
+        while not self._ended.wait(LOOK_S):
+            if deadline_s is not None and self._clock.monotonic_s() > deadline_s:
+                return False
+        if self._failure is not None:
+            raise JobFailed(
+                f"job {self.name} was given up: {failures.in_short(self._failure)}",
+                hint=failures.hint(self._failure)
+                or "mend the cause and start it again: it goes on where it was",
+            ) from self._failure
+        return True
+
+    def stop(self, timeout_s: float = DRAIN_S_MAX) -> None:
+        """Let the batch that is being written end, and stop. Nothing is lost if that takes too long."""
+        self._stopping.set()
+        self._ended.wait(timeout_s + LOOK_S)
+
+    def begin(self) -> None:
+        """Start. What is wrong with the job itself is raised here, rather than tried again."""
+        try:
+            self._report.change(JobState.STARTING, notes=self._run.check())
+            if not self._upstream():
+                self._begin_query()
+        except Exception as error:
+            if failures.is_permanent(error):
+                self._end(JobState.FAILED, error)
+                raise
+            self._first_failure = error
+        self._thread.start()
+
+    def mark_recorded(self) -> None:
+        """Never begun: the launch wants only to know what there is."""
+        self._ended.set()
+
+    def _supervise(self) -> None:
+        try:
+            self._wait_for_upstream()
+            state, failure = self._run_until_end()
+        except Exception as error:
+            logger.exception("job %s: its supervisor failed", self.name)
+            state, failure = JobState.FAILED, error
+        self._end(state, failure)
+
+    def _upstream(self) -> list[RunningJob]:
+        """The jobs of this launch that write what this one reads; only a launch that ends has such an order."""
+        launched = launch.launched()
+        if launched is None or not launched.launch.once:
+            return []
+        return [other for other in launched.writers_of(self._prepared.plan.reads) if other is not self]
+
+    def _wait_for_upstream(self) -> None:
+        for other in self._upstream():
+            self._report.change(JobState.WAITING)
+            while not other._ended.wait(LOOK_S):
+                if self._is_stop_asked():
+                    return
+
+    def _run_until_end(self) -> tuple[JobState, Exception | None]:
+        while not self._is_stop_asked():
+            try:
+                self._raise_first_failure()
+                self._begin_query()
+                self._watch()
+                is_done = self._run.ends_by_itself and not self._stopping.is_set()
+                return (JobState.DONE if is_done else JobState.STOPPED), None
+            except Exception as error:
+                if self._stopping.is_set():
+                    break
+                cause = self._run.cause_of(error)
+                if not self._may_restart(cause):
+                    return JobState.FAILED, cause
+        return JobState.STOPPED, None
+
+    def _raise_first_failure(self) -> None:
+        """A target that is not there when its job starts is treated as one that went away."""
+        failure, self._first_failure = self._first_failure, None
+        if failure is not None:
+            raise failure
+
+    def _begin_query(self) -> None:
+        if self._run.is_begun:
+            return
+        listener = listener_of(self.job.rows.sparkSession)
+        note = self._run.begin()
+        if self._run.query is not None:
+            listener.watch(str(self._run.query.runId), self._on_progress)
+        notes = (*self.status().notes, *filter(None, [note]))
+        for each in filter(None, [note]):
+            logger.warning("job %s: %s", self.name, each)
+        self._report.change(JobState.RUNNING, checkpoint=self._run.identity() or "", notes=notes[-10:])
+
+    def _watch(self) -> None:
+        """Until the query ends by itself or is stopped; raises what it failed with."""
+        while not self._run.await_end(LOOK_S):
+            if self._is_stop_asked():
+                self._run.drain(DRAIN_S_MAX)
+                return
+
+    def _is_stop_asked(self) -> bool:
+        if self._prepared.folder.is_stop_requested():
+            self._stopping.set()
+        return self._stopping.is_set()
+
+    def _may_restart(self, cause: Exception) -> bool:
+        """After a failure: pause and say yes, or no if it can't help or was tried often enough."""
+        self._unwatch()
+        self._run.abandon()
+        self._failures_in_a_row += 1
+        settings = self._prepared.settings
+        is_over = self._failures_in_a_row > settings.restarts_max
+        if failures.is_permanent(cause) or is_over:
+            return False
+        pause_s = min(
+            settings.restart_backoff_s * 2 ** (self._failures_in_a_row - 1), settings.restart_backoff_s_max
+        )
+        logger.warning(
+            "job %s failed and starts again in %g s: %s", self.name, pause_s, failures.in_short(cause)
+        )
+        self._report.change(
+            JobState.RESTARTING, error=failures.in_short(cause), restarts=self.status().restarts + 1
+        )
+        until_s = self._clock.monotonic_s() + pause_s
+        while self._clock.monotonic_s() < until_s and not self._is_stop_asked():
+            time.sleep(min(LOOK_S, max(0.0, until_s - self._clock.monotonic_s())))
+        return True
+
+    def _on_progress(self, told: Mapping[str, Any]) -> None:
+        """In Spark's listener thread: a batch was committed."""
+        faults.reached(faults.AFTER_COMMIT, job=self.name)
+        self._failures_in_a_row = 0
+        self._report.batch(told, **self._run.written())
+        self._run.after_commit(told)
+
+    def _unwatch(self) -> None:
+        if self._run.query is not None:
+            await_events(self.job.rows.sparkSession)
+            listener_of(self.job.rows.sparkSession).unwatch(str(self._run.query.runId))
+
+    def _end(self, state: JobState, failure: Exception | None) -> None:
+        assert state in ENDS
+        self._failure = failure
+        self._unwatch()
+        self._report.drain()
+        try:
+            self._run.close()
+        except Exception:
+            logger.exception("job %s: its sink did not close", self.name)
+        told: dict[str, Any] = dict(self._run.written())
+        if failure is not None:
+            told["error"] = failures.in_short(failure)
+            logger.error("job %s is given up: %s", self.name, told["error"])
+        self._report.change(state, **told)
+        self._report.close()
+        self._prepared.folder.forget_stop()
+        self._prepared.folder.release()
+        self._ended.set()
+
+    def _first_status(self) -> JobStatus:
+        prepared, now_ms = self._prepared, self._clock.now_ms()
+        return JobStatus(
+            name=self.name,
+            state=JobState.STARTING,
+            pid=os.getpid(),
+            mode=self.job.mode,
+            sources=prepared.plan.reads,
+            target=self.job.sink.target(),
+            guarantee=self.job.sink.guarantee,
+            bootstrap=prepared.bootstrap,
+            checkpoint_folder=str(prepared.checkpoint.folder) if self.job.rows.isStreaming else "",
+            started_ms=now_ms,
+            updated_ms=now_ms,
+        )

@@ -1,0 +1,1 @@
+"""Topics as DataFrames: positions, formats, idle sources."""

@@ -1,0 +1,295 @@
+"""How the value of a record becomes columns, and when it cannot: one function a format, all of it Spark expressions.
+
+Nothing here runs Python for a record. Why a record is bad is worked out for the few that are, in `reasons`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructType
+
+from headrace.errors import HeadraceError
+from headrace.pipeline.letters.reasons import CHANGE_OPERATIONS, REGISTRY_PREFIX_BYTES
+from headrace.values import value
+
+# Columns on the way; a name that no payload has.
+PARSED = "__headrace_parsed"
+ENVELOPE = "__headrace_envelope"
+CORRUPT = "__headrace_corrupt"
+ARRIVED = "__headrace_arrived"
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+CHANGE_TIME = "_change_ts"
+"""Of the rows of changes: when it happened, as the envelope says."""
+
+
+class BadSource(HeadraceError):
+    """A source that cannot be: a wrong option, or a schema that is none."""
+
+
+@value
+class Parser:
+    """The way from Kafka's own columns (`key`, `value`, …) to the payload's.
+
+    `stages` are columns that are added one after the other; `fields` are the payload, made of them. A record that
+    `is_left_out` is neither payload nor bad.
+    """
+
+    stages: tuple[tuple[str, Column], ...]
+    fields: tuple[tuple[str, Column], ...]
+    is_unreadable: Column | None = None
+    """The value is not of the format, or not of the schema; None where every value is."""
+    missing: tuple[tuple[str, Column], ...] = ()
+    """Fields that have to be there, and whether they are not."""
+    misfits: tuple[tuple[str, Column], ...] = ()
+    """Fields, and whether they are what makes a value unreadable. Costly, and so for bad records only."""
+    is_left_out: Column | None = None
+
+    @property
+    def is_bad(self) -> Column | None:
+        conditions = [*([] if self.is_unreadable is None else [self.is_unreadable])]
+        conditions += [is_missing for _, is_missing in self.missing]
+        return functools.reduce(operator.or_, conditions) if conditions else None
+
+
+def parser_for(format: str, schema: str | None, required: Sequence[str] = ()) -> Parser:
+    """`schema` is a text as `schema_text` gives it. A record without one of the `required` fields is bad."""
+    return _FORMATS[format](schema, tuple(required))
+
+
+def schema_text(format: str, schema: Any) -> str | None:
+    """What the user gave as a schema, checked, as one text: JSON of Spark's, or of Avro's."""
+    if format not in _FORMATS:
+        raise BadSource(f"format={format!r} is not known", hint=f"the formats are {', '.join(_FORMATS)}")
+    if format in ("text", "binary"):
+        if schema is not None:
+            raise BadSource(f"{format} has no schema", hint="leave schema out; the column is called value")
+        return None
+    if schema is None:
+        raise BadSource(
+            f"format={format!r} needs a schema",
+            hint='schema="user STRING, at TIMESTAMP"; format="text" and "binary" need none',
+        )
+    if format in ("avro", "avro-registry"):
+        return json.dumps(_avro_schemas(format, schema))
+    return _struct(schema).json()
+
+
+def _struct(schema: Any) -> StructType:
+    if isinstance(schema, StructType):
+        return schema
+    try:
+        parsed = StructType.fromDDL(schema)
+    except (PySparkException, AttributeError, TypeError) as error:
+        raise BadSource(
+            f"this is no schema: {schema!r} ({str(error).splitlines()[0]})",
+            hint='write it as in CREATE TABLE: schema="user STRING NOT NULL, at TIMESTAMP"',
+        ) from error
+    if not isinstance(parsed, StructType):
+        raise BadSource(f"this is no schema of a row: {schema!r}", hint='schema="user STRING, at TIMESTAMP"')
+    return parsed
+
+
+def _avro_schemas(format: str, schema: Any) -> dict[str, Any]:
+    """By the registry's number; one without numbers is under `*`."""
+    by_number = isinstance(schema, dict) and bool(schema) and all(isinstance(key, int) for key in schema)
+    if by_number and format == "avro":
+        raise BadSource(
+            "schemas by number are for records that carry one",
+            hint='format="avro-registry", or a single schema',
+        )
+    given = schema if by_number else {"*": schema}
+    return {str(number): _avro_schema(each) for number, each in given.items()}
+
+
+def _avro_schema(schema: Any) -> Any:
+    try:
+        parsed = json.loads(schema) if isinstance(schema, str) else schema
+    except ValueError as error:
+        raise BadSource(
+            f"this is no Avro schema: {error}",
+            hint='{"type": "record", "name": …, "fields": […]}, or its JSON',
+        ) from error
+    if not isinstance(parsed, dict) or parsed.get("type") != "record" or not parsed.get("fields"):
+        raise BadSource(
+            "the Avro schema is not one of a record", hint='{"type": "record", "name": …, "fields": […]}'
+        )
+    return parsed
+
+
+def _json(schema: str | None, required: tuple[str, ...]) -> Parser:
+    row = _row_type(schema)
+    parsed = F.col(PARSED)
+    return Parser(
+        stages=((PARSED, _from_json(row)),),
+        fields=tuple((name, parsed.getField(name)) for name in row.fieldNames()),
+        is_unreadable=_is_not_json(parsed, row),
+        missing=_missing(required + _not_null(row), parsed.getField),
+        misfits=tuple(
+            (field.name, _yes(_from_json(StructType([field])).getField(CORRUPT).isNotNull()))
+            for field in row.fields
+        ),
+    )
+
+
+def _text(schema: str | None, required: tuple[str, ...]) -> Parser:
+    text = F.col("value").cast("string")
+    return Parser(stages=(), fields=(("value", text),), is_unreadable=_yes(~F.is_valid_utf8(text)))
+
+
+def _binary(schema: str | None, required: tuple[str, ...]) -> Parser:
+    return Parser(stages=(), fields=(("value", F.col("value")),))
+
+
+def _changes(schema: str | None, required: tuple[str, ...]) -> Parser:
+    """Debezium's envelope, with or without the wrapper that repeats the schema in every record."""
+    row = _row_type(schema)
+    parsed, envelope = F.col(PARSED), F.col(ENVELOPE)
+    bare = F.struct(*[parsed.getField(name).alias(name) for name in _envelope_type(row).fieldNames()])
+    after_or_before = F.coalesce(envelope.getField("after"), envelope.getField("before"))
+    change = envelope.getField("op")
+    happened_ms = F.coalesce(envelope.getField("source").getField("ts_ms"), envelope.getField("ts_ms"))
+    is_no_change = ~F.coalesce(change.isin(*CHANGE_OPERATIONS), F.lit(False)) | after_or_before.isNull()
+    in_row = tuple(name for name in required if name != CHANGE_TIME)
+    # A delete has what the database tells of the old row, which may be its key alone.
+    missing = [
+        (name, is_missing & (change != "d"))
+        for name, is_missing in _missing(in_row + _not_null(row), after_or_before.getField)
+    ]
+    if CHANGE_TIME in required:
+        missing.append((CHANGE_TIME, happened_ms.isNull()))
+    return Parser(
+        stages=(
+            (PARSED, _from_json(_wrapped(_envelope_type(row)))),
+            (ENVELOPE, F.coalesce(parsed.getField("payload"), bare)),
+        ),
+        fields=(
+            *((name, after_or_before.getField(name)) for name in row.fieldNames()),
+            ("op", change),
+            ("before", envelope.getField("before")),
+            (CHANGE_TIME, F.timestamp_millis(happened_ms)),
+        ),
+        is_unreadable=_is_not_json(parsed, _wrapped(_envelope_type(row))) | is_no_change,
+        missing=tuple((name, _yes(is_missing)) for name, is_missing in missing),
+        misfits=tuple(
+            (
+                field.name,
+                _yes(_from_json(_wrapped(_envelope_type(StructType([field])))).getField(CORRUPT).isNotNull()),
+            )
+            for field in row.fields
+        ),
+        is_left_out=F.col("value").isNull(),  # the tombstone behind a delete: the delete has said it already
+    )
+
+
+def _envelope_type(row: StructType) -> StructType:
+    times = StructType().add("ts_ms", LongType())
+    rows = StructType().add("before", row).add("after", row)
+    return rows.add("op", StringType()).add("ts_ms", LongType()).add("source", times)
+
+
+def _wrapped(envelope: StructType) -> StructType:
+    """Both shapes in one: what is not there is null."""
+    return StructType([*envelope.fields]).add("payload", envelope)
+
+
+def _avro(schema: str | None, required: tuple[str, ...]) -> Parser:
+    (record,) = json.loads(schema or "{}").values()
+    return _avro_parser(_from_avro(F.col("value"), writer=record, reader=record), record, required)
+
+
+def _avro_registry(schema: str | None, required: tuple[str, ...]) -> Parser:
+    """Each record decoded by the schema whose number it carries, and read as the newest of them."""
+    by_number = json.loads(schema or "{}")
+    is_prefixed = (F.length("value") >= REGISTRY_PREFIX_BYTES) & (F.hex(F.substring("value", 1, 1)) == "00")
+    number = F.conv(F.hex(F.substring("value", 2, 4)), 16, 10).cast("bigint")
+    body = F.expr(f"substring(value, {REGISTRY_PREFIX_BYTES + 1})")
+    if "*" in by_number:
+        newest = by_number["*"]
+        return _avro_parser(
+            F.when(is_prefixed, _from_avro(body, writer=newest, reader=newest)), newest, required
+        )
+    newest = by_number[max(by_number, key=int)]
+    decoded = [
+        F.when(is_prefixed & (number == int(each)), _from_avro(body, writer=writer, reader=newest))
+        for each, writer in by_number.items()
+    ]
+    return _avro_parser(F.coalesce(*decoded), newest, required)
+
+
+def _avro_parser(decoded: Column, record: Any, required: tuple[str, ...]) -> Parser:
+    parsed = F.col(PARSED)
+    return Parser(
+        stages=((PARSED, decoded),),
+        fields=tuple((field["name"], parsed.getField(field["name"])) for field in record["fields"]),
+        is_unreadable=F.col("value").isNotNull() & parsed.getField(ARRIVED).isNull(),
+        missing=_missing(required, parsed.getField),
+    )
+
+
+def _from_avro(data: Column, *, writer: Any, reader: Any) -> Column:
+    """Spark gives a row of nulls for bytes that are not Avro, which may also be a row that has nothing but nulls. So
+    the reader's schema gets one more field, whose default is there whenever the decoding went well."""
+    arrived = {"name": ARRIVED, "type": "boolean", "default": True}
+    extended = {**reader, "fields": [*reader["fields"], arrived]}
+    return from_avro(data, json.dumps(writer), {"mode": "PERMISSIVE", "avroSchema": json.dumps(extended)})
+
+
+def _from_json(row: StructType) -> Column:
+    """As a struct whose last field is there if not all of it could be parsed."""
+    extended = StructType([*row.fields]).add(CORRUPT, StringType())
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    return F.from_json(F.col("value").cast("string"), extended, options)
+
+
+def _is_not_json(parsed: Column, row: StructType) -> Column:
+    """There is a value, and it is not JSON of the schema."""
+    is_parsed = parsed.isNotNull() & parsed.getField(CORRUPT).isNull()
+    return F.col("value").isNotNull() & ~(is_parsed & _is_read_as_written(parsed, row))
+
+
+def _is_read_as_written(parsed: Column, row: StructType) -> Column:
+    """Spark reads what is not UTF-8 as U+FFFD. Only where a text has one are the bytes looked at, which costs."""
+    is_utf8 = F.is_valid_utf8(F.col("value").cast("string"))
+    if any(isinstance(field.dataType, StructType | ArrayType | MapType) for field in row.fields):
+        return is_utf8
+    texts = [parsed.getField(field.name) for field in row.fields if isinstance(field.dataType, StringType)]
+    is_suspect = [_yes(F.contains(text, F.lit(_REPLACEMENT))) for text in texts]
+    return ~functools.reduce(operator.or_, is_suspect, F.lit(False)) | is_utf8
+
+
+def _missing(required: Sequence[str], field: Callable[[str], Column]) -> tuple[tuple[str, Column], ...]:
+    return tuple((name, field(name).isNull()) for name in dict.fromkeys(required))
+
+
+def _not_null(row: StructType) -> tuple[str, ...]:
+    return tuple(field.name for field in row.fields if not field.nullable)
+
+
+def _row_type(schema: str | None) -> StructType:
+    return StructType.fromJson(json.loads(schema or "{}"))
+
+
+def _yes(condition: Column) -> Column:
+    """Neither true nor false is not true."""
+    return F.coalesce(condition, F.lit(False))
+
+
+_FORMATS: dict[str, Callable[[str | None, tuple[str, ...]], Parser]] = {
+    "json": _json,
+    "avro": _avro,
+    "avro-registry": _avro_registry,
+    "text": _text,
+    "binary": _binary,
+    "changes": _changes,
+}

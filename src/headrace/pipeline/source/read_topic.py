@@ -1,0 +1,376 @@
+"""Topics as DataFrames: Spark's own Kafka source, with the payload parsed and the bad records set aside.
+
+The DataFrame carries in its source's options what it was made from (`SourceSpec`), so that a job, the graph and the
+dead letters find it again in the plan. The formats are in `formats`, where to begin and end is in `positions`.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import Column, DataFrame, DataFrameReader, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
+from pyspark.sql.types import StructType, TimestampType
+
+from headrace.pipeline.report.skew import skew_column
+from headrace.pipeline.run import launch
+from headrace.pipeline.settings import pipeline_settings
+from headrace.pipeline.source.formats import BadSource, Parser, parser_for, schema_text
+from headrace.pipeline.source.idle import with_watermark_when_idle
+from headrace.pipeline.source.options import BATCH_BOUND
+from headrace.pipeline.source.positions import (
+    EARLIEST,
+    Position,
+    Span,
+    TopicsOnBroker,
+    check,
+    streaming_start_options,
+)
+from headrace.pipeline.spark.session import bootstrap_of
+from headrace.values import value
+
+SOURCE_OPTION = "headrace.source"
+"""The option of a Kafka source that holds its `SourceSpec`. Spark keeps options that it does not know."""
+
+EVENT_TIME_KEY = "headrace.event_time"
+"""In the metadata of a column: it says when the event happened."""
+
+METADATA_COLUMNS = ("_key", "_headers", "_topic", "_partition", "_offset", "_timestamp")
+
+DEAD_SUFFIX = ".dead"
+"""Of the topic that the bad records of a topic go to, unless another one is named."""
+
+IS_BAD = "__headrace_is_bad"
+UNREADABLE = "__headrace_unreadable"
+MISSING = "__headrace_missing"
+MISFITS = "__headrace_misfits"
+BAD_COUNT = "bad"
+
+EVENTS_TIMEOUT_MS = 10_000
+"""Spark's events are through within milliseconds; a listener of somebody else's may hold them up."""
+
+OBSERVATIONS_MAX = 1_000
+"""Bounded sources whose counts are kept; a program that makes more of them loses the oldest counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """All topics whose whole name matches a regular expression, those made later included.
+
+    Topics of dead letters are never among them: a job would read what it has just written there.
+    """
+
+    expression: str
+
+
+@value
+class SourceSpec:
+    """What a source was made from. `schema` is the text that `formats.schema_text` gives."""
+
+    id: str
+    bootstrap: str
+    topics: tuple[str, ...]
+    pattern: str | None
+    format: str
+    schema: str | None
+    required: tuple[str, ...]
+    bounded: bool
+    dead_letters: str | None
+    """The topic of the bad records; None: each topic's own."""
+    options: Mapping[str, str]
+    """Those of Spark's Kafka source that the user gave."""
+    idle_us: int | None = None
+    """After how long without a record the watermark goes on without this source; None for never."""
+
+    @property
+    def bad_metric(self) -> str:
+        """The name under which Spark's progress events tell of the bad records of a batch."""
+        return f"headrace.bad:{self.id}"
+
+    @property
+    def can_have_bad(self) -> bool:
+        return self.format != "binary"
+
+    def dead_topic(self, topic: str) -> str:
+        return self.dead_letters or topic + DEAD_SUFFIX
+
+    def to_option(self) -> str:
+        return json.dumps({name: getattr(self, name) for name in _SPEC_FIELDS})
+
+    @classmethod
+    def from_option(cls, text: str) -> SourceSpec:
+        kept = json.loads(text)
+        return cls(**{**kept, "topics": tuple(kept["topics"]), "required": tuple(kept["required"])})
+
+
+_SPEC_FIELDS = tuple(SourceSpec.__annotations__)
+
+
+def read_topic(
+    spark: SparkSession,
+    topic: str | Sequence[str] | Pattern,
+    *,
+    schema: Any = None,
+    format: str = "json",
+    event_time: str | None = None,
+    watermark: str | None = None,
+    start: Position = "earliest",
+    end: Position | None = None,
+    bounded: bool = False,
+    bootstrap: str | None = None,
+    key: str | None = "string",
+    dead_letters: str | None = None,
+    idle: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The records of one or several topics as a DataFrame: streaming, or bounded by what is there now.
+
+        clicks = read_topic(spark, "clicks", schema="user STRING, url STRING, at TIMESTAMP",
+                            event_time="at", watermark="10 minutes")
+        last_day = read_topic(spark, Pattern(r"clicks\\..*"), schema=…, start=yesterday, bounded=True)
+
+    The columns are those of the schema, and then `_key`, `_headers`, `_topic`, `_partition`, `_offset`, `_timestamp`.
+    A record that cannot be parsed, or lacks a `NOT NULL` field or its event time, is left out, counted, and written to
+    the topic `dead_letters` (`<topic>.dead`) by the job that reads it. What was not committed is not read.
+
+    schema      as in CREATE TABLE, or a StructType; for avro the Avro schema (avro-registry: also one for each number)
+    format      json, avro, avro-registry, changes (Debezium's envelope), text and binary (one column, `value`)
+    start, end  earliest, latest, a datetime, or offsets {"clicks": {0: 17}}; an end is for bounded reading only
+    key         how `_key` is read: string, binary, or None for no such column
+    idle        such as "5 minutes": if nothing was written for so long and all is read, the source's watermark follows
+                the clock at that distance, rather than stand still and hold back the others (in a Job only)
+    options     more of Spark's Kafka source, such as {"minPartitions": "8", "kafka.security.protocol": "SSL"}
+    """
+    check(start, name="start")
+    if end is not None:
+        check(end, name="end")
+        if not bounded:
+            raise BadSource("only bounded reading has an end", hint="bounded=True, or leave end out")
+    topics, pattern = _which_topics(topic)
+    spec = SourceSpec(
+        id=uuid.uuid4().hex[:12],
+        bootstrap=bootstrap_of(spark, bootstrap),
+        topics=topics,
+        pattern=pattern,
+        format=format,
+        schema=schema_text(format, schema),
+        required=() if event_time is None or event_time in METADATA_COLUMNS else (event_time,),
+        bounded=bounded,
+        dead_letters=dead_letters,
+        options=dict(options or {}),
+        idle_us=_idle_us(idle, watermark),
+    )
+    _check_times(event_time, watermark)
+    raw = _bounded(spark, spec, start, end) if bounded else _streaming(spark, spec, start)
+    return _payload(raw, spec, key=key, event_time=event_time, watermark=watermark)
+
+
+def read_span(spark: SparkSession, spec: SourceSpec, span: Span) -> DataFrame:
+    """Kafka's own columns of exactly these records, bounded; without those that their topic has deleted meanwhile."""
+    return _load(spark.read, spec, {**span.options(), "failOnDataLoss": "false"})
+
+
+def bad_records(raw: DataFrame, spec: SourceSpec) -> DataFrame:
+    """Of Kafka's own columns, those records that `read_topic` leaves out as bad, and what is wrong with each."""
+    parser = parser_for(spec.format, spec.schema, spec.required)
+    is_bad = parser.is_bad if parser.is_bad is not None else F.lit(False)
+    is_unreadable = parser.is_unreadable if parser.is_unreadable is not None else F.lit(False)
+    rows = _staged(raw, parser)
+    if parser.is_left_out is not None:
+        rows = rows.where(~parser.is_left_out)
+    return rows.where(is_bad).select(
+        *raw.columns,
+        is_unreadable.alias(UNREADABLE),
+        _names_of(parser.missing).alias(MISSING),
+        _names_of(parser.misfits).alias(MISFITS),
+    )
+
+
+def _names_of(conditions: Sequence[tuple[str, Column]]) -> Column:
+    names = [F.when(condition, F.lit(name)) for name, condition in conditions]
+    return F.array_compact(F.array(*names).cast("array<string>"))
+
+
+def bad_count(spec: SourceSpec) -> int | None:
+    """How many bad records the first action on a bounded source has met; None if there was no action yet.
+
+    Spark counts a record as often as it computes it (a sort may do so twice), so this says whether there are bad ones;
+    how many there are is the number of their dead letters.
+    """
+    observation = _observations.get(spec.id)
+    if observation is None or observation._jo is None:
+        return None
+    context: Any = SparkContext._active_spark_context
+    if not observation._jo.future().isCompleted():
+        # Counts come by the way of all of Spark's events, a moment after the action has returned.
+        context._jsc.sc().listenerBus().waitUntilEmpty(EVENTS_TIMEOUT_MS)
+    return int(observation.get[BAD_COUNT]) if observation._jo.future().isCompleted() else None
+
+
+_observations: OrderedDict[str, Observation] = OrderedDict()
+
+
+def _which_topics(topic: str | Sequence[str] | Pattern) -> tuple[tuple[str, ...], str | None]:
+    if isinstance(topic, Pattern):
+        return (), rf"(?!.*{DEAD_SUFFIX.replace('.', chr(92) + '.')}$)(?:{topic.expression})"
+    topics = (topic,) if isinstance(topic, str) else tuple(topic)
+    if not topics or not all(topics):
+        raise BadSource(
+            f"{topic!r} names no topic", hint='"clicks", ["clicks", "views"] or Pattern("clicks.*")'
+        )
+    return topics, None
+
+
+def _check_times(event_time: str | None, watermark: str | None) -> None:
+    if watermark is not None and event_time is None:
+        raise BadSource(
+            "a watermark needs an event time",
+            hint='event_time="at" names the column; _timestamp is the log\'s own',
+        )
+
+
+def _idle_us(idle: str | None, watermark: str | None) -> int | None:
+    if idle is None:
+        return None
+    if watermark is None:
+        raise BadSource("a source that may be idle needs a watermark", hint='watermark="10 seconds"')
+    from headrace.operators.operator import duration_us
+
+    return duration_us(idle, operator="read_topic", field="idle")
+
+
+def _streaming(spark: SparkSession, spec: SourceSpec, start: Position) -> DataFrame:
+    on_broker = TopicsOnBroker(spec.bootstrap, topics=spec.topics, pattern=spec.pattern)
+    if launch.current().explain:  # nothing is read, so there need be no broker
+        start = "earliest"
+    begin = streaming_start_options(start, find_partitions=lambda: on_broker.everywhere(EARLIEST))
+    bound = {BATCH_BOUND: str(pipeline_settings().rows_per_batch_max)}
+    return _load(spark.readStream, spec, {**begin, **_subscription(spec)}, usual=bound)
+
+
+def _bounded(spark: SparkSession, spec: SourceSpec, start: Position, end: Position | None) -> DataFrame:
+    if launch.current().explain:
+        return _load(spark.read, spec, _subscription(spec))
+    on_broker = TopicsOnBroker(spec.bootstrap, topics=spec.topics, pattern=spec.pattern)
+    span = on_broker.pin(start, "latest" if end is None else end)
+    return _load(spark.read, spec, span.options())
+
+
+def _subscription(spec: SourceSpec) -> dict[str, str]:
+    if spec.pattern is not None:
+        return {"subscribePattern": spec.pattern}
+    return {"subscribe": ",".join(spec.topics)}
+
+
+def _load(
+    reader: DataFrameReader | DataStreamReader,
+    spec: SourceSpec,
+    own: Mapping[str, str],
+    *,
+    usual: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """`own` options go before those of the user, and those before the `usual` ones."""
+    options = {
+        "kafka.isolation.level": "read_committed",
+        **(usual or {}),
+        **spec.options,
+        "includeHeaders": "true",
+        "kafka.bootstrap.servers": spec.bootstrap,
+        SOURCE_OPTION: spec.to_option(),
+        **own,
+    }
+    return reader.format("kafka").options(**options).load()
+
+
+def _staged(raw: DataFrame, parser: Parser) -> DataFrame:
+    for name, column in parser.stages:
+        raw = raw.withColumn(name, column)
+    return raw
+
+
+def _payload(
+    raw: DataFrame, spec: SourceSpec, *, key: str | None, event_time: str | None, watermark: str | None
+) -> DataFrame:
+    parser = parser_for(spec.format, spec.schema, spec.required)
+    columns = [*parser.fields, *_metadata_columns(key)]
+    _check_columns([name for name, _ in columns], event_time)
+    staged = _staged(raw, parser)
+    if parser.is_left_out is not None:
+        staged = staged.where(~parser.is_left_out)
+    if event_time is not None:
+        named = _named(event_time, dict(columns)[event_time], is_event_time=True)
+        _check_event_time(staged.select(named).schema, event_time)
+    is_bad = F.lit(False) if parser.is_bad is None else parser.is_bad
+    rows = staged.select(
+        *[_named(name, column, is_event_time=name == event_time) for name, column in columns],
+        is_bad.alias(IS_BAD),
+    )
+    # Between the parsing and the filter on purpose: the optimizer cannot move the filter, and with it a second parsing
+    # of every record, below it.
+    rows = _observed(rows, spec, event_time).where(~F.col(IS_BAD)).drop(IS_BAD)
+    if event_time is not None and watermark is not None and not spec.bounded:
+        if spec.idle_us is not None:
+            return with_watermark_when_idle(rows, event_time, watermark, source_id=spec.id)
+        rows = rows.withWatermark(event_time, watermark)
+    return rows
+
+
+def _observed(rows: DataFrame, spec: SourceSpec, event_time: str | None) -> DataFrame:
+    """The rows, bad ones included; how many of these there are, and how old rows are, is told with the progress."""
+    if not spec.can_have_bad and (event_time is None or spec.bounded):
+        return rows
+    count = F.count_if(F.col(IS_BAD)).alias(BAD_COUNT)
+    if not spec.bounded:
+        skew = [] if event_time is None else [skew_column(F.col(f"`{event_time}`"), F.col("_offset"))]
+        return rows.observe(spec.bad_metric, count, *skew)
+    observation = Observation(spec.bad_metric)
+    _observations[spec.id] = observation
+    while len(_observations) > OBSERVATIONS_MAX:
+        _observations.popitem(last=False)
+    return rows.observe(observation, count)
+
+
+def _metadata_columns(key: str | None) -> list[tuple[str, Column]]:
+    keys = {
+        "string": F.make_valid_utf8(F.col("key").cast("string")),
+        "binary": F.col("key"),
+        None: None,
+    }
+    if key not in keys:
+        raise BadSource(f"key={key!r} is not possible", hint='"string", "binary" or None')
+    columns = [(name, F.col(name.removeprefix("_"))) for name in METADATA_COLUMNS if name != "_key"]
+    own = keys[key]
+    return columns if own is None else [("_key", own), *columns]
+
+
+def _named(name: str, column: Column, *, is_event_time: bool) -> Column:
+    if is_event_time:
+        return column.alias(name, metadata={EVENT_TIME_KEY: True})
+    return column.alias(name)
+
+
+def _check_columns(names: list[str], event_time: str | None) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise BadSource(
+            f"the schema has a column {twice[0]!r}, which is also one that every record has",
+            hint="columns with these names come from Kafka, or from the envelope of changes; read it under another one",
+        )
+    if event_time is not None and event_time not in names:
+        raise BadSource(f"event_time={event_time!r} is no column", hint=f"the columns are {', '.join(names)}")
+
+
+def _check_event_time(schema: StructType, event_time: str) -> None:
+    kind = schema[event_time].dataType
+    if not isinstance(kind, TimestampType):
+        raise BadSource(
+            f"the event time {event_time} is of type {kind.simpleString()}",
+            hint=f'it has to be a TIMESTAMP: schema="{event_time} TIMESTAMP, …"',
+        )

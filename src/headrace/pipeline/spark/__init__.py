@@ -1,0 +1,1 @@
+"""The Spark session, its class archive, and the sinks as Spark formats."""

@@ -1,0 +1,299 @@
+"""The Spark session of a script: found Java, fetched connector, and the settings that streams need.
+
+What it sets, a `conf` of the caller's overrides. How a topic becomes a DataFrame is in `source`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from headrace.errors import HeadraceError
+from headrace.java import JarSet, fetch_jars, java_of_version, last_lines
+from headrace.pipeline.run import launch
+from headrace.pipeline.settings import PipelineSettings, pipeline_settings
+from headrace.pipeline.spark import class_archive
+
+JAVA_VERSION_MIN = 17
+"""Spark 4's own."""
+
+# The token provider is for Kerberos and has not changed in years; its 4.2.0 cannot be had everywhere, nor can that of
+# Avro. The tests run what is here.
+CONNECTOR = JarSet(
+    name="spark-connector-4.2.0",
+    dependencies=(
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        "org.apache.spark:spark-avro_2.13:4.1.1",
+    ),
+    excludes=(
+        "org.scala-lang",
+        "org.slf4j",
+        "org.apache.hadoop",
+        "com.google.code.findbugs",
+        "org.apache.spark:spark-tags_2.13",
+    ),
+    overrides=("org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",),
+)
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CHECKPOINT_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+BOOTSTRAP_KEY = "spark.headrace.bootstrap"
+DATA_DIR_KEY = "spark.headrace.data_dir"
+
+LOG_BYTES_MAX = "10 MB"
+LOG_FILES_MAX = 3
+"""A log that is looked at after a failure needs the last hours, not the last year."""
+
+COLLECTOR = "-XX:+UseParallelGC"
+"""Records are much garbage that dies young: this one takes some 8 % less CPU time to parse JSON than Java's own."""
+
+_CHOSEN_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+_JAVA_OPTIONS_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+
+SOCKET_PATIENCE_S = 120
+"""How long Python and the JVM wait for each other to connect, when rows are collected. Spark's own 15 s are over on a
+machine that is busy with something else, and the batch would fail."""
+
+_LOCAL_MASTER = re.compile(r"local(?:\[(?P<threads>\*|\d+)(?:,\d+)?\])?")
+_LOCK = threading.Lock()
+
+
+class SessionUnavailable(HeadraceError):
+    """Spark did not start, or is running already in another shape."""
+
+
+def session(
+    name: str = "headrace",
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    bootstrap: str | None = None,
+    data_dir: str | Path | None = None,
+) -> SparkSession:
+    """A Spark session for jobs; the one that is there already, if there is one.
+
+        spark = session("shop")                                # local[*], a broker at 127.0.0.1:9092
+        spark = session("shop", master="spark://head:7077", bootstrap="kafka-1:9092",
+                        conf={"spark.executor.memory": "4g"})
+
+    The first call of all fetches the Kafka connector, which takes some seconds; from then on no network is needed.
+    Spark's log is in `<data_dir>/log/spark-<name>.log`. Every option of Spark may be given in `conf`.
+    """
+    settings = pipeline_settings(master=master, bootstrap=bootstrap, data_dir=data_dir)
+    wanted = dict(conf or {})
+    with _LOCK, _signal_handlers_kept():
+        running = _running_session()
+        if running is None:
+            _start_context(name, settings, wanted)
+        elif master is not None and running.conf.get("spark.master") != settings.master:
+            raise SessionUnavailable(
+                f"Spark is running already, on {running.conf.get('spark.master')} and not on {settings.master}",
+                hint="there is one Spark in a process: stop() the session that is there, or ask for its master",
+            )
+        spark = running or SparkSession.builder.getOrCreate()
+    _set_at_run_time(spark, settings, wanted if running is not None else {})
+    return spark
+
+
+def _running_session() -> SparkSession | None:
+    """Of this thread, or else of any other; None after stop()."""
+    running = SparkSession.getActiveSession() or SparkSession._instantiatedSession
+    return running if running is not None and SparkContext._active_spark_context is not None else None
+
+
+def bootstrap_of(spark: SparkSession, given: str | None = None) -> str:
+    """The broker that a source or a sink talks to. Options of the launch come first, then its own argument."""
+    return (
+        launch.current().bootstrap
+        or given
+        or spark.conf.get(BOOTSTRAP_KEY, None)
+        or pipeline_settings().bootstrap
+    )
+
+
+def data_dir_of_active() -> Path | None:
+    """What the session of this process was told; `settings.data_dir` is what to ask."""
+    spark = _running_session()
+    told = None if spark is None else spark.conf.get(DATA_DIR_KEY, None)
+    return None if told is None else Path(told)
+
+
+def log_file(data_dir: Path, name: str) -> Path:
+    """Where Spark's log is. A file for each name: two processes may share the folder, not a file that is rotated."""
+    return data_dir / "log" / f"spark-{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.log"
+
+
+def spark_conf(name: str, settings: PipelineSettings) -> dict[str, str]:
+    """What a session is started with, before the caller's own options."""
+    conf = {
+        "spark.app.name": name,
+        "spark.master": settings.master,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str((settings.data_dir / "warehouse").absolute()),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # State that outgrows memory, and checkpoints that write what changed rather than everything.
+        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        # Spark's usual way to write a checkpoint's file starts a process or two for it, as for `chmod`: a small batch
+        # would spend half of its time on that. Both write a temporary file and rename it.
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
+        # A stream's batches are alike: planning each of them anew while it runs costs more than it gains.
+        "spark.sql.adaptive.streaming.stateless.enabled": "false",
+        "spark.python.authenticate.socketTimeout": f"{SOCKET_PATIENCE_S}s",
+        BOOTSTRAP_KEY: settings.bootstrap,
+        DATA_DIR_KEY: str(settings.data_dir.absolute()),
+    }
+    cores = local_cores(settings.master)
+    if cores is not None:
+        # Nobody else talks to it. And each shuffle partition of a batch costs a task: 200 of them would take seconds.
+        conf["spark.driver.bindAddress"] = conf["spark.driver.host"] = "127.0.0.1"
+        conf["spark.sql.shuffle.partitions"] = str(cores)
+    return conf
+
+
+def local_cores(master: str) -> int | None:
+    """How many threads a local master has; None for a cluster."""
+    local = _LOCAL_MASTER.fullmatch(master)
+    if local is None:
+        return None
+    threads = local["threads"] or "1"
+    return int(threads) if threads.isdecimal() else _cores_of_this_process()
+
+
+def _cores_of_this_process() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _start_context(name: str, settings: PipelineSettings, wanted: Mapping[str, str]) -> None:
+    """Start Spark's JVM and its context; what they have to say goes to the log."""
+    java_of_version(JAVA_VERSION_MIN)
+    jars = fetch_jars(CONNECTOR)
+    if local_cores(settings.master) is not None or "PYSPARK_PYTHON" not in os.environ:
+        # Without it the workers run whichever python3 comes first, and miss every package.
+        os.environ["PYSPARK_PYTHON"] = wanted.get("spark.pyspark.python", sys.executable)
+    log = log_file(settings.data_dir.absolute(), name)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll(list(_whole_conf(spark_conf(name, settings), wanted, jars, log).items()))
+    gateway = _gateway(conf, log.with_suffix(".out"))
+    try:
+        SparkContext(conf=conf, gateway=gateway)
+    except Py4JError as error:
+        raise SessionUnavailable(
+            f"Spark did not start on {settings.master}: {_first_line(error)}",
+            hint=f"is the master right, and does it answer? Spark's log is {log}",
+        ) from error
+
+
+def _whole_conf(own: Mapping[str, str], wanted: Mapping[str, str], jars: Path, log: Path) -> dict[str, str]:
+    """The caller's word goes before ours, except where both can be had."""
+    own_options = [
+        f"-Dlog4j2.configurationFile={_write_log4j_properties(log).as_uri()}",
+        class_archive.java_options(),
+        collector(wanted.get("spark.driver.extraJavaOptions", "")),
+    ]
+    return {
+        **own,
+        **wanted,
+        "spark.jars": ",".join(
+            filter(None, [*map(str, sorted(jars.glob("*.jar"))), wanted.get("spark.jars")])
+        ),
+        "spark.driver.extraJavaOptions": " ".join(
+            filter(None, [*own_options, wanted.get("spark.driver.extraJavaOptions")])
+        ),
+    }
+
+
+def collector(given: str) -> str:
+    """The garbage collector, unless one was chosen: Java does not start with two."""
+    chosen = " ".join([given, *(os.environ.get(name, "") for name in _JAVA_OPTIONS_VARIABLES)])
+    return "" if _CHOSEN_COLLECTOR.search(chosen) else COLLECTOR
+
+
+def _gateway(conf: SparkConf, output: Path) -> JavaGateway | None:
+    """The JVM, with its output in a file; None if this process has one already, from an earlier session."""
+    if SparkContext._gateway is not None:
+        return None
+    with output.open("w") as stream:
+        try:
+            gateway: JavaGateway = launch_gateway(conf, popen_kwargs={"stdout": stream, "stderr": stream})
+        except PySparkRuntimeError as error:
+            raise SessionUnavailable(
+                f"Spark's Java process ended before it was ready; it last said:\n{last_lines(output.read_text())}",
+                hint=f"the whole of it is in {output}",
+            ) from error
+    return gateway
+
+
+def _first_line(error: Py4JError) -> str:
+    cause = getattr(error, "java_exception", None)
+    return str(cause.toString() if cause is not None else error).splitlines()[0]
+
+
+def _write_log4j_properties(log: Path) -> Path:
+    """Warnings and errors to a file that is rotated; nothing to the console."""
+    properties = log.with_suffix(".log4j2.properties")
+    lines = {
+        "rootLogger.level": "warn",
+        "rootLogger.appenderRef.file.ref": "file",
+        "appender.file.type": "RollingFile",
+        "appender.file.name": "file",
+        "appender.file.fileName": str(log),
+        "appender.file.filePattern": f"{log}.%i",
+        "appender.file.layout.type": "PatternLayout",
+        "appender.file.layout.pattern": "%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX}{UTC} %p %c{1}: %m%n%ex",
+        "appender.file.policies.type": "SizeBasedTriggeringPolicy",
+        "appender.file.policies.size": LOG_BYTES_MAX,
+        "appender.file.strategy.type": "DefaultRolloverStrategy",
+        "appender.file.strategy.max": str(LOG_FILES_MAX),
+    }
+    properties.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+    return properties
+
+
+def _set_at_run_time(spark: SparkSession, settings: PipelineSettings, wanted: Mapping[str, str]) -> None:
+    """A session that is there already still learns where this script's broker and folder are."""
+    spark.conf.set(BOOTSTRAP_KEY, settings.bootstrap)
+    spark.conf.set(DATA_DIR_KEY, str(settings.data_dir.absolute()))
+    for key, text in wanted.items():
+        if spark.conf.isModifiable(key):
+            spark.conf.set(key, text)
+        elif spark.conf.get(key, None) != text:
+            raise SessionUnavailable(
+                f"{key} can no longer be set to {text!r}: Spark is running already",
+                hint="stop() the session that is there, or set it in the first call of session()",
+            )
+
+
+@contextlib.contextmanager
+def _signal_handlers_kept() -> Iterator[None]:
+    """A context puts a handler of its own on Ctrl-C, which cancels batches that should be let end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not None:  # None: somebody set it who is not Python, and it cannot be put back
+            signal.signal(signal.SIGINT, before)

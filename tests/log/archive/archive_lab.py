@@ -1,0 +1,96 @@
+"""A partition with an archive, without a broker around it: what its chore does, step by step in this thread."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from headrace.log.archive import manifest as archive
+from headrace.log.archive.cache import ArchiveCache
+from headrace.log.archive.reading import Archive, CorruptArchive, PartitionArchive
+from headrace.log.archive.store import ArchiveStore, FolderStore
+from headrace.log.config import LogConfig
+from headrace.log.filesystem import DiskFileSystem, FileSystem
+from headrace.log.partition_log import PartitionLog
+from headrace.testing.manual_clock import ManualClock
+from tests.log.batches import NOW_MS, batch
+
+CONFIG = LogConfig(
+    segment_bytes_max=400, index_interval_bytes=100, file_delete_delay_ms=0, is_archived=True, retention_ms=-1
+)
+
+
+class ArchiveLab:
+    def __init__(
+        self,
+        folder: Path,
+        config: LogConfig = CONFIG,
+        *,
+        store: ArchiveStore | None = None,
+        files: FileSystem | None = None,
+        cache_bytes_max: int = 1 << 20,
+        chunk_bytes: int = 150,
+    ) -> None:
+        self.root = folder / "archive"
+        self.root.mkdir(exist_ok=True)
+        self.directory = folder / "t-0"
+        self.store = store or FolderStore(str(self.root))
+        self.files = files or DiskFileSystem()
+        self.clock = ManualClock(NOW_MS)
+        self.chunk_bytes = chunk_bytes
+        self.corrupt: list[CorruptArchive] = []
+        self.cache = ArchiveCache(str(folder / "cache"), bytes_max=cache_bytes_max)
+        self.shared = Archive(self.store, self.cache, report=self.corrupt.append)
+        self.log = self.open(config)
+
+    def open(self, config: LogConfig, *, start_offset: int | None = None) -> PartitionLog:
+        self.own = PartitionArchive(self.shared, topic="t", topic_id="some-id", partition=0)
+        self.log = PartitionLog.open(
+            self.directory,
+            config,
+            files=self.files,
+            clock=self.clock,
+            was_clean=False,
+            recovery_offset=0,
+            start_offset=start_offset,
+            partition_archive=self.own,
+        )
+        return self.log
+
+    def append(self, count: int, *, timestamp_ms: int = NOW_MS) -> None:
+        for _ in range(count):
+            self.log.append(
+                batch(b"%d" % self.log.end_offset, timestamp_ms=timestamp_ms), now_ms=timestamp_ms
+            )
+        self.log.flush()
+
+    def copy(self) -> int:
+        """Archive what is to be archived; how many segments."""
+        segments = self.log.segments_to_archive()
+        for segment in segments:
+            entry = self.log.copy_to_archive(
+                segment, chunk_bytes=self.chunk_bytes, now_ms=NOW_MS, should_stop=lambda: False
+            ).run(self.store)
+            self.own.write_list(self.files, str(self.directory), (*self.log.archived, entry))
+            self.log.add_archived([entry])
+        return len(segments)
+
+    def archived_to_the_end(self, records: int = 30, **times: int) -> PartitionLog:
+        """A log whose closed segments are in the archive only."""
+        self.append(records, **times)
+        assert self.copy() > 2
+        self.log.reconfigure(local_only_newest(self.log.config))
+        assert self.log.remove_local_copies(NOW_MS) > 2
+        self.log.remove_retired(NOW_MS)
+        assert self.log.segments == 1
+        return self.log
+
+    def objects(self) -> list[str]:
+        return sorted(name for name, _ in self.store.list(self.own.prefix))
+
+    def object(self, entry: archive.ArchivedSegment, suffix: str) -> Path:
+        return self.root / (archive.object_stem(self.own.prefix, entry.base_offset) + suffix)
+
+
+def local_only_newest(config: LogConfig) -> LogConfig:
+    return replace(config, local_retention_bytes=0)

@@ -1,0 +1,297 @@
+"""A partition whose old segments are in an archive: everything is found as if it were local."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headrace.log.archive import manifest as archive
+from headrace.log.archive.copying import CopyDiffers
+from headrace.log.archive.fsspec_store import open_store
+from headrace.log.archive.reading import CorruptArchive, DamagedArchiveList
+from headrace.log.archive.store import ArchiveUnreachable
+from headrace.log.errors import OffsetOutOfRange, WouldBlock
+from headrace.records.control import EndTransactionMarker, MarkerType, encode_marker_batch
+from headrace.records.record import Record, encode_batch
+from headrace.testing.failing_archive import FailingArchive
+from tests.log.archive.archive_lab import CONFIG, ArchiveLab, local_only_newest
+from tests.log.batches import NOW_MS, batch, read_all, values
+
+
+def numbers(start: int, end: int) -> list[bytes | None]:
+    return [b"%d" % number for number in range(start, end)]
+
+
+def test_closed_segments_are_copied_with_all_that_belongs_to_them(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path)
+    lab.append(30)
+    copied = lab.copy()
+    assert copied == lab.log.segments - 1 == len(lab.log.archived)
+    for entry in lab.log.archived:
+        for suffix in (".log", ".index", ".timeindex", ".snapshot", ".manifest"):
+            assert lab.object(entry, suffix).exists(), suffix
+        local = lab.directory / f"{entry.base_offset:020d}.log"
+        assert lab.object(entry, ".log").read_bytes() == local.read_bytes()
+    assert lab.copy() == 0
+
+
+def test_active_segment_and_what_is_not_on_disk_stay_out_of_the_archive(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path)
+    for number in range(30):
+        lab.log.append(batch(b"%d" % number), now_ms=NOW_MS)
+    assert lab.log.segments_to_archive() == []
+    lab.log.flush()
+    bases = [segment.base_offset for segment in lab.log.segments_to_archive()]
+    assert bases == lab.log.local_base_offsets[:-1]
+
+
+def test_segments_of_an_open_transaction_wait_for_its_end(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path)
+    lab.append(10)
+    lab.log.append(transactional(0), now_ms=NOW_MS)
+    lab.append(20)
+    waiting = lab.log.segments_to_archive()
+    assert waiting
+    assert waiting[-1].next_offset <= 10
+    lab.log.append(marker(MarkerType.COMMIT), now_ms=NOW_MS, from_client=False)
+    lab.log.flush()
+    assert lab.log.segments_to_archive()[-1].next_offset > 10
+
+
+def test_records_are_read_across_archive_and_disk_from_any_offset(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path)
+    log = lab.archived_to_the_end()
+    assert (log.start_offset, log.end_offset) == (0, 30)
+    assert log.local_start_offset > 20
+    for offset in range(31):
+        assert values(read_all(log, offset, bytes_max=10_000)) == numbers(offset, 30)
+        assert values(read_all(log, offset, bytes_max=1)) == numbers(offset, 30)
+
+
+def test_reads_keep_their_bounds_in_the_archive(tmp_path: Path) -> None:
+    log = ArchiveLab(tmp_path).archived_to_the_end()
+    assert log.read(3, bytes_max=1, end_offset=30, at_least_one=False) == b""
+    assert log.read(3, bytes_max=999, end_offset=3, at_least_one=True) == b""
+    one = log.read(3, bytes_max=1, end_offset=30, at_least_one=True)
+    assert values(read_all(log, 3))[:1] == [b"3"]
+    assert len(one) < 100
+    below = bytes(log.read(0, bytes_max=10_000, end_offset=2, at_least_one=True))
+    assert len(below) == 2 * len(one)
+    with pytest.raises(WouldBlock):
+        log.read(3, bytes_max=100, end_offset=30, at_least_one=True, nowait=True)
+    with pytest.raises(OffsetOutOfRange):
+        log.read(31, bytes_max=100, end_offset=31, at_least_one=True)
+
+
+def test_archive_at_an_fsspec_address_reads_the_same(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path, store=open_store(f"memory://{tmp_path}"))
+    assert values(read_all(lab.archived_to_the_end())) == numbers(0, 30)
+
+
+def test_records_are_found_by_time_in_the_archive(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path)
+    for step in range(30):
+        lab.append(1, timestamp_ms=NOW_MS + 10 * step)
+    lab.copy()
+    lab.log.reconfigure(local_only_newest(CONFIG))
+    lab.log.remove_local_copies(NOW_MS)
+    log = lab.log
+    for step in range(30):
+        for since_ms in (NOW_MS + 10 * step - 9, NOW_MS + 10 * step):
+            found = log.offset_for_timestamp(since_ms, end_offset=30)
+            assert found is not None
+            assert (found.offset, found.timestamp_ms) == (step, NOW_MS + 10 * step)
+    assert log.offset_for_timestamp(NOW_MS + 291, end_offset=30) is None
+    assert log.offset_for_timestamp(NOW_MS + 50, end_offset=5) is None
+    newest = log.max_timestamp()
+    assert newest is not None
+    assert newest.offset == 29
+    early = log.offset_for_timestamp(NOW_MS + 50, end_offset=30, searches_archive=False)
+    assert early is not None
+    assert log.archived[0].base_offset <= early.offset <= 5
+
+
+def test_largest_timestamp_may_be_in_the_archive(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path)
+    lab.append(1, timestamp_ms=NOW_MS + 5000)
+    log = lab.archived_to_the_end()
+    newest = log.max_timestamp()
+    assert newest is not None
+    assert newest.offset == 0
+
+
+def transactional(sequence: int) -> bytes:
+    record = Record(offset=0, timestamp_ms=NOW_MS, key=None, value=b"aborted", headers=())
+    return encode_batch(
+        [record], producer_id=7, producer_epoch=0, base_sequence=sequence, is_transactional=True
+    )
+
+
+def marker(kind: MarkerType) -> bytes:
+    return encode_marker_batch(
+        EndTransactionMarker(type=kind, coordinator_epoch=0),
+        producer_id=7,
+        producer_epoch=0,
+        timestamp_ms=NOW_MS,
+    )
+
+
+def test_aborted_transactions_are_known_without_asking_the_archive(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path, store=None)
+    lab.append(4)
+    lab.log.append(transactional(0), now_ms=NOW_MS)
+    lab.append(8)
+    lab.log.append(marker(MarkerType.ABORT), now_ms=NOW_MS, from_client=False)
+    log = lab.archived_to_the_end()
+    assert log.aborted_transactions(0, 30) == [(7, 4)]
+    assert log.aborted_transactions(0, 4) == []
+    assert log.aborted_transactions(20, 40) == []
+    reopened = lab.open(local_only_newest(CONFIG))
+    lab.root.rename(tmp_path / "elsewhere")
+    assert reopened.aborted_transactions(3, 30) == [(7, 4)]
+
+
+def test_start_finds_the_archive_again_without_reading_it(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path)
+    lab.archived_to_the_end()
+    lab.root.rename(tmp_path / "elsewhere")
+    reopened = lab.open(CONFIG)
+    assert (reopened.start_offset, reopened.end_offset) == (0, 30)
+    with pytest.raises(ArchiveUnreachable):
+        reopened.read(0, bytes_max=100, end_offset=30, at_least_one=True)
+    assert values(read_all(reopened, reopened.local_start_offset)) == numbers(reopened.local_start_offset, 30)
+    (tmp_path / "elsewhere").rename(lab.root)
+    assert values(read_all(reopened)) == numbers(0, 30)
+
+
+def test_deleted_records_are_deleted_in_the_archive_too(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path)
+    log = lab.archived_to_the_end()
+    first, second = log.archived[:2]
+    assert log.delete_records_before(second.base_offset + 1) == second.base_offset + 1
+    assert log.archived[0] == second
+    with pytest.raises(OffsetOutOfRange):
+        log.read(first.base_offset, bytes_max=100, end_offset=30, at_least_one=True)
+    assert values(read_all(log)) == numbers(second.base_offset + 1, 30)
+    reopened = lab.open(CONFIG, start_offset=second.base_offset + 1)
+    assert reopened.start_offset == second.base_offset + 1
+    assert reopened.archived[0] == second
+    assert reopened.delete_records_before(30) == 30
+    assert reopened.archived == ()
+
+
+def test_retention_counts_archive_and_disk_together(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path)
+    log = lab.archived_to_the_end()
+    whole_bytes = log.size_bytes + sum(entry.size_bytes for entry in log.archived)
+    first = log.archived[0]
+    log.reconfigure(replace(log.config, retention_bytes=whole_bytes - first.size_bytes))
+    assert [expired.base_offset for expired in log.apply_retention(NOW_MS)] == [0]
+    assert log.start_offset == first.next_offset
+    assert log.apply_retention(NOW_MS) == []
+    assert values(read_all(log)) == numbers(first.next_offset, 30)
+
+
+def test_retention_by_time_takes_archive_and_disk(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path)
+    log = lab.archived_to_the_end()
+    log.reconfigure(replace(log.config, retention_ms=1000))
+    assert log.apply_retention(NOW_MS + 1000) == []
+    assert len(log.apply_retention(NOW_MS + 1001)) > 3
+    assert (log.start_offset, log.archived) == (30, ())
+    lab.append(1)
+    assert values(read_all(log)) == [b"30"]
+
+
+def test_archive_that_is_no_longer_wanted_is_forgotten(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path)
+    log = lab.archived_to_the_end()
+    local_start = log.local_start_offset
+    log.reconfigure(replace(CONFIG, is_archived=False))
+    assert (log.start_offset, log.archived) == (local_start, ())
+    assert values(read_all(log)) == numbers(local_start, 30)
+    reopened = lab.open(replace(CONFIG, is_archived=False))
+    assert (reopened.start_offset, reopened.archived) == (local_start, ())
+    assert lab.own.listed
+
+
+def test_copy_that_reads_back_differently_does_not_count(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path)
+    for pattern in ("*.log", "*.timeindex", "*.manifest"):
+        lab.store = FailingArchive(store=lab.shared.store, flipped=[pattern])
+        lab.append(30)
+        with pytest.raises(CopyDiffers):
+            lab.copy()
+        assert lab.log.archived == ()
+        if pattern != "*.manifest":
+            assert not [name for name in lab.objects() if name.endswith(".manifest")]
+
+
+@pytest.mark.parametrize("suffix", [".log", ".manifest"])
+@pytest.mark.parametrize("damage", ["flipped", "cut", "gone"])
+def test_damage_in_the_archive_is_said_and_reported(tmp_path: Path, suffix: str, damage: str) -> None:
+    lab = ArchiveLab(tmp_path)
+    log = lab.archived_to_the_end()
+    path = lab.object(log.archived[1], suffix)
+    content = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(content[:-1] + bytes((content[-1] ^ 1,)) if damage == "flipped" else content[:-1])
+    with pytest.raises(CorruptArchive, match=path.name) as error:
+        read_all(log)
+    assert "DeleteRecords" in error.value.hint
+    assert [found.name.rpartition("/")[2] for found in lab.corrupt] == [path.name]
+    behind = log.archived[2].base_offset
+    assert values(read_all(log, behind)) == numbers(behind, 30)
+    path.write_bytes(content)
+    assert values(read_all(log)) == numbers(0, 30)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_damaged_index_in_the_archive_is_done_without(tmp_path: Path, suffix: str) -> None:
+    lab = ArchiveLab(tmp_path)
+    log = lab.archived_to_the_end()
+    path = lab.object(log.archived[1], suffix)
+    path.write_bytes(bytes(len(path.read_bytes())))
+    assert values(read_all(log)) == numbers(0, 30)
+    assert [found.name.rpartition("/")[2] for found in lab.corrupt] == [path.name]
+
+
+def test_damaged_list_stops_the_start_and_not_the_archive(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path)
+    lab.archived_to_the_end()
+    path = lab.directory / archive.LIST_NAME
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(DamagedArchiveList, match=archive.LIST_NAME):
+        lab.open(CONFIG)
+    assert lab.objects()
+
+
+def test_reading_the_same_again_asks_the_cache(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path)
+    log = lab.archived_to_the_end()
+    read_all(log)
+    misses = lab.cache.misses
+    assert misses > 0
+    read_all(log)
+    assert lab.cache.misses == misses
+
+
+def test_cache_stays_within_its_bound(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path, cache_bytes_max=400)
+    log = lab.archived_to_the_end(200)
+    assert values(read_all(log)) == numbers(0, 200)
+    assert lab.cache.size_bytes <= 400
+    assert sum(path.stat().st_size for path in (tmp_path / "cache").iterdir()) <= 400
+
+
+def test_snapshots_wait_for_their_segments_and_no_longer(tmp_path: Path) -> None:
+    lab = ArchiveLab(tmp_path)
+    lab.append(30)
+    assert len(list(lab.directory.glob("*.snapshot"))) == lab.log.segments - 1
+    lab.archived_to_the_end(10)
+    lab.log.checkpoint(NOW_MS)
+    assert len(list(lab.directory.glob("*.snapshot"))) <= 2

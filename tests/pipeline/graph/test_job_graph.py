@@ -1,0 +1,96 @@
+"""The graph of jobs: chains are found, and the text says each thing once."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.pipeline.graph.job_graph import BadGraph, EdgeKind, GraphJob, draw_text, graph_of
+
+SHOP = GraphJob(
+    name="shop-clicks", reads=("topic clicks",), writes="topic shop-clicks", about=("micro-batch",)
+)
+COUNTS = GraphJob(name="counts", reads=("topic shop-clicks",), writes="table clicks_by_url")
+ARCHIVE = GraphJob(name="archive", reads=("topic clicks",), writes="lake clicks")
+
+
+def test_job_that_reads_what_another_writes_hangs_below_it() -> None:
+    assert draw_text(graph_of([SHOP, COUNTS, ARCHIVE])).splitlines() == [
+        "topic clicks",
+        "├─▶ job shop-clicks: micro-batch",
+        "│   └─▶ topic shop-clicks",
+        "│       └─▶ job counts",
+        "│           └─▶ table clicks_by_url",
+        "└─▶ job archive",
+        "    └─▶ lake clicks",
+    ]
+
+
+def test_chain_is_found_whatever_the_order_of_the_jobs() -> None:
+    drawn = draw_text(graph_of([COUNTS, SHOP]))
+
+    assert drawn.splitlines()[0] == "topic clicks"
+    assert drawn.count("topic shop-clicks") == 1
+
+
+def test_job_of_two_sources_is_drawn_once_and_names_the_other() -> None:
+    join = GraphJob(name="join", reads=("topic searches", "topic clicks"), writes="topic pairs")
+
+    assert draw_text(graph_of([join])).splitlines() == [
+        "topic searches",
+        "└─▶ job join (also reads topic clicks)",
+        "    └─▶ topic pairs",
+        "topic clicks",
+        "└─▶ job join (above)",
+    ]
+
+
+def test_two_jobs_may_write_one_table() -> None:
+    other = GraphJob(name="other", reads=("topic orders",), writes="table clicks_by_url")
+    graph = graph_of([COUNTS, other])
+
+    writers = [each.source for each in graph.arriving("table clicks_by_url")]
+    assert writers == ["job counts", "job other"]
+
+
+def test_dead_letters_are_told_from_results() -> None:
+    job = GraphJob(name="j", reads=("topic a",), writes="topic b", dead_letters=("topic a.dead",))
+
+    assert "└─▶ topic a.dead (dead letters)" in draw_text(graph_of([job]))
+
+
+def test_pattern_is_fed_by_the_topics_that_match_it() -> None:
+    writers = [GraphJob(name=each, reads=("topic in",), writes=f"topic {each}") for each in ("a.eu", "b.eu")]
+    reader = GraphJob(name="all", reads=(r"topics a\..*",), writes="table all")
+    graph = graph_of([*writers, reader])
+
+    matched = [each.source for each in graph.edges if each.kind is EdgeKind.MATCHES]
+    assert matched == ["topic a.eu"]
+
+
+def test_pattern_that_only_java_understands_is_drawn_without_its_chain() -> None:
+    reader = GraphJob(name="all", reads=(r"topics \Qa.\E[a-z]++",), writes="table all")
+    feeder = GraphJob(name="feeder", reads=("topic in",), writes="topic a")
+
+    assert "job all" in draw_text(graph_of([reader, feeder]))
+
+
+def test_circle_is_drawn_and_ends() -> None:
+    one = GraphJob(name="one", reads=("topic a",), writes="topic b")
+    two = GraphJob(name="two", reads=("topic b",), writes="topic a")
+
+    assert draw_text(graph_of([one, two])).splitlines() == [
+        "topic a",
+        "└─▶ job one",
+        "    └─▶ topic b",
+        "        └─▶ job two",
+        "            └─▶ topic a (above)",
+    ]
+
+
+def test_two_jobs_of_one_name_are_refused() -> None:
+    with pytest.raises(BadGraph, match="two jobs are called counts"):
+        graph_of([COUNTS, COUNTS])
+
+
+def test_no_jobs_draw_nothing() -> None:
+    assert draw_text(graph_of([])) == ""

@@ -1,0 +1,111 @@
+"""Spark's checkpoint folder, read and restored. That Spark reads what is written here is in test_job_recovery."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.run.checkpoint import BadCheckpoint, Checkpoint
+from headrace.pipeline.sinks.fence import Fence
+
+METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
+FIRST, SECOND, THIRD = ('{"clicks":{"0":0}}', '{"clicks":{"0":10}}', '{"clicks":{"0":25}}')
+
+
+def as_spark_writes(folder: Path) -> Checkpoint:
+    """Two batches planned, one committed."""
+    for place, text in {
+        "metadata": '{"id":"7c17cd84"}',
+        "sources/0/0": f"\0v1\n{FIRST}",
+        "offsets/0": f"v1\n{METADATA}\n{SECOND}",
+        "offsets/.0.crc": "x",
+        "commits/0": 'v1\n{"nextBatchWatermarkMs":0}',
+        "offsets/1": f"v1\n{METADATA}\n{THIRD}",
+    }.items():
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_text(text)
+    return Checkpoint(folder)
+
+
+def test_folder_without_a_query_has_no_identity(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path / "nothing")
+    assert (checkpoint.identity(), checkpoint.planned_batch(), checkpoint.committed_batch()) == (
+        None,
+        None,
+        None,
+    )
+
+
+def test_newest_batches_are_found(tmp_path: Path) -> None:
+    checkpoint = as_spark_writes(tmp_path)
+    assert (checkpoint.identity(), checkpoint.planned_batch(), checkpoint.committed_batch()) == (
+        "7c17cd84",
+        1,
+        0,
+    )
+
+
+def test_first_fence_starts_where_the_source_began(tmp_path: Path) -> None:
+    assert as_spark_writes(tmp_path).fence("j", 0) == Fence(
+        job="j", checkpoint="7c17cd84", batch_id=0, starts=(FIRST,), ends=(SECOND,)
+    )
+
+
+def test_fence_starts_where_the_batch_before_ended(tmp_path: Path) -> None:
+    checkpoint = as_spark_writes(tmp_path)
+    expected = Fence(job="j", checkpoint="7c17cd84", batch_id=1, starts=(SECOND,), ends=(THIRD,))
+    assert checkpoint.fence("j", 1) == expected
+    checkpoint.fence("j", 0)
+    assert checkpoint.fence("j", 1) == expected  # from what it remembers
+
+
+def test_watermark_of_a_batch_is_what_spark_has_fixed_for_it(tmp_path: Path) -> None:
+    checkpoint = as_spark_writes(tmp_path)
+    (tmp_path / "offsets" / "2").write_text(f"v1\n{METADATA.replace(':0,', ':1700000000123,')}\n{THIRD}")
+    assert [checkpoint.watermark_ms(batch_id) for batch_id in (1, 2)] == [None, 1_700_000_000_123]
+
+
+def test_fence_of_several_batches_starts_where_it_is_told_or_at_the_very_first(tmp_path: Path) -> None:
+    checkpoint = as_spark_writes(tmp_path)
+    several = Fence(job="j", checkpoint="7c17cd84", batch_id=1, starts=(FIRST,), ends=(THIRD,))
+    assert checkpoint.fence_since((), "j", 1) == several
+    assert checkpoint.fence_since((SECOND,), "j", 1) == checkpoint.fence("j", 1)
+
+
+def test_batch_is_committed_when_it_or_a_later_one_is(tmp_path: Path) -> None:
+    checkpoint = as_spark_writes(tmp_path)
+    assert [checkpoint.is_committed(batch_id) for batch_id in (0, 1)] == [True, False]
+    (tmp_path / "commits" / "7").write_text("v1\n{}")
+    assert checkpoint.is_committed(1)
+    assert not Checkpoint(tmp_path / "nothing").is_committed(0)
+
+
+@pytest.mark.parametrize("batch_id", [0, 1])
+def test_restored_checkpoint_has_the_fence_s_batch_planned_and_not_committed(
+    tmp_path: Path, batch_id: int
+) -> None:
+    fence = as_spark_writes(tmp_path / "before").fence("j", batch_id)
+    restored = Checkpoint(tmp_path / "after")
+    restored.restore(fence, conf={}, now_ms=1)
+    assert restored.fence("j", batch_id) == fence
+    assert restored.planned_batch() == batch_id
+    assert restored.committed_batch() == (None if batch_id == 0 else batch_id - 1)
+
+
+def test_restoring_leaves_nothing_of_an_older_checkpoint(tmp_path: Path) -> None:
+    checkpoint = as_spark_writes(tmp_path / "checkpoint")
+    fence = Fence(job="j", checkpoint="7c17cd84", batch_id=5, starts=(SECOND,), ends=(THIRD,))
+    checkpoint.restore(fence, conf={}, now_ms=1)
+    assert sorted(path.name for path in (checkpoint.folder / "offsets").iterdir()) == ["4", "5"]
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+
+
+def test_damaged_or_unknown_files_are_told_apart_from_missing_ones(tmp_path: Path) -> None:
+    checkpoint = as_spark_writes(tmp_path)
+    (tmp_path / "offsets" / "1").write_text(f"v9\n{METADATA}\n{THIRD}")
+    with pytest.raises(BadCheckpoint, match="version v9"):
+        checkpoint.fence("j", 1)
+    (tmp_path / "metadata").write_text("{")
+    with pytest.raises(BadCheckpoint, match="damaged"):
+        checkpoint.identity()

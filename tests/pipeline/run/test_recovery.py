@@ -1,0 +1,103 @@
+"""How a job starts, by what it finds: nothing may be lost, nothing written twice, and state is never made up."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.pipeline.report.registry import Forgotten
+from headrace.pipeline.run.recovery import (
+    BOUNDED_PREFIX,
+    Decision,
+    ForeignFence,
+    Found,
+    StateLost,
+    Way,
+    decide,
+)
+from headrace.pipeline.sinks.fence import Fence
+
+ENDS = ('{"clicks":{"0":70}}',)
+
+
+def fence(*, checkpoint: str = "one", batch_id: int = 7) -> Fence:
+    return Fence(job="j", checkpoint=checkpoint, batch_id=batch_id, starts=ENDS, ends=ENDS)
+
+
+def found(
+    *,
+    identity: str | None = "one",
+    planned: int | None = 7,
+    committed: int | None = 6,
+    target: Fence | None = None,
+) -> Found:
+    return Found(identity=identity, planned_batch=planned, committed_batch=committed, fence=target)
+
+
+def start(
+    what: Found, *, is_stateful: bool = False, forgotten: tuple[str, ...] = (), is_rebuild: bool = False
+) -> Decision:
+    return decide(
+        "j", what, is_stateful=is_stateful, forgotten=Forgotten(checkpoints=forgotten), is_rebuild=is_rebuild
+    )
+
+
+NOTHING = found(identity=None, planned=None, committed=None)
+CHECKPOINT_LOST = found(identity=None, planned=None, committed=None, target=fence())
+
+
+def test_job_that_finds_nothing_begins() -> None:
+    assert start(NOTHING).way is Way.BEGIN
+
+
+@pytest.mark.parametrize("is_stateful", [False, True])
+@pytest.mark.parametrize("planned", [7, 8])
+def test_checkpoint_that_knows_the_target_s_batch_is_resumed(planned: int, is_stateful: bool) -> None:
+    assert start(found(planned=planned, target=fence()), is_stateful=is_stateful) == Decision(way=Way.RESUME)
+
+
+def test_job_without_state_is_restored_from_the_fence_when_its_checkpoint_is_lost() -> None:
+    decision = start(CHECKPOINT_LOST)
+    assert decision.way is Way.RESTORE
+    assert "batch 7" in decision.note
+
+
+def test_job_with_state_says_that_it_must_be_rebuilt_when_its_checkpoint_is_lost() -> None:
+    with pytest.raises(StateLost, match="--rebuild"):
+        start(CHECKPOINT_LOST, is_stateful=True)
+
+
+@pytest.mark.parametrize("planned", [None, 3, 6])
+def test_checkpoint_older_than_the_target_is_as_good_as_lost(planned: int | None) -> None:
+    """It would plan batches under numbers that the target has already, with other rows in them."""
+    older = found(planned=planned, committed=None if planned is None else planned - 1, target=fence())
+    assert start(older).way is Way.RESTORE
+    with pytest.raises(StateLost, match="older than batch 7"):
+        start(older, is_stateful=True)
+
+
+def test_target_of_another_checkpoint_is_not_taken_for_ones_own() -> None:
+    with pytest.raises(ForeignFence, match="two jobs of this name"):
+        start(found(identity="two", planned=9, target=fence(checkpoint="one", batch_id=3)))
+
+
+def test_fence_of_a_forgotten_checkpoint_means_nothing() -> None:
+    assert start(CHECKPOINT_LOST, is_stateful=True, forgotten=("one",)).way is Way.BEGIN
+    assert start(found(identity="two", target=fence()), forgotten=("one",)).way is Way.RESUME
+
+
+def test_fence_of_a_bounded_run_is_nothing_to_go_on_from() -> None:
+    bounded = fence(checkpoint=f"{BOUNDED_PREFIX}one", batch_id=0)
+    assert start(found(identity=None, planned=None, committed=None, target=bounded)).way is Way.BEGIN
+
+
+def test_target_that_was_emptied_is_noted() -> None:
+    decision = start(found(target=None))
+    assert decision.way is Way.RESUME
+    assert "emptied" in decision.note
+
+
+@pytest.mark.parametrize(
+    "what", [NOTHING, CHECKPOINT_LOST, found(target=fence()), found(identity="two", target=fence())]
+)
+def test_rebuild_that_is_asked_for_is_done_whatever_is_found(what: Found) -> None:
+    assert start(what, is_stateful=True, is_rebuild=True).way is Way.REBUILD

@@ -1,0 +1,79 @@
+"""The state of jobs, looked at: operators of Headrace's by key, Spark's own as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace import operators as op
+from headrace.operators.state.inspect import BadKey
+from headrace.pipeline import read_topic
+from headrace.pipeline.run.state import NoState, read_job_state
+from headrace.pipeline.settings import data_dir
+from tests.pipeline.journal_sink import Journal
+from tests.pipeline.test_job import drain
+
+pytestmark = pytest.mark.timeout(300)
+
+SCHEMA = "user STRING, n BIGINT, at TIMESTAMP"
+Send = Callable[..., None]
+
+
+def event(user: str | None, minute: int, n: int) -> dict[str, Any]:
+    return {"user": user, "n": n, "at": f"2026-03-01T10:{minute:02}:00Z"}
+
+
+def test_what_an_operator_keeps_is_found_by_its_key(
+    spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str
+) -> None:
+    send(topic, *(event(f"u{number % 20}", number % 3, number) for number in range(60)), event(None, 1, 5))
+    rows = read_topic(spark, topic, schema=SCHEMA, event_time="at", watermark="1 hour")
+    window = op.Tumbling(
+        "1 minute",
+        by=["user", "n"],
+        aggregate={"total": "sum(n)", "rows_": "count(*)"},
+        late=op.Correct(within="1 day"),
+    )
+    drain(name, rows.transform(window), Journal(tmp_path / "journal.db"))
+    told: list[str] = []
+    (state,) = read_job_state(data_dir(), name, rows_max=10, tell=told.append)
+    assert (state.name, state.keys, state.count, state.rows.num_rows) == ("tumbling", ("user", "n"), 61, 10)
+    assert told
+    (state,) = read_job_state(data_dir(), name, rows_max=10, keys={"user": "u7"})
+    assert {(row["user"], row["n"]) for row in state.rows.to_pylist()} == {("u7", 7), ("u7", 27), ("u7", 47)}
+    (state,) = read_job_state(data_dir(), name, rows_max=10, keys=["u7", "27"], operator=0)
+    (row,) = state.rows.to_pylist()
+    assert (row["total.0"], row["rows_"], row["rows"], row["end"] - row["start"]) == (27, 1, 1, 60_000_000)
+    (state,) = read_job_state(data_dir(), name, rows_max=10, keys=["nobody"])
+    assert (state.count, state.rows.num_rows) == (0, 0)
+    with pytest.raises(NoState, match="no stateful operator 7"):
+        read_job_state(data_dir(), name, rows_max=10, operator=7)
+    with pytest.raises(BadKey, match="'usr'") as refused:
+        read_job_state(data_dir(), name, rows_max=10, keys={"usr": "u7"})
+    assert refused.value.hint == "the key is: user, n"
+
+
+def test_what_spark_keeps_by_itself_is_shown_as_it_is(
+    spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str
+) -> None:
+    send(topic, event("ann", 1, 5), event("bob", 1, 6), event("ann", 2, 7))
+    rows = read_topic(spark, topic, schema=SCHEMA)
+    drain(name, rows.groupBy("user").count(), Journal(tmp_path / "journal.db", key="user"))
+    (state,) = read_job_state(data_dir(), name, rows_max=10)
+    assert state.count == 2
+    assert sorted(tuple(row.values()) for row in state.rows.to_pylist()) == [("ann", 2), ("bob", 1)]
+    with pytest.raises(NoState, match="Spark's own"):
+        read_job_state(data_dir(), name, rows_max=10, keys=["ann"])
+
+
+def test_job_without_state_is_refused(
+    spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str
+) -> None:
+    send(topic, event("ann", 1, 5))
+    drain(name, read_topic(spark, topic, schema=SCHEMA), Journal(tmp_path / "journal.db"))
+    with pytest.raises(NoState, match="keeps no state"):
+        read_job_state(data_dir(), name, rows_max=10)

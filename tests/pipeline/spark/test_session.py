@@ -1,0 +1,170 @@
+"""The session: what it starts with, what it says when it cannot start, and that a cluster runs the same job."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.pipeline import session
+from headrace.pipeline.run import launch
+from headrace.pipeline.run.launch import Launch
+from headrace.pipeline.settings import data_dir, pipeline_settings
+from headrace.pipeline.spark.session import (
+    COLLECTOR,
+    ROCKSDB,
+    SOCKET_PATIENCE_S,
+    SessionUnavailable,
+    bootstrap_of,
+    collector,
+    local_cores,
+    log_file,
+    spark_conf,
+)
+from headrace.testing.requirements import require_java
+from headrace.testing.spark_cluster import SparkCluster
+from tests.compatibility.topic_contents import read_committed
+from tests.pipeline.conftest import CreateTopic
+
+CLUSTER_TIMEOUT_S = 500
+JOB = Path(__file__).with_name("job_on_cluster.py")
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"),
+    [("local", 1), ("local[3]", 3), ("local[2,4]", 2), ("spark://head:7077", None), ("yarn", None)],
+)
+def test_only_a_local_master_has_a_number_of_cores_here(master: str, cores: int | None) -> None:
+    assert local_cores(master) == cores
+    conf = spark_conf("x", pipeline_settings(master=master))
+    assert conf.get("spark.sql.shuffle.partitions") == (None if cores is None else str(cores))
+
+
+def test_a_garbage_collector_that_somebody_chose_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"):
+        monkeypatch.delenv(variable, raising=False)
+    assert collector("-Xss4m") == COLLECTOR
+    assert collector("-Xss4m -XX:+UseZGC") == ""
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseG1GC -Xss4m")
+    assert collector("-Xss4m") == ""
+
+
+def test_settings_come_from_the_environment_the_script_and_the_launch_in_this_order(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "headrace.toml").write_text('[pipeline]\nbootstrap = "file:1"\nmaster = "local[7]"\n')
+    monkeypatch.delenv("HEADRACE_PIPELINE_BOOTSTRAP", raising=False)
+    monkeypatch.setenv("HEADRACE_BOOTSTRAP", "short:1")
+    assert (pipeline_settings().bootstrap, pipeline_settings().master) == ("short:1", "local[7]")
+    monkeypatch.setenv("HEADRACE_PIPELINE_BOOTSTRAP", "long:1")
+    assert pipeline_settings().bootstrap == "long:1"
+    assert pipeline_settings(bootstrap="script:1").bootstrap == "script:1"
+    with launch.using(Launch(bootstrap="launch:1", data_dir=tmp_path / "other")):
+        assert pipeline_settings(bootstrap="script:1").bootstrap == "launch:1"
+        assert data_dir() == tmp_path / "other"
+
+
+def test_a_second_call_gives_the_session_that_is_there(spark: SparkSession, bootstrap: str) -> None:
+    folder = data_dir()
+    try:
+        again = session(
+            "again", bootstrap="elsewhere:1", data_dir="elsewhere", conf={"spark.sql.shuffle.partitions": "3"}
+        )
+        assert again.sparkContext is spark.sparkContext
+        assert bootstrap_of(again) == "elsewhere:1"
+        assert bootstrap_of(again, "given:1") == "given:1"
+        assert data_dir() == Path("elsewhere").absolute()
+        assert again.conf.get("spark.sql.shuffle.partitions") == "3"
+    finally:
+        session(bootstrap=bootstrap, data_dir=folder, conf={"spark.sql.shuffle.partitions": "2"})
+
+
+def test_python_is_as_patient_as_the_jvm_when_rows_are_collected(spark: SparkSession) -> None:
+    assert os.environ["SPARK_AUTH_SOCKET_TIMEOUT"] == str(SOCKET_PATIENCE_S)
+
+
+def test_what_a_running_session_cannot_become_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(SessionUnavailable, match=r"on local\[2\] and not on spark://head:7077"):
+        session(master="spark://head:7077")
+    with pytest.raises(SessionUnavailable, match=r"driver\.memory can no longer be set to '7g'"):
+        session(conf={"spark.driver.memory": "7g"}, bootstrap=bootstrap_of(spark), data_dir=data_dir())
+
+
+def test_streams_keep_state_in_rocksdb_and_times_are_utc(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.streaming.stateStore.providerClass") == ROCKSDB
+    assert spark.conf.get("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled") == "true"
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_sparks_java_collects_garbage_as_it_was_told(spark: SparkSession) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    collectors = jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
+    assert [each.getName() for each in collectors] == ["PS MarkSweep", "PS Scavenge"]
+
+
+def test_ctrl_c_is_left_to_the_program(spark: SparkSession) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    assert handler is signal.default_int_handler
+
+
+def test_sparks_log_is_a_file_and_says_what_went_wrong(spark: SparkSession) -> None:
+    spark._jvm.org.apache.logging.log4j.LogManager.getLogger("test").warn("it is written down")  # type: ignore[union-attr]
+
+    assert "WARN test: it is written down" in log_file(data_dir(), "tests").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ('master="local[many]"', "Spark did not start on local[many]: "),
+        ('conf={"spark.driver.memory": "1 potato"}', "Spark's Java process ended before it was ready"),
+    ],
+)
+def test_a_session_that_does_not_start_says_why_and_where_its_log_is(
+    tmp_path: Path, arguments: str, says: str
+) -> None:
+    program = f"from headrace.pipeline import session\nsession(data_dir={str(tmp_path)!r}, {arguments})"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    last = done.stderr[done.stderr.rindex("SessionUnavailable") :]
+    assert done.returncode == 1
+    assert says in last
+    assert str(tmp_path / "log") in last
+
+
+@pytest.mark.timeout(CLUSTER_TIMEOUT_S)
+def test_the_same_job_runs_on_a_cluster_of_two_workers(
+    bootstrap: str, create_topic: CreateTopic, send: Callable[..., None], tmp_path: Path
+) -> None:
+    require_java()
+    source, target = create_topic(suffix=".in", partitions=2), create_topic(suffix=".out")
+    for partition in (0, 1):
+        send(source, *({"user": f"u{number}", "visits": number} for number in range(4)), partition=partition)
+
+    with SparkCluster(workers=2) as cluster:
+        done = subprocess.run(
+            [sys.executable, JOB, cluster.master, bootstrap, source, target, tmp_path],
+            capture_output=True,
+            text=True,
+            timeout=CLUSTER_TIMEOUT_S,
+            check=False,
+        )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    workers = {Path(line).relative_to(cluster.folder).parts[0] for line in done.stdout.split()}
+    assert workers == {"worker-0", "worker-1"}
+    written = read_committed(bootstrap, target)
+    assert sorted(json.loads(message.value())["visits"] for message in written) == [2, 2, 3, 3]
+    # Nothing of Spark's comes between the program and its user.
+    assert done.stderr == ""
