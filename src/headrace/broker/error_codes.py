@@ -6,12 +6,13 @@ from headrace.broker.client_quotas import InvalidQuota, TooManyQuotas
 from headrace.broker.internal_topics import InternalTopic
 from headrace.broker.resource_configs import RefusedConfig, TooManyResources
 from headrace.broker.topic_configs import InvalidConfig
-from headrace.broker.topics import InvalidPartitionCount, InvalidTopicName, TooManyPartitions, TopicExists
+from headrace.broker.topics import InvalidPartitionCount, TooManyPartitions, TopicExists
 from headrace.log import errors as log
 from headrace.log.archive.reading import CorruptArchive
 from headrace.log.archive.store import ArchiveUnreachable
 from headrace.protocol.error_codes import ErrorCode
 from headrace.records import errors as records
+from headrace.topic_names import InvalidTopicName
 
 _CODES: dict[type[Exception], ErrorCode] = {
     records.UnsupportedCodec: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,

@@ -6,7 +6,6 @@ broker's there, and a group's here); `headrace.*` are our own.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,14 +13,11 @@ from headrace.broker.internal_topics import INTERNAL_TOPICS
 from headrace.broker.resource_configs import ResourceConfig, ResourceConfigs
 from headrace.broker.shares.window import Rules
 from headrace.broker.topic_configs import ConfigType, InvalidConfig
-from headrace.broker.topics import check_name
+from headrace.durations import iso_duration_us
 from headrace.errors import HeadraceError
 from headrace.log.filesystem import FileSystem
+from headrace.topic_names import check_topic_name
 from headrace.values import value
-
-_DURATION = re.compile(
-    r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
-)
 
 
 def _number(name: str, default: int, least: int, most: int, doc: str) -> ResourceConfig:
@@ -59,15 +55,13 @@ def _offset_reset(text: str) -> OffsetReset:
     strategy, _, duration = text.partition(":")
     if text in ("earliest", "latest"):
         return OffsetReset(strategy=text)
-    found = _DURATION.fullmatch(duration)
-    if strategy != "by_duration" or found is None or duration in ("P", "PT", ""):
+    age_us = iso_duration_us(duration)
+    if strategy != "by_duration" or age_us is None:
         raise InvalidConfig(
             f"share.auto.offset.reset={text} is not possible",
             hint="choose earliest, latest or by_duration:PnDTnHnMn.nS",
         )
-    parts = {unit: float(number or 0) for unit, number in found.groupdict().items()}
-    seconds = ((parts["days"] * 24 + parts["hours"]) * 60 + parts["minutes"]) * 60 + parts["seconds"]
-    return OffsetReset(strategy=strategy, age_ms=int(seconds * 1000))
+    return OffsetReset(strategy=strategy, age_ms=age_us // 1_000)
 
 
 def _multiplier(text: str) -> float:
@@ -83,7 +77,7 @@ def _multiplier(text: str) -> float:
 def _topic_name(text: str) -> str:
     if text:
         try:
-            check_name(text)
+            check_topic_name(text)
         except HeadraceError as error:
             raise InvalidConfig(f"{DEAD_LETTER_TOPIC}: {error.message}", hint=error.hint) from error
     if text in INTERNAL_TOPICS:

@@ -36,16 +36,11 @@ from headrace.log.checkpoints import CleanStop
 from headrace.log.config import LogConfig
 from headrace.log.filesystem import FileSystem
 from headrace.log.partition_log import PartitionLog
+from headrace.topic_names import InvalidTopicName, check_topic_name
 
 logger = logging.getLogger(__name__)
 
-TOPIC_NAME_CHARACTERS_MAX = 249
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _DELETED_FOLDER = re.compile(r".+-delete")
-
-
-class InvalidTopicName(HeadraceError):
-    """A name that Kafka's rules do not allow."""
 
 
 class TopicExists(HeadraceError):
@@ -79,19 +74,6 @@ class Topic:
     @property
     def partition_count(self) -> int:
         return len(self.partitions)
-
-
-def check_name(name: str) -> None:
-    if not name or name in (".", ".."):
-        raise InvalidTopicName(f"{name!r} can't be a topic's name", hint="give it a name")
-    if len(name) > TOPIC_NAME_CHARACTERS_MAX:
-        raise InvalidTopicName(
-            f"the topic name is {len(name)} characters long", hint=f"at most {TOPIC_NAME_CHARACTERS_MAX}"
-        )
-    if not _LEGAL_NAME.fullmatch(name):
-        raise InvalidTopicName(
-            f"{name!r} can't be a topic's name", hint="use ASCII letters, digits, '.', '_' and '-'"
-        )
 
 
 def _saved(topic: Topic, partitions: int, *, is_deleting: bool = False) -> SavedTopic:
@@ -183,7 +165,7 @@ class Topics:
 
     def check_creation(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
         """Raise what `create` would raise, and change nothing."""
-        check_name(name)
+        check_topic_name(name)
         if name in self._changing:
             raise TopicExists(f"Topic '{name}' is being created or deleted.", hint="try again later")
         if name in self._by_name:

@@ -10,10 +10,11 @@ import typer
 from headrace.bootstrap import client_settings
 from headrace.cli.addresses import BadArgument
 from headrace.cli.completion import complete_groups, complete_topics
-from headrace.cli.moments import parse_duration_ms, parse_moment_ms
+from headrace.cli.moments import parse_moment_ms
 from headrace.cli.output import Format, OutputFormat, Shape, note, print_table, result, show
 from headrace.cli.settings import Bootstrap
 from headrace.clock import SystemClock
+from headrace.durations import parse_duration_ms
 from headrace.errors import HeadraceError
 from headrace.names import did_you_mean
 

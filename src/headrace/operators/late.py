@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from headrace.operators.operator import BadOperator, Duration, duration_us
+from headrace.topic_names import InvalidTopicName, check_topic_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,13 +27,6 @@ class DropLate:
             )
 
 
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-
-
-def _is_topic(name: object) -> bool:
-    return isinstance(name, str) and _TOPIC.fullmatch(name) is not None and set(name) != {"."}
-
-
 @dataclass(frozen=True, slots=True)
 class SideOutput:
     """They are left out, counted, and kept: each goes whole to a topic, once for every window that it is too late for.
@@ -48,13 +41,12 @@ class SideOutput:
     topic: str
 
     def __post_init__(self) -> None:
-        if not _is_topic(self.topic):
+        try:
+            check_topic_name(self.topic)
+        except InvalidTopicName as error:
             raise BadOperator(
-                "SideOutput",
-                "topic",
-                f"is {self.topic!r}, which can't be a topic's name",
-                hint="letters, digits, '.', '_' and '-', at most 249",
-            )
+                "SideOutput", "topic", f"is {self.topic!r}, which can't be a topic's name", hint=error.hint
+            ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,12 @@ Also what they all need to read a description: durations, columns, and the colum
 from __future__ import annotations
 
 import abc
-import re
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from headrace.durations import BadDuration, parse_duration_us
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
@@ -29,19 +29,8 @@ WATERMARK_DELAY = "spark.watermarkDelayMs"
 DURATION_US_MAX = 100 * 366 * 86_400_000_000
 """A hundred years: beyond it, a duration is a slip of the pen, and sums of times would not fit in 64 bits for long."""
 
-_UNITS_US = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-    "week": 7 * 86_400_000_000,
-}
-_PART = re.compile(r"([+-]?\d+)\s*([a-z]+)", re.IGNORECASE)
-
 Duration = str | timedelta
-"""A text such as `"10 seconds"` or `"1 hour 30 minutes"`, or a timedelta."""
+"""A text such as `"10 seconds"`, `"90s"` or `"1 hour 30 minutes"`, or a timedelta."""
 
 
 class BadOperator(HeadraceError):
@@ -77,27 +66,18 @@ def duration_us(said: Duration, *, operator: str, field: str, zero: bool = False
     return amount_us
 
 
-def _parse_us(said: object, *, operator: str, field: str) -> int:
-    hint = 'write it as "10 seconds", "1 hour 30 minutes" or "7 days", or give a timedelta'
-    if not isinstance(said, str):
-        raise BadOperator(operator, field, f"is {said!r}, which is no duration", hint=hint)
-    parts = _PART.findall(said)
-    if not parts or _PART.sub("", said).strip(" ,"):
-        raise BadOperator(operator, field, f"is {said!r}, which is no duration", hint=hint)
-    amount_us = 0
-    for number, unit in parts:
-        name = unit.lower().removesuffix("s")
-        if name in ("month", "year"):
-            raise BadOperator(
-                operator,
-                field,
-                f"is {said!r}: {name}s are of different lengths",
-                hint="say it in days or weeks",
-            )
-        if name not in _UNITS_US:
-            raise BadOperator(operator, field, f"is {said!r}: there is no unit {unit!r}", hint=hint)
-        amount_us += int(number) * _UNITS_US[name]
-    return amount_us
+def _parse_us(text: object, *, operator: str, field: str) -> int:
+    if not isinstance(text, str):
+        raise BadOperator(
+            operator,
+            field,
+            f"is {text!r}, which is no duration",
+            hint='write "10 seconds", or give a timedelta',
+        )
+    try:
+        return parse_duration_us(text)
+    except BadDuration as error:
+        raise BadOperator(operator, field, f"is wrong: {error.message}", hint=error.hint) from error
 
 
 def column(name: str) -> Column:

@@ -9,8 +9,8 @@ import pytest
 
 from headrace import Broker
 from headrace.cli.addresses import BadArgument
-from headrace.cli.moments import BadMoment
 from headrace.cli.topic.configs import parse_configs, parse_size_bytes
+from headrace.durations import BadDuration
 from tests.cli.conftest import COMMAND
 
 
@@ -39,7 +39,7 @@ def test_text_that_is_no_size_is_refused(text: str) -> None:
 
 
 def test_text_that_is_no_duration_is_refused() -> None:
-    with pytest.raises(BadMoment, match="is not a duration"):
+    with pytest.raises(BadDuration, match="is not a duration"):
         parse_configs(["retention.ms=1 fortnight"])
 
 

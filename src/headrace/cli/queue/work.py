@@ -13,9 +13,9 @@ import typer
 
 from headrace.bootstrap import client_settings
 from headrace.cli.addresses import BadArgument
-from headrace.cli.moments import parse_duration_ms
 from headrace.cli.output import note
 from headrace.cli.settings import Bootstrap
+from headrace.durations import parse_duration_ms
 
 if TYPE_CHECKING:
     from headrace.cli.queue.work_command import Commands

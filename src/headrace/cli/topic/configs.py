@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from headrace.cli.addresses import BadArgument, parse_pairs
-from headrace.cli.moments import parse_duration_ms
+from headrace.durations import parse_duration_ms
 from headrace.names import did_you_mean
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)

@@ -6,13 +6,13 @@ Here is what the user says and how rows become messages. Who writes them is in `
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from headrace.pipeline.sinks.changes import METADATA_PREFIX, OP, RETRACTIONS
 from headrace.pipeline.sinks.sink import BadSink, NativeSink, Sink, SinkWriter
+from headrace.topic_names import InvalidTopicName, check_topic_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -36,8 +36,6 @@ _JSON_OPTIONS = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
     "ignoreNullFields": "false",
 }
-
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +76,10 @@ class Topic(Sink):
     def __post_init__(self) -> None:
         key = (self.key,) if isinstance(self.key, str) else tuple(self.key)
         object.__setattr__(self, "key", key)
-        if not _NAME.fullmatch(self.name) or self.name in (".", ".."):
-            raise BadSink(
-                f"a topic can't be called {self.name!r}",
-                hint="letters, digits, '.', '_' and '-', 249 at most",
-            )
+        try:
+            check_topic_name(self.name)
+        except InvalidTopicName as error:
+            raise BadSink(f"a topic can't be called {self.name!r}", hint=error.hint) from error
         _check_one_of("guarantee", self.guarantee, GUARANTEES)
         _check_one_of("format", self.format, FORMATS)
         _check_one_of("compression", self.compression, COMPRESSIONS)
