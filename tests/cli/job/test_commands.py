@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from confluent_kafka import Producer
@@ -304,17 +303,18 @@ class TestOnSpark:
         self, environment: dict[str, str], tmp_path: Path, topic: str
     ) -> None:
         require_java()
-        picture = tmp_path / "shop.svg"
+        flowchart = tmp_path / "shop.mmd"
         path = script(tmp_path, SHOP.format(topic=topic))
-        options = ("--svg", str(picture), "--data-dir", str(tmp_path / "data"))
+        options = ("--mermaid", str(flowchart), "--data-dir", str(tmp_path / "data"))
         ran = spark_headrace(environment, "job", "explain", path, *options)
 
         assert ran.code == 0, ran.err
         assert ran.lines[0] == f"topic {topic}"
         assert any(line.startswith(f"├─▶ job {topic}-filter: micro-batch") for line in ran.lines)
         assert any(line.endswith("─▶ table clicks_by_url") for line in ran.lines)
-        texts = ["".join(each.itertext()) for each in ElementTree.parse(picture).iter()]
-        assert f"{topic}-count" in texts
+        drawn = flowchart.read_text().splitlines()
+        assert drawn[0] == "flowchart LR"
+        assert any(f'["{topic}-count<br/>job, micro-batch, ' in line for line in drawn)
         assert Registry(tmp_path / "data").list() == []
 
     def test_jobs_are_seen_from_outside_stopped_one_by_one_and_ended_by_sigterm(

@@ -290,23 +290,24 @@ def _ask(job: JobStatus, *, clear_target: bool) -> None:
 @app.command()
 def explain(
     script: Script,
-    svg: Annotated[
-        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the graph into this file.")
+    mermaid: Annotated[
+        Path | None,
+        typer.Option("--mermaid", metavar="FILE", help="Write the graph as a Mermaid flowchart to this file."),
     ] = None,
     bootstrap: Bootstrap = None,
     master: Master = None,
     data_dir: DataDir = None,
     format: Format = OutputFormat.TEXT,
 ) -> None:
-    """Draw the graph of a script's topics, jobs and tables, and each job's steps, without running a job.
+    """Show the graph of a script's topics, jobs and tables, and each job's steps, without running a job.
 
     \b
     headrace job explain shop.py
-    headrace job explain shop.py --svg shop.svg
+    headrace job explain shop.py --mermaid shop.mmd
     """
     from headrace.cli.job.run import record_jobs
     from headrace.pipeline.graph.job_graph import GraphJob, draw_text, graph_of
-    from headrace.pipeline.graph.svg import draw_svg
+    from headrace.pipeline.graph.mermaid import draw_mermaid
 
     jobs = record_jobs(script, _launch(explain=True, bootstrap=bootstrap, master=master, data_dir=data_dir))
     graph = graph_of(
@@ -322,9 +323,9 @@ def explain(
         ]
     )
     show(jobs, format, lambda: _print_plans(draw_text(graph), jobs))
-    if svg is not None:
-        svg.write_text(draw_svg(graph))
-        note(f"drew {svg}")
+    if mermaid is not None:
+        mermaid.write_text(draw_mermaid(graph))
+        note(f"wrote {mermaid}")
 
 
 def _print_plans(graph: str, jobs: Sequence[RecordedJob]) -> None:

@@ -1,7 +1,6 @@
-"""The graph of jobs, and of the topics and stores between them: what it is, and how it reads as text.
+"""The graph of jobs, and of the topics and stores between them, and its text for a terminal.
 
-Pure, without Spark: jobs come as what they read and write. Where they are placed in a picture is
-`graph_layout`'s business, and how the picture looks is `graph_svg`'s.
+Pure, without Spark: a job is what it reads and writes. `mermaid` draws the same graph as a picture.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ PATTERN_KIND = "topics"
 
 
 class BadGraph(HeadraceError):
-    """Jobs that cannot stand side by side."""
+    """Jobs that cannot be in one graph."""
 
 
 @value
@@ -30,7 +29,7 @@ class GraphJob:
     writes: str
     dead_letters: tuple[str, ...] = ()
     about: tuple[str, ...] = ()
-    """Words for people: its mode, its guarantee."""
+    """Its mode and its guarantee."""
 
 
 class EdgeKind(StrEnum):
@@ -76,7 +75,7 @@ class Graph:
 
 
 def graph_of(jobs: Sequence[GraphJob]) -> Graph:
-    """Jobs that read what others write become chains; the order is that of the jobs."""
+    """A job that reads what another writes is connected to it. Nodes keep the order of the jobs."""
     nodes: dict[str, Node] = {}
     edges: dict[Edge, None] = {}
 
@@ -114,18 +113,18 @@ def _is_match(pattern: str, topic: str) -> bool:
     try:
         return re.fullmatch(pattern, topic) is not None
     except re.error:
-        return False  # Java's language of patterns is larger than Python's: then the chain is not drawn
+        return False  # Java has more syntax for patterns than Python: the edge is not drawn then
 
 
 _EDGE_WORDS = {EdgeKind.DEAD_LETTERS: "dead letters", EdgeKind.MATCHES: "one of"}
 
 
 def draw_text(graph: Graph) -> str:
-    """The graph as trees, one for each store that nobody here writes; what was drawn above is not drawn again."""
+    """The graph as trees, one for each store that no job here writes. Each node is drawn once."""
     drawn: set[str] = set()
     lines: list[str] = []
     roots = [each.id for each in graph.nodes if not graph.arriving(each.id)]
-    # What is left after the roots goes in circles: any of its nodes will do to begin with.
+    # Nodes that no root reaches are part of a cycle: any of them can be the root.
     for root in (*roots, *(each.id for each in graph.nodes)):
         if root not in drawn:
             lines.append(_label(graph.node(root)))
@@ -150,7 +149,7 @@ def _below(graph: Graph, node_id: str, drawn: set[str]) -> Iterator[str]:
 
 
 def _also_reads(graph: Graph, edge: Edge) -> list[str]:
-    """A job with several sources hangs below the first; there it says which others it has."""
+    """A job with several sources is drawn below the first, which names the others."""
     if edge.kind is not EdgeKind.READS:
         return []
     others = [each.source for each in graph.arriving(edge.target) if each.source != edge.source]
