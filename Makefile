@@ -9,7 +9,7 @@ ARGS    ?=
 FUZZ_EXAMPLES ?= 100000
 TEST_WORKERS ?= 2
 
-.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-pipeline bench-operators fuzz explore docs-reference format clean
+.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-pipeline bench-operators fuzz explore docs docs-reference format clean
 
 help:
 	@echo "make setup           set up .venv with everything that the targets below need"
@@ -22,6 +22,7 @@ help:
 	@echo "make bench-queue     measure queues and transactions beside RabbitMQ and Apache Kafka"
 	@echo "make bench-pipeline  measure jobs and sinks beside plain PySpark"
 	@echo "make bench-operators measure windows, joins and state beside plain Spark and Flink SQL"
+	@echo "make docs            build the documentation site into site/; ARGS=serve shows it at http://127.0.0.1:8000"
 	@echo "make docs-reference  write the settings and command reference pages from the code"
 	@echo "make format          put the code into its format"
 	@echo "make clean           remove .venv and all caches (never ./data)"
@@ -79,6 +80,10 @@ bench-pipeline: setup
 bench-operators: setup
 	$(BIN)/python -m benchmarks.operators $(ARGS)
 
+# A strict build fails on a dead link. The variable switches off the theme's advertisement.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(or $(ARGS),build --strict)
+
 docs-reference: setup
 	$(BIN)/python docs/make_reference.py $(ARGS)
 
@@ -87,5 +92,5 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,10 +12,7 @@ from tests.docs.snippets import LANGUAGES_RUN, BadPage, read_blocks
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-# Those in the root are for people who work on Headrace; the README has a test of its own.
-LINKING_PAGES = [*PAGES, *sorted(ROOT.glob("*.md"))]
 USES_SPARK = re.compile(r"\b(?:session|read_topic)\(")
-LINK = re.compile(r"\[[^\]]+\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 
 
 def named(page: Path) -> str:
@@ -39,9 +36,3 @@ def test_snippets_of_page_run(page: Path, tmp_path: Path, request: pytest.Fixtur
         )  # so that `session()` finds the one that all tests of this worker share
     with PageRunner(text, name=named(page), folder=tmp_path) as runner:
         runner.run()
-
-
-@pytest.mark.parametrize("page", LINKING_PAGES, ids=named)
-def test_links_of_page_lead_somewhere(page: Path) -> None:
-    dead = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
-    assert dead == []
