@@ -292,7 +292,9 @@ def explain(
     script: Script,
     mermaid: Annotated[
         Path | None,
-        typer.Option("--mermaid", metavar="FILE", help="Write the graph as a Mermaid flowchart to this file."),
+        typer.Option(
+            "--mermaid", metavar="FILE", help="Write the graph as a Mermaid flowchart to this file."
+        ),
     ] = None,
     bootstrap: Bootstrap = None,
     master: Master = None,
