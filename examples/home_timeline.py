@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace import Broker
 from headrace import operators as op
 from headrace.pipeline import Job, read_topic, session
-from headrace.pipeline.sinks import Cache, Table
+from headrace.pipeline.sinks import Redis, Table
 from headrace.testing.redis_server import RedisServer
 
 # `op` is d for a post that is deleted, and for somebody who is not followed any more.
@@ -81,7 +81,7 @@ def main() -> None:
             """Work in what is new, and end. Without mode="batch" the jobs go on for ever."""
             network.flush()
             view = timelines(spark, posts="posts", follows="follows")
-            cache = Cache("timeline", key="post", per="user", score="at", at=server.address)
+            cache = Redis("timeline", key="post", per="user", score="at", at=server.address)
             Job("timelines", view, Table("timelines", key=["user", "post"]), mode="batch").start().wait()
             Job("timelines-in-redis", view, cache, mode="batch").start().wait()
 

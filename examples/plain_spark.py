@@ -2,8 +2,8 @@
 
 python examples/plain_spark.py
 
-A stream of files goes into a table, an index and a lake. The query is started three times over the same checkpoint, the
-second time as after a crash between writing and Spark's own commit: nothing is there twice.
+A stream of files goes into a table, a search index and a Delta table. The query is started three times over the same
+checkpoint, the second time as after a crash between writing and Spark's own commit: nothing is there twice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.pipeline.sinks import Index, Lake
+from headrace.pipeline.sinks import Delta, Search
 from headrace.pipeline.spark import formats as spark_formats
 
 ORDERS = [
@@ -41,8 +41,8 @@ def write(orders: DataFrame, format: str, folder: Path, **options: str) -> None:
 
 def write_all(orders: DataFrame, folder: Path) -> None:
     write(orders, "headrace-table", folder, name="orders", key="id", at=str(folder / "views.db"))
-    write(orders, "headrace-index", folder, name="orders", key="id", at=str(folder / "index"))
-    write(orders, "headrace-lake", folder, name="orders", partition_by="city", at=str(folder / "lake"))
+    write(orders, "headrace-search", folder, name="orders", key="id", at=str(folder / "search"))
+    write(orders, "headrace-delta", folder, name="orders", partition_by="city", at=str(folder / "delta"))
 
 
 def forget_last_commit(folder: Path) -> None:
@@ -59,11 +59,11 @@ def show(spark: SparkSession, folder: Path) -> None:
     with sqlite3.connect(folder / "views.db") as database:
         (count,) = database.execute("SELECT count(*) FROM orders").fetchone()
     print(f"  table: {count} orders")
-    hits = Index("orders", key="id", at=folder / "index").reader().search("green tomatoes", limit=1)
-    print(f"  index: the best hit for 'green tomatoes' is order {hits[0].row['id']}")
-    lake = Lake("orders", partition_by="city", at=folder / "lake")
-    print(f"  lake: {lake.table().count()} orders in {len(lake.table().partitions())} partitions")
-    back = spark.read.format("headrace-lake").option("name", "orders").load(str(folder / "lake"))
+    hits = Search("orders", key="id", at=folder / "search").reader().search("green tomatoes", limit=1)
+    print(f"  search: the best hit for 'green tomatoes' is order {hits[0].row['id']}")
+    delta = Delta("orders", partition_by="city", at=folder / "delta")
+    print(f"  delta: {delta.table().count()} orders in {len(delta.table().partitions())} partitions")
+    back = spark.read.format("headrace-delta").option("name", "orders").load(str(folder / "delta"))
     of_rome = back.where("city = 'Rome'").count()
     print(f"  and Spark reads back {of_rome} of Rome")
 

@@ -14,8 +14,8 @@ from confluent_kafka import Producer
 
 from headrace import Broker
 from headrace.pipeline import Job, read_topic, session
-from headrace.pipeline.sinks import Index
-from headrace.pipeline.sinks.index_reader import IndexReader
+from headrace.pipeline.sinks import Search
+from headrace.pipeline.sinks.search_reader import SearchReader
 
 FIRST = [
     {"id": 1, "title": "Streams and tables", "body": "A table is a stream, seen at one moment.", "stars": 4},
@@ -35,7 +35,7 @@ def send(bootstrap: str, articles: list[dict[str, Any]]) -> None:
     producer.flush()
 
 
-def show(reader: IndexReader, query: str) -> None:
+def show(reader: SearchReader, query: str) -> None:
     print(f"  {query}:", [hit.row["title"] for hit in reader.search(query)])
 
 
@@ -46,7 +46,7 @@ def main() -> None:
         articles = read_topic(
             spark, "articles", schema="id LONG, title STRING, body STRING, stars INT, op STRING"
         )
-        index = Index("articles", key="id", at=Path(folder, "articles"))
+        index = Search("articles", key="id", at=Path(folder, "articles"))
 
         def catch_up() -> None:
             """Index what is new, and end. Without mode="batch" the job goes on for ever, and searches see it work."""

@@ -21,7 +21,7 @@ import yaml
 from confluent_kafka import Producer
 
 from headrace import Broker
-from headrace.pipeline.sinks import Index, Lake
+from headrace.pipeline.sinks import Delta, Search
 from headrace.pipeline.spark.formats import connector_jars
 
 HERE = Path(__file__).parent
@@ -67,11 +67,11 @@ def main() -> None:
         folder = Path(name)
         send(broker.bootstrap)
         run(write_specification(broker.bootstrap, folder))
-        index = Index("orders", key="id", at=folder / "index").reader()
-        print(f"index: {index.count()} orders; the best hit for 'green tomatoes' is", end=" ")
+        index = Search("orders", key="id", at=folder / "search").reader()
+        print(f"search: {index.count()} orders; the best hit for 'green tomatoes' is", end=" ")
         print(f"order {index.search('green tomatoes', limit=1)[0].row['id']}")
-        lake = Lake("orders", at=folder / "lake").table()
-        print(f"lake: {lake.count()} orders of Rome, in version {lake.version()} of the table")
+        delta = Delta("orders", at=folder / "delta").table()
+        print(f"delta: {delta.count()} orders of Rome, in version {delta.version()} of the table")
 
 
 if __name__ == "__main__":

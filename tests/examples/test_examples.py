@@ -64,7 +64,7 @@ SHOWS: dict[str, list[str]] = {
         "  log OR logs: ['Keeping a log', 'On queues and logs']",
         "  article 1: None; 2 are left",
     ],
-    "lake.py": [
+    "delta_table.py": [
         "300 orders, partitions ['2026-11-15', '2026-11-16']",
         "  DuckDB: Rome 100 orders for 1485.0",
         "  Spark:  100 orders of 20 and more",
@@ -72,15 +72,15 @@ SHOWS: dict[str, list[str]] = {
     "plain_spark.py": [
         (
             "the same batch again, as after a crash:\n  table: 3 orders\n"
-            "  index: the best hit for 'green tomatoes' is order 3"
+            "  search: the best hit for 'green tomatoes' is order 3"
         ),
         "another order:\n  table: 4 orders",
-        "  lake: 4 orders in 3 partitions",
+        "  delta: 4 orders in 3 partitions",
         "  and Spark reads back 2 of Rome",
     ],
     "declarative_pipeline/run.py": [
-        "index: 3 orders; the best hit for 'green tomatoes' is order 3",
-        "lake: 2 orders of Rome",
+        "search: 3 orders; the best hit for 'green tomatoes' is order 3",
+        "delta: 2 orders of Rome",
     ],
     "overload.py": ["buffer: 5000 written", "missed records", "push back: 5000 of 5000 stored"],
     "read_topic.py": [
@@ -95,7 +95,7 @@ SHOWS: dict[str, list[str]] = {
         "nothing new: still 10",
         "and then 20, of which 20 are different",
     ],
-    "cache_top_urls.py": ["the first two:", "  /home: 5", "and after some more clicks:", "  /help: 10"],
+    "redis_top_urls.py": ["the first two:", "  /home: 5", "and after some more clicks:", "  /help: 10"],
     "days_and_counts.py": [
         "  attic from 2026-03-28 23:00 to 2026-03-29 22:00 UTC: at most 6.0 °C",
         "  attic, three readings: 2.0 °C on average",
@@ -145,11 +145,11 @@ JOBS: dict[str, list[str]] = {
     "read_topic.py": ["clicks"],
     "clicks_by_url.py": ["clicks-by-url", "clicks-by-user"],
     "topic_to_topic.py": ["shop-clicks"],
-    "cache_top_urls.py": ["top-urls"],
+    "redis_top_urls.py": ["top-urls"],
     "search_index.py": ["articles"],
-    "lake.py": ["orders-to-lake"],
+    "delta_table.py": ["orders-to-delta"],
 }
-NEEDS = {"cache_top_urls.py": "redis-server", "home_timeline.py": "redis-server"}
+NEEDS = {"redis_top_urls.py": "redis-server", "home_timeline.py": "redis-server"}
 IN_OUR_SESSION = [
     *JOBS,
     "traffic_report.py",

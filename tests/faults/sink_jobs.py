@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.pipeline.sinks import Cache, Each, Index, Lake, Table, Topic
+from headrace.pipeline.sinks import Delta, Each, Redis, Search, Table, Topic
 from headrace.pipeline.sinks.sink import Sink
 from tests.compatibility.topic_contents import read_committed
 from tests.pipeline.journal_sink import Journal, rows_in
@@ -85,7 +85,7 @@ def sink_jobs(places: Places) -> dict[str, SinkJob]:
     """A job for every sink, by its name; where a sink can append it does, because that shows what came twice."""
     folder, topic = places.path, places.topic
     by_driver, by_tasks = f"{topic}-by-driver", f"{topic}-by-tasks"
-    index, lake = Index("orders", at=folder / "index"), Lake("orders", at=folder / "lake")
+    index, delta = Search("orders", at=folder / "index"), Delta("orders", at=folder / "delta")
     said = folder / "each.jsonl"
     return {
         "journal": SinkJob(
@@ -113,11 +113,11 @@ def sink_jobs(places: Places) -> dict[str, SinkJob]:
             sink=Table("orders", at=places.postgres),
             read=lambda: postgres_rows(places.postgres, 'SELECT "user", n FROM orders'),
         ),
-        "cache": SinkJob(
-            sink=Cache(topic, key="n", at=places.redis), read=lambda: redis_rows(places.redis, topic)
+        "redis": SinkJob(
+            sink=Redis(topic, key="n", at=places.redis), read=lambda: redis_rows(places.redis, topic)
         ),
-        "index": SinkJob(sink=index, read=lambda: index_rows(index)),
-        "lake": SinkJob(sink=lake, read=lambda: lake_rows(lake)),
+        "search": SinkJob(sink=index, read=lambda: index_rows(index)),
+        "delta": SinkJob(sink=delta, read=lambda: delta_rows(delta)),
         "each": SinkJob(
             sink=Each(lambda row, _fence: say(said, {"user": row["user"], "n": row["n"]})),
             read=lambda: [json.loads(line) for line in said.read_text().splitlines()],
@@ -157,7 +157,7 @@ def redis_rows(address: str, name: str) -> list[Row]:
     return [{"user": row["user"], "n": int(row["n"])} for row in hashes if "n" in row]
 
 
-def index_rows(index: Index) -> list[Row]:
+def index_rows(index: Search) -> list[Row]:
     reader = index.reader()
     found: list[Row] = []
     while hits := reader.search("*", limit=1_000, offset=len(found)):
@@ -165,8 +165,8 @@ def index_rows(index: Index) -> list[Row]:
     return found
 
 
-def lake_rows(lake: Lake) -> list[Row]:
-    return list(lake.table().to_pyarrow_table().select(["user", "n"]).to_pylist())
+def delta_rows(delta: Delta) -> list[Row]:
+    return list(delta.table().to_pyarrow_table().select(["user", "n"]).to_pylist())
 
 
 def main(places_file: str, *names: str) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from headrace.pipeline import Job, read_topic
 from headrace.pipeline.report.registry import JobState
 from headrace.pipeline.run.supervisor import RunningJob
-from headrace.pipeline.sinks import Cache, Table
+from headrace.pipeline.sinks import Redis, Table
 from headrace.pipeline.sinks.sink import Sink
 from headrace.testing.postgres import PostgresServer
 from headrace.testing.redis_server import RedisServer
@@ -135,7 +135,7 @@ def test_redis_restarted_under_a_running_job(spark: SparkSession, bootstrap: str
             return ordered(redis_rows(redis_server.address, "orders"))
 
         send(bootstrap, topic, 0, 10)
-        cache = Cache("orders", key="n", at=redis_server.address, timeout_s=1)
+        cache = Redis("orders", key="n", at=redis_server.address, timeout_s=1)
         running = start(spark, bootstrap, topic, cache)
         try:
             eventually(lambda: running.status().rows_in == 10)

@@ -13,9 +13,9 @@ spark_formats.register(spark)
 
 folder = spark.conf.get("shop.folder")
 pipelines.create_sink(
-    "orders_found", "headrace-index", {"name": "orders", "key": "id", "at": f"{folder}/index"}
+    "orders_found", "headrace-search", {"name": "orders", "key": "id", "at": f"{folder}/search"}
 )
-pipelines.create_sink("orders_kept", "headrace-lake", {"name": "orders", "at": f"{folder}/lake"})
+pipelines.create_sink("orders_kept", "headrace-delta", {"name": "orders", "at": f"{folder}/delta"})
 
 
 @pipelines.temporary_view

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.pipeline import Job
-from headrace.pipeline.sinks import Cache, Table
+from headrace.pipeline.sinks import Redis, Table
 from headrace.pipeline.sinks.sink import Sink
 from headrace.testing.redis_server import RedisServer
 
@@ -139,7 +139,7 @@ def test_the_home_timeline_is_right_in_a_table_at_every_restart_and_in_redis_and
         drain(name, view(), Table("timelines", key=["user", "post"], at=file))
         assert in_table("timelines") == now.timelines()
     expected = now.timelines()
-    cache = Cache(name, key="post", per="user", score="at", at=redis_server.address)
+    cache = Redis(name, key="post", per="user", score="at", at=redis_server.address)
     drain(f"{name}-redis", view(), cache)
     assert in_redis() == {user: [(at, post) for at, post, _ in rows] for user, rows in expected.items()}
     drain(f"{name}-bounded", view(bounded=True), Table("timelines_bounded", key=["user", "post"], at=file))

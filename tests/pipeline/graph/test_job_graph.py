@@ -10,7 +10,7 @@ SHOP = GraphJob(
     name="shop-clicks", reads=("topic clicks",), writes="topic shop-clicks", about=("micro-batch",)
 )
 COUNTS = GraphJob(name="counts", reads=("topic shop-clicks",), writes="table clicks_by_url")
-ARCHIVE = GraphJob(name="archive", reads=("topic clicks",), writes="lake clicks")
+ARCHIVE = GraphJob(name="archive", reads=("topic clicks",), writes="delta clicks")
 
 
 def test_job_that_reads_what_another_writes_hangs_below_it() -> None:
@@ -21,7 +21,7 @@ def test_job_that_reads_what_another_writes_hangs_below_it() -> None:
         "│       └─▶ job counts",
         "│           └─▶ table clicks_by_url",
         "└─▶ job archive",
-        "    └─▶ lake clicks",
+        "    └─▶ delta clicks",
     ]
 
 

@@ -12,8 +12,8 @@ import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.pipeline.sinks.index import Index
-from headrace.pipeline.sinks.lake import Lake
+from headrace.pipeline.sinks.delta import Delta
+from headrace.pipeline.sinks.search import Search
 from headrace.pipeline.spark import formats as spark_formats
 from headrace.testing.redis_server import RedisServer
 from tests.compatibility.topic_contents import read_committed
@@ -94,26 +94,28 @@ def test_table_has_each_row_once_when_a_batch_is_committed_again(stream: Stream,
 
 
 def test_index_has_each_document_once_when_a_batch_is_committed_again(stream: Stream, tmp_path: Path) -> None:
-    index = Index("orders", at=tmp_path / "index")
+    index = Search("orders", at=tmp_path / "index")
     stream.add((1, "Rome", 1.0), (2, "New Rome", 1.0))
-    stream.write("headrace-index", name="orders", at=str(tmp_path / "index"))
+    stream.write("headrace-search", name="orders", at=str(tmp_path / "index"))
     stream.forget_commits()
-    stream.write("headrace-index", name="orders", at=str(tmp_path / "index"))
+    stream.write("headrace-search", name="orders", at=str(tmp_path / "index"))
     assert sorted(hit.row["id"] for hit in index.reader().search("rome")) == [1, 2]
 
 
-def test_lake_has_each_row_once_and_is_read_by_spark(
+def test_delta_has_each_row_once_and_is_read_by_spark(
     stream: Stream, tmp_path: Path, spark_with_formats: SparkSession
 ) -> None:
-    lake = Lake("orders", partition_by="city", at=tmp_path / "lake")
+    delta = Delta("orders", partition_by="city", at=tmp_path / "delta")
     stream.add((1, "Rome", 1.0), (2, "Oslo", 1.5))
-    stream.write("headrace-lake", name="orders", partitionBy="city", path=str(tmp_path / "lake"))
+    stream.write("headrace-delta", name="orders", partitionBy="city", path=str(tmp_path / "delta"))
     stream.forget_commits()
     stream.add((3, "Rome", 3.0))
-    stream.write("headrace-lake", name="orders", partitionBy="city", path=str(tmp_path / "lake"))
-    assert lake.table().count() == 3
+    stream.write("headrace-delta", name="orders", partitionBy="city", path=str(tmp_path / "delta"))
+    assert delta.table().count() == 3
     read = (
-        spark_with_formats.read.format("headrace-lake").option("name", "orders").load(str(tmp_path / "lake"))
+        spark_with_formats.read.format("headrace-delta")
+        .option("name", "orders")
+        .load(str(tmp_path / "delta"))
     )
     assert sorted(tuple(row) for row in read.select("id", "city", "price").collect()) == [
         (1, "Rome", 1.0),
@@ -138,18 +140,18 @@ def test_topic_shows_each_message_once_when_a_batch_is_committed_again(
 
 def test_cache_has_a_hash_for_each_row(stream: Stream, redis_server: RedisServer, name: str) -> None:
     stream.add((1, "Rome", 1.0), (2, "Oslo", 1.5))
-    stream.write("headrace-cache", name=name, key="id", at=redis_server.address)
+    stream.write("headrace-redis", name=name, key="id", at=redis_server.address)
     with redis.Redis.from_url(redis_server.address, decode_responses=True) as client:
         assert client.hget(f"{name}:1", "city") == "Rome"
         assert client.hget(f"{name}:2", "price") == "1.5"
 
 
-def test_spark_reads_the_files_of_a_lake_without_any_format(
+def test_spark_reads_the_files_of_a_delta_table_without_any_format(
     stream: Stream, tmp_path: Path, spark_with_formats: SparkSession
 ) -> None:
     stream.add((1, "Rome", 1.0), (2, "Oslo", 1.5))
-    stream.write("headrace-lake", name="orders", at=str(tmp_path / "lake"))
-    files = Lake("orders", at=tmp_path / "lake").table().file_uris()
+    stream.write("headrace-delta", name="orders", at=str(tmp_path / "delta"))
+    files = Delta("orders", at=tmp_path / "delta").table().file_uris()
     assert sorted(row["id"] for row in spark_with_formats.read.parquet(*files).collect()) == [1, 2]
 
 
@@ -171,24 +173,24 @@ def test_complete_mode_is_refused_where_the_sink_cannot_replace(stream: Stream, 
     counts = stream.rows().groupBy("city").count()
     with pytest.raises(PySparkException, match="can't be replaced whole by every batch"):
         stream.write(
-            "headrace-index", rows=counts, output_mode="complete", name="by_city", at=str(tmp_path / "index")
+            "headrace-search", rows=counts, output_mode="complete", name="by_city", at=str(tmp_path / "index")
         )
 
 
 def test_batch_writes_append_overwrite_and_repeat_by_name(
     spark_with_formats: SparkSession, tmp_path: Path
 ) -> None:
-    lake = Lake("orders", at=tmp_path / "lake")
+    delta = Delta("orders", at=tmp_path / "delta")
     rows = spark_with_formats.createDataFrame([(1, "Rome", 1.0), (2, "Oslo", 2.0)], COLUMNS)
-    writer = rows.write.format("headrace-lake").option("name", "orders")
-    writer.mode("append").save(str(tmp_path / "lake"))
-    writer.mode("append").save(str(tmp_path / "lake"))
-    assert lake.table().count() == 4
-    writer.mode("overwrite").save(str(tmp_path / "lake"))
-    assert lake.table().count() == 2
+    writer = rows.write.format("headrace-delta").option("name", "orders")
+    writer.mode("append").save(str(tmp_path / "delta"))
+    writer.mode("append").save(str(tmp_path / "delta"))
+    assert delta.table().count() == 4
+    writer.mode("overwrite").save(str(tmp_path / "delta"))
+    assert delta.table().count() == 2
     for _ in range(2):
-        writer.option("batch", "2026-11-15").mode("append").save(str(tmp_path / "lake"))
-    assert lake.table().count() == 4
+        writer.option("batch", "2026-11-15").mode("append").save(str(tmp_path / "delta"))
+    assert delta.table().count() == 4
 
 
 def test_many_rows_go_through_files_that_are_gone_afterwards(
@@ -196,15 +198,15 @@ def test_many_rows_go_through_files_that_are_gone_afterwards(
 ) -> None:
     stream.add((1, "Rome", 1.0))
     many = stream.rows().selectExpr("explode(sequence(1, 200000)) AS id", "city", "price")
-    stream.write("headrace-lake", rows=many, name="orders", at=str(tmp_path / "lake"))
-    assert Lake("orders", at=tmp_path / "lake").table().count() == 200_000
+    stream.write("headrace-delta", rows=many, name="orders", at=str(tmp_path / "delta"))
+    assert Delta("orders", at=tmp_path / "delta").table().count() == 200_000
     assert list((stream.checkpoint / "headrace-staging").iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"name": "orders", "colour": "red"}, "headrace-index has no option 'colour'"),
+        ({"name": "orders", "colour": "red"}, "headrace-search has no option 'colour'"),
         ({"name": "orders", "key": "uid"}, "there is no column 'uid' to index"),
     ],
 )
@@ -213,7 +215,7 @@ def test_wrong_options_fail_the_query_with_a_hint(
 ) -> None:
     stream.add((1, "Rome", 1.0))
     with pytest.raises(PySparkException, match=said):
-        stream.write("headrace-index", at=str(tmp_path / "index"), **options)
+        stream.write("headrace-search", at=str(tmp_path / "index"), **options)
 
 
 def test_refused_rows_fail_the_query_and_are_named(stream: Stream, tmp_path: Path) -> None:
@@ -221,4 +223,4 @@ def test_refused_rows_fail_the_query_and_are_named(stream: Stream, tmp_path: Pat
     with pytest.raises(
         PySparkException, match=r"1 rows were refused, such as .*Rome.*its key \(id\) is null"
     ):
-        stream.write("headrace-index", name="orders", key="id", at=str(tmp_path / "index"))
+        stream.write("headrace-search", name="orders", key="id", at=str(tmp_path / "index"))

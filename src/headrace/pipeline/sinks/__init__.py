@@ -9,15 +9,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headrace.pipeline.sinks.cache import Cache
+    from headrace.pipeline.sinks.delta import Delta
     from headrace.pipeline.sinks.discard import Discard
     from headrace.pipeline.sinks.each import Each
-    from headrace.pipeline.sinks.index import Index
-    from headrace.pipeline.sinks.lake import Lake
+    from headrace.pipeline.sinks.redis import Redis
+    from headrace.pipeline.sinks.search import Search
     from headrace.pipeline.sinks.table import Table
     from headrace.pipeline.sinks.topic import Topic
 
-__all__ = ["Cache", "Discard", "Each", "Index", "Lake", "Table", "Topic"]
+__all__ = ["Delta", "Discard", "Each", "Redis", "Search", "Table", "Topic"]
 
 
 def __getattr__(name: str) -> Any:

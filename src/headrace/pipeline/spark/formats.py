@@ -3,7 +3,7 @@
     from headrace.pipeline.spark import formats as spark_formats
 
     spark_formats.register(spark)
-    rows.writeStream.format("headrace-index").option("name", "articles").option("key", "id") \
+    rows.writeStream.format("headrace-search").option("name", "articles").option("key", "id") \
         .option("checkpointLocation", "data/articles").start()
 
 Tasks stage their rows as Arrow (`staged_rows.py`). Spark's commit of a batch, on the driver, applies them through the
@@ -253,42 +253,42 @@ class TopicFormat(SinkFormat):
     sink_class = "Topic"
 
 
-class CacheFormat(SinkFormat):
-    sink_module = "headrace.pipeline.sinks.cache"
-    sink_class = "Cache"
+class RedisFormat(SinkFormat):
+    sink_module = "headrace.pipeline.sinks.redis"
+    sink_class = "Redis"
 
 
-class IndexFormat(SinkFormat):
-    sink_module = "headrace.pipeline.sinks.index"
-    sink_class = "Index"
+class SearchFormat(SinkFormat):
+    sink_module = "headrace.pipeline.sinks.search"
+    sink_class = "Search"
 
 
-class LakeFormat(SinkFormat):
-    """Can be read as well, so that Spark needs no further jars for a lake that Headrace writes."""
+class DeltaFormat(SinkFormat):
+    """Can be read as well, so that Spark needs no further jars for a Delta table that Headrace writes."""
 
-    sink_module = "headrace.pipeline.sinks.lake"
-    sink_class = "Lake"
+    sink_module = "headrace.pipeline.sinks.delta"
+    sink_class = "Delta"
 
     def schema(self) -> StructType:
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        schema = from_arrow_schema(pyarrow.schema(self._lake().table().schema().to_arrow()))
+        schema = from_arrow_schema(pyarrow.schema(self._delta().table().schema().to_arrow()))
         assert isinstance(schema, StructType)
         return schema
 
-    def reader(self, schema: StructType) -> LakeReader:
-        table = self._lake().table()
-        return LakeReader(self._lake(), table.version(), len(table.file_uris()))
+    def reader(self, schema: StructType) -> DeltaReader:
+        table = self._delta().table()
+        return DeltaReader(self._delta(), table.version(), len(table.file_uris()))
 
-    def _lake(self) -> Any:
+    def _delta(self) -> Any:
         return self._written().sink
 
 
-class LakeReader(DataSourceReader):
+class DeltaReader(DataSourceReader):
     """Reads the files of one version: what is written meanwhile does not show."""
 
-    def __init__(self, lake: Any, version: int, files: int) -> None:
-        self._lake = lake
+    def __init__(self, delta: Any, version: int, files: int) -> None:
+        self._delta = delta
         self._version = version
         self._parts = max(1, min(files, READ_PARTITIONS_MAX))
 
@@ -298,7 +298,7 @@ class LakeReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         import pyarrow.dataset
 
-        table = self._lake.table()
+        table = self._delta.table()
         table.load_as_version(self._version)
         whole = table.to_pyarrow_dataset()
         files = sorted(whole.get_fragments(), key=lambda each: each.path)[partition.value :: self._parts]
@@ -307,4 +307,4 @@ class LakeReader(DataSourceReader):
             yield from part.to_batches()
 
 
-FORMATS: tuple[type[SinkFormat], ...] = (TableFormat, TopicFormat, CacheFormat, IndexFormat, LakeFormat)
+FORMATS: tuple[type[SinkFormat], ...] = (TableFormat, TopicFormat, RedisFormat, SearchFormat, DeltaFormat)

@@ -1,4 +1,4 @@
-"""`Cache`: what is in Redis afterwards, whatever happens to Redis or to the writer; on a real Redis."""
+"""`Redis`: what is in Redis afterwards, whatever happens to Redis or to the writer; on a real Redis."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 import redis
 from pyspark.sql.types import StructType
 
-from headrace.pipeline.sinks import Cache
-from headrace.pipeline.sinks import cache as cache_module
-from headrace.pipeline.sinks.cache import CacheAway, CacheLost, CacheTakenOver
+from headrace.pipeline.sinks import Redis
+from headrace.pipeline.sinks import redis as redis_module
 from headrace.pipeline.sinks.fence import Fence
+from headrace.pipeline.sinks.redis import RedisAway, RedisLost, RedisTakenOver
 from headrace.pipeline.sinks.sink import BadSink, RefusedRow, SinkWriter
 from headrace.testing.redis_server import RedisServer
 from headrace.testing.requirements import require_redis
@@ -41,7 +41,7 @@ def fence(batch_id: int, checkpoint: str = "first") -> Fence:
     return Fence(job="job", checkpoint=checkpoint, batch_id=batch_id)
 
 
-def opened(sink: Cache, columns: Iterable[str]) -> SinkWriter:
+def opened(sink: Redis, columns: Iterable[str]) -> SinkWriter:
     schema = StructType()
     for name in columns:
         schema = schema.add(name, "string")
@@ -60,7 +60,7 @@ def batches(*rows: dict[str, Any]) -> list[pa.RecordBatch]:
 
 
 def test_row_is_a_hash_without_its_nulls(redis_server: RedisServer, client: Any) -> None:
-    writer = opened(Cache("users", key="id", at=redis_server.address), ["id", "city", "n"])
+    writer = opened(Redis("users", key="id", at=redis_server.address), ["id", "city", "n"])
     writer.apply(batches({"id": "a:b", "city": "Rome", "n": 1, "_offset": 5}), fence(0), refuse_none)
     assert client.hgetall("users:a:b") == {"id": "a:b", "city": "Rome", "n": "1"}
     writer.apply(batches({"id": "a:b", "city": None, "n": 2}), fence(1), refuse_none)
@@ -68,14 +68,14 @@ def test_row_is_a_hash_without_its_nulls(redis_server: RedisServer, client: Any)
 
 
 def test_keys_of_several_columns_never_meet(redis_server: RedisServer, client: Any) -> None:
-    writer = opened(Cache("c", key=["a", "b"], at=redis_server.address), ["a", "b"])
+    writer = opened(Redis("c", key=["a", "b"], at=redis_server.address), ["a", "b"])
     rows = batches({"a": "x:y", "b": "z"}, {"a": "x", "b": "y:z"}, {"a": "x\\", "b": "y"})
     writer.apply(rows, fence(0), refuse_none)
     assert sorted(client.scan_iter("c:*")) == sorted(["c:x\\:y:z", "c:x:y\\:z", "c:x\\\\:y"])
 
 
 def test_sorted_set_is_in_the_order_of_its_scores(redis_server: RedisServer, client: Any) -> None:
-    writer = opened(Cache("top", key="url", score="n", at=redis_server.address), ["url", "n", "op"])
+    writer = opened(Redis("top", key="url", score="n", at=redis_server.address), ["url", "n", "op"])
     writer.apply(
         batches(*({"url": u, "n": n, "op": "u"} for u, n in (("/a", 1), ("/b", 5), ("/c", 3)))),
         fence(0),
@@ -88,7 +88,7 @@ def test_sorted_set_is_in_the_order_of_its_scores(redis_server: RedisServer, cli
 
 
 def test_sorted_set_for_each_value_of_per(redis_server: RedisServer, client: Any) -> None:
-    sink = Cache("top", key="url", score="n", per="country", at=redis_server.address)
+    sink = Redis("top", key="url", score="n", per="country", at=redis_server.address)
     writer = opened(sink, ["url", "n", "country"])
     rows = batches({"url": "/a", "n": 1.5, "country": "no"}, {"url": "/a", "n": 2.5, "country": "it"})
     writer.apply(rows, fence(0), refuse_none)
@@ -97,7 +97,7 @@ def test_sorted_set_for_each_value_of_per(redis_server: RedisServer, client: Any
 
 
 def test_what_expires_is_told_to(redis_server: RedisServer, client: Any) -> None:
-    writer = opened(Cache("users", key="id", expire_s=1000, at=redis_server.address), ["id"])
+    writer = opened(Redis("users", key="id", expire_s=1000, at=redis_server.address), ["id"])
     writer.apply(batches({"id": "a"}), fence(0), refuse_none)
     assert 0 < client.ttl("users:a") <= 1000
 
@@ -105,7 +105,7 @@ def test_what_expires_is_told_to(redis_server: RedisServer, client: Any) -> None
 def test_clear_leaves_the_keys_of_others(redis_server: RedisServer, client: Any) -> None:
     client.set("users-2:a", "theirs")
     client.set("user[s]", "theirs")
-    writer = opened(Cache("user*", key="id", at=redis_server.address), ["id"])
+    writer = opened(Redis("user*", key="id", at=redis_server.address), ["id"])
     writer.apply(batches({"id": "a"}, {"id": "b"}), fence(0), refuse_none)
     writer.clear()
     left = set(client.scan_iter())
@@ -117,7 +117,7 @@ def test_clear_leaves_the_keys_of_others(redis_server: RedisServer, client: Any)
 
 
 def test_row_without_a_key_or_a_score_is_refused_once(redis_server: RedisServer, client: Any) -> None:
-    sink = Cache("top", key=["a", "b"], score="n", at=redis_server.address)
+    sink = Redis("top", key=["a", "b"], score="n", at=redis_server.address)
     refused: list[RefusedRow] = []
     rows: list[dict[str, Any]] = [
         {"a": "x", "b": "y", "n": 1.0},
@@ -135,7 +135,7 @@ def test_row_whose_place_is_taken_by_something_else_is_refused(
 ) -> None:
     client.set("users:b", "a text")
     refused: list[RefusedRow] = []
-    writer = opened(Cache("users", key="id", at=redis_server.address), ["id", "n"])
+    writer = opened(Redis("users", key="id", at=redis_server.address), ["id", "n"])
     written = writer.apply(batches({"id": "a", "n": 1}, {"id": "b", "n": None}), fence(0), refused.extend)
     assert (written, client.hget("users:a", "n"), client.get("users:b")) == (1, "1", "a text")
     assert [each.row["id"] for each in refused] == ["b"]
@@ -147,7 +147,7 @@ def test_row_whose_place_is_taken_by_something_else_is_refused(
 
 def test_redis_that_is_restarted_under_a_writer_has_every_batch(own_server: RedisServer) -> None:
     """Killed again and again, while a writer goes on."""
-    writer = opened(Cache("counts", key="id", at=own_server.address), ["id", "n"])
+    writer = opened(Redis("counts", key="id", at=own_server.address), ["id", "n"])
 
     def restart() -> None:
         for _ in range(5):
@@ -172,45 +172,45 @@ def test_redis_that_is_restarted_under_a_writer_has_every_batch(own_server: Redi
 
 
 def test_redis_that_forgot_is_told_instead_of_served(own_server: RedisServer) -> None:
-    sink = Cache("counts", key="id", at=own_server.address)
+    sink = Redis("counts", key="id", at=own_server.address)
     writer = opened(sink, ["id"])
     writer.apply(batches({"id": "a"}), fence(0), refuse_none)
     with redis.Redis.from_url(own_server.address) as client:
         backup = client.hgetall("headrace:fence:counts:job")
         writer.apply(batches({"id": "b"}), fence(1), refuse_none)
         client.hset("headrace:fence:counts:job", mapping=backup)
-        with pytest.raises(CacheLost, match=r"up to 0 .* at batch 2"):
+        with pytest.raises(RedisLost, match=r"up to 0 .* at batch 2"):
             writer.apply(batches({"id": "c"}), fence(2), refuse_none)
-        with pytest.raises(CacheLost, match="--rebuild"):
+        with pytest.raises(RedisLost, match="--rebuild"):
             opened(sink, ["id"]).apply(batches({"id": "c"}), fence(2), refuse_none)
         writer = opened(sink, ["id"])
         client.flushall()
-        with pytest.raises(CacheLost, match="nothing of job"):
+        with pytest.raises(RedisLost, match="nothing of job"):
             writer.apply(batches({"id": "b"}), fence(1), refuse_none)
 
 
 def test_writer_that_was_thought_dead_changes_nothing(redis_server: RedisServer, client: Any) -> None:
-    sink = Cache("users", key="id", at=redis_server.address)
+    sink = Redis("users", key="id", at=redis_server.address)
     thought_dead = opened(sink, ["id", "n"])
     thought_dead.apply(batches({"id": "a", "n": 1}), fence(0), refuse_none)
     opened(sink, ["id", "n"]).apply(batches({"id": "a", "n": 2}), fence(1), refuse_none)
-    with pytest.raises(CacheTakenOver, match="another process"):
+    with pytest.raises(RedisTakenOver, match="another process"):
         thought_dead.apply(batches({"id": "a", "n": 1}), fence(1), refuse_none)
     assert client.hget("users:a", "n") == "2"
 
 
 def test_redis_that_stays_away_is_named(own_server: RedisServer) -> None:
-    writer = opened(Cache("users", key="id", at=own_server.address, timeout_s=0), ["id"])
+    writer = opened(Redis("users", key="id", at=own_server.address, timeout_s=0), ["id"])
     own_server.stop()
-    with pytest.raises(CacheAway, match="is it running"):
+    with pytest.raises(RedisAway, match="is it running"):
         writer.apply(batches({"id": "a"}), fence(0), refuse_none)
 
 
 def test_large_batch_is_written_in_several_transactions(
     redis_server: RedisServer, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_module, "COMMANDS_PER_TRANSACTION_MAX", 7)
-    writer = opened(Cache("users", key="id", at=redis_server.address), ["id"])
+    monkeypatch.setattr(redis_module, "COMMANDS_PER_TRANSACTION_MAX", 7)
+    writer = opened(Redis("users", key="id", at=redis_server.address), ["id"])
     rows = batches(*({"id": str(each)} for each in range(50)))
     assert writer.apply(rows, fence(0), refuse_none) == 50
     assert len(list(client.scan_iter("users:*"))) == 50
@@ -228,17 +228,17 @@ def test_large_batch_is_written_in_several_transactions(
 )
 def test_wrong_option_is_named(wrong: dict[str, Any], names: str) -> None:
     with pytest.raises(BadSink, match=names):
-        opened(Cache("users", **wrong), ["id"])
+        opened(Redis("users", **wrong), ["id"])
 
 
 def test_missing_column_is_named_with_those_that_are_there() -> None:
     with pytest.raises(BadSink, match=r"'user'.*id, n"):
-        opened(Cache("users", key="user"), ["id", "n"])
+        opened(Redis("users", key="user"), ["id", "n"])
 
 
 @pytest.mark.parametrize("password", ["se/cret", "se#cret", "se?cret"])
 def test_password_that_is_not_escaped_is_not_shown(password: str) -> None:
-    sink = Cache("c", key="id", at=f"redis://:{password}@127.0.0.1:1/0")
+    sink = Redis("c", key="id", at=f"redis://:{password}@127.0.0.1:1/0")
     assert "cret" not in repr(sink)
     with pytest.raises(BadSink, match="not an address of Redis") as refused:
         sink.open("job", StructType().add("id", "string"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import HeadraceError
-from headrace.pipeline.sinks.index_layout import (
+from headrace.pipeline.sinks.search_layout import (
     FENCE_MARK,
     KEY_FIELD,
     MARK_FIELD,
@@ -33,10 +33,10 @@ class Hit:
     score: float
 
 
-class IndexReader:
+class SearchReader:
     """Reads the index in a folder.
 
-        reader = Index("articles", key="id").reader()
+        reader = Search("articles", key="id").reader()
         for hit in reader.search("kafka AND title:streams", limit=5):
             print(hit.score, hit.row["title"])
 

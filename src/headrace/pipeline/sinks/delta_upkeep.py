@@ -30,7 +30,7 @@ CLOSE_WAIT_S = 60.0
 """A job that ends waits so long for a compaction. One that takes longer is cut off, which harms nothing."""
 
 
-class LakeUpkeep:
+class DeltaUpkeep:
     """Watches one table for one writer."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The `Cache` sink against the contract: hashes in a real Redis."""
+"""The `Redis` sink against the contract: hashes in a real Redis."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 import redis
 from pyspark.sql.types import DataType, StructType
 
-from headrace.pipeline.sinks.cache import Cache
+from headrace.pipeline.sinks.redis import Redis
 from headrace.testing.redis_server import RedisServer
 from tests.contract.sink_contract import Lab, Row, SinkCase, as_python, row, sink_case
 
 
-@sink_case("cache")
+@sink_case("redis")
 def hashes(lab: Lab) -> SinkCase:
     server: RedisServer = lab.fixture("redis_server")
     return SinkCase(
-        sink=lambda: Cache(lab.name, key="id", at=server.address),
+        sink=lambda: Redis(lab.name, key="id", at=server.address),
         read=partial(rows_in_redis, server.address, lab.name),
         refused=row(None),  # type: ignore[arg-type]
         is_atomic=False,

@@ -26,8 +26,8 @@ class Command:
 
 
 @value
-class CacheLayout:
-    """Where in Redis the rows of one cache are."""
+class RedisLayout:
+    """Where in Redis the rows of one sink are."""
 
     name: str
     key: tuple[str, ...]
@@ -48,7 +48,7 @@ class CacheLayout:
         return found, refused
 
     def patterns(self) -> list[str]:
-        """What matches all keys of this cache."""
+        """What matches all keys of this sink."""
         escaped = "".join(f"\\{each}" if each in "*?[]\\^" else each for each in self.name)
         return [escaped, f"{escaped}:*"]
 

@@ -1,6 +1,6 @@
-"""`Cache`: rows in Redis, as hashes by key or as members of sorted sets by score.
+"""`Redis`: rows in Redis, as hashes by key or as members of sorted sets by score.
 
-Here is what the user says, and the writer that keeps the fence. How rows become commands is in `cache_commands.py`.
+Here is what the user says, and the writer that keeps the fence. How rows become commands is in `redis_commands.py`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from headrace.errors import HeadraceError
-from headrace.pipeline.sinks.cache_commands import CacheLayout, Command
 from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.options import read_options
+from headrace.pipeline.sinks.redis_commands import Command, RedisLayout
 from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkWriter
 from headrace.redaction import ESCAPE_HINT, redacted
 
@@ -41,27 +41,27 @@ ANSWER_TIMEOUT_S = 30.0
 T = TypeVar("T")
 
 
-class CacheLost(BadSink):
+class RedisLost(BadSink):
     """Redis does not have what was written to it. That does not pass by itself."""
 
 
-class CacheAway(HeadraceError):
+class RedisAway(HeadraceError):
     """Redis does not answer."""
 
 
-class CacheTakenOver(HeadraceError):
-    """Another process writes to the same cache as the same job."""
+class RedisTakenOver(HeadraceError):
+    """Another process writes to the same keys as the same job."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cache(Sink):
+class Redis(Sink):
     """Rows by key.
 
-        Cache("users", key="id")                                   # a hash users:<id> with a field for each column
-        Cache("top_urls", key="url", score="count")                # a sorted set top_urls of urls by their count
-        Cache("top_urls", key="url", score="count", per="country") # a sorted set top_urls:<country> for each country
+        Redis("users", key="id")                                   # a hash users:<id> with a field for each column
+        Redis("top_urls", key="url", score="count")                # a sorted set top_urls of urls by their count
+        Redis("top_urls", key="url", score="count", per="country") # a sorted set top_urls:<country> for each country
 
-    All keys that are `name`, or begin with `name:`, belong to the cache.
+    All keys that are `name`, or begin with `name:`, belong to the sink.
     """
 
     name: str
@@ -80,20 +80,20 @@ class Cache(Sink):
     timeout_s: float = TIMEOUT_S
     """How long Redis may be away before a batch fails, and the job starts again."""
 
-    kind: ClassVar[str] = "cache"
+    kind: ClassVar[str] = "redis"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", _names(self.key))
         object.__setattr__(self, "per", _names(self.per))
         if not self.name:
-            raise BadSink("a cache needs a name", hint="its keys in Redis begin with it")
+            raise BadSink("a Redis sink needs a name", hint="its keys in Redis begin with it")
         if not self.key:
             raise BadSink(
-                f"cache {self.name}: there is no key", hint="say which column is the key: Cache(…, key=…)"
+                f"redis {self.name}: there is no key", hint="say which column is the key: Redis(…, key=…)"
             )
         if self.per and self.score is None:
             raise BadSink(
-                f"cache {self.name}: `per` is for sorted sets", hint="give a `score`, or put it in the key"
+                f"redis {self.name}: `per` is for sorted sets", hint="give a `score`, or put it in the key"
             )
         if self.expire_s is not None and self.expire_s < 1:
             raise BadSink(
@@ -105,22 +105,22 @@ class Cache(Sink):
         """From the options of a Spark writer."""
         texts, lists = ("name", "score", "order_by", "at"), ("key", "per")
         numbers = ("expire_s", "timeout_s")
-        found = read_options("cache", options, texts=texts, lists=lists, numbers=numbers)
+        found = read_options("redis", options, texts=texts, lists=lists, numbers=numbers)
         if "name" not in found or "key" not in found:
-            raise BadSink("headrace-cache needs a name and a key", hint='.option("name", …).option("key", …)')
+            raise BadSink("headrace-redis needs a name and a key", hint='.option("name", …).option("key", …)')
         return cls(found.pop("name"), **found)
 
     def target(self) -> str:
-        return f"cache {self.name}"
+        return f"redis {self.name}"
 
     def open(self, job: str, schema: StructType) -> SinkWriter:
         for name in (*self.key, *self.per, *filter(None, (self.score, self.order_by))):
             if name not in schema.names:
                 raise BadSink(
-                    f"cache {self.name}: there is no column {name!r}",
+                    f"redis {self.name}: there is no column {name!r}",
                     hint=f"there are {', '.join(schema.names)}",
                 )
-        layout = CacheLayout(
+        layout = RedisLayout(
             name=self.name,
             key=tuple(self.key),
             score=self.score,
@@ -128,21 +128,21 @@ class Cache(Sink):
             order_by=self.order_by,
             expire_s=self.expire_s,
         )
-        return CacheWriter(job, layout, at=self.at, timeout_s=self.timeout_s)
+        return RedisWriter(job, layout, at=self.at, timeout_s=self.timeout_s)
 
     def output_mode(self, *, aggregated: bool, watermarked: bool) -> str:
-        """A cache shows the value of now: counts that go on, not only those of closed windows."""
+        """Redis shows current values: counts that are still growing, not only those of closed windows."""
         return "update" if aggregated else "append"
 
 
-class CacheWriter(SinkWriter):
+class RedisWriter(SinkWriter):
     """Writes batches to one Redis for one job.
 
     Rows go first and the fence last: a row that is written twice is the same row. Each transaction watches
     the fence, which also names who may write, so that a process that was thought dead changes nothing any
     more."""
 
-    def __init__(self, job: str, layout: CacheLayout, *, at: str, timeout_s: float) -> None:
+    def __init__(self, job: str, layout: RedisLayout, *, at: str, timeout_s: float) -> None:
         self._job = job
         self._layout = layout
         self._at = at
@@ -226,19 +226,19 @@ class CacheWriter(SinkWriter):
         owner, text = client.hmget(self._fence_key, "owner", "fence")
         kept = None if text is None else Fence.from_json(text.decode())
         if owner is not None and owner.decode() != self._owner:
-            raise CacheTakenOver(
-                f"another process writes to cache {self._layout.name} as job {self._job}",
+            raise RedisTakenOver(
+                f"another process writes to redis {self._layout.name} as job {self._job}",
                 hint="a job runs in one process at a time; stop the other one",
             )
         if owner is None or _is_missing_batches(kept, fence) or _is_older(kept, self._written):
             raise self._lost(kept, fence)
         return kept is not None and kept.covers(fence)
 
-    def _lost(self, kept: Fence | None, fence: Fence) -> CacheLost:
+    def _lost(self, kept: Fence | None, fence: Fence) -> RedisLost:
         has = "nothing" if kept is None else f"the batches up to {kept.batch_id}"
-        return CacheLost(
+        return RedisLost(
             f"Redis has {has} of job {self._job}, which is at batch {fence.batch_id}: it lost what was written to it",
-            hint="build the cache again with `headrace job run --rebuild`; give Redis `appendonly yes` to keep it",
+            hint="build it again with `headrace job run --rebuild`; give Redis `appendonly yes` to keep it",
         )
 
     def _remove(self, pattern: str) -> None:
@@ -255,7 +255,7 @@ class CacheWriter(SinkWriter):
                 continue
             except (redis.ConnectionError, redis.TimeoutError) as error:
                 if time.monotonic() >= deadline_s:
-                    raise CacheAway(
+                    raise RedisAway(
                         f"no answer from Redis at {redacted(self._at)} for {self._timeout_s:.0f} s: {error}",
                         hint="is it running? `at` says where it is",
                     ) from error

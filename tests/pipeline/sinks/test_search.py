@@ -17,9 +17,9 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from headrace.pipeline.sinks.fence import Fence
-from headrace.pipeline.sinks.index import Index
-from headrace.pipeline.sinks.index_layout import TERM_BYTES_MAX
-from headrace.pipeline.sinks.index_reader import BadSearch
+from headrace.pipeline.sinks.search import Search
+from headrace.pipeline.sinks.search_layout import TERM_BYTES_MAX
+from headrace.pipeline.sinks.search_reader import BadSearch
 from headrace.pipeline.sinks.sink import BadSink, RefusedRow, SinkWriter
 
 ARROW = pyarrow.schema(
@@ -56,22 +56,22 @@ def _fail(rows: Sequence[RefusedRow]) -> None:
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Index:
-    return Index("articles", key="id", at=tmp_path / "articles")
+def index(tmp_path: Path) -> Search:
+    return Search("articles", key="id", at=tmp_path / "articles")
 
 
 @pytest.fixture
-def writer(index: Index) -> Any:
+def writer(index: Search) -> Any:
     opened = index.open("indexing", SCHEMA)
     yield opened
     opened.close()
 
 
-def titles(index: Index, query: str) -> set[str]:
+def titles(index: Search, query: str) -> set[str]:
     return {hit.row["title"] for hit in index.reader().search(query)}
 
 
-def test_documents_are_found_by_words_phrases_columns_and_ranges(index: Index, writer: SinkWriter) -> None:
+def test_documents_are_found_by_words_phrases_columns_and_ranges(index: Search, writer: SinkWriter) -> None:
     apply(
         writer,
         0,
@@ -87,7 +87,7 @@ def test_documents_are_found_by_words_phrases_columns_and_ranges(index: Index, w
 
 
 def test_a_later_document_replaces_that_of_its_key_and_op_d_deletes_it(
-    index: Index, writer: SinkWriter
+    index: Search, writer: SinkWriter
 ) -> None:
     apply(writer, 0, article(1, "draft"), article(2, "kept"))
     apply(writer, 1, article(1, "final", op="u"))
@@ -98,7 +98,7 @@ def test_a_later_document_replaces_that_of_its_key_and_op_d_deletes_it(
     assert index.reader().get(id=2) is None
 
 
-def test_within_a_batch_the_last_offset_of_a_key_counts(index: Index, writer: SinkWriter) -> None:
+def test_within_a_batch_the_last_offset_of_a_key_counts(index: Search, writer: SinkWriter) -> None:
     apply(
         writer, 0, article(1, "newest", offset=8), article(1, "old", offset=3), article(2, "gone", offset=4)
     )
@@ -106,14 +106,14 @@ def test_within_a_batch_the_last_offset_of_a_key_counts(index: Index, writer: Si
     assert titles(index, "*") == {"newest"}
 
 
-def test_fence_is_no_document(index: Index, writer: SinkWriter) -> None:
+def test_fence_is_no_document(index: Search, writer: SinkWriter) -> None:
     apply(writer, 0)
     assert writer.applied() == fence(0)
     assert index.reader().count() == 0
     assert titles(index, "* -title:nothing") == set()
 
 
-def test_reader_that_is_open_sees_what_is_committed_later(index: Index, writer: SinkWriter) -> None:
+def test_reader_that_is_open_sees_what_is_committed_later(index: Search, writer: SinkWriter) -> None:
     reader = index.reader()
     assert reader.count() == 0
     apply(writer, 0, article(1, "one"))
@@ -121,7 +121,7 @@ def test_reader_that_is_open_sees_what_is_committed_later(index: Index, writer: 
 
 
 def test_rows_without_a_key_are_all_kept_once(tmp_path: Path) -> None:
-    index = Index("log", at=tmp_path)
+    index = Search("log", at=tmp_path)
     writer = index.open("indexing", SCHEMA)
     assert apply(writer, 0, article(1, "same"), article(1, "same")) == 2
     assert apply(writer, 0, article(1, "same"), article(1, "same")) == 0
@@ -132,7 +132,7 @@ def test_rows_without_a_key_are_all_kept_once(tmp_path: Path) -> None:
 def test_row_without_its_key_or_with_an_endless_one_is_refused_and_the_others_are_written(
     tmp_path: Path,
 ) -> None:
-    index = Index("pages", key="title", at=tmp_path)
+    index = Search("pages", key="title", at=tmp_path)
     writer = index.open("indexing", SCHEMA)
     refused: list[RefusedRow] = []
     rows = [article(1, "x" * (TERM_BYTES_MAX + 1)), article(2, "good"), {**article(3, ""), "title": None}]
@@ -144,7 +144,7 @@ def test_row_without_its_key_or_with_an_endless_one_is_refused_and_the_others_ar
     assert index.reader().count() == 1
 
 
-def test_batch_that_fails_leaves_nothing_behind(index: Index, writer: SinkWriter) -> None:
+def test_batch_that_fails_leaves_nothing_behind(index: Search, writer: SinkWriter) -> None:
     def fail(rows: Sequence[RefusedRow]) -> None:
         raise OSError("dead letters can't be written")
 
@@ -156,7 +156,7 @@ def test_batch_that_fails_leaves_nothing_behind(index: Index, writer: SinkWriter
     assert titles(index, "*") == {"good"}
 
 
-def test_jobs_of_a_process_share_an_index_and_keep_a_fence_each(index: Index, writer: SinkWriter) -> None:
+def test_jobs_of_a_process_share_an_index_and_keep_a_fence_each(index: Search, writer: SinkWriter) -> None:
     other = index.open("other", SCHEMA)
     apply(writer, 4, article(1, "one"))
     other.apply(batch([article(2, "two")]), fence(9, job="other"), _fail)
@@ -195,7 +195,7 @@ def test_all_types_of_columns_come_back(tmp_path: Path) -> None:
         "counts": [("x", 1)],
         "missing": None,
     }
-    index = Index("all", key="id", exact="tags", at=tmp_path)
+    index = Search("all", key="id", exact="tags", at=tmp_path)
     writer = index.open("indexing", from_arrow_schema(schema))
     rows = pyarrow.Table.from_pylist([row], schema=schema)
     writer.apply(rows.to_batches(), fence(0), _fail)
@@ -217,7 +217,7 @@ def test_all_types_of_columns_come_back(tmp_path: Path) -> None:
     assert reader.count("at:[2026-11-15T00:00:00Z TO 2026-11-16T00:00:00Z]") == 1
 
 
-def test_other_columns_are_an_error_that_names_them(index: Index, writer: SinkWriter) -> None:
+def test_other_columns_are_an_error_that_names_them(index: Search, writer: SinkWriter) -> None:
     fewer = pyarrow.schema([ARROW.field("id"), ARROW.field("title")])
     with pytest.raises(BadSink, match="has other columns: -body, -stars"):
         index.open("indexing", from_arrow_schema(fewer))
@@ -228,29 +228,29 @@ def test_other_columns_are_an_error_that_names_them(index: Index, writer: SinkWr
         index.open("indexing", from_arrow_schema(other))
 
 
-def test_query_that_cannot_be_is_an_error_with_the_columns(index: Index, writer: SinkWriter) -> None:
+def test_query_that_cannot_be_is_an_error_with_the_columns(index: Search, writer: SinkWriter) -> None:
     with pytest.raises(BadSearch, match="the columns are: id, title, body, stars"):
         index.reader().search("author:me")
     with pytest.raises(BadSearch, match="there is no index in"):
-        Index("nowhere", at=index.folder / "nowhere").reader()
+        Search("nowhere", at=index.folder / "nowhere").reader()
     with pytest.raises(BadSearch, match="its key is: id"):
         index.reader().get(title="x")
 
 
 def test_wrong_options_are_named(tmp_path: Path) -> None:
     with pytest.raises(BadSink, match="there is no column 'uid' to index"):
-        Index("articles", key="uid", at=tmp_path).open("indexing", SCHEMA)
-    with pytest.raises(BadSink, match="headrace-index has no option 'keys'"):
-        Index.from_options({"name": "articles", "keys": "id"})
-    assert Index.from_options({"name": "a", "orderBy": "at", "key": "id, lang"}) == Index(
+        Search("articles", key="uid", at=tmp_path).open("indexing", SCHEMA)
+    with pytest.raises(BadSink, match="headrace-search has no option 'keys'"):
+        Search.from_options({"name": "articles", "keys": "id"})
+    assert Search.from_options({"name": "a", "orderBy": "at", "key": "id, lang"}) == Search(
         "a", order_by="at", key=["id", "lang"]
     )
 
 
 HALF_WRITTEN = """
 import sys
-from tests.pipeline.sinks.test_index import *
-writer = Index("articles", key="id", at=sys.argv[1]).open("indexing", SCHEMA)
+from tests.pipeline.sinks.test_search import *
+writer = Search("articles", key="id", at=sys.argv[1]).open("indexing", SCHEMA)
 apply(writer, 0, article(1, "committed"))
 def die(rows):
     print("staged", flush=True)
@@ -259,7 +259,7 @@ writer.apply(batch([article(1, "lost"), article(2, "lost"), article(None, "refus
 """
 
 
-def test_writer_killed_before_its_commit_leaves_the_batch_before(index: Index) -> None:
+def test_writer_killed_before_its_commit_leaves_the_batch_before(index: Search) -> None:
     done = subprocess.run(
         [sys.executable, "-c", HALF_WRITTEN, str(index.folder)],
         capture_output=True,
@@ -279,7 +279,7 @@ def test_writer_killed_before_its_commit_leaves_the_batch_before(index: Index) -
     writer.close()
 
 
-def test_what_a_death_within_a_commit_left_behind_is_not_in_the_way(index: Index) -> None:
+def test_what_a_death_within_a_commit_left_behind_is_not_in_the_way(index: Search) -> None:
     """The last thing that a commit writes is `meta.json`. Without it, there are files of a commit that never was."""
     writer = index.open("indexing", SCHEMA)
     apply(writer, 0, article(1, "one"), article(2, "two"))
@@ -299,4 +299,4 @@ def test_what_a_death_within_a_commit_left_behind_is_not_in_the_way(index: Index
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "..\\b", "a\0b"])
 def test_name_that_leaves_its_folder_is_refused(name: str) -> None:
     with pytest.raises(BadSink, match="can't be called"):
-        Index(name)
+        Search(name)

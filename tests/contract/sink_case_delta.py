@@ -1,25 +1,25 @@
-"""The `Lake` sink against the contract: upserts and appends."""
+"""The `Delta` sink against the contract: upserts and appends."""
 
 from __future__ import annotations
 
 from pyspark.sql.types import StructType
 
-from headrace.pipeline.sinks.lake import Lake
+from headrace.pipeline.sinks.delta import Delta
 from tests.contract.sink_contract import Lab, Row, SinkCase, row, sink_case
 
 
-@sink_case("lake")
-def lake(lab: Lab) -> SinkCase:
+@sink_case("delta")
+def delta(lab: Lab) -> SinkCase:
     without_key = row(None)  # type: ignore[arg-type]
-    return _case(Lake("contract", key="id", at=lab.folder / "lake"), refused=without_key)
+    return _case(Delta("contract", key="id", at=lab.folder / "delta"), refused=without_key)
 
 
-@sink_case("lake-append")
-def lake_append(lab: Lab) -> SinkCase:
-    return _case(Lake("contract", at=lab.folder / "lake"))
+@sink_case("delta-append")
+def delta_append(lab: Lab) -> SinkCase:
+    return _case(Delta("contract", at=lab.folder / "delta"))
 
 
-def _case(sink: Lake, refused: Row | None = None) -> SinkCase:
+def _case(sink: Delta, refused: Row | None = None) -> SinkCase:
     return SinkCase(
         sink=lambda: sink,
         read=lambda schema: _rows(sink, schema),
@@ -29,7 +29,7 @@ def _case(sink: Lake, refused: Row | None = None) -> SinkCase:
     )
 
 
-def _rows(sink: Lake, schema: StructType) -> list[Row]:
+def _rows(sink: Delta, schema: StructType) -> list[Row]:
     from deltalake.exceptions import TableNotFoundError
 
     try:

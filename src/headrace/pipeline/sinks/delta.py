@@ -1,8 +1,8 @@
-"""`Lake`: a Delta table (delta-rs, no JVM) that Spark, DuckDB and everything else that reads Delta can read.
+"""`Delta`: a Delta table (delta-rs, no JVM) that Spark, DuckDB and everything else that reads Delta can read.
 
 A batch is one commit of the table's log. Delta's application transactions are in the same commit: they name the
 checkpoint and the batch, and are what a batch that comes again is recognised by. The whole fence, with source offsets,
-is in the commit's own description. Compaction runs beside the batches, in `lake_upkeep.py`.
+is in the commit's own description. Compaction runs beside the batches, in `delta_upkeep.py`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pyarrow
 
 from headrace.errors import HeadraceError
 from headrace.pipeline.sinks import changes
+from headrace.pipeline.sinks.delta_upkeep import DeltaUpkeep
 from headrace.pipeline.sinks.fence import BadFence, Fence
-from headrace.pipeline.sinks.lake_upkeep import LakeUpkeep
 from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkWriter, check_folder_name
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ HISTORY_COMMITS_MAX = 1_000
 _IS_GONE = "headrace_is_gone"
 
 
-class LakeBusy(HeadraceError):
+class DeltaBusy(HeadraceError):
     """Others change the table so often that a batch never gets its turn."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lake(Sink):
+class Delta(Sink):
     """Rows are appended; with a `key` they replace and delete; with `mode="replace"` each batch is the whole table."""
 
     name: str
@@ -54,7 +54,7 @@ class Lake(Sink):
     mode: str = ""
     """`append`, `upsert` or `replace`; by default `upsert` if there is a key, and `append` if not."""
     at: str | Path | None = None
-    """Folder or address (`s3://bucket/path`); `lake/NAME` in the data folder if nothing is said."""
+    """Folder or address (`s3://bucket/path`); `delta/NAME` in the data folder if nothing is said."""
     partition_by: str | Sequence[str] = ()
     order_by: str | None = None
     """Of several rows of a key in one batch, the one that is the greatest here counts."""
@@ -67,7 +67,7 @@ class Lake(Sink):
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Credentials and such for an address, as delta-rs takes them."""
 
-    kind: ClassVar[str] = "lake"
+    kind: ClassVar[str] = "delta"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", _names(self.key))
@@ -96,22 +96,22 @@ class Lake(Sink):
             if name.lower().startswith("storage.")
         }
         found = read_options(
-            "lake",
+            "delta",
             {name: text for name, text in options.items() if not name.lower().startswith("storage.")},
             texts=("name", "at", "mode", "order_by"),
             lists=("key", "partition_by"),
             numbers=("compact_files", "file_bytes", "keep_hours"),
         )
-        return cls(name_in("lake", found), **found, storage_options=storage)
+        return cls(name_in("delta", found), **found, storage_options=storage)
 
     @property
     def address(self) -> str:
         from headrace.pipeline.settings import data_dir
 
-        return str(self.at) if self.at is not None else str(data_dir() / "lake" / self.name)
+        return str(self.at) if self.at is not None else str(data_dir() / "delta" / self.name)
 
     def target(self) -> str:
-        return f"lake {self.name}"
+        return f"delta {self.name}"
 
     def output_mode(self, *, aggregated: bool, watermarked: bool) -> str:
         if self.mode == "replace" and aggregated:
@@ -135,7 +135,7 @@ class Lake(Sink):
                 raise BadSink(
                     f"there is no column {name!r}", hint=f"the columns are: {', '.join(wanted.names)}"
                 )
-        return _LakeWriter(self, job, _open_table(self, wanted))
+        return _DeltaWriter(self, job, _open_table(self, wanted))
 
 
 def _check_types(wanted: pyarrow.Schema) -> None:
@@ -158,7 +158,7 @@ def _no_such_type(column: pyarrow.Field) -> BadSink:
     )
 
 
-def _open_table(sink: Lake, wanted: pyarrow.Schema) -> DeltaTable:
+def _open_table(sink: Delta, wanted: pyarrow.Schema) -> DeltaTable:
     """The table with these columns: made if it is missing, widened if columns are new."""
     from deltalake import DeltaTable
 
@@ -185,7 +185,7 @@ def _open_table(sink: Lake, wanted: pyarrow.Schema) -> DeltaTable:
     return table
 
 
-def _add_columns(sink: Lake, table: DeltaTable, wanted: pyarrow.Schema) -> None:
+def _add_columns(sink: Delta, table: DeltaTable, wanted: pyarrow.Schema) -> None:
     from deltalake import Schema
 
     before = {each.name: each for each in table.schema().fields}
@@ -206,13 +206,13 @@ def _add_columns(sink: Lake, table: DeltaTable, wanted: pyarrow.Schema) -> None:
         table.alter.add_columns(new)
 
 
-class _LakeWriter(SinkWriter):
-    def __init__(self, sink: Lake, job: str, table: DeltaTable) -> None:
+class _DeltaWriter(SinkWriter):
+    def __init__(self, sink: Delta, job: str, table: DeltaTable) -> None:
         self._sink = sink
         self._job = job
         self._table = table
         self._fences = _newest_fences(table)
-        self._upkeep = LakeUpkeep(
+        self._upkeep = DeltaUpkeep(
             open_table=sink.table,
             describe=self._description,
             files_max=sink.compact_files,
@@ -250,7 +250,7 @@ class _LakeWriter(SinkWriter):
             self._fences[self._job] = fence
             self._upkeep.after_batch(self._table)
             return written
-        raise LakeBusy(
+        raise DeltaBusy(
             f"the table {self._sink.name} was changed by others {COMMIT_TRIES_MAX} times while a batch was written",
             hint="several writers of one table should append, or keep to partitions of their own",
         )

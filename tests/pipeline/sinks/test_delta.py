@@ -15,9 +15,9 @@ import pyarrow
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from headrace.pipeline.sinks.delta import FENCES, Delta
+from headrace.pipeline.sinks.delta_upkeep import small_files
 from headrace.pipeline.sinks.fence import Fence
-from headrace.pipeline.sinks.lake import FENCES, Lake
-from headrace.pipeline.sinks.lake_upkeep import small_files
 from headrace.pipeline.sinks.sink import BadSink, RefusedRow, SinkWriter
 
 ARROW = pyarrow.schema(
@@ -52,41 +52,41 @@ def _fail(rows: Sequence[RefusedRow]) -> None:
     raise AssertionError(rows)
 
 
-def rows_of(lake: Lake) -> set[tuple[Any, ...]]:
-    table = lake.table().to_pyarrow_table()
+def rows_of(delta: Delta) -> set[tuple[Any, ...]]:
+    table = delta.table().to_pyarrow_table()
     return {tuple(row.values()) for row in table.select(["id", "city", "price"]).to_pylist()}
 
 
 @pytest.fixture
-def orders(tmp_path: Path) -> Lake:
-    return Lake("orders", key="id", partition_by="city", at=tmp_path / "orders")
+def orders(tmp_path: Path) -> Delta:
+    return Delta("orders", key="id", partition_by="city", at=tmp_path / "orders")
 
 
 @pytest.fixture
-def writer(orders: Lake) -> Iterator[SinkWriter]:
+def writer(orders: Delta) -> Iterator[SinkWriter]:
     opened = orders.open("loading", SCHEMA)
     yield opened
     opened.close()
 
 
-def test_rows_of_a_key_are_inserted_updated_and_deleted(orders: Lake, writer: SinkWriter) -> None:
+def test_rows_of_a_key_are_inserted_updated_and_deleted(orders: Delta, writer: SinkWriter) -> None:
     apply(writer, 0, order(1, "Rome"), order(2, "Oslo"), order(3, "Rome"))
     apply(writer, 1, order(1, "Rome", 2.0, op="u"), order(2, "", op="d"), order(4, "Lima", 4.0))
     assert rows_of(orders) == {(1, "Rome", 2.0), (3, "Rome", 1.0), (4, "Lima", 4.0)}
 
 
-def test_row_that_moves_to_another_partition_is_there_once(orders: Lake, writer: SinkWriter) -> None:
+def test_row_that_moves_to_another_partition_is_there_once(orders: Delta, writer: SinkWriter) -> None:
     apply(writer, 0, order(1, "Rome"))
     apply(writer, 1, order(1, "Oslo", op="u"))
     assert rows_of(orders) == {(1, "Oslo", 1.0)}
 
 
-def test_within_a_batch_the_last_offset_of_a_key_counts(orders: Lake, writer: SinkWriter) -> None:
+def test_within_a_batch_the_last_offset_of_a_key_counts(orders: Delta, writer: SinkWriter) -> None:
     apply(writer, 0, order(1, "Rome", 9.0, offset=5), order(1, "Oslo", 1.0, offset=2))
     assert rows_of(orders) == {(1, "Rome", 9.0)}
 
 
-def test_batch_and_fence_are_one_commit_that_is_not_repeated(orders: Lake, writer: SinkWriter) -> None:
+def test_batch_and_fence_are_one_commit_that_is_not_repeated(orders: Delta, writer: SinkWriter) -> None:
     assert apply(writer, 0, order(1, "Rome")) == 1
     version = orders.table().version()
     assert apply(writer, 0, order(1, "Rome")) == 0
@@ -95,27 +95,27 @@ def test_batch_and_fence_are_one_commit_that_is_not_repeated(orders: Lake, write
 
 
 def test_appended_rows_come_once_even_if_the_batch_comes_again_in_a_new_process(tmp_path: Path) -> None:
-    lake = Lake("events", at=tmp_path)
-    first = lake.open("loading", SCHEMA)
+    delta = Delta("events", at=tmp_path)
+    first = delta.open("loading", SCHEMA)
     apply(first, 7, order(1, "Rome"), order(1, "Rome"))
     first.close()
-    second = lake.open("loading", SCHEMA)
+    second = delta.open("loading", SCHEMA)
     assert second.applied() == fence(7)
     assert apply(second, 7, order(1, "Rome"), order(1, "Rome")) == 0
     assert apply(second, 8, order(1, "Rome")) == 1
-    assert lake.table().count() == 3
+    assert delta.table().count() == 3
 
 
 def test_same_number_of_another_checkpoint_is_another_batch(tmp_path: Path) -> None:
-    lake = Lake("events", at=tmp_path)
-    writer = lake.open("loading", SCHEMA)
+    delta = Delta("events", at=tmp_path)
+    writer = delta.open("loading", SCHEMA)
     apply(writer, 3, order(1, "Rome"))
     assert writer.apply(batch([order(2, "Oslo")]), fence(0, checkpoint="c-2"), _fail) == 1
     assert writer.applied() == fence(0, checkpoint="c-2")
-    assert lake.table().count() == 2
+    assert delta.table().count() == 2
 
 
-def test_empty_batch_moves_the_fence_only(orders: Lake, writer: SinkWriter) -> None:
+def test_empty_batch_moves_the_fence_only(orders: Delta, writer: SinkWriter) -> None:
     apply(writer, 0, order(1, "Rome"))
     assert apply(writer, 1) == 0
     assert writer.applied() == fence(1)
@@ -123,23 +123,23 @@ def test_empty_batch_moves_the_fence_only(orders: Lake, writer: SinkWriter) -> N
 
 
 def test_replace_makes_each_batch_the_whole_table(tmp_path: Path) -> None:
-    lake = Lake("top", mode="replace", at=tmp_path)
-    writer = lake.open("loading", SCHEMA)
+    delta = Delta("top", mode="replace", at=tmp_path)
+    writer = delta.open("loading", SCHEMA)
     apply(writer, 0, order(1, "Rome"), order(2, "Oslo"))
     apply(writer, 1, order(3, "Lima"))
-    assert rows_of(lake) == {(3, "Lima", 1.0)}
+    assert rows_of(delta) == {(3, "Lima", 1.0)}
     apply(writer, 2)
-    assert rows_of(lake) == set()
+    assert rows_of(delta) == set()
 
 
-def test_row_without_its_key_is_refused_and_the_others_are_written(orders: Lake, writer: SinkWriter) -> None:
+def test_row_without_its_key_is_refused_and_the_others_are_written(orders: Delta, writer: SinkWriter) -> None:
     refused: list[RefusedRow] = []
     assert writer.apply(batch([order(None, "Rome"), order(1, "Oslo")]), fence(0), refused.extend) == 1
     assert [(each.row["city"], each.reason) for each in refused] == [("Rome", "its key (id) is null")]
     assert rows_of(orders) == {(1, "Oslo", 1.0)}
 
 
-def test_new_columns_are_added_and_old_rows_have_none(orders: Lake, writer: SinkWriter) -> None:
+def test_new_columns_are_added_and_old_rows_have_none(orders: Delta, writer: SinkWriter) -> None:
     apply(writer, 0, order(1, "Rome"))
     rows = pyarrow.table({"id": [2], "city": ["Oslo"], "price": [2.0], "note": ["gift"]})
     wider = orders.open("loading", from_arrow_schema(rows.schema))
@@ -148,7 +148,7 @@ def test_new_columns_are_added_and_old_rows_have_none(orders: Lake, writer: Sink
     assert table["note"].to_pylist() == [None, "gift"]
 
 
-def test_any_other_change_of_columns_is_an_error_that_names_it(orders: Lake, writer: SinkWriter) -> None:
+def test_any_other_change_of_columns_is_an_error_that_names_it(orders: Delta, writer: SinkWriter) -> None:
     other = ARROW.set(2, pyarrow.field("price", pyarrow.string()))
     with pytest.raises(BadSink, match=r"price: .*double.* -> .*string"):
         orders.open("loading", from_arrow_schema(other))
@@ -157,17 +157,17 @@ def test_any_other_change_of_columns_is_an_error_that_names_it(orders: Lake, wri
 
 
 def test_two_jobs_of_one_table_keep_a_fence_each(tmp_path: Path) -> None:
-    lake = Lake("events", at=tmp_path)
-    one, two = lake.open("loading", SCHEMA), lake.open("other", SCHEMA)
+    delta = Delta("events", at=tmp_path)
+    one, two = delta.open("loading", SCHEMA), delta.open("other", SCHEMA)
     for number in range(4):
         apply(one, number, order(number, "Rome"))
         two.apply(batch([order(number, "Oslo")]), fence(number + 10, job="other"), _fail)
     assert one.applied() == fence(3)
     assert two.applied() == fence(13, job="other")
-    assert lake.table().count() == 8
+    assert delta.table().count() == 8
 
 
-def test_clear_forgets_rows_and_fence(orders: Lake, writer: SinkWriter) -> None:
+def test_clear_forgets_rows_and_fence(orders: Delta, writer: SinkWriter) -> None:
     apply(writer, 0, order(1, "Rome"))
     writer.clear()
     assert writer.applied() is None
@@ -177,22 +177,22 @@ def test_clear_forgets_rows_and_fence(orders: Lake, writer: SinkWriter) -> None:
 
 
 def test_small_files_are_compacted_beside_the_batches_and_the_fence_stays(tmp_path: Path) -> None:
-    lake = Lake("events", at=tmp_path, compact_files=4, keep_hours=0)
-    writer = lake.open("loading", SCHEMA)
+    delta = Delta("events", at=tmp_path, compact_files=4, keep_hours=0)
+    writer = delta.open("loading", SCHEMA)
     for number in range(8):
         apply(writer, number, order(number, "Rome"))
     writer.close()
-    table = lake.table()
-    assert small_files(table, lake.file_bytes) < 8
+    table = delta.table()
+    assert small_files(table, delta.file_bytes) < 8
     assert "OPTIMIZE" in {commit["operation"] for commit in table.history()}
     assert table.count() == 8
     assert all(FENCES in commit for commit in table.history(3))
-    assert lake.open("loading", SCHEMA).applied() == fence(7)
+    assert delta.open("loading", SCHEMA).applied() == fence(7)
 
 
 def test_upserts_and_compaction_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
-    lake = Lake("orders", key="id", at=tmp_path, compact_files=0)
-    writer = lake.open("loading", SCHEMA)
+    delta = Delta("orders", key="id", at=tmp_path, compact_files=0)
+    writer = delta.open("loading", SCHEMA)
     is_over = threading.Event()
 
     def compact() -> None:
@@ -200,7 +200,7 @@ def test_upserts_and_compaction_at_the_same_time_lose_nothing(tmp_path: Path) ->
 
         while not is_over.is_set():
             with contextlib.suppress(CommitFailedError):
-                lake.table().optimize.compact()
+                delta.table().optimize.compact()
 
     beside = threading.Thread(target=compact)
     beside.start()
@@ -210,12 +210,12 @@ def test_upserts_and_compaction_at_the_same_time_lose_nothing(tmp_path: Path) ->
     finally:
         is_over.set()
         beside.join()
-    kept = {row for row in rows_of(lake) if row[1] == "Rome"}
+    kept = {row for row in rows_of(delta) if row[1] == "Rome"}
     assert kept == {(number % 5, "Rome", float(number)) for number in range(10, 15)}
-    assert len(rows_of(lake)) == 20
+    assert len(rows_of(delta)) == 20
 
 
-def test_duckdb_reads_the_table(orders: Lake, writer: SinkWriter) -> None:
+def test_duckdb_reads_the_table(orders: Delta, writer: SinkWriter) -> None:
     apply(writer, 0, order(1, "Rome", 1.5), order(2, "Oslo", 2.5), order(3, "Rome", 3.0))
     apply(writer, 1, order(2, "", op="d"))
     with duckdb.connect() as database:
@@ -243,22 +243,22 @@ def test_nested_and_timed_columns_come_back(tmp_path: Path) -> None:
         "place": {"x": 1, "y": None},
         "raw": b"\x00\x01",
     }
-    lake = Lake("all", at=tmp_path)
-    writer = lake.open("loading", from_arrow_schema(schema))
+    delta = Delta("all", at=tmp_path)
+    writer = delta.open("loading", from_arrow_schema(schema))
     writer.apply(pyarrow.Table.from_pylist([row], schema=schema).to_batches(), fence(0), _fail)
-    assert lake.table().to_pyarrow_table().to_pylist() == [row]
+    assert delta.table().to_pyarrow_table().to_pylist() == [row]
 
 
 def test_wrong_options_are_named(tmp_path: Path) -> None:
     with pytest.raises(BadSink, match="choose append, upsert or replace"):
-        Lake("a", mode="merge")
+        Delta("a", mode="merge")
     with pytest.raises(BadSink, match="an upsert needs a key"):
-        Lake("a", mode="upsert")
+        Delta("a", mode="upsert")
     with pytest.raises(BadSink, match="there is no column 'town'"):
-        Lake("a", partition_by="town", at=tmp_path).open("loading", SCHEMA)
+        Delta("a", partition_by="town", at=tmp_path).open("loading", SCHEMA)
     with pytest.raises(BadSink, match="compact_files='many' is not a whole number"):
-        Lake.from_options({"name": "a", "compact_files": "many"})
-    assert Lake.from_options({"name": "a", "partitionBy": "x,y", "storage.AWS_REGION": "eu"}) == Lake(
+        Delta.from_options({"name": "a", "compact_files": "many"})
+    assert Delta.from_options({"name": "a", "partitionBy": "x,y", "storage.AWS_REGION": "eu"}) == Delta(
         "a", partition_by=["x", "y"], storage_options={"AWS_REGION": "eu"}
     )
 
@@ -268,19 +268,19 @@ def test_type_that_delta_does_not_have_is_an_error_that_names_the_column(
     tmp_path: Path, kind: pyarrow.DataType
 ) -> None:
     with pytest.raises(BadSink, match="can't have the column 'took'"):
-        Lake("a", at=tmp_path).open("loading", from_arrow_schema(pyarrow.schema([("took", kind)])))
+        Delta("a", at=tmp_path).open("loading", from_arrow_schema(pyarrow.schema([("took", kind)])))
 
 
-def test_other_partitions_are_an_error_that_names_them(orders: Lake, writer: SinkWriter) -> None:
+def test_other_partitions_are_an_error_that_names_them(orders: Delta, writer: SinkWriter) -> None:
     with pytest.raises(BadSink, match="is partitioned by city"):
-        Lake("orders", key="id", at=orders.address).open("loading", SCHEMA)
+        Delta("orders", key="id", at=orders.address).open("loading", SCHEMA)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b"])
 def test_name_that_leaves_its_folder_is_refused(name: str) -> None:
     with pytest.raises(BadSink, match="can't be called"):
-        Lake(name)
+        Delta(name)
 
 
-def test_credentials_are_not_part_of_what_a_lake_shows() -> None:
-    assert "hunter2" not in repr(Lake("t", storage_options={"AWS_SECRET_ACCESS_KEY": "hunter2"}))
+def test_credentials_are_not_part_of_what_the_sink_shows() -> None:
+    assert "hunter2" not in repr(Delta("t", storage_options={"AWS_SECRET_ACCESS_KEY": "hunter2"}))

@@ -1,6 +1,6 @@
 """A topic kept as a Delta table, partitioned by day, read by DuckDB and by Spark.
 
-python examples/lake.py
+python examples/delta_table.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 from headrace import Broker
 from headrace.pipeline import Job, read_topic, session
-from headrace.pipeline.sinks import Lake
+from headrace.pipeline.sinks import Delta
 from headrace.pipeline.spark import formats as spark_formats
 
 CITIES = ("Rome", "Oslo", "Lima")
@@ -37,13 +37,13 @@ def send(bootstrap: str) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Broker() as broker:
         send(broker.bootstrap)
-        spark = session("lake", bootstrap=broker.bootstrap, data_dir=folder)
+        spark = session("delta", bootstrap=broker.bootstrap, data_dir=folder)
         orders = read_topic(spark, "orders", schema="id LONG, city STRING, price DOUBLE, at TIMESTAMP")
         by_day = orders.selectExpr("*", "to_date(at) AS day")
-        lake = Lake("orders", partition_by="day", at=Path(folder, "orders"))
-        Job("orders-to-lake", by_day, lake, mode="batch").start().wait(90)
+        delta = Delta("orders", partition_by="day", at=Path(folder, "orders"))
+        Job("orders-to-delta", by_day, delta, mode="batch").start().wait(90)
 
-        table = lake.table()
+        table = delta.table()
         print(f"{table.count()} orders, partitions {sorted(each['day'] for each in table.partitions())}")
         with duckdb.connect() as database:
             database.register("orders", table.to_pyarrow_dataset())
@@ -52,7 +52,7 @@ def main() -> None:
             ).fetchall():
                 print(f"  DuckDB: {city} {count} orders for {price}")
         spark_formats.register(spark)
-        again = spark.read.format("headrace-lake").load(str(Path(folder, "orders")))
+        again = spark.read.format("headrace-delta").load(str(Path(folder, "orders")))
         print(f"  Spark:  {again.where('price >= 20').count()} orders of 20 and more")
         spark.stop()
 

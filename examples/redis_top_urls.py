@@ -1,6 +1,6 @@
 """The urls that are looked at most, kept in Redis: a sorted set that a page can ask for its top ten.
 
-python examples/cache_top_urls.py
+python examples/redis_top_urls.py
 
 Needs redis-server on this machine, and starts one of its own.
 """
@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 
 from headrace import Broker
 from headrace.pipeline import Job, read_topic, session
-from headrace.pipeline.sinks import Cache
+from headrace.pipeline.sinks import Redis
 from headrace.testing.redis_server import RedisServer
 
 PATIENCE_S = 90
@@ -43,7 +43,7 @@ def main() -> None:
 
         def catch_up() -> None:
             """Count what is new, and end. Without mode="batch" the job goes on for ever."""
-            cache = Cache("top_urls", key="url", score="count", at=server.address)
+            cache = Redis("top_urls", key="url", score="count", at=server.address)
             Job("top-urls", counts, cache, mode="batch").start().wait(PATIENCE_S)
 
         with redis.Redis.from_url(server.address) as client:

@@ -1,7 +1,7 @@
-"""`Index`: a full-text index, embedded (tantivy), that can be searched while a job writes it.
+"""`Search`: a full-text index, embedded (tantivy), that can be searched while a job writes it.
 
 The fence is a document of the index itself, replaced in the commit that publishes a batch's documents. So a batch is
-there with its fence, or not at all. How rows become documents is in `index_layout.py`, searching in `index_reader.py`.
+there with its fence, or not at all. `search_layout.py` turns rows into documents, `search_reader.py` searches.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow
 
 from headrace.pipeline.sinks import changes
 from headrace.pipeline.sinks.fence import Fence
-from headrace.pipeline.sinks.index_layout import (
+from headrace.pipeline.sinks.search_layout import (
     FENCE_FIELD,
     FENCE_MARK,
     JOB_FIELD,
@@ -31,7 +31,7 @@ from headrace.pipeline.sinks.index_layout import (
     tantivy_schema,
     write_layout,
 )
-from headrace.pipeline.sinks.index_reader import IndexReader
+from headrace.pipeline.sinks.search_reader import SearchReader
 from headrace.pipeline.sinks.sink import (
     BadSink,
     Refuse,
@@ -53,7 +53,7 @@ WRITER_THREADS = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Index(Sink):
+class Search(Sink):
     """Documents by key, or without one each row a new document.
 
     Text columns are split into words; columns of the key, and those in `exact`, are found as a whole.
@@ -63,14 +63,14 @@ class Index(Sink):
     _: KW_ONLY
     key: str | Sequence[str] = ()
     at: str | Path | None = None
-    """The folder; `indexes/NAME` in the data folder if nothing is said."""
+    """The folder; `search/NAME` in the data folder if nothing is said."""
     exact: str | Sequence[str] = ()
     order_by: str | None = None
     """Of several rows of a key in one batch, the one that is the greatest here counts."""
     heap_bytes: int = 64_000_000
     """Memory for documents that are not on disk yet; when it is full they are written, and stay unpublished."""
 
-    kind: ClassVar[str] = "index"
+    kind: ClassVar[str] = "search"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", _names(self.key))
@@ -85,26 +85,26 @@ class Index(Sink):
         from headrace.pipeline.sinks.options import name_in, read_options
 
         found = read_options(
-            "index",
+            "search",
             options,
             texts=("name", "at", "order_by"),
             lists=("key", "exact"),
             numbers=("heap_bytes",),
         )
-        return cls(name_in("index", found), **found)
+        return cls(name_in("search", found), **found)
 
     @property
     def folder(self) -> Path:
         from headrace.pipeline.settings import data_dir
 
-        return Path(self.at) if self.at is not None else data_dir() / "indexes" / self.name
+        return Path(self.at) if self.at is not None else data_dir() / "search" / self.name
 
     def target(self) -> str:
-        return f"index {self.name}"
+        return f"search {self.name}"
 
-    def reader(self) -> IndexReader:
+    def reader(self) -> SearchReader:
         """For searching, in this process or any other."""
-        return IndexReader(self.folder)
+        return SearchReader(self.folder)
 
     def open(self, job: str, schema: StructType) -> SinkWriter:
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -113,7 +113,7 @@ class Index(Sink):
         layout = layout_of(
             arrow, stored=changes.stored_columns(arrow), key=tuple(self.key), exact=tuple(self.exact)
         )
-        return _IndexWriter(
+        return _SearchWriter(
             job, layout, _OpenIndex.shared(self.folder, layout, self.heap_bytes), self.order_by
         )
 
@@ -197,7 +197,7 @@ def _check_layout(folder: Path, there: Layout | None, wanted: Layout) -> None:
     )
 
 
-class _IndexWriter(SinkWriter):
+class _SearchWriter(SinkWriter):
     def __init__(self, job: str, layout: Layout, open_index: _OpenIndex, order_by: str | None) -> None:
         self._job = job
         self._layout = layout

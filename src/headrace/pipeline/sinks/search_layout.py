@@ -1,6 +1,6 @@
 """How rows become documents of an index: which column is which field, and what is kept beside tantivy's own files.
 
-Nothing here writes documents or searches; `index.py` and `index_reader.py` do.
+Nothing here writes documents or searches; `search.py` and `search_reader.py` do.
 """
 
 from __future__ import annotations

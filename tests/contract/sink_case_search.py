@@ -1,0 +1,37 @@
+"""The `Search` sink against the contract, with keys and without."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import StructType
+
+from headrace.pipeline.sinks.search import Search
+from headrace.pipeline.sinks.search_layout import TERM_BYTES_MAX
+from headrace.pipeline.sinks.search_reader import HITS_MAX, BadSearch
+from tests.contract.sink_contract import Lab, Row, SinkCase, row, sink_case
+
+
+@sink_case("search")
+def search(lab: Lab) -> SinkCase:
+    return _case(Search("contract", key="id", at=lab.folder / "index"), refused=row("x" * TERM_BYTES_MAX))
+
+
+@sink_case("search-append")
+def search_append(lab: Lab) -> SinkCase:
+    return _case(Search("contract", at=lab.folder / "index"))
+
+
+def _case(sink: Search, refused: Row | None = None) -> SinkCase:
+    return SinkCase(
+        sink=lambda: sink, read=lambda schema: _rows(sink, schema), is_keyed=bool(sink.key), refused=refused
+    )
+
+
+def _rows(sink: Search, schema: StructType) -> list[Row]:
+    try:
+        reader = sink.reader()
+    except BadSearch:
+        return []
+    found: list[Row] = []
+    while hits := reader.search("*", limit=HITS_MAX, offset=len(found)):
+        found.extend(dict(hit.row) for hit in hits)
+    return found
