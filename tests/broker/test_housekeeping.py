@@ -76,11 +76,11 @@ def test_stop_that_has_no_room_for_checkpoints_still_ends(
 
 
 def expire(server: Server, *names: str) -> None:
-    topics = server.services.topics
+    topics = server.parts.topics
     for name in names:
         topic = topics.get(name)
         assert topic is not None
-        server.services.loop.call_soon_threadsafe(topics.alter_configs, topic, EXPIRING)
+        server.parts.runtime.loop.call_soon_threadsafe(topics.alter_configs, topic, EXPIRING)
 
 
 @pytest.mark.parametrize("operation", ["rename", "create", "remove"])

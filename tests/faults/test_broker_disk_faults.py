@@ -303,7 +303,7 @@ def test_offsets_of_a_topic_that_is_deleted_on_a_full_disk_are_removed_when_ther
             "nothing of the old topic counts for the new one"
         )
         assert eventually(lambda: full.happened > 0, True)
-        offsets = server.services.topics.partition("__consumer_offsets", 0)
+        offsets = server.parts.topics.partition("__consumer_offsets", 0)
         assert offsets is not None
         refused_at = offsets.log.end_offset
         files.heal()

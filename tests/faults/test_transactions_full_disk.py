@@ -129,11 +129,11 @@ def test_a_transaction_whose_time_is_up_on_a_full_disk_is_aborted_when_there_is_
     producer.write("t", b"a")
     full = files.fail("write", TRANSACTIONS_LOG, error_number=errno.ENOSPC, times=None)
     assert eventually(lambda: full.happened > 0, True)
-    assert server.services.transactions.counters.timed_out == 0
+    assert server.parts.transactions.counters.timed_out == 0
     files.heal()
     assert eventually(lambda: last_stable_offset(wire, "t"), 2)
     assert committed_values(wire, "t") == []
-    assert server.services.transactions.counters.timed_out == 1
+    assert server.parts.transactions.counters.timed_out == 1
     assert works(wire, "tx")
 
 
@@ -178,7 +178,7 @@ def test_an_unexpected_failure_is_seen_and_the_work_goes_on(
         assert eventually(lambda: last_stable_offset(wire, "t"), 2)
         assert files.bugs == 0
         assert "a bug" in caplog.text
-        assert server.services.counters.background_failures
+        assert server.parts.runtime.failures.count
         assert works(wire, "tx")
 
 
@@ -219,7 +219,7 @@ def test_a_marker_that_was_written_and_not_flushed_is_flushed_before_the_end_is_
         producer.write("t", b"x" * 1_900)
         files.failing = 2  # the marker begins a segment, whose folder the flush has to open
         producer.commit()
-        coordinator = server.services.transactions
+        coordinator = server.parts.transactions
 
         def state() -> TransactionState | None:
             transaction = coordinator.transaction("tx")
@@ -227,7 +227,7 @@ def test_a_marker_that_was_written_and_not_flushed_is_flushed_before_the_end_is_
 
         assert eventually(state, TransactionState.COMPLETE_COMMIT)
         assert files.failing == 0
-        partition = server.services.topics.partition("t", 0)
+        partition = server.parts.topics.partition("t", 0)
         assert partition is not None
         assert partition.log.durable_offset == partition.log.end_offset == 2
 

@@ -86,13 +86,11 @@ class Archiver:
         self.copied_bytes = 0
         self.deleted_segments = 0
         self.local_copies_removed = 0
-        self.read_threads = ThreadPoolExecutor(settings.archive_read_threads, thread_name_prefix="archive")
         self._threads = ThreadPoolExecutor(settings.archive_upload_threads, thread_name_prefix="archiver")
 
     def close(self) -> None:
         """Copies under way stop at their next piece, and are made again after the next start."""
         self._is_closing = True
-        self.read_threads.shutdown(wait=True, cancel_futures=True)
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def waiting(self) -> tuple[int, int]:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from headrace.broker.client import Client
 from headrace.broker.client_quotas import INT32_MAX, ClientQuotas, Entity
-
-if TYPE_CHECKING:
-    from headrace.broker.dispatch import Call
 
 BUCKETS_MAX = 10_000
 """Clients whose pace is remembered; the one that was idle for longest goes first. Some 300 bytes each."""
@@ -51,11 +49,11 @@ class ByteRates:
             self._buckets.popitem(last=False)
         return max(0.0, held_bytes / rate - self._window_s)
 
-
-def throttle_time_ms(call: Call, key: str, count_bytes: int) -> int:
-    """Count what a client sent or receives. One that is too fast is not read from for a while; for how long, in ms."""
-    services = call.services
-    pause_s = services.byte_rates.pause_s(key, call.client_id, count_bytes, services.clock.monotonic_s())
-    if pause_s > 0:
-        call.client.pause(pause_s)
-    return min(math.ceil(pause_s * 1000), INT32_MAX)
+    def throttle_time_ms(
+        self, client: Client, client_id: str, *, key: str, count_bytes: int, now_s: float
+    ) -> int:
+        """Count what a client sent or receives. If it is too fast, its connection is not read for that time."""
+        pause_s = self.pause_s(key, client_id, count_bytes, now_s)
+        if pause_s > 0:
+            client.pause(pause_s)
+        return min(math.ceil(pause_s * 1000), INT32_MAX)

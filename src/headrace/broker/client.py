@@ -6,10 +6,13 @@ import asyncio
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from headrace.broker.fetch_waiters import FetchWaiter
+
+class Waiting(Protocol):
+    """A fetch that waits for data."""
+
+    def wake(self) -> None: ...
 
 
 class ClientMemory:
@@ -38,7 +41,7 @@ class Client:
     software_name: str = "unknown"
     software_version: str = "unknown"
     # Its fetches that wait for data; nobody waits for a client that is gone.
-    waiters: set[FetchWaiter] = field(default_factory=set)
+    waiters: set[Waiting] = field(default_factory=set)
 
     memory: ClientMemory = field(default_factory=lambda: ClientMemory())
 

@@ -46,12 +46,12 @@ class _Altering:
     """One request: all but topics are kept in a file for each type, which is written once for all of them."""
 
     def __init__(self, call: Call, *, validate_only: bool) -> None:
-        self._services = call.services
+        self._parts = call.parts
         self._validate_only = validate_only
         self._stores: dict[int, ResourceConfigs] = {
-            GROUP: call.services.group_configs,
-            BROKER: call.services.broker_configs,
-            CLIENT_METRICS: call.services.client_metrics,
+            GROUP: call.parts.group_configs,
+            BROKER: call.parts.broker_configs,
+            CLIENT_METRICS: call.parts.client_metrics,
         }
         self._changes: defaultdict[int, dict[str, Configs]] = defaultdict(dict)
 
@@ -65,7 +65,7 @@ class _Altering:
         return Outcome()
 
     def _alter_topic(self, wanted: Alteration) -> Outcome:
-        topics = self._services.topics
+        topics = self._parts.topics
         topic = topics.get(wanted.name)
         if topic is None:
             return Outcome(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message="there is no such topic")
@@ -81,7 +81,7 @@ class _Altering:
         store = self._stores.get(kind)
         if store is None:
             raise RefusedConfig(f"resources of type {kind} have no configs here")
-        node_id = str(self._services.settings.node_id)
+        node_id = str(self._parts.settings.node_id)
         if kind == BROKER and name not in (broker_configs.ALL_BROKERS, node_id):
             raise RefusedConfig(f"there is no broker {name}", hint=f"the only one is {node_id}")
         if kind != BROKER and not name:

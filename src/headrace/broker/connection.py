@@ -12,13 +12,15 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable
+from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from headrace.broker.client import Client, ClientMemory
 from headrace.broker.dispatch import HANDLERS, Call, Handler
 from headrace.broker.frame_buffer import FrameBuffer, FrameTooLarge
 from headrace.broker.handlers.api_versions import unsupported_version
+from headrace.broker.parts import Parts
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.codec import Codec
 from headrace.protocol.framing import (
@@ -29,9 +31,6 @@ from headrace.protocol.framing import (
 )
 from headrace.protocol.primitives import MalformedMessage
 from headrace.protocol.types import Buffer
-
-if TYPE_CHECKING:
-    from headrace.broker.services import Services
 
 logger = logging.getLogger(__name__)
 
@@ -92,12 +91,14 @@ def _encode(answer: _Answer, response: Any) -> int:
 
 
 class Connection(ClientMemory, asyncio.BufferedProtocol):
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._settings = services.settings
-        self._traffic = services.traffic
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts  # for the handlers
+        self._settings = parts.settings
+        self._runtime = parts.runtime
+        self._traffic = parts.traffic
+        self._log_throttle = parts.log_throttle
         self._answers: deque[_Answer] = deque()
-        self._buffer = FrameBuffer(services.settings.request_bytes_max)
+        self._buffer = FrameBuffer(parts.settings.request_bytes_max)
         self.unread_bytes = 0
         self._reading = True
         self._takes_frames = False
@@ -112,7 +113,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self._last_call: Call | None = None
         # A request that takes long: others of this connection wait for it.
         self._long: _Answer | None = None
-        self.last_request_s = self._last_taken_s = services.clock.monotonic_s()
+        self.last_request_s = self._last_taken_s = parts.runtime.clock.monotonic_s()
 
     # What the event loop calls
 
@@ -196,7 +197,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         return self._has_room() and not self._closing
 
     def _take(self, frame: memoryview) -> None:
-        self.last_request_s = self._services.clock.monotonic_s()
+        self.last_request_s = self._runtime.clock.monotonic_s()
         try:
             header, position = read_request_head(frame)
             handler = HANDLERS.get(header.api_key)
@@ -240,7 +241,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         client_id = header.client_id or ""
         if call is None or call.version != header.api_version or call.client_id != client_id:
             call = self._last_call = Call(
-                services=self._services, client=self.client, version=header.api_version, client_id=client_id
+                parts=self._parts, client=self.client, version=header.api_version, client_id=client_id
             )
         return call
 
@@ -281,8 +282,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         elif self._transport.is_closing():
             return
         elif answer is self._long and answer.held_bytes > LONG_REQUEST_BYTES:
-            services = self._services
-            encoding = services.loop.run_in_executor(services.disk_threads, _encode, answer, future.result())
+            encoding = self._runtime.in_thread(partial(_encode, answer, future.result()))
             encoding.add_done_callback(lambda encoded: self._encoded(answer, encoded))
         else:
             self._complete(answer, future.result())
@@ -327,7 +327,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
             self._send()
         elif not self._takes_frames and not self._sends_soon:
             self._sends_soon = True
-            self._services.loop.call_soon(self._send)
+            self._runtime.loop.call_soon(self._send)
 
     def _send(self) -> None:
         """Send every answer whose turn it is: those that became ready together leave with one system call."""
@@ -392,7 +392,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
 
     def pause(self, seconds: float) -> None:
         """Take no request for a while: not even a client that ignores its throttle time gets past its quota."""
-        loop = self._services.loop
+        loop = self._runtime.loop
         if self._pause is not None:
             if self._pause.when() >= loop.time() + seconds:
                 return
@@ -439,8 +439,8 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
             self._transport.abort()  # a client that takes no answers would keep its bytes here until it does
 
     def _log_debt(self, what: str) -> None:
-        now_s = self._services.clock.monotonic_s()
-        repeated = self._services.log_throttle.suppressed(now_s, what, self.client.host, self.client.port)
+        now_s = self._runtime.clock.monotonic_s()
+        repeated = self._log_throttle.suppressed(now_s, what, self.client.host, self.client.port)
         if repeated is not None:
             logger.warning(
                 what,

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from headrace.broker.client import Client
+from headrace.broker.parts import Parts
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.codec import Codec, codec
 from headrace.protocol.types import MESSAGE_INFO
 from headrace.values import value
-
-if TYPE_CHECKING:
-    from headrace.broker.client import Client
-    from headrace.broker.services import Services
 
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
@@ -22,10 +20,17 @@ HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 class Call:
     """What a handler may know besides the message: who asks, in which version, and the parts of the broker."""
 
-    services: Services
+    parts: Parts
     client: Client
     version: int
     client_id: str
+
+    def throttle_time_ms(self, key: str, count_bytes: int) -> int:
+        """Count what the client sent or receives; how long it has to pause for its quota."""
+        now_s = self.parts.runtime.clock.monotonic_s()
+        return self.parts.byte_rates.throttle_time_ms(
+            self.client, self.client_id, key=key, count_bytes=count_bytes, now_s=now_s
+        )
 
 
 @value

@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.broker.internal_topics import INTERNAL_TOPICS
 from headrace.broker.resource_configs import ResourceConfig, ResourceConfigs
-from headrace.broker.shares.window import Rules
+from headrace.broker.share_rules import Rules
 from headrace.broker.topic_configs import ConfigType, InvalidConfig
 from headrace.durations import iso_duration_us
 from headrace.errors import HeadraceError

@@ -1,7 +1,7 @@
 """Whether the broker can do its work now, and if not, why: what /health and `headrace broker --check` answer.
 
-Nothing here is remembered from requests. The disk is asked each time, by a small file, so that the answer is right as
-soon as there is room again. Only failures of work in the background are remembered, for a while.
+Each check writes a small file, so that the answer is right as soon as the disk has room again. Only failures of
+background work are kept, for a while (`failures`); failures of requests are not.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ import asyncio
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from headrace.broker.archive_health import ArchiveHealth
+from headrace.broker.runtime import Runtime
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topics import Topics
-from headrace.clock import Clock
 from headrace.log.filesystem import FileSystem
 from headrace.protocol.error_codes import ErrorCode
 
@@ -26,10 +25,6 @@ PROBE_BYTES = 4_096
 
 NAMED_PARTITIONS_MAX = 5
 """The rest is a number: a damaged disk may have thousands."""
-
-
-REMEMBERED_FAILURES_MAX = 10
-"""Kinds of work in the background that failed; there are fewer."""
 
 
 class Coordinator(Protocol):
@@ -42,30 +37,19 @@ class Health:
         self,
         settings: BrokerSettings,
         *,
+        runtime: Runtime,
         files: FileSystem,
         topics: Topics,
         archive: ArchiveHealth,
         coordinators: Mapping[str, Coordinator],
-        threads: ThreadPoolExecutor,
-        loop: asyncio.AbstractEventLoop,
-        clock: Clock,
     ) -> None:
         self._settings = settings
+        self._runtime = runtime
         self._files = files
         self._topics = topics
         self._archive = archive
         self._coordinators = coordinators
-        self._threads = threads
-        self._loop = loop
-        self._clock = clock
-        self._failures: dict[str, tuple[float, str]] = {}
         self._probe: asyncio.Future[str | None] | None = None
-
-    def background_failed(self, what: str, reason: str) -> None:
-        self._failures.pop(what, None)
-        self._failures[what] = (self._clock.monotonic_s(), reason)
-        if len(self._failures) > REMEMBERED_FAILURES_MAX:
-            del self._failures[next(iter(self._failures))]
 
     async def problems(self) -> list[str]:
         """Why the broker is not well; empty if it is."""
@@ -77,10 +61,7 @@ class Health:
         for what, coordinator in self._coordinators.items():
             if coordinator.unavailable is ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 yield f"{what} are not served: their internal topic can't be read; the broker's log has the reason"
-        since_s = self._clock.monotonic_s() - self._settings.health_failure_ms / 1000
-        for what, (failed_s, reason) in self._failures.items():
-            if failed_s >= since_s:
-                yield f"{what}: {reason}"
+        yield from self._runtime.failures.within(self._settings.health_failure_ms / 1000)
         if not self._archive.is_reachable:
             yield "the archive can't be used; the broker's log has the reason"
 
@@ -98,7 +79,7 @@ class Health:
     async def _disk_problem(self) -> str | None:
         # Those who ask at the same time share an answer, and a disk that hangs holds one thread.
         if self._probe is None or self._probe.done():
-            self._probe = self._loop.run_in_executor(self._threads, self._write_probe)
+            self._probe = self._runtime.in_thread(self._write_probe)
         patience_ms = self._settings.health_disk_ms_max
         done, _ = await asyncio.wait([self._probe], timeout=patience_ms / 1000)
         if not done:

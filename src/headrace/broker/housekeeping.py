@@ -12,18 +12,49 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
+from headrace.broker.archiver import Archiver
 from headrace.broker.data_folder import DataFolder
+from headrace.broker.flusher import Flusher
+from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.partition import Partition
-from headrace.broker.services import Services
+from headrace.broker.runtime import Runtime
+from headrace.broker.settings import BrokerSettings
+from headrace.broker.shares.coordinator import ShareCoordinator
+from headrace.broker.topics import Topics
+from headrace.broker.traffic import Traffic
+from headrace.broker.transactions.coordinator import TransactionCoordinator
 
 logger = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    def __init__(self, services: Services, folder: DataFolder) -> None:
-        self._services = services
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        runtime: Runtime,
+        folder: DataFolder,
+        topics: Topics,
+        flusher: Flusher,
+        archiver: Archiver,
+        traffic: Traffic,
+        groups: GroupCoordinator,
+        shares: ShareCoordinator,
+        transactions: TransactionCoordinator,
+    ) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._clock = runtime.clock
         self._folder = folder
-        self._settings = services.settings
+        self._topics = topics
+        self._flusher = flusher
+        self._archiver = archiver
+        self._traffic = traffic
+        self._groups = groups
+        self._shares = shares
+        self._transactions = transactions
+        self.expired_segments = 0
+        self.compactions = 0
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -33,7 +64,7 @@ class Housekeeping:
             (self.close_idle_connections, self._settings.idle_connection_ms_max // 4),
             (self.close_stuck_connections, self._settings.stuck_connection_ms_max // 4),
             (self.compact, self._settings.compaction_interval_ms),
-            (self._services.archiver.tend, self._settings.archive_interval_ms),
+            (self._archiver.tend, self._settings.archive_interval_ms),
         ]
         self._tasks = [asyncio.create_task(self._repeat(chore, interval)) for chore, interval in chores]
 
@@ -53,31 +84,30 @@ class Housekeeping:
         try:
             yield
         except Exception as error:
-            self._services.background_failed("housekeeping failed", error, partition=str(partition or ""))
+            self._runtime.failures.report("housekeeping failed", error, partition=str(partition or ""))
 
     async def apply_retention(self) -> None:
         """Remove what is old or too much, and forget idle producers and offsets."""
-        services = self._services
-        now_ms = services.clock.now_ms()
-        before = services.counters.expired_segments
-        for partition in list(services.topics.partitions()):
+        now_ms = self._clock.now_ms()
+        before = self.expired_segments
+        for partition in list(self._topics.partitions()):
             with self._going_on(partition):
                 self._expire(partition, now_ms)
             await asyncio.sleep(0)  # a broker of many partitions answers requests in between
-        if services.counters.expired_segments > before:
+        if self.expired_segments > before:
             with self._going_on():
-                services.topics.checkpoint_starts()
+                self._topics.checkpoint_starts()
         self._folder.take_reserve()
         with self._going_on():
-            services.groups.expire(now_ms)
+            self._groups.expire(now_ms)
         with self._going_on():
-            services.shares.expire()
+            self._shares.expire()
         with self._going_on():
-            services.transactions.expire(now_ms)
+            self._transactions.expire(now_ms)
 
     def _expire(self, partition: Partition, now_ms: int) -> None:
         expired = partition.log.apply_retention(now_ms)
-        self._services.counters.expired_segments += len(expired)
+        self.expired_segments += len(expired)
         if expired:
             logger.info(
                 "segments removed by retention",
@@ -90,42 +120,41 @@ class Housekeeping:
 
     async def checkpoint(self) -> None:
         """Bring what lies in the page cache to the disk, and write down how far that is."""
-        for partition in list(self._services.topics.partitions()):
+        for partition in list(self._topics.partitions()):
             with self._going_on(partition):
                 await self._flush(partition)
-        self._services.topics.checkpoint()
+        self._topics.checkpoint()
 
     async def _flush(self, partition: Partition) -> None:
         log = partition.log
         if log.durable_offset < log.end_offset and log.read_only_reason is None:
-            await self._services.flusher.flushed(partition)
+            await self._flusher.flushed(partition)
 
     async def close_idle_connections(self) -> None:
-        closed = self._services.traffic.close_idle(self._services.clock.monotonic_s())
+        closed = self._traffic.close_idle(self._clock.monotonic_s())
         if closed:
             logger.info("idle connections closed", extra={"connections": closed})
 
     async def close_stuck_connections(self) -> None:
-        closed = self._services.traffic.close_stuck(self._services.clock.monotonic_s())
+        closed = self._traffic.close_stuck(self._clock.monotonic_s())
         if closed:
             logger.warning("clients that take no answers were hung up on", extra={"connections": closed})
 
     async def compact(self) -> None:
         """Clean the compacted partitions that have gathered enough; one at a time, in a thread."""
-        for partition in list(self._services.topics.partitions()):
+        for partition in list(self._topics.partitions()):
             with self._going_on(partition):
                 await self._compact(partition)
 
     async def _compact(self, partition: Partition) -> None:
         if not partition.log.config.is_compacted:
             return
-        services = self._services
         # Only what is on disk is cleaned: the cleaned copy is, and takes its place.
         await self._flush(partition)
-        compaction = partition.log.compaction_plan(services.clock.now_ms())
+        compaction = partition.log.compaction_plan(self._clock.now_ms())
         if compaction is None:
             return
         run = partial(compaction.run, offset_map_entries_max=self._settings.compaction_map_entries_max)
-        compacted = await services.loop.run_in_executor(services.disk_threads, run)
+        compacted = await self._runtime.in_thread(run)
         partition.log.finish_compaction(compacted)
-        services.counters.compactions += 1
+        self.compactions += 1

@@ -19,7 +19,7 @@ from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.offsets import TopicPartition
 from headrace.broker.groups.subscription import subscribed_topics
 from headrace.broker.http_server import HttpServer, Page
-from headrace.broker.services import Services
+from headrace.broker.parts import Parts
 from headrace.broker.shares.numbers import SHARE_COUNTERS, SHARE_GAUGES, group_numbers
 from headrace.broker.transactions.coordinator import TransactionRefused
 from headrace.broker.transactions.state import TransactionState
@@ -27,8 +27,8 @@ from headrace.protocol.api_keys import ApiKey
 
 
 class BrokerCollector(Collector):
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
 
     def collect(self) -> Iterator[Metric]:
         yield from self._traffic()
@@ -40,7 +40,7 @@ class BrokerCollector(Collector):
         yield from self._archive()
 
     def _traffic(self) -> Iterator[Metric]:
-        traffic = self._services.traffic
+        traffic = self._parts.traffic
         requests = CounterMetricFamily("headrace_requests", "Requests taken in, by API.", labels=["api"])
         for key, count in list(traffic.requests.items()):
             requests.add_metric([ApiKey(key).name.lower()], count)
@@ -62,7 +62,7 @@ class BrokerCollector(Collector):
         yield _counter("headrace_pauses", "Times that reading from a client stopped.", traffic.pauses)
 
     def _counters(self) -> Iterator[Metric]:
-        services, counters = self._services, self._services.counters
+        parts, counters = self._parts, self._parts.counters
         yield _counter("headrace_produced_bytes", "Bytes of batches appended.", counters.produced_bytes)
         yield _counter("headrace_fetched_bytes", "Bytes of batches sent.", counters.fetched_bytes)
         yield _counter(
@@ -73,18 +73,18 @@ class BrokerCollector(Collector):
         yield _counter(
             "headrace_storage_failures", "Writes and fsyncs that failed.", counters.storage_failures
         )
-        yield _counter("headrace_compactions", "Compaction passes.", counters.compactions)
+        yield _counter("headrace_compactions", "Compaction passes.", parts.housekeeping.compactions)
         yield _counter(
-            "headrace_expired_segments", "Segments removed by retention.", counters.expired_segments
+            "headrace_expired_segments", "Segments removed by retention.", parts.housekeeping.expired_segments
         )
         yield _counter(
             "headrace_background_failures",
             "Chores and tasks beside requests that failed; the broker's log has each.",
-            counters.background_failures,
+            parts.runtime.failures.count,
         )
-        yield _counter("headrace_flushes", "fsyncs shared by waiting requests.", services.flusher.flushes)
-        yield _gauge("headrace_waiting_fetches", "Fetches that wait for data.", len(services.fetch_waiters))
-        yield _gauge("headrace_fetch_sessions", "Fetch sessions.", len(services.fetch_sessions))
+        yield _counter("headrace_flushes", "fsyncs shared by waiting requests.", parts.flusher.flushes)
+        yield _gauge("headrace_waiting_fetches", "Fetches that wait for data.", len(parts.fetch_waiters))
+        yield _gauge("headrace_fetch_sessions", "Fetch sessions.", len(parts.fetch_sessions))
 
     def _partitions(self) -> Iterator[Metric]:
         labels = ["topic", "partition"]
@@ -92,7 +92,7 @@ class BrokerCollector(Collector):
         end = GaugeMetricFamily("headrace_log_end_offset", "Next offset of a partition.", labels=labels)
         size = GaugeMetricFamily("headrace_log_size_bytes", "Bytes of a partition's segments.", labels=labels)
         read_only = GaugeMetricFamily("headrace_log_read_only", "1 where appends are refused.", labels=labels)
-        for partition in list(self._services.topics.partitions()):
+        for partition in list(self._parts.topics.partitions()):
             values = [partition.topic_name, str(partition.index)]
             start.add_metric(values, partition.log.start_offset)
             end.add_metric(values, partition.log.end_offset)
@@ -101,7 +101,7 @@ class BrokerCollector(Collector):
         yield from (start, end, size, read_only)
 
     def _transactions(self) -> Iterator[Metric]:
-        transactions = self._services.transactions
+        transactions = self._parts.transactions
         try:
             known = [*transactions.transactions()]
         except TransactionRefused:
@@ -110,7 +110,7 @@ class BrokerCollector(Collector):
         begun_ms = min(
             (one.started_ms for one in is_open if one.state is TransactionState.ONGOING), default=None
         )
-        age_ms = 0 if begun_ms is None else max(self._services.clock.now_ms() - begun_ms, 0)
+        age_ms = 0 if begun_ms is None else max(self._parts.runtime.clock.now_ms() - begun_ms, 0)
         counters = transactions.counters
         yield _gauge("headrace_transactional_ids", "Transactional ids kept.", len(known))
         yield _gauge("headrace_transactions_open", "Transactions begun and not ended.", len(is_open))
@@ -151,7 +151,7 @@ class BrokerCollector(Collector):
 
     def _groups_with_offsets(self) -> list[tuple[str, str, int, int, AbstractSet[str]]]:
         """Each with its protocol, members, generation or epoch, and the topics that its members subscribe to."""
-        groups = self._services.groups
+        groups = self._parts.groups
         try:
             classic, newer = [*groups.groups()], [*groups.consumer_groups()]
         except GroupRefused:
@@ -169,10 +169,10 @@ class BrokerCollector(Collector):
 
     def _lag(self, group_id: str, subscribed: AbstractSet[str]) -> int:
         try:
-            committed = dict(self._services.groups.committed(group_id))
+            committed = dict(self._parts.groups.committed(group_id))
         except GroupRefused:
             return 0  # the broker is stopping
-        topics = [self._services.topics.get(name) for name in subscribed | {one.topic for one in committed}]
+        topics = [self._parts.topics.get(name) for name in subscribed | {one.topic for one in committed}]
         lag = 0
         for partition in (one for topic in topics if topic is not None for one in tuple(topic.partitions)):
             position = committed.get(TopicPartition(partition.topic_name, partition.index))
@@ -191,8 +191,8 @@ class BrokerCollector(Collector):
         }
         for name, doc in SHARE_COUNTERS.items():
             families[name] = CounterMetricFamily(f"headrace_share_{name}", doc, labels=labels)
-        shares, members = self._services.shares, self._services.share_members
-        now_ms = self._services.clock.now_ms()
+        shares, members = self._parts.shares, self._parts.share_members
+        now_ms = self._parts.runtime.clock.now_ms()
         for group_id in shares.group_ids():
             numbers = group_numbers([*shares.of_group(group_id)], now_ms)
             group = members.get(group_id)
@@ -203,10 +203,10 @@ class BrokerCollector(Collector):
         yield _gauge("headrace_share_sessions", "Share sessions.", len(shares.sessions))
 
     def _archive(self) -> Iterator[Metric]:
-        archiver = self._services.archiver
+        archiver = self._parts.archiver
         health, cache = archiver.health, archiver.shared.cache
         segments, size_bytes = archiver.waiting()
-        logs = [partition.log for partition in list(self._services.topics.partitions())]
+        logs = [partition.log for partition in list(self._parts.topics.partitions())]
         archived = [entry for log in logs for entry in log.archived]
         yield _gauge("headrace_archive_reachable", "0 while uses of the archive fail.", health.is_reachable)
         yield _gauge("headrace_archive_waiting_segments", "Closed segments not archived yet.", segments)
@@ -249,26 +249,26 @@ def _counter(name: str, doc: str, value: float) -> Metric:
     return CounterMetricFamily(name, doc, value=value)
 
 
-async def serve_metrics(services: Services, host: str, port: int) -> tuple[Callable[[], None], int]:
+async def serve_metrics(parts: Parts, host: str, port: int) -> tuple[Callable[[], None], int]:
     """Serve /metrics and /health; how to stop that, and the port."""
     registry = CollectorRegistry()
-    registry.register(BrokerCollector(services))
+    registry.register(BrokerCollector(parts))
     # One page at a time, in a thread: with thousands of partitions it takes a while.
     thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
 
     async def metrics(accept: str) -> Page:
         encode, content_type = choose_encoder(accept)
-        body = await services.loop.run_in_executor(thread, encode, registry)
+        body = await parts.runtime.loop.run_in_executor(thread, encode, registry)
         return Page(content_type=content_type, body=body)
 
     async def health(_accept: str) -> Page:
-        problems = await services.health.problems()
+        problems = await parts.health.problems()
         if not problems:
             return Page(body=b"healthy\n")
         text = "\n".join(["unhealthy", *problems, ""])
         return Page(status=HTTPStatus.SERVICE_UNAVAILABLE, body=text.encode())
 
-    settings = services.settings
+    settings = parts.settings
     server = HttpServer(
         {"/metrics": metrics, "/health": health},
         connections_max=settings.metrics_connections_max,

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from headrace.log.partition_log import PartitionLog
 
-if TYPE_CHECKING:
-    from headrace.broker.fetch_waiters import FetchWaiter
-    from headrace.broker.shares.share_partition import GrowthOf
+
+class Growth(Protocol):
+    """What waits for a partition to grow."""
+
+    def add(self, added_bytes: int) -> None:
+        """So many bytes more can be read."""
+
+    def wake(self) -> None:
+        """Nothing more will come: the topic was deleted."""
 
 
 class Partition:
@@ -20,7 +26,7 @@ class Partition:
         self.log = log
         # With durability "os" a record may be read as soon as it is in the page cache.
         self.reads_unsynced = reads_unsynced
-        self.waiters: set[FetchWaiter | GrowthOf] = set()
+        self.waiters: set[Growth] = set()
         self.is_gone = False
 
     @property

@@ -14,8 +14,7 @@ from headrace.broker import descriptors, handlers
 from headrace.broker.connection import Connection
 from headrace.broker.data_folder import DataFolder
 from headrace.broker.exposure import check_exposure
-from headrace.broker.housekeeping import Housekeeping
-from headrace.broker.services import Services
+from headrace.broker.parts import build
 from headrace.broker.settings import BrokerSettings
 from headrace.clock import Clock, SystemClock
 from headrace.errors import HeadraceError
@@ -57,13 +56,13 @@ class Server:
             self.settings.data_dir, self._files, reserve_bytes=self.settings.reserve_bytes
         )
         try:
-            self.services = Services(
+            self.parts = build(
                 self.settings, folder=self._folder, files=self._files, clock=self._clock, loop=loop
             )
             if not checkpoints.has_clean_shutdown_mark(self._files, str(self.settings.data_dir)):
                 self._folder.use_reserve()
-            self.services.topics.load()
-            self.services.producer_ids.skip_past(self.services.topics.largest_producer_id)
+            self.parts.topics.load()
+            self.parts.producer_ids.skip_past(self.parts.topics.largest_producer_id)
             self._folder.take_reserve()
         except OSError as error:
             self._folder.release()
@@ -75,27 +74,26 @@ class Server:
             self._folder.release()
             raise
         if loop.get_exception_handler() is None:
-            loop.set_exception_handler(self.services.loop_failed)
+            loop.set_exception_handler(self.parts.runtime.failures.report_unhandled)
         try:
             await self._open_ports(loop)
-            self.services.groups.load()
-            self.services.shares.load()
-            self.services.transactions.load()
+            self.parts.groups.load()
+            self.parts.shares.load()
+            self.parts.transactions.load()
         except BaseException:
             self._close_ports()
             # Nothing has changed: the next start is to be as quick as this one was.
-            self.services.topics.close()
+            self.parts.topics.close()
             self._folder.release()
             raise
-        self._housekeeping = Housekeeping(self.services, self._folder)
-        self._housekeeping.start()
+        self.parts.housekeeping.start()
         logger.info(
             "broker started",
             extra={
                 "listen": self.bootstrap,
                 "data_dir": str(self.settings.data_dir),
                 "durability": self.settings.durability,
-                "topics": len(self.services.topics),
+                "topics": len(self.parts.topics),
             },
         )
 
@@ -113,7 +111,7 @@ class Server:
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> asyncio.Server:
         try:
             return await loop.create_server(
-                lambda: Connection(self.services),
+                lambda: Connection(self.parts),
                 self.settings.host,
                 self.settings.port,
                 backlog=LISTEN_BACKLOG,
@@ -130,7 +128,7 @@ class Server:
 
         host, port = self.settings.host, self.settings.metrics_port
         try:
-            stop, self.metrics_port = await serve_metrics(self.services, host, port)
+            stop, self.metrics_port = await serve_metrics(self.parts, host, port)
         except OSError as error:
             raise _cannot_listen(host, port, "--metrics-port", error) from error
         return stop
@@ -142,26 +140,26 @@ class Server:
         self._stopping = True
         if self._listener is not None:
             self._listener.close()
-        await self._housekeeping.stop()
-        self.services.groups.close()
-        self.services.share_members.close()
-        self.services.shares.close()
-        self.services.transactions.close()
-        self.services.fetch_waiters.wake_all()
+        await self.parts.housekeeping.stop()
+        self.parts.groups.close()
+        self.parts.share_members.close()
+        self.parts.shares.close()
+        self.parts.transactions.close()
+        self.parts.fetch_waiters.wake_all()
         for _ in range(4):  # an answer passes through a future, a task, a callback and the socket
             await asyncio.sleep(0)
-        for connection in tuple(self.services.traffic.connections):
+        for connection in tuple(self.parts.traffic.connections):
             connection.close()
-        self.services.inspection.close()
+        self.parts.inspection.close()
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self.services.flusher.close)
+        await loop.run_in_executor(None, self.parts.flusher.close)
         await asyncio.sleep(0)  # what the last flushes completed
         self._folder.use_reserve()
-        self.services.topics.close()
+        self.parts.topics.close()
         self._folder.take_reserve()
-        # A compaction under way sees that its log was closed, and gives up.
-        self.services.disk_threads.shutdown(wait=True, cancel_futures=True)
-        await loop.run_in_executor(None, self.services.archiver.close)
+        await loop.run_in_executor(None, self.parts.archiver.close)
+        # A compaction that runs finds its log closed, and ends.
+        await loop.run_in_executor(None, self.parts.runtime.close)
         if self._stop_metrics is not None:
             self._stop_metrics()
         self._folder.release()
@@ -212,7 +210,7 @@ async def _serve(settings: BrokerSettings) -> None:
 
 def _warn_of_few_descriptors(server: Server) -> None:
     limit = descriptors.current_limit()
-    topics, traffic = server.services.topics, server.services.traffic
+    topics, traffic = server.parts.topics, server.parts.traffic
     wanted = descriptors.wanted(
         connections=server.settings.connections_max, partitions=topics.partition_count
     )

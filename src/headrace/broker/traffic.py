@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from headrace.broker import descriptors
 from headrace.broker.client import Client
 from headrace.broker.settings import BrokerSettings
 
-if TYPE_CHECKING:
-    from headrace.broker.connection import Connection
-
 # Kinds of client software told apart in the log: more than anybody runs, few enough to keep.
 SOFTWARE_KINDS_MAX = 100
+
+
+class Connection(Protocol):
+    held_bytes: int
+    """Requests that are being answered, and answers that the client has not received."""
+    unsent_bytes: int
+    """Of these, answers that the client is slow to receive."""
+    unread_bytes: int
+    """Received bytes that are not a whole request, or wait for room."""
+    last_request_s: float
+
+    def resume_if_possible(self) -> None:
+        """Read on, if there is room."""
+
+    def stop_waiting(self) -> None:
+        """Answer the fetches that wait."""
+
+    def shed(self) -> None:
+        """Close a connection whose client does not receive its answers."""
+
+    def refuse_unread(self) -> None:
+        """Close a connection with too many unread bytes."""
+
+    def takes_nothing_since_s(self, now_s: float) -> float:
+        """For how long the client has received nothing of what waits for it."""
+
+    def close(self) -> None:
+        """Close when the answers are sent."""
+
+    def abort(self) -> None:
+        """Close at once."""
 
 
 class Traffic:

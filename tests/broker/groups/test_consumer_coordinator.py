@@ -53,7 +53,7 @@ def test_a_silent_member_is_out_when_its_session_has_passed_whatever_the_wall_cl
     async def scenario() -> None:
         clock = JumpingClock()
         async with running(tmp_path, clock=clock) as broker:
-            broker.server.services.topics.create("a", 2, {})
+            broker.server.parts.topics.create("a", 2, {})
             beat(broker, "silent", 0)
             beat(broker, "loud", 0)
             for clock.jump_ms in (400 * DAY_MS, -400 * DAY_MS):
@@ -73,7 +73,7 @@ def test_offsets_and_the_group_itself_expire_when_nobody_consumes(tmp_path: Path
     async def scenario() -> None:
         clock = ManualClock()
         async with running(tmp_path, clock=clock, offsets_retention_ms=DAY_MS) as broker:
-            broker.server.services.topics.create("a", 1, {})
+            broker.server.parts.topics.create("a", 1, {})
             await broker.commit(3)
             member = beat(broker, "m", 0)
             for _ in range(3):
@@ -98,7 +98,7 @@ def test_a_full_disk_changes_nothing_and_members_go_on_when_there_is_room(tmp_pa
     async def scenario() -> None:
         files = FailingFileSystem()
         async with running(tmp_path, files=files) as broker:
-            broker.server.services.topics.create("a", 2, {})
+            broker.server.parts.topics.create("a", 2, {})
             first = beat(broker, "m", 0)
             before = (group_of(broker).epochs, dict(group_of(broker).members))
             files.fail("write", f"*{OFFSETS_TOPIC}-0/*", error_number=errno.ENOSPC, times=None)
@@ -120,7 +120,7 @@ def test_a_group_is_the_same_after_a_restart(tmp_path: Path) -> None:
     async def scenario() -> None:
         clock = ManualClock()
         async with running(tmp_path, clock=clock) as broker:
-            broker.server.services.topics.create("a", 3, {})
+            broker.server.parts.topics.create("a", 3, {})
             beat(broker, "m", 0)
             beat(broker, "n", 0)
             before = group_of(broker)
@@ -145,7 +145,7 @@ def test_a_group_that_became_classic_while_the_disk_was_full_is_classic_after_a_
     async def scenario() -> None:
         files = FailingFileSystem()
         async with running(tmp_path, files=files) as broker:
-            broker.server.services.topics.create("a", 1, {})
+            broker.server.parts.topics.create("a", 1, {})
             beat(broker, "m", 0)
             beat(broker, "m", -1)
             files.fail("write", f"*{OFFSETS_TOPIC}-0/*", error_number=errno.ENOSPC, times=None)
@@ -164,7 +164,7 @@ def test_a_group_that_became_classic_while_the_disk_was_full_is_classic_after_a_
 def test_while_the_log_is_read_members_are_told_to_wait(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as broker:
-            broker.server.services.topics.create("a", 1, {})
+            broker.server.parts.topics.create("a", 1, {})
             beat(broker, "m", 0)
         async with running(tmp_path) as broker:
             broker.groups.load()
@@ -182,7 +182,7 @@ def test_ten_thousand_members_join_settle_and_leave(tmp_path: Path) -> None:
     async def scenario() -> None:
         clock = ManualClock()
         async with running(tmp_path, clock=clock) as broker:
-            broker.server.services.topics.create("a", partitions, {})
+            broker.server.parts.topics.create("a", partitions, {})
             members = {f"m{number}": 0 for number in range(count)}
 
             def everybody_reports() -> None:

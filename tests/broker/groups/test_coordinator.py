@@ -39,7 +39,7 @@ class Running:
 
     @property
     def groups(self) -> GroupCoordinator:
-        return self.server.services.groups
+        return self.server.parts.groups
 
     def state(self, group_id: str = "g") -> GroupState | None:
         group = self.groups.group(group_id)
@@ -282,7 +282,7 @@ def test_an_unreadable_log_is_answered_with_not_available_until_it_can_be_read(t
         await server.start()
         files.fail("read", f"*{OFFSETS_TOPIC}-0/*.log", error_number=errno.EIO, times=None)
         broker = Running(server, ManualClock())
-        groups, loading = server.services.groups, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        groups, loading = server.parts.groups, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await asyncio.to_thread(eventually, lambda: groups.unavailable is not loading, "the first try fails")
         with pytest.raises(GroupRefused) as refused:
             broker.committed()

@@ -10,12 +10,13 @@ import pytest
 
 from headrace.broker.data_folder import DataFolder
 from headrace.broker.embedded import Broker
-from headrace.broker.services import Services
+from headrace.broker.parts import Parts, build
 from headrace.broker.settings import BrokerSettings
+from headrace.broker.share_rules import Rules
 from headrace.broker.shares import state_writer, storage
 from headrace.broker.shares.state_writer import StateWriter
 from headrace.broker.shares.storage import ShareKey, StoredWindow, read_windows
-from headrace.broker.shares.window import Acknowledgement, AcknowledgeType, LogBatch, Rules, Window
+from headrace.broker.shares.window import Acknowledgement, AcknowledgeType, LogBatch, Window
 from headrace.log.filesystem import DiskFileSystem
 from headrace.protocol.error_codes import ErrorCode
 from headrace.testing.manual_clock import ManualClock
@@ -38,14 +39,12 @@ def settings(tmp_path: Path) -> BrokerSettings:
     return BrokerSettings(data_dir=tmp_path, durability="os")
 
 
-async def services_of(settings: BrokerSettings) -> Services:
+async def parts_of(settings: BrokerSettings) -> Parts:
     files = DiskFileSystem()
     folder = DataFolder(settings.data_dir, files)
-    services = Services(
-        settings, folder=folder, files=files, clock=ManualClock(), loop=asyncio.get_running_loop()
-    )
-    services.topics.load()
-    return services
+    parts = build(settings, folder=folder, files=files, clock=ManualClock(), loop=asyncio.get_running_loop())
+    parts.topics.load()
+    return parts
 
 
 def work(window: Window, first: int) -> None:
@@ -69,14 +68,16 @@ def contents(window: Window) -> tuple[int, list[tuple[int, int, int, int]]]:
 
 def test_window_is_the_same_from_a_snapshot_and_its_updates(settings: BrokerSettings) -> None:
     async def write_and_read() -> None:
-        services = await services_of(settings)
-        writer = StateWriter(services, on_given_up=lambda stored, burials: None)
+        parts = await parts_of(settings)
+        writer = StateWriter(
+            parts.runtime, parts.topics, parts.flusher, on_given_up=lambda stored, burials: None
+        )
         stored = StoredWindow(KEY, Window(0))
         for number in range(2 * storage.UPDATES_PER_SNAPSHOT + 20):
             work(stored.window, stored.window.end_offset)
             await writer.written(stored)
             if number % 97 == 0:
-                [partition] = services.topics.internal(storage.STATE_TOPIC).partitions
+                [partition] = parts.topics.internal(storage.STATE_TOPIC).partitions
                 found = read_windows(partition.log, batch_bytes_max=1 << 20)[KEY]
                 assert contents(found.window)[0] == stored.window.start_offset
         found = read_windows(partition.log, batch_bytes_max=1 << 20)[KEY]
@@ -89,8 +90,10 @@ def test_window_is_the_same_from_a_snapshot_and_its_updates(settings: BrokerSett
 
 def test_many_changes_share_one_write(settings: BrokerSettings) -> None:
     async def write() -> None:
-        services = await services_of(settings)
-        writer = StateWriter(services, on_given_up=lambda stored, burials: None)
+        parts = await parts_of(settings)
+        writer = StateWriter(
+            parts.runtime, parts.topics, parts.flusher, on_given_up=lambda stored, burials: None
+        )
         windows = [StoredWindow(ShareKey("g", uuid.UUID(int=7), index), Window(0)) for index in range(50)]
         waiting = []
         for stored in windows:
@@ -99,7 +102,7 @@ def test_many_changes_share_one_write(settings: BrokerSettings) -> None:
                 waiting.append(writer.written(stored))
         await asyncio.gather(*waiting)
         assert writer.writes == 1
-        [partition] = services.topics.internal(storage.STATE_TOPIC).partitions
+        [partition] = parts.topics.internal(storage.STATE_TOPIC).partitions
         assert len(read_windows(partition.log, batch_bytes_max=1 << 20)) == 50
 
     asyncio.run(write())
@@ -107,11 +110,13 @@ def test_many_changes_share_one_write(settings: BrokerSettings) -> None:
 
 def test_forgotten_window_is_not_read_again(settings: BrokerSettings) -> None:
     async def write() -> None:
-        services = await services_of(settings)
-        writer = StateWriter(services, on_given_up=lambda stored, burials: None)
+        parts = await parts_of(settings)
+        writer = StateWriter(
+            parts.runtime, parts.topics, parts.flusher, on_given_up=lambda stored, burials: None
+        )
         await writer.written(StoredWindow(KEY, Window(0)))
         await writer.remove([KEY])
-        [partition] = services.topics.internal(storage.STATE_TOPIC).partitions
+        [partition] = parts.topics.internal(storage.STATE_TOPIC).partitions
         assert read_windows(partition.log, batch_bytes_max=1 << 20) == {}
 
     asyncio.run(write())
@@ -124,11 +129,13 @@ def test_topic_is_cut_off_and_nothing_that_counts_is_lost(
     monkeypatch.setattr(state_writer, "PRUNED_RECORDS_MIN", 1000)
 
     async def write() -> None:
-        services = await services_of(settings)
-        writer = StateWriter(services, on_given_up=lambda stored, burials: None)
+        parts = await parts_of(settings)
+        writer = StateWriter(
+            parts.runtime, parts.topics, parts.flusher, on_given_up=lambda stored, burials: None
+        )
         idle, busy = StoredWindow(ShareKey("idle", KEY.topic_id, 0), Window(5)), StoredWindow(KEY, Window(0))
         await writer.written(idle)
-        [partition] = services.topics.internal(storage.STATE_TOPIC).partitions
+        [partition] = parts.topics.internal(storage.STATE_TOPIC).partitions
         for _ in range(2):
             for _ in range(1200):
                 work(busy.window, busy.window.end_offset)

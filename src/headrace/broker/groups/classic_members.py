@@ -35,7 +35,7 @@ from headrace.broker.groups.events import (
     TimerKind,
 )
 from headrace.broker.groups.state import Group, GroupLimits
-from headrace.broker.groups.timers import Timers
+from headrace.broker.timers import Timers
 from headrace.clock import Clock
 from headrace.protocol.error_codes import ErrorCode
 

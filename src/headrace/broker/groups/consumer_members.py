@@ -11,9 +11,10 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from headrace.broker.group_configs import CONSUMER_SESSION_TIMEOUT
+from headrace.broker.appends import Appends
+from headrace.broker.group_configs import CONSUMER_SESSION_TIMEOUT, GroupConfigs
 from headrace.broker.groups import consumer, consumer_classic, storage
 from headrace.broker.groups.consumer import ConsumerAnswer, ConsumerHeartbeat, timer_due
 from headrace.broker.groups.consumer_migration import downgraded, upgrade
@@ -37,14 +38,12 @@ from headrace.broker.groups.events import (
     SyncAnswer,
 )
 from headrace.broker.groups.state import Group
-from headrace.broker.groups.timers import Timers
+from headrace.broker.timers import Timers
 from headrace.broker.topics import Topic, Topics
+from headrace.clock import Clock
 from headrace.errors import HeadraceError
 from headrace.protocol import stored
 from headrace.protocol.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from headrace.broker.services import Services
 
 logger = logging.getLogger(__name__)
 
@@ -86,12 +85,28 @@ class Done(NamedTuple):
 
 
 class ConsumerMembers:
-    def __init__(self, services: Services, *, become_classic: Callable[[Group], None]) -> None:
-        self._services = services
+    def __init__(
+        self,
+        groups: dict[str, ConsumerGroup],
+        *,
+        members_max: int,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        topics: Topics,
+        appends: Appends,
+        configs: GroupConfigs,
+        become_classic: Callable[[Group], None],
+    ) -> None:
+        self.groups = groups
+        self._members_max = members_max
+        self._loop = loop
+        self._clock = clock
+        self._topics = topics
+        self._appends = appends
+        self._configs = configs
         self._become_classic = become_classic
-        self._catalog = TopicCatalog(services.topics)
-        self.groups: dict[str, ConsumerGroup] = {}
-        self.timers: Timers[ConsumerTimerKey] = Timers(services.loop, services.clock, self._timer_due)
+        self._catalog = TopicCatalog(topics)
+        self.timers: Timers[ConsumerTimerKey] = Timers(loop, clock, self._timer_due)
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -154,7 +169,7 @@ class ConsumerMembers:
 
     def classic_join(self, group: ConsumerGroup, join: Join) -> asyncio.Future[JoinAnswer]:
         """Answered at once, unless its new id has to be on disk first."""
-        future: asyncio.Future[JoinAnswer] = self._services.loop.create_future()
+        future: asyncio.Future[JoinAnswer] = self._loop.create_future()
         try:
             answer, durable = self._run(self._step(group), lambda step: consumer_classic.join(step, join))
         except ConsumerRefused as refused:
@@ -201,9 +216,10 @@ class ConsumerMembers:
         member = group.members.get(member_id)
         if member is not None and member.classic is None and not says_epoch:
             return ErrorCode.UNSUPPORTED_VERSION
-        topics = self._services.topics
         covers = frozenset(
-            (topic.id, partition) for name, partition in partitions if (topic := topics.get(name)) is not None
+            (topic.id, partition)
+            for name, partition in partitions
+            if (topic := self._topics.get(name)) is not None
         )
         return consumer.check_epoch_of(group, member_id, epoch, covers=covers)
 
@@ -220,13 +236,12 @@ class ConsumerMembers:
     # Performing
 
     def _step(self, group: ConsumerGroup) -> ConsumerStep:
-        services = self._services
         return ConsumerStep(
             group=group,
             catalog=self._catalog,
-            now_ms=services.clock.now_ms(),
-            session_timeout_ms=services.group_configs.value(group.group_id, CONSUMER_SESSION_TIMEOUT),
-            members_max=services.settings.group_members_max,
+            now_ms=self._clock.now_ms(),
+            session_timeout_ms=self._configs.value(group.group_id, CONSUMER_SESSION_TIMEOUT),
+            members_max=self._members_max,
         )
 
     def _run(
@@ -247,7 +262,7 @@ class ConsumerMembers:
                 classic = downgraded(group, self._catalog, step.now_ms)
                 entries += [*_entries(tombstones(group)), storage.group_record(classic)]
             if entries:
-                durable = storage.append_at_once(self._services, entries)
+                durable = storage.append_at_once(self._appends, entries)
         except ConsumerRefused:
             step.undo()
             raise

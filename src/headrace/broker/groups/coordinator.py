@@ -12,9 +12,11 @@ import uuid
 from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from headrace.broker.appends import Appends
+from headrace.broker.failures import log_failure
+from headrace.broker.group_configs import GroupConfigs
 from headrace.broker.groups import storage
 from headrace.broker.groups.classic import check_commit
 from headrace.broker.groups.classic_members import ClassicMembers
@@ -37,15 +39,16 @@ from headrace.broker.groups.events import (
 from headrace.broker.groups.kept_offsets import KeptOffsets
 from headrace.broker.groups.member_memory import MemberMemory, size_of_names, size_of_protocols
 from headrace.broker.groups.offsets import CommittedOffset, TopicPartition, expired, expired_of_consumers
+from headrace.broker.groups.registry import GroupRegistry
 from headrace.broker.groups.state import TRANSITIONS, UNKNOWN_MEMBER, Group, GroupLimits, GroupState, Trigger
 from headrace.broker.groups.subscription import is_subscribed
 from headrace.broker.owed_work import until_done
+from headrace.broker.runtime import Runtime
+from headrace.broker.settings import BrokerSettings
+from headrace.broker.topics import Topics
 from headrace.errors import HeadraceError
+from headrace.log.partition_log import PartitionLog
 from headrace.protocol.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from headrace.broker.services import Services
-    from headrace.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -53,37 +56,52 @@ AnswerT = TypeVar("AnswerT", JoinAnswer, SyncAnswer, HeartbeatAnswer, LeaveAnswe
 
 
 class GroupCoordinator:
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._settings = services.settings
-        self._loop = services.loop
-        self._clock = services.clock
-        limits = GroupLimits(
-            members_max=services.settings.group_members_max,
-            initial_rebalance_delay_ms=services.settings.group_initial_rebalance_delay_ms,
-            new_member_join_timeout_ms=services.settings.group_new_member_join_timeout_ms,
-        )
-        self._groups: dict[str, Group] = {}
-        self._offsets = KeptOffsets(services)
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        runtime: Runtime,
+        topics: Topics,
+        appends: Appends,
+        configs: GroupConfigs,
+        registry: GroupRegistry,
+        memory: MemberMemory,
+    ) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._loop = runtime.loop
+        self._clock = runtime.clock
+        self._topics = topics
+        self._appends = appends
+        self._registry = registry
+        self._groups = registry.classic
+        self._memory = memory
+        self._offsets = KeptOffsets(appends)
         self._members = ClassicMembers(
-            self._groups,
-            limits=limits,
-            loop=services.loop,
-            clock=services.clock,
+            registry.classic,
+            limits=GroupLimits(
+                members_max=settings.group_members_max,
+                initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+                new_member_join_timeout_ms=settings.group_new_member_join_timeout_ms,
+            ),
+            loop=runtime.loop,
+            clock=runtime.clock,
             store=self._store,
         )
-        self._consumers = ConsumerMembers(services, become_classic=self._members.inherit)
-        self._memory = MemberMemory(
-            member_bytes_max=services.settings.group_member_bytes_max,
-            groups_bytes_max=services.settings.groups_bytes_max,
-            groups=lambda: chain(
-                self._groups.values(), self._consumers.groups.values(), services.share_members.groups()
-            ),
+        self._consumers = ConsumerMembers(
+            registry.consumer,
+            members_max=settings.group_members_max,
+            loop=runtime.loop,
+            clock=runtime.clock,
+            topics=topics,
+            appends=appends,
+            configs=configs,
+            become_classic=self._members.inherit,
         )
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loading: asyncio.Task[None] | None = None
         self._unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        self._started = (services.clock.now_ms(), services.clock.monotonic_s())
+        self._started = (self._clock.now_ms(), self._clock.monotonic_s())
 
     # From start to stop
 
@@ -94,7 +112,7 @@ class GroupCoordinator:
 
     def load(self) -> None:
         """Begin to read the log of groups and offsets; until that is done, requests are told so."""
-        topic = self._services.topics.get(storage.OFFSETS_TOPIC)
+        topic = self._topics.get(storage.OFFSETS_TOPIC)
         if topic is None:
             self._unavailable = None
             return
@@ -110,7 +128,7 @@ class GroupCoordinator:
         read = partial(storage.read_contents, log, batch_bytes_max=bytes_max)
         try:
             contents = await until_done(
-                lambda: self._loop.run_in_executor(self._services.disk_threads, read),
+                partial(self._runtime.in_thread, read),
                 on_failure=self._not_loaded,
                 gives_up_on=HeadraceError,
             )
@@ -131,9 +149,7 @@ class GroupCoordinator:
     def _not_loaded(self, failure: Exception) -> None:
         """To go on without some offsets would send consumers back to the start, or ahead to the end."""
         if self._unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            self._services.log_failure(
-                f"groups can't be served: {storage.OFFSETS_TOPIC} is not readable", failure
-            )
+            log_failure(f"groups can't be served: {storage.OFFSETS_TOPIC} is not readable", failure)
         self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def close(self) -> None:
@@ -174,7 +190,7 @@ class GroupCoordinator:
         """A group of the newer protocol without members does not keep its name from one of the classic."""
         tombstones = self._consumers.forget(group)
         try:
-            storage.append_at_once(self._services, tombstones)
+            storage.append_at_once(self._appends, tombstones)
         except (HeadraceError, OSError) as failure:
             logger.error("group %r is still on disk as it was: %s", group.group_id, failure)
 
@@ -183,7 +199,7 @@ class GroupCoordinator:
             return self._unavailable
         if not group_id:
             return ErrorCode.INVALID_GROUP_ID
-        if self._services.share_members.get(group_id) is not None:
+        if group_id in self._registry.share:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         settings = self._settings
         shortest, longest = settings.group_session_timeout_ms_min, settings.group_session_timeout_ms_max
@@ -195,25 +211,21 @@ class GroupCoordinator:
             error = self._check_room()
             if error is not ErrorCode.NONE:
                 return error
-        if not self.admits(group_id, size_of_protocols(join.protocols)):
+        if not self._memory.admits(group_id, size_of_protocols(join.protocols)):
             return ErrorCode.GROUP_MAX_SIZE_REACHED
         return ErrorCode.NONE
-
-    def admits(self, group_id: str, size_bytes: int) -> bool:
-        """Whether there is memory for what a member of any kind of group brings."""
-        return self._memory.admits(group_id, size_bytes)
 
     def consumer_heartbeat(self, group_id: str, heartbeat: ConsumerHeartbeat) -> Done:
         """A member of the newer protocol joins, reports or leaves. Raises ConsumerRefused."""
         if self._unavailable is not None:
             raise ConsumerRefused(self._unavailable, "Groups can't be served now.")
-        if self._services.share_members.get(group_id) is not None:
+        if group_id in self._registry.share:
             raise ConsumerRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is a share group.")
         classic = self._groups.get(group_id)
         is_new = heartbeat.member_epoch == JOIN_EPOCH and not self.is_taken(group_id)
         if is_new and self._check_room() is not ErrorCode.NONE:
             raise ConsumerRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, "There are too many groups.")
-        if heartbeat.topics and not self.admits(group_id, size_of_names(heartbeat.topics)):
+        if heartbeat.topics and not self._memory.admits(group_id, size_of_names(heartbeat.topics)):
             raise ConsumerRefused(
                 ErrorCode.GROUP_MAX_SIZE_REACHED, "The member subscribes to too many topics."
             )
@@ -229,7 +241,9 @@ class GroupCoordinator:
             return self._answered(self._consumers.classic_sync(consumers, sync))
         if group is None:
             return self._answered(SyncAnswer(error=error))
-        if not all(self.admits(group_id, len(assignment)) for assignment in sync.assignments.values()):
+        if not all(
+            self._memory.admits(group_id, len(assignment)) for assignment in sync.assignments.values()
+        ):
             return self._answered(SyncAnswer(error=ErrorCode.GROUP_MAX_SIZE_REACHED))
         return self._members.sync(group, sync)
 
@@ -278,7 +292,7 @@ class GroupCoordinator:
             return  # it has become one of the newer protocol since, and nobody waits for this any more
         try:
             entry = storage.group_record(action.group)
-            await storage.append(self._services, [entry], waits_for_disk=action.waits_for_disk)
+            await storage.append(self._appends, [entry], waits_for_disk=action.waits_for_disk)
         except (HeadraceError, OSError) as failure:
             error = storage.told(failure)
             logger.error("group %r not stored: %s", action.group.group_id, failure)
@@ -518,7 +532,7 @@ class GroupCoordinator:
     async def _store_removed(self, gone: Sequence[tuple[str, TopicPartition]]) -> None:
         def failed(failure: Exception) -> None:
             if not isinstance(failure, GroupRefused):  # which is logged where it happened
-                self._services.background_failed("offsets of a deleted topic are not removed", failure)
+                self._runtime.failures.report("offsets of a deleted topic are not removed", failure)
 
         await until_done(partial(self._offsets.store_removed, gone), on_failure=failed)
 

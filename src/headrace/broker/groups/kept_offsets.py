@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from headrace.broker.appends import Appends
 from headrace.broker.groups import storage
 from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.offsets import CommittedOffset, Offsets, TopicPartition
 from headrace.broker.groups.transactional_offsets import PendingOffsets
 from headrace.errors import HeadraceError
-
-if TYPE_CHECKING:
-    from headrace.broker.services import Services
 
 logger = logging.getLogger(__name__)
 
@@ -24,8 +21,8 @@ logger = logging.getLogger(__name__)
 class KeptOffsets:
     """What can't be written raises GroupRefused, and has not happened."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, appends: Appends) -> None:
+        self._appends = appends
         self._offsets = Offsets()
         self._pending = PendingOffsets()
 
@@ -44,7 +41,7 @@ class KeptOffsets:
         return self._pending.of(group_id)
 
     async def put(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        log_offset = storage.end_offset(self._services)
+        log_offset = storage.end_offset(self._appends)
         await self._append(storage.offset_record(group_id, *offset) for offset in offsets.items())
         for partition, committed in offsets.items():
             self._offsets.put(group_id, partition, committed)
@@ -62,7 +59,7 @@ class KeptOffsets:
         entries = [storage.offset_record(group_id, *offset) for offset in offsets.items()]
         try:
             log_offset, durable = storage.append_in_transaction(
-                self._services, entries, producer_id=producer_id, producer_epoch=producer_epoch
+                self._appends, entries, producer_id=producer_id, producer_epoch=producer_epoch
             )
         except (HeadraceError, OSError) as failure:
             raise _refused(failure) from failure
@@ -102,7 +99,7 @@ class KeptOffsets:
 
     async def _append(self, entries: Iterable[storage.KeyValue]) -> None:
         try:
-            await storage.append(self._services, [*entries])
+            await storage.append(self._appends, [*entries])
         except (HeadraceError, OSError) as failure:
             raise _refused(failure) from failure
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from headrace.broker.groups.consumer_state import ConsumerGroup
 from headrace.broker.groups.share import ShareGroup
@@ -39,7 +39,7 @@ class MemberMemory:
         *,
         member_bytes_max: int,
         groups_bytes_max: int,
-        groups: Callable[[], Iterable[Group | ConsumerGroup | ShareGroup]],
+        groups: Iterable[Group | ConsumerGroup | ShareGroup],
     ) -> None:
         self._member_bytes_max = member_bytes_max
         self._groups_bytes_max = groups_bytes_max
@@ -52,7 +52,7 @@ class MemberMemory:
             self._log(group_id, size_bytes, "lower what members send, or raise group_member_bytes_max")
             return False
         if self._came_bytes + size_bytes > self._groups_bytes_max:
-            self._came_bytes = sum(map(size_of_group, self._groups()))
+            self._came_bytes = sum(map(size_of_group, self._groups))
             if self._came_bytes + size_bytes > self._groups_bytes_max:
                 self._log(group_id, size_bytes, "use fewer members, or raise groups_bytes_max")
                 return False

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
-from headrace.broker.groups.member_memory import size_of_names
+from headrace.broker.group_configs import GroupConfigs
+from headrace.broker.groups.member_memory import MemberMemory, size_of_names
+from headrace.broker.groups.registry import GroupRegistry
 from headrace.broker.groups.share import (
     LEAVE_EPOCH,
     FoundTopic,
@@ -18,11 +20,11 @@ from headrace.broker.groups.share import (
     ShareHeartbeat,
     ShareHeartbeatAnswer,
 )
-from headrace.broker.groups.timers import Timers
+from headrace.broker.runtime import Runtime
+from headrace.broker.settings import BrokerSettings
+from headrace.broker.timers import Timers
+from headrace.broker.topics import Topics
 from headrace.protocol.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from headrace.broker.services import Services
 
 logger = logging.getLogger(__name__)
 
@@ -32,11 +34,35 @@ class MemberKey(NamedTuple):
     member_id: str
 
 
+class Shares(Protocol):
+    """What members of share groups have locked."""
+
+    def member_leaves(self, group_id: str, member_id: str) -> None:
+        """A member leaves its group; it may still acknowledge for a moment."""
+
+    def member_left(self, group_id: str, member_id: str, *, is_orderly: bool) -> object:
+        """Release what a member has locked."""
+
+
 class ShareMembers:
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._groups: dict[str, ShareGroup] = {}
-        self._timers: Timers[MemberKey] = Timers(services.loop, services.clock, self._session_expired)
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        runtime: Runtime,
+        topics: Topics,
+        configs: GroupConfigs,
+        registry: GroupRegistry,
+        memory: MemberMemory,
+        shares: Shares,
+    ) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._configs = configs
+        self._groups = registry.share
+        self._memory = memory
+        self._shares = shares
+        self._timers: Timers[MemberKey] = Timers(runtime.loop, runtime.clock, self._session_expired)
 
     def close(self) -> None:
         self._timers.close()
@@ -57,24 +83,17 @@ class ShareMembers:
     @property
     def has_room(self) -> bool:
         """Whether there may be one more group."""
-        if len(self._groups) < self._services.settings.groups_max:
+        if len(self._groups) < self._settings.groups_max:
             return True
         logger.warning("share group refused: there are %d already; raise groups_max", len(self))
         return False
-
-    def known(self, group_id: str) -> ShareGroup:
-        """The group, which is one from now on: it has members, or a state that outlives them."""
-        return self._groups.setdefault(group_id, ShareGroup(group_id))
-
-    def forget(self, group_id: str) -> None:
-        self._groups.pop(group_id, None)
 
     def heartbeat(self, group_id: str, heartbeat: ShareHeartbeat) -> ShareHeartbeatAnswer:
         group = self._groups.get(group_id)
         if heartbeat.member_epoch == LEAVE_EPOCH:
             return self._leave(group_id, heartbeat.member_id)
         is_new = group is None
-        if heartbeat.topics and not self._services.groups.admits(group_id, size_of_names(heartbeat.topics)):
+        if heartbeat.topics and not self._memory.admits(group_id, size_of_names(heartbeat.topics)):
             return ShareHeartbeatAnswer(
                 error=ErrorCode.GROUP_MAX_SIZE_REACHED, message="The member subscribes to too many topics."
             )
@@ -87,23 +106,22 @@ class ShareMembers:
         answer = group.heartbeat(
             heartbeat,
             self._found(group, heartbeat),
-            members_max=self._services.settings.group_members_max,
+            members_max=self._settings.group_members_max,
         )
         if answer.error is ErrorCode.NONE:
             if is_new:
                 self._groups[group_id] = group
-            timeout_ms = self._services.group_configs.share(group_id).session_timeout_ms
+            timeout_ms = self._configs.share(group_id).session_timeout_ms
             self._timers.arm(MemberKey(group_id, heartbeat.member_id), timeout_ms)
         return answer
 
     def _found(self, group: ShareGroup, heartbeat: ShareHeartbeat) -> Mapping[str, FoundTopic]:
         member = group.members.get(heartbeat.member_id)
         wanted = heartbeat.topics if heartbeat.topics is not None else member.topics if member else ()
-        topics = self._services.topics
         return {
             name: FoundTopic(topic.id, len(topic.partitions))
             for name in wanted
-            if (topic := topics.get(name)) is not None
+            if (topic := self._topics.get(name)) is not None
         }
 
     def _leave(self, group_id: str, member_id: str) -> ShareHeartbeatAnswer:
@@ -111,12 +129,12 @@ class ShareMembers:
             return ShareHeartbeatAnswer(
                 error=ErrorCode.UNKNOWN_MEMBER_ID, message="This member is not in the group."
             )
-        self._services.shares.member_leaves(group_id, member_id)
+        self._shares.member_leaves(group_id, member_id)
         return ShareHeartbeatAnswer(member_epoch=LEAVE_EPOCH)
 
     def _session_expired(self, key: MemberKey) -> None:
         if self._remove(key):
-            self._services.shares.member_left(key.group_id, key.member_id, is_orderly=False)
+            self._shares.member_left(key.group_id, key.member_id, is_orderly=False)
             logger.info(
                 "member of share group %r removed: no heartbeat",
                 key.group_id,

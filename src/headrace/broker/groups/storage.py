@@ -10,8 +10,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from headrace.broker.appends import Appends
 from headrace.broker.error_codes import error_code
 from headrace.broker.groups.consumer_state import ConsumerGroup
 from headrace.broker.groups.consumer_storage import ReadConsumerGroups
@@ -19,16 +20,13 @@ from headrace.broker.groups.offsets import CommittedOffset, Offsets, TopicPartit
 from headrace.broker.groups.state import Group, GroupState, Member, MemberProtocol
 from headrace.broker.groups.transactional_offsets import PendingOffsets
 from headrace.broker.stored_batches import batches_in
+from headrace.log.partition_log import PartitionLog
 from headrace.protocol import stored
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.primitives import MalformedMessage
 from headrace.records.batch import NO_PRODUCER_ID
 from headrace.records.control import MarkerType, decode_marker
 from headrace.records.record import Record, encode_batch, iterate_records
-
-if TYPE_CHECKING:
-    from headrace.broker.services import Services
-    from headrace.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -100,45 +98,45 @@ def group_tombstone(group_id: str) -> KeyValue:
     return KeyValue(stored.encode_key(stored.GroupMetadataKey(group=group_id)), None)
 
 
-async def append(services: Services, entries: Sequence[KeyValue], *, waits_for_disk: bool = True) -> None:
+async def append(appends: Appends, entries: Sequence[KeyValue], *, waits_for_disk: bool = True) -> None:
     """Write these in their order, and return when they are as durable as the broker's settings ask."""
     if not entries:
         return  # nor is the topic made for nothing
-    [partition] = services.topics.internal(OFFSETS_TOPIC).partitions
-    now_ms = services.clock.now_ms()
+    [partition] = appends.topics.internal(OFFSETS_TOPIC).partitions
+    now_ms = appends.clock.now_ms()
     for chunk in chunks(entries):
         records = [
             Record(offset=index, timestamp_ms=now_ms, key=entry.key, value=entry.value)
             for index, entry in enumerate(chunk)
         ]
-        await services.append(partition, encode_batch(records), waits_for_disk=waits_for_disk)
+        await appends.append(partition, encode_batch(records), waits_for_disk=waits_for_disk)
 
 
-def append_at_once(services: Services, entries: Sequence[KeyValue]) -> asyncio.Future[None]:
+def append_at_once(appends: Appends, entries: Sequence[KeyValue]) -> asyncio.Future[None]:
     """Write these before anything else can happen; what is returned is done when they are durable."""
-    [partition] = services.topics.internal(OFFSETS_TOPIC).partitions
-    now_ms = services.clock.now_ms()
+    [partition] = appends.topics.internal(OFFSETS_TOPIC).partitions
+    now_ms = appends.clock.now_ms()
     assert entries, "nothing to wait for"
     for chunk in chunks(entries):
         records = [
             Record(offset=index, timestamp_ms=now_ms, key=entry.key, value=entry.value)
             for index, entry in enumerate(chunk)
         ]
-        durable = services.append_now(partition, encode_batch(records))
+        durable = appends.append_now(partition, encode_batch(records))
         # Whoever does not wait need not hear of a failure: the flusher logs it, and the next append is refused.
         durable.add_done_callback(lambda flushed: flushed.cancelled() or flushed.exception())
     return durable
 
 
 def append_in_transaction(
-    services: Services, entries: Sequence[KeyValue], *, producer_id: int, producer_epoch: int
+    appends: Appends, entries: Sequence[KeyValue], *, producer_id: int, producer_epoch: int
 ) -> tuple[int, Awaitable[None]]:
     """Write these at once, as part of a producer's transaction: where they begin, and when they are durable.
 
     At once, because behind the marker that ends the transaction they would begin one that nobody ends.
     """
-    [partition] = services.topics.internal(OFFSETS_TOPIC).partitions
-    now_ms = services.clock.now_ms()
+    [partition] = appends.topics.internal(OFFSETS_TOPIC).partitions
+    now_ms = appends.clock.now_ms()
     first_offset = partition.log.end_offset
     assert entries, "nothing to wait for"
     for chunk in chunks(entries):
@@ -149,13 +147,13 @@ def append_in_transaction(
         batch = encode_batch(
             records, producer_id=producer_id, producer_epoch=producer_epoch, is_transactional=True
         )
-        durable = services.append_now(partition, batch)
+        durable = appends.append_now(partition, batch)
     return first_offset, durable
 
 
-def end_offset(services: Services) -> int:
+def end_offset(appends: Appends) -> int:
     """Where the next record will stand."""
-    return services.topics.internal(OFFSETS_TOPIC).partitions[0].log.end_offset
+    return appends.topics.internal(OFFSETS_TOPIC).partitions[0].log.end_offset
 
 
 def chunks(entries: Iterable[KeyValue]) -> Iterator[list[KeyValue]]:

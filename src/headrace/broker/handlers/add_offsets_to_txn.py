@@ -23,7 +23,7 @@ async def add_offsets_to_txn(request: AddOffsetsToTxnRequest, call: Call) -> Add
         return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     producer = Producer(id=request.producer_id, epoch=request.producer_epoch)
     try:
-        unsynced = call.services.transactions.add_partitions(
+        unsynced = call.parts.transactions.add_partitions(
             request.transactional_id, producer, [TopicPartition(OFFSETS_TOPIC, 0)], ClientVersion.CLASSIC
         )
         await when_durable(unsynced, call)

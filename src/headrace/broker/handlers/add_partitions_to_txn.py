@@ -54,7 +54,7 @@ async def add_partitions_to_txn(request: AddPartitionsToTxnRequest, call: Call) 
 
 
 async def _add(wanted: AddPartitionsToTxnTransaction, call: Call) -> Results:
-    transactions = call.services.transactions
+    transactions = call.parts.transactions
     producer = Producer(id=wanted.producer_id, epoch=wanted.producer_epoch)
     if wanted.verify_only:
         return _results(wanted.topics, lambda name: _verified(wanted, producer, name, call))
@@ -77,7 +77,7 @@ def _refusal(name: TopicPartition, call: Call) -> ErrorCode | None:
     if name.topic in INTERNAL_TOPICS:
         # As in Kafka. A marker in a topic of states would be taken for a state of its own.
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if call.services.topics.partition(*name) is None else None
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if call.parts.topics.partition(*name) is None else None
 
 
 async def when_durable(unsynced: Partition | None, call: Call) -> None:
@@ -85,7 +85,7 @@ async def when_durable(unsynced: Partition | None, call: Call) -> None:
     if unsynced is None:
         return
     try:
-        await call.services.flusher.flushed(unsynced)
+        await call.parts.flusher.flushed(unsynced)
     except StorageFailed as failure:
         raise TransactionRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE) from failure
 
@@ -101,7 +101,7 @@ def _verified(
     wanted: AddPartitionsToTxnTransaction, producer: Producer, name: TopicPartition, call: Call
 ) -> ErrorCode:
     try:
-        call.services.transactions.check_partition(wanted.transactional_id, producer, name)
+        call.parts.transactions.check_partition(wanted.transactional_id, producer, name)
     except TransactionRefused as refused:
         if refused.code is ErrorCode.TRANSACTION_ABORTABLE and call.version < ABORTABLE_SINCE:
             return ErrorCode.INVALID_TXN_STATE

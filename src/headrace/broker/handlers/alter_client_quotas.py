@@ -21,7 +21,7 @@ from headrace.protocol.messages.alter_client_quotas import (
 
 @handles(ApiKey.ALTER_CLIENT_QUOTAS, versions=(0, 1))
 def alter_client_quotas(request: AlterClientQuotasRequest, call: Call) -> AlterClientQuotasResponse:
-    quotas = call.services.client_quotas
+    quotas = call.parts.client_quotas
     changes: dict[Entity, Mapping[str, float]] = {}
     problems: list[HeadraceError | OSError | None] = []
     for entry in request.entries:

@@ -33,13 +33,13 @@ def alter_partition_reassignments(
 def _reassign(topic: str, wanted: ReassignablePartition, call: Call) -> ReassignablePartitionResponse:
     index, replicas = wanted.partition_index, wanted.replicas
     code, message = ErrorCode.NONE, None
-    if call.services.topics.get(topic) is None:
+    if call.parts.topics.get(topic) is None:
         code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {topic}."
-    elif call.services.topics.partition(topic, index) is None:
+    elif call.parts.topics.partition(topic, index) is None:
         code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {topic}:{index}."
     elif replicas is None:
         code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-    elif (problem := _problem(replicas, call.services.settings.node_id)) is not None:
+    elif (problem := _problem(replicas, call.parts.settings.node_id)) is not None:
         code, message = ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem
     return ReassignablePartitionResponse(partition_index=index, error_code=code, error_message=message)
 

@@ -35,8 +35,8 @@ def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, call: Call) -> A
 
 
 def _outcome(path: str, topic: str, index: int, call: Call) -> ErrorCode:
-    if path != os.path.abspath(call.services.settings.data_dir):
+    if path != os.path.abspath(call.parts.settings.data_dir):
         return ErrorCode.LOG_DIR_NOT_FOUND
-    if call.services.topics.partition(topic, index) is None:
+    if call.parts.topics.partition(topic, index) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE

@@ -24,7 +24,7 @@ async def alter_share_group_offsets(
     try:
         if not request.group_id:
             raise ShareRefused(ErrorCode.INVALID_GROUP_ID, "GroupId can't be empty.")
-        if call.services.share_members.get(request.group_id) is None:
+        if call.parts.share_members.get(request.group_id) is None:
             require_free(request.group_id, call)
         else:
             require_empty(request.group_id, call)
@@ -36,17 +36,17 @@ async def alter_share_group_offsets(
 
 def require_free(group_id: str, call: Call) -> None:
     """Raise what must be answered unless there can be a share group of this name."""
-    call.services.shares.require_available()
-    if call.services.groups.is_taken(group_id):
+    call.parts.shares.require_available()
+    if call.parts.groups.is_taken(group_id):
         raise ShareRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
-    if not call.services.share_members.has_room:
+    if not call.parts.share_members.has_room:
         raise ShareRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, "There are too many groups.")
 
 
 def require_empty(group_id: str, call: Call) -> None:
     """Raise what must be answered unless this is a share group without members."""
-    call.services.shares.require_available()
-    group = call.services.share_members.get(group_id)
+    call.parts.shares.require_available()
+    group = call.parts.share_members.get(group_id)
     if group is None:
         raise ShareRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
     if group.members:
@@ -56,7 +56,7 @@ def require_empty(group_id: str, call: Call) -> None:
 async def _alter(
     group_id: str, wanted: AlterShareGroupOffsetsRequestTopic, call: Call
 ) -> AlterShareGroupOffsetsResponseTopic:
-    topic = call.services.topics.get(wanted.topic_name)
+    topic = call.parts.topics.get(wanted.topic_name)
     known = len(topic.partitions) if topic is not None else 0
     starts = {
         part.partition_index: part.start_offset
@@ -66,7 +66,7 @@ async def _alter(
     failure: ErrorCode = ErrorCode.NONE
     if topic is not None and starts:
         try:
-            await call.services.shares.alter_offsets(group_id, topic, starts)
+            await call.parts.shares.alter_offsets(group_id, topic, starts)
         except (HeadraceError, OSError) as error:
             failure = error_code(error)
     return AlterShareGroupOffsetsResponseTopic(

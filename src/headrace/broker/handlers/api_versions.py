@@ -26,7 +26,7 @@ def api_versions(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse
     if request.client_software_name:
         call.client.software_name = request.client_software_name
         call.client.software_version = request.client_software_version
-    is_new = call.services.traffic.is_new_software(call.client)
+    is_new = call.parts.traffic.is_new_software(call.client)
     logger.log(
         logging.INFO if is_new else logging.DEBUG,
         "client connected",

@@ -42,11 +42,11 @@ def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
     if not group_id:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
     try:
-        group = call.services.groups.consumer_group(group_id)
+        group = call.parts.groups.consumer_group(group_id)
     except GroupRefused as refused:
         return DescribedGroup(group_id=group_id, error_code=refused.code)
     if group is None:
-        is_other = call.services.groups.is_taken(group_id)
+        is_other = call.parts.groups.is_taken(group_id)
         return DescribedGroup(
             group_id=group_id,
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
@@ -86,6 +86,6 @@ def _assignment(assigned: Mapping[uuid.UUID, Iterable[int]], call: Call) -> Assi
         topic_partitions=tuple(
             TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=tuple(sorted(partitions)))
             for topic_id, partitions in assigned.items()
-            if (topic := call.services.topics.get_by_id(topic_id)) is not None
+            if (topic := call.parts.topics.get_by_id(topic_id)) is not None
         )
     )

@@ -50,7 +50,7 @@ def consumer_group_heartbeat(
     )
     try:
         heartbeat = _checked(request, heartbeat, call)
-        done = call.services.groups.consumer_heartbeat(request.group_id, heartbeat)
+        done = call.parts.groups.consumer_heartbeat(request.group_id, heartbeat)
     except ConsumerRefused as refused:
         return Response(error_code=refused.code, error_message=refused.message)
     response = _response(request.group_id, done.answer, call)
@@ -74,7 +74,7 @@ def _reported(topics: Iterable[TopicPartitions]) -> Reported:
 
 def _response(group_id: str, answer: ConsumerAnswer, call: Call) -> Response:
     is_member = answer.member_epoch >= JOIN_EPOCH
-    interval_ms = call.services.group_configs.value(group_id, CONSUMER_HEARTBEAT_INTERVAL)
+    interval_ms = call.parts.group_configs.value(group_id, CONSUMER_HEARTBEAT_INTERVAL)
     return Response(
         member_id=answer.member_id,
         member_epoch=answer.member_epoch,

@@ -29,7 +29,7 @@ async def create_partitions(request: CreatePartitionsRequest, call: Call) -> Cre
 async def _grow(
     wanted: CreatePartitionsTopic, validate_only: bool, call: Call, turns: Turns
 ) -> CreatePartitionsTopicResult:
-    topic = call.services.topics.get(wanted.name)
+    topic = call.parts.topics.get(wanted.name)
     if topic is None:
         return CreatePartitionsTopicResult(
             name=wanted.name,
@@ -37,7 +37,7 @@ async def _grow(
             error_message="there is no such topic",
         )
     if wanted.assignments is not None:
-        node_id = call.services.settings.node_id
+        node_id = call.parts.settings.node_id
         if len(wanted.assignments) != wanted.count - len(topic.partitions) or any(
             one.broker_ids != (node_id,) for one in wanted.assignments
         ):
@@ -47,9 +47,9 @@ async def _grow(
                 error_message=f"the assignment must put every new partition on broker {node_id}, the only one",
             )
     try:
-        call.services.topics.check_growth(topic, wanted.count)
+        call.parts.topics.check_growth(topic, wanted.count)
         if not validate_only:
-            await turns.run(call.services.topics.growing(topic, wanted.count))
+            await turns.run(call.parts.topics.growing(topic, wanted.count))
     except (HeadraceError, OSError) as error:
         return CreatePartitionsTopicResult(
             name=wanted.name, error_code=error_code(error), error_message=str(error)

@@ -43,18 +43,18 @@ async def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopic
 async def _create(
     wanted: CreatableTopic, validate_only: bool, call: Call, turns: Turns
 ) -> CreatableTopicResult:
-    services = call.services
-    partitions = _partition_count(wanted, services.topics.default_partition_count(wanted.name))
+    parts = call.parts
+    partitions = _partition_count(wanted, parts.topics.default_partition_count(wanted.name))
     configs = {config.name: config.value for config in wanted.configs if config.value is not None}
-    problem = _replica_problem(wanted, services.settings.node_id)
+    problem = _replica_problem(wanted, parts.settings.node_id)
     if problem is not None:
         code, message = problem
         return CreatableTopicResult(name=wanted.name, error_code=code, error_message=message)
     try:
-        services.topics.check_creation(wanted.name, partitions, configs)
+        parts.topics.check_creation(wanted.name, partitions, configs)
         topic = None
         if not validate_only:
-            topic = await turns.run(services.topics.creating(wanted.name, partitions, configs))
+            topic = await turns.run(parts.topics.creating(wanted.name, partitions, configs))
     except (HeadraceError, OSError) as error:
         return CreatableTopicResult(name=wanted.name, error_code=error_code(error), error_message=str(error))
     result = CreatableTopicResult(

@@ -25,10 +25,10 @@ def delete_groups(request: DeleteGroupsRequest, call: Call) -> Awaitable[DeleteG
 
 
 def _delete(group_id: str, call: Call) -> Awaitable[None] | ErrorCode:
-    if call.services.share_members.get(group_id) is not None:
-        return call.services.shares.delete_group(group_id)
+    if call.parts.share_members.get(group_id) is not None:
+        return call.parts.shares.delete_group(group_id)
     try:
-        return call.services.groups.delete(group_id)
+        return call.parts.groups.delete(group_id)
     except GroupRefused as refused:
         return refused.code
 

@@ -29,14 +29,14 @@ async def delete_records(request: DeleteRecordsRequest, call: Call) -> DeleteRec
         deleted = await in_turns(topic.partitions, partial(_delete, topic.name, call=call))
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=tuple(deleted)))
     # What was deleted must not come back after a crash.
-    call.services.topics.checkpoint_starts()
+    call.parts.topics.checkpoint_starts()
     return DeleteRecordsResponse(topics=tuple(topics))
 
 
 def _delete(name: str, wanted: DeleteRecordsPartition, call: Call) -> DeleteRecordsPartitionResult:
     index = wanted.partition_index
-    topic = call.services.topics.get(name)
-    partition = call.services.topics.partition(name, index)
+    topic = call.parts.topics.get(name)
+    partition = call.parts.topics.partition(name, index)
     if topic is None or partition is None:
         return DeleteRecordsPartitionResult(
             partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

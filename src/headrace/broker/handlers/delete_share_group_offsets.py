@@ -29,7 +29,7 @@ async def delete_share_group_offsets(
 
 
 async def _delete(group_id: str, name: str, call: Call) -> DeleteShareGroupOffsetsResponseTopic:
-    topic = call.services.topics.get(name)
+    topic = call.parts.topics.get(name)
     if topic is None:
         return DeleteShareGroupOffsetsResponseTopic(
             topic_name=name,
@@ -37,7 +37,7 @@ async def _delete(group_id: str, name: str, call: Call) -> DeleteShareGroupOffse
             error_message="there is no such topic",
         )
     try:
-        await call.services.shares.delete_offsets(group_id, topic)
+        await call.parts.shares.delete_offsets(group_id, topic)
     except (HeadraceError, OSError) as error:
         return DeleteShareGroupOffsetsResponseTopic(
             topic_name=name, topic_id=topic.id, error_code=error_code(error), error_message=str(error)

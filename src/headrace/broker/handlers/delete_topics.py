@@ -29,7 +29,7 @@ async def delete_topics(request: DeleteTopicsRequest, call: Call) -> DeleteTopic
 
 
 async def _delete(wanted: DeleteTopicState, call: Call, turns: Turns) -> DeletableTopicResult:
-    topics = call.services.topics
+    topics = call.parts.topics
     topic = topics.get(wanted.name) if wanted.name is not None else topics.get_by_id(wanted.topic_id)
     if topic is None:
         by_name = wanted.name is not None
@@ -52,11 +52,11 @@ async def _delete(wanted: DeleteTopicState, call: Call, turns: Turns) -> Deletab
 
 async def _delete_topic(topic: Topic, call: Call, turns: Turns) -> DeletableTopicResult:
     try:
-        await turns.run(call.services.topics.deleting(topic))
+        await turns.run(call.parts.topics.deleting(topic))
     except (HeadraceError, OSError) as error:
         return DeletableTopicResult(
             name=topic.name, topic_id=topic.id, error_code=error_code(error), error_message=str(error)
         )
-    call.services.groups.topic_deleted(topic.name)
-    call.services.shares.topic_deleted(topic)
+    call.parts.groups.topic_deleted(topic.name)
+    call.parts.shares.topic_deleted(topic)
     return DeletableTopicResult(name=topic.name, topic_id=topic.id)

@@ -34,7 +34,7 @@ def describe_client_quotas(request: DescribeClientQuotasRequest, call: Call) -> 
                 entity=tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in which),
                 values=tuple(ValueData(key=key, value=limit) for key, limit in limits.items()),
             )
-            for which, limits in call.services.client_quotas.items()
+            for which, limits in call.parts.client_quotas.items()
             if _matches(which, request)
         )
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.broker.authorized_operations import CLUSTER_OPERATIONS_ALL, NOT_ASKED
 from headrace.broker.dispatch import Call, handles
+from headrace.broker.endpoint import endpoint_for
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.describe_cluster import (
@@ -23,9 +24,9 @@ def describe_cluster(request: DescribeClusterRequest, call: Call) -> DescribeClu
             error_message="this is a broker: ask for brokers, not for controllers",
             endpoint_type=request.endpoint_type,
         )
-    endpoint = call.services.advertised(call.client)
+    endpoint = endpoint_for(call.client, call.parts.settings)
     return DescribeClusterResponse(
-        cluster_id=call.services.cluster_id,
+        cluster_id=call.parts.cluster_id,
         controller_id=endpoint.node_id,
         brokers=(DescribeClusterBroker(broker_id=endpoint.node_id, host=endpoint.host, port=endpoint.port),),
         cluster_authorized_operations=CLUSTER_OPERATIONS_ALL

@@ -12,6 +12,7 @@ from headrace.broker.broker_configs import ALL_BROKERS, BROKER_CONFIGS, MIN_INSY
 from headrace.broker.client_metrics import CLIENT_METRICS_CONFIGS
 from headrace.broker.config_synonyms import BROKER_SYNONYMS
 from headrace.broker.dispatch import Call, handles
+from headrace.broker.endpoint import endpoint_for
 from headrace.broker.group_configs import GROUP_CONFIGS
 from headrace.broker.resource_configs import ResourceConfig
 from headrace.broker.resource_types import BROKER, CLIENT_METRICS, GROUP, TOPIC
@@ -85,9 +86,9 @@ async def describe_configs(request: DescribeConfigsRequest, call: Call) -> Descr
     }
     problems: Sequence[str] = ()
     if any(HEALTH in (resource.configuration_keys or ()) for resource in resources.values()):
-        problems = await call.services.health.problems()
+        problems = await call.parts.health.problems()
     wanted = list(resources.values())
-    described_max = call.services.settings.partitions_max
+    described_max = call.parts.settings.partitions_max
     results = await in_turns(
         wanted[:described_max], lambda resource: _describe(resource, request, call, problems)
     )
@@ -101,7 +102,7 @@ def _describe(
 ) -> DescribeConfigsResult:
     name, keys = resource.resource_name, resource.configuration_keys
     if resource.resource_type == TOPIC:
-        topic = call.services.topics.get(name)
+        topic = call.parts.topics.get(name)
         if topic is None:
             return _failed(resource, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
         configs = _topic_configs(topic, request, call)
@@ -114,16 +115,16 @@ def _describe(
     elif resource.resource_type == CLIENT_METRICS:
         if not name:
             return _failed(resource, ErrorCode.INVALID_REQUEST, "a subscription has a name")
-        overrides = call.services.client_metrics.of(name)
+        overrides = call.parts.client_metrics.of(name)
         configs = _resource_configs(
             CLIENT_METRICS_CONFIGS.values(), overrides, CLIENT_METRICS_SOURCE, request
         )
     elif resource.resource_type == BROKER:
-        if name not in (ALL_BROKERS, str(call.services.settings.node_id)):
+        if name not in (ALL_BROKERS, str(call.parts.settings.node_id)):
             return _failed(resource, ErrorCode.INVALID_REQUEST, "there is no such broker")
         configs = _altered_broker_configs(name, request, call)
         if name != ALL_BROKERS:
-            configs += [*_broker_configs(call.services.settings, request), _advertised_listeners(call)]
+            configs += [*_broker_configs(call.parts.settings, request), _advertised_listeners(call)]
         if HEALTH in (keys or ()):
             configs.append(_health(problems))
     else:
@@ -151,7 +152,7 @@ def _failed(resource: DescribeConfigsResource, code: ErrorCode, message: str) ->
 def _topic_configs(
     topic: Topic, request: DescribeConfigsRequest, call: Call
 ) -> list[DescribeConfigsResourceResult]:
-    of_all_brokers = call.services.broker_configs.of(ALL_BROKERS)
+    of_all_brokers = call.parts.broker_configs.of(ALL_BROKERS)
     inherited = {
         MIN_INSYNC_REPLICAS: Inherited(value=of_all_brokers[MIN_INSYNC_REPLICAS], source=ALL_BROKERS_SOURCE)
     }
@@ -163,7 +164,7 @@ def _topic_configs(
 def _group_configs(
     group_id: str, request: DescribeConfigsRequest, call: Call
 ) -> list[DescribeConfigsResourceResult]:
-    known = call.services.group_configs
+    known = call.parts.group_configs
     inherited = {
         name: Inherited(value=value, source=STATIC_BROKER_SOURCE)
         for name, value in known.defaults.items()
@@ -178,10 +179,10 @@ def _altered_broker_configs(
     name: str, request: DescribeConfigsRequest, call: Call
 ) -> list[DescribeConfigsResourceResult]:
     """Only those that are set: for one broker, those of all brokers too."""
-    of_all, source = call.services.broker_configs.of(ALL_BROKERS), ALL_BROKERS_SOURCE
+    of_all, source = call.parts.broker_configs.of(ALL_BROKERS), ALL_BROKERS_SOURCE
     overrides, inherited = of_all, NOTHING
     if name != ALL_BROKERS:
-        overrides, source = call.services.broker_configs.of(name), BROKER_SOURCE
+        overrides, source = call.parts.broker_configs.of(name), BROKER_SOURCE
         inherited = {each: Inherited(value=of_all[each], source=ALL_BROKERS_SOURCE) for each in of_all}
     known = [config for each, config in BROKER_CONFIGS.items() if each in {**of_all, **overrides}]
     return _resource_configs(
@@ -228,8 +229,8 @@ def _resource_configs(
 
 
 def _share_numbers(group_id: str, call: Call) -> DescribeConfigsResourceResult:
-    shares = [*call.services.shares.of_group(group_id)]
-    numbers: dict[str, object] = {**group_numbers(shares, call.services.clock.now_ms())}
+    shares = [*call.parts.shares.of_group(group_id)]
+    numbers: dict[str, object] = {**group_numbers(shares, call.parts.runtime.clock.now_ms())}
     by_member = Counter[str]()
     for share in shares:
         for span in share.window.spans():
@@ -285,7 +286,7 @@ def _broker_configs(
 
 def _advertised_listeners(call: Call) -> DescribeConfigsResourceResult:
     """Under Kafka's name and in its form, the address that this client is told."""
-    endpoint = call.services.advertised(call.client)
+    endpoint = endpoint_for(call.client, call.parts.settings)
     return DescribeConfigsResourceResult(
         name="advertised.listeners",
         value=f"PLAINTEXT://{endpoint.host}:{endpoint.port}",

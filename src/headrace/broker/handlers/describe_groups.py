@@ -31,7 +31,7 @@ async def describe_groups(request: DescribeGroupsRequest, call: Call) -> Describ
 
 def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
     try:
-        group = call.services.groups.group(group_id)
+        group = call.parts.groups.group(group_id)
     except GroupRefused as refused:
         return DescribedGroup(group_id=group_id, error_code=refused.code)
     if group is None:
@@ -56,7 +56,7 @@ def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
 
 
 def _why_not(group_id: str, call: Call) -> str:
-    is_other = call.services.groups.is_taken(group_id)
+    is_other = call.parts.groups.is_taken(group_id)
     return f"Group {group_id} is not a classic group." if is_other else f"Group {group_id} not found."
 
 

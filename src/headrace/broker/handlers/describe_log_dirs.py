@@ -20,7 +20,7 @@ from headrace.protocol.messages.describe_log_dirs import (
 
 @handles(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 5))
 def describe_log_dirs(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
-    topics = call.services.topics
+    topics = call.parts.topics
     if request.topics is None:
         found = {topic.name: [*topic.partitions] for topic in topics}
     else:
@@ -32,7 +32,7 @@ def describe_log_dirs(request: DescribeLogDirsRequest, call: Call) -> DescribeLo
             ]
             for wanted in request.topics
         }
-    data_dir = os.path.abspath(call.services.settings.data_dir)
+    data_dir = os.path.abspath(call.parts.settings.data_dir)
     disk = shutil.disk_usage(data_dir)
     folder = DescribeLogDirsResult(
         error_code=0,

@@ -30,7 +30,7 @@ def describe_producers(request: DescribeProducersRequest, call: Call) -> Describ
 
 
 def _describe(topic: str, index: int, call: Call) -> PartitionResponse:
-    partition = call.services.topics.partition(topic, index)
+    partition = call.parts.topics.partition(topic, index)
     if partition is None:
         return PartitionResponse(
             partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 
 from headrace.broker.dispatch import Call, handles
+from headrace.broker.endpoint import endpoint_for
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.describe_quorum import (
@@ -33,8 +34,8 @@ LEADER_EPOCH = 1
 def describe_quorum(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
     if request.topics != THE_QUORUM:
         return DescribeQuorumResponse(error_message="", topics=tuple(map(_unknown, request.topics)))
-    endpoint = call.services.advertised(call.client)
-    now_ms = call.services.clock.now_ms()
+    endpoint = endpoint_for(call.client, call.parts.settings)
+    now_ms = call.parts.runtime.clock.now_ms()
     voter = ReplicaState(
         replica_id=endpoint.node_id,
         replica_directory_id=_directory_id(call),
@@ -60,7 +61,7 @@ def describe_quorum(request: DescribeQuorumRequest, call: Call) -> DescribeQuoru
 
 def _directory_id(call: Call) -> uuid.UUID:
     """The cluster has one folder, so what names the cluster names the folder."""
-    return uuid.uuid5(uuid.NAMESPACE_OID, call.services.cluster_id)
+    return uuid.uuid5(uuid.NAMESPACE_OID, call.parts.cluster_id)
 
 
 def _unknown(topic: RequestTopicData) -> TopicData:

@@ -30,7 +30,7 @@ def _describe(
 ) -> DescribeShareGroupOffsetsResponseGroup:
     group_id = wanted.group_id
     try:
-        call.services.shares.require_available()
+        call.parts.shares.require_available()
     except ShareRefused as refused:
         return DescribeShareGroupOffsetsResponseGroup(
             group_id=group_id, error_code=refused.code, error_message=refused.message
@@ -44,7 +44,7 @@ def _describe(
 
 def _all_topics(group_id: str, call: Call) -> tuple[DescribeShareGroupOffsetsResponseTopic, ...]:
     found: dict[str, list[SharePartition]] = {}
-    for share in call.services.shares.of_group(group_id):
+    for share in call.parts.shares.of_group(group_id):
         found.setdefault(share.partition.topic_name, []).append(share)
     return tuple(
         DescribeShareGroupOffsetsResponseTopic(
@@ -59,11 +59,11 @@ def _all_topics(group_id: str, call: Call) -> tuple[DescribeShareGroupOffsetsRes
 def _topic(
     group_id: str, wanted: DescribeShareGroupOffsetsRequestTopic, call: Call
 ) -> DescribeShareGroupOffsetsResponseTopic:
-    topic = call.services.topics.get(wanted.topic_name)
+    topic = call.parts.topics.get(wanted.topic_name)
     if topic is None:
         nowhere = tuple(_partition(index, None) for index in wanted.partitions)
         return DescribeShareGroupOffsetsResponseTopic(topic_name=wanted.topic_name, partitions=nowhere)
-    shares = call.services.shares
+    shares = call.parts.shares
     return DescribeShareGroupOffsetsResponseTopic(
         topic_name=wanted.topic_name,
         topic_id=topic.id,

@@ -24,7 +24,7 @@ PAGE_PARTITIONS_MAX = 2_000
 async def describe_topic_partitions(
     request: DescribeTopicPartitionsRequest, call: Call
 ) -> DescribeTopicPartitionsResponse:
-    names = sorted({topic.name for topic in request.topics} or {topic.name for topic in call.services.topics})
+    names = sorted({topic.name for topic in request.topics} or {topic.name for topic in call.parts.topics})
     first_partition = 0
     if request.cursor is not None:
         names = [name for name in names if name >= request.cursor.topic_name]
@@ -43,7 +43,7 @@ async def describe_topic_partitions(
         described = _describe(name, first, room, call)
         topics.append(described)
         room -= len(described.partitions)
-        topic = call.services.topics.get(name)
+        topic = call.parts.topics.get(name)
         following = first + len(described.partitions)
         if topic is not None and following < len(topic.partitions):
             cursor = Cursor(topic_name=name, partition_index=following)
@@ -52,7 +52,7 @@ async def describe_topic_partitions(
 
 
 def _describe(name: str, first: int, room: int, call: Call) -> DescribeTopicPartitionsResponseTopic:
-    topic = call.services.topics.get(name)
+    topic = call.parts.topics.get(name)
     if topic is None:
         return DescribeTopicPartitionsResponseTopic(
             name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -61,7 +61,7 @@ def _describe(name: str, first: int, room: int, call: Call) -> DescribeTopicPart
         name=name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=_partitions(topic, first, room, call.services.settings.node_id),
+        partitions=_partitions(topic, first, room, call.parts.settings.node_id),
         topic_authorized_operations=TOPIC_OPERATIONS_ALL,
     )
 

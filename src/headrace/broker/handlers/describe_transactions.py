@@ -29,7 +29,7 @@ def _describe(transactional_id: str, call: Call) -> TransactionState:
     if not transactional_id:
         return TransactionState(transactional_id="", error_code=ErrorCode.INVALID_REQUEST)
     try:
-        transaction = call.services.transactions.transaction(transactional_id)
+        transaction = call.parts.transactions.transaction(transactional_id)
     except TransactionRefused as refused:
         return TransactionState(transactional_id=transactional_id, error_code=refused.code)
     if transaction is None:

@@ -21,7 +21,7 @@ def elect_leaders(request: ElectLeadersRequest, call: Call) -> ElectLeadersRespo
     if request.topic_partitions is None:
         # Only partitions that got another leader would be listed.
         results = tuple(
-            ReplicaElectionResult(topic=topic.name, partition_result=()) for topic in call.services.topics
+            ReplicaElectionResult(topic=topic.name, partition_result=()) for topic in call.parts.topics
         )
     else:
         results = tuple(
@@ -40,9 +40,9 @@ def elect_leaders(request: ElectLeadersRequest, call: Call) -> ElectLeadersRespo
 
 
 def _outcome(topic: str, index: int, call: Call) -> PartitionResult:
-    if call.services.topics.get(topic) is None:
+    if call.parts.topics.get(topic) is None:
         code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}"
-    elif call.services.topics.partition(topic, index) is None:
+    elif call.parts.topics.partition(topic, index) is None:
         code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{index}"
     else:
         code, message = ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."

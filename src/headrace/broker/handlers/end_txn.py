@@ -20,7 +20,7 @@ EPOCH_BUMPS_SINCE = 5
 async def end_txn(request: EndTxnRequest, call: Call) -> EndTxnResponse:
     bumps = call.version >= EPOCH_BUMPS_SINCE
     try:
-        producer = await call.services.transactions.end(
+        producer = await call.parts.transactions.end(
             request.transactional_id,
             Producer(id=request.producer_id, epoch=request.producer_epoch),
             is_commit=request.committed,

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from headrace.broker.byte_rates import throttle_time_ms
 from headrace.broker.client_quotas import CONSUMER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
@@ -74,7 +73,7 @@ class Found:
 @handles(ApiKey.FETCH, versions=(4, 18))
 def fetch(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchResponse]:
     try:
-        session = call.services.fetch_sessions.find(request, call.version)
+        session = call.parts.fetch_sessions.find(request, call.version)
     except (SessionNotFound, InvalidSessionEpoch, SessionTopicIdError) as error:
         return FetchResponse(error_code=_SESSION_ERRORS[type(error)], responses=())
     wanted = _plan(request, session, call)
@@ -84,7 +83,7 @@ def fetch(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchR
         return _fetch_from_disk(request, session, call, wanted)
     if _is_enough(request, wanted, found, call):
         return _answer(request, session, wanted, found, call)
-    waiter = call.services.fetch_waiters.register(
+    waiter = call.parts.fetch_waiters.register(
         [one.partition for one in wanted if one.partition is not None],
         client=call.client,
         missing_bytes=request.min_bytes - sum(len(one.records) for one in found),
@@ -96,7 +95,7 @@ def fetch(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchR
 async def _fetch_later(
     request: FetchRequest, session: FetchSession, call: Call, waiter: FetchWaiter
 ) -> FetchResponse:
-    deadline_s = call.services.loop.time() + request.max_wait_ms / 1000
+    deadline_s = call.parts.runtime.loop.time() + request.max_wait_ms / 1000
     while True:
         await waiter.woken
         wanted = _plan(request, session, call)
@@ -104,11 +103,11 @@ async def _fetch_later(
             found = _read(wanted, _bytes_max(request, call), nowait=True)
         except WouldBlock:
             return await _fetch_from_disk(request, session, call, wanted)
-        left_s = deadline_s - call.services.loop.time()
+        left_s = deadline_s - call.parts.runtime.loop.time()
         if left_s <= 0 or not waiter.has_grown or not _waits_for_commit(request, wanted, found):
             _hold_until_answered(found, call)
             return _answer(request, session, wanted, found, call)
-        waiter = call.services.fetch_waiters.register(
+        waiter = call.parts.fetch_waiters.register(
             [one.partition for one in wanted if one.partition is not None],
             client=call.client,
             missing_bytes=1,
@@ -137,19 +136,18 @@ def _hold_until_answered(found: Sequence[Found], call: Call) -> None:
     size_bytes = sum(len(one.records) for one in found)
     call.client.memory.hold(size_bytes)
     # The connection counts the answer right after this.
-    call.services.loop.call_soon(call.client.memory.hold, -size_bytes)
+    call.parts.runtime.loop.call_soon(call.client.memory.hold, -size_bytes)
 
 
 async def _read_in_thread(request: FetchRequest, wanted: Sequence[Wanted], call: Call) -> list[Found]:
-    services = call.services
     reads_archive = any(
         one.partition is not None and one.followed.wanted.fetch_offset < one.partition.log.local_start_offset
         for one in wanted
     )
-    return await services.loop.run_in_executor(
+    return await call.parts.runtime.in_thread(
         # How much room there is shows when the thread begins: others may read before.
-        services.threads_for(reads_archive),
         lambda: _read(wanted, _bytes_max(request, call), nowait=False),
+        reads_archive=reads_archive,
     )
 
 
@@ -158,9 +156,9 @@ def _bytes_max(request: FetchRequest, call: Call) -> int:
     room_bytes = call.client.memory.answer_room_bytes()
     if not room_bytes:
         return NO_ROOM
-    burst_bytes = call.services.byte_rates.burst_bytes(CONSUMER_BYTE_RATE, call.client_id)
+    burst_bytes = call.parts.byte_rates.burst_bytes(CONSUMER_BYTE_RATE, call.client_id)
     asked_bytes = min(max(0, request.max_bytes), burst_bytes)
-    return int(min(asked_bytes, call.services.settings.fetch_bytes_max, room_bytes))
+    return int(min(asked_bytes, call.parts.settings.fetch_bytes_max, room_bytes))
 
 
 # What to read
@@ -175,7 +173,7 @@ def _plan(request: FetchRequest, session: FetchSession, call: Call) -> list[Want
 
 
 def _wanted(key: PartitionKey, followed: Followed, by_id: bool, committed_only: bool, call: Call) -> Wanted:
-    topics = call.services.topics
+    topics = call.parts.topics
     topic = topics.get_by_id(key.topic_id) if by_id else topics.get(key.topic)
     error = ErrorCode.NONE
     found: Partition | None = None
@@ -248,7 +246,7 @@ def _read_one(one: Wanted, left_bytes: int, is_first: bool, nowait: bool) -> Fou
 
 def _is_enough(request: FetchRequest, wanted: Sequence[Wanted], found: Sequence[Found], call: Call) -> bool:
     """Whether to answer now: enough bytes, no time to wait, something that can't wait, or too many that wait."""
-    if request.max_wait_ms <= 0 or not wanted or call.services.fetch_waiters.is_full:
+    if request.max_wait_ms <= 0 or not wanted or call.parts.fetch_waiters.is_full:
         return True
     if not call.client.memory.may_wait():
         return True
@@ -278,9 +276,9 @@ def _answer(
             topics.setdefault((one.key.topic, one.key.topic_id), []).append(data)
     session.rotate(key for key in served if key in session.partitions)
     fetched_bytes = sum(len(one.records) for one in found)
-    call.services.counters.fetched_bytes += fetched_bytes
+    call.parts.counters.fetched_bytes += fetched_bytes
     return FetchResponse(
-        throttle_time_ms=throttle_time_ms(call, CONSUMER_BYTE_RATE, fetched_bytes),
+        throttle_time_ms=call.throttle_time_ms(CONSUMER_BYTE_RATE, fetched_bytes),
         session_id=session.id,
         responses=tuple(
             FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=tuple(parts))
@@ -350,7 +348,7 @@ def _diverges(one: Wanted) -> EpochEndOffset | None:
 def _note_failure(one: Wanted, error: HeadraceError | OSError, call: Call) -> None:
     if isinstance(error, OffsetOutOfRange) and error.offset < error.start_offset:
         missed = error.start_offset - error.offset
-        call.services.counters.missed_records += missed
+        call.parts.counters.missed_records += missed
         logger.warning(
             "a consumer fell behind retention",
             extra={
@@ -361,9 +359,9 @@ def _note_failure(one: Wanted, error: HeadraceError | OSError, call: Call) -> No
             },
         )
     elif not isinstance(error, (OffsetOutOfRange, ArchiveUnreachable)):  # the archive's health says its own
-        services = call.services
-        repeated = services.log_throttle.suppressed(
-            services.clock.monotonic_s(), str(one.partition), str(error)
+        parts = call.parts
+        repeated = parts.log_throttle.suppressed(
+            parts.runtime.clock.monotonic_s(), str(one.partition), str(error)
         )
         if repeated is not None:
             logger.error(

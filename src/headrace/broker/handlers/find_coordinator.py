@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 
 from headrace.broker.dispatch import Call, handles
+from headrace.broker.endpoint import endpoint_for
 from headrace.broker.groups.storage import OFFSETS_TOPIC
 from headrace.broker.transactions.storage import TRANSACTIONS_TOPIC
 from headrace.errors import HeadraceError
@@ -50,9 +51,9 @@ def _find(key: str, key_type: int, call: Call) -> Coordinator:
             error_message=f"there is no coordinator for keys of type {key_type}",
         )
     try:
-        call.services.topics.internal(STATE_TOPICS[key_type])
+        call.parts.topics.internal(STATE_TOPICS[key_type])
     except (HeadraceError, OSError) as error:
         logger.error("topic of a coordinator not created", extra={"reason": str(error)})
         return Coordinator(key=key, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message=str(error))
-    endpoint = call.services.advertised(call.client)
+    endpoint = endpoint_for(call.client, call.parts.settings)
     return Coordinator(key=key, node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port)

@@ -15,4 +15,4 @@ def heartbeat(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
         instance_id=request.group_instance_id,
         generation=request.generation_id,
     )
-    return HeartbeatResponse(error_code=call.services.groups.heartbeat(request.group_id, beat).error)
+    return HeartbeatResponse(error_code=call.parts.groups.heartbeat(request.group_id, beat).error)

@@ -32,7 +32,7 @@ def init_producer_id(
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)
     expected = Producer(id=request.producer_id, epoch=request.producer_epoch) if has_id else None
     try:
-        storing = call.services.transactions.init_producer(
+        storing = call.parts.transactions.init_producer(
             request.transactional_id, timeout_ms=request.transaction_timeout_ms, expected=expected
         )
     except TransactionRefused as refused:
@@ -42,9 +42,9 @@ def init_producer_id(
 
 def _idempotent(call: Call) -> InitProducerIdResponse:
     try:
-        return InitProducerIdResponse(producer_id=call.services.producer_ids.allocate(), producer_epoch=0)
+        return InitProducerIdResponse(producer_id=call.parts.producer_ids.allocate(), producer_epoch=0)
     except StorageFailed as failure:
-        repeated = call.services.log_throttle.suppressed(call.services.clock.monotonic_s(), "producer id")
+        repeated = call.parts.log_throttle.suppressed(call.parts.runtime.clock.monotonic_s(), "producer id")
         if repeated is not None:
             logger.error("no producer id: %s", failure, extra={"repeated": repeated})
         return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

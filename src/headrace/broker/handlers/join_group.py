@@ -43,7 +43,7 @@ def join_group(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResp
         needs_known_id=call.version >= KNOWN_ID_SINCE,
         can_skip_assignment=call.version >= SKIP_ASSIGNMENT_SINCE,
     )
-    return _respond(call.services.groups.join(request.group_id, join), call.version)
+    return _respond(call.parts.groups.join(request.group_id, join), call.version)
 
 
 async def _respond(joining: Awaitable[JoinAnswer], version: int) -> JoinGroupResponse:

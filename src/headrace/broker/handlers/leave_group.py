@@ -22,7 +22,7 @@ def leave_group(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
         LeavingMember(member_id=member.member_id, instance_id=member.group_instance_id)
         for member in request.members
     )
-    answer = call.services.groups.leave(request.group_id, Leave(members=leaving))
+    answer = call.parts.groups.leave(request.group_id, Leave(members=leaving))
     return LeaveGroupResponse(
         error_code=answer.error,
         members=tuple(
@@ -34,6 +34,6 @@ def leave_group(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
 
 def _leave_alone(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
     leaving = LeavingMember(member_id=request.member_id, instance_id=None)
-    answer = call.services.groups.leave(request.group_id, Leave(members=(leaving,)))
+    answer = call.parts.groups.leave(request.group_id, Leave(members=(leaving,)))
     errors = [error for _, error in answer.members if error is not ErrorCode.NONE]
     return LeaveGroupResponse(error_code=errors[0] if errors else answer.error)

@@ -20,12 +20,12 @@ from headrace.protocol.messages.list_config_resources import (
 TYPES_SINCE = 1
 
 _NAMES: dict[int, Callable[[Call], Iterable[str]]] = {
-    TOPIC: lambda call: (topic.name for topic in call.services.topics),
-    BROKER: lambda call: [str(call.services.settings.node_id)],
+    TOPIC: lambda call: (topic.name for topic in call.parts.topics),
+    BROKER: lambda call: [str(call.parts.settings.node_id)],
     BROKER_LOGGER: lambda call: [],
-    CLIENT_METRICS: lambda call: call.services.client_metrics.names(),
+    CLIENT_METRICS: lambda call: call.parts.client_metrics.names(),
     # A group is listed for configs of its own, whether it exists or not.
-    GROUP: lambda call: call.services.group_configs.names(),
+    GROUP: lambda call: call.parts.group_configs.names(),
 }
 
 

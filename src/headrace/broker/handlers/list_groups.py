@@ -15,7 +15,7 @@ SHARE = "share"
 @handles(ApiKey.LIST_GROUPS, versions=(0, 5))
 def list_groups(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
     try:
-        groups = call.services.groups.groups()
+        groups = call.parts.groups.groups()
     except GroupRefused as refused:
         return ListGroupsResponse(error_code=refused.code)
     states = {state.strip().lower() for state in request.states_filter}
@@ -40,7 +40,7 @@ def list_groups(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
                 group_state=state,
                 group_type=CONSUMER,
             )
-            for group in call.services.groups.consumer_groups()
+            for group in call.parts.groups.consumer_groups()
             if (state := group.state.value) and (not states or state.lower() in states)
         ]
     if not types or SHARE in types:
@@ -51,7 +51,7 @@ def list_groups(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
                 group_state=group.state.value,
                 group_type=SHARE,
             )
-            for group in call.services.share_members.groups()
+            for group in call.parts.share_members.groups()
             if not states or group.state.value.lower() in states
         ]
     return ListGroupsResponse(groups=tuple(found))

@@ -49,7 +49,7 @@ async def _list(
     name: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, call: Call
 ) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
-    partition = call.services.topics.partition(name, index)
+    partition = call.parts.topics.partition(name, index)
     if partition is None:
         return ListOffsetsPartitionResponse(
             partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -94,6 +94,5 @@ async def _find(
         if timestamp_ms == MAX_TIMESTAMP
         else partial(log.offset_for_timestamp, timestamp_ms, end_offset=end_offset)
     )
-    services = call.services
     reads_archive = log.start_offset < log.local_start_offset
-    return await services.loop.run_in_executor(services.threads_for(reads_archive), search)
+    return await call.parts.runtime.in_thread(search, reads_archive=reads_archive)

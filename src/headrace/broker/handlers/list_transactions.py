@@ -16,14 +16,14 @@ from headrace.protocol.messages.list_transactions import ListTransactionsRequest
 @handles(ApiKey.LIST_TRANSACTIONS, versions=(0, 2))
 def list_transactions(request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
     try:
-        transactions = call.services.transactions.transactions()
+        transactions = call.parts.transactions.transactions()
         pattern = re.compile(request.transactional_id_pattern or "")
     except TransactionRefused as refused:
         return ListTransactionsResponse(error_code=refused.code)
     except re.error:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     known = {state.told for state in TransactionState}
-    now_ms = call.services.clock.now_ms()
+    now_ms = call.parts.runtime.clock.now_ms()
     return ListTransactionsResponse(
         unknown_state_filters=tuple(name for name in request.state_filters if name not in known),
         transaction_states=tuple(

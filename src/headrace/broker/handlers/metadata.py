@@ -11,6 +11,7 @@ from headrace.broker.authorized_operations import (
     TOPIC_OPERATIONS_ALL,
 )
 from headrace.broker.dispatch import Call, handles
+from headrace.broker.endpoint import endpoint_for
 from headrace.broker.error_codes import error_code
 from headrace.broker.topics import Topic
 from headrace.broker.turns import in_turns
@@ -37,7 +38,7 @@ TOPICS_AT_ONCE_MAX = 10
 def metadata(request: MetadataRequest, call: Call) -> MetadataResponse | Awaitable[MetadataResponse]:
     wants_all = request.topics is None or (call.version == 0 and not request.topics)
     if wants_all:
-        return _response([_describe(topic, request, call) for topic in call.services.topics], request, call)
+        return _response([_describe(topic, request, call) for topic in call.parts.topics], request, call)
     wanted = request.topics or ()
     if len(wanted) > TOPICS_AT_ONCE_MAX:
         return _find_in_turns(wanted, request, call)
@@ -53,13 +54,13 @@ async def _find_in_turns(
 def _response(
     topics: Sequence[MetadataResponseTopic], request: MetadataRequest, call: Call
 ) -> MetadataResponse:
-    services = call.services
-    endpoint = services.advertised(call.client)
+    parts = call.parts
+    endpoint = endpoint_for(call.client, parts.settings)
     broker = MetadataResponseBroker(node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port)
     return MetadataResponse(
         brokers=(broker,),
-        cluster_id=services.cluster_id,
-        controller_id=services.settings.node_id,
+        cluster_id=parts.cluster_id,
+        controller_id=parts.settings.node_id,
         topics=tuple(topics),
         cluster_authorized_operations=CLUSTER_OPERATIONS_ALL
         if request.include_cluster_authorized_operations
@@ -68,7 +69,7 @@ def _response(
 
 
 def _find(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
-    topics = call.services.topics
+    topics = call.parts.topics
     if wanted.topic_id != ZERO_UUID:
         by_id = topics.get_by_id(wanted.topic_id)
         if by_id is not None:
@@ -81,7 +82,7 @@ def _find(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) ->
         )
     name = wanted.name or ""
     topic = topics.get(name)
-    if topic is None and request.allow_auto_topic_creation and call.services.settings.auto_create_topics:
+    if topic is None and request.allow_auto_topic_creation and call.parts.settings.auto_create_topics:
         return _create(name, request, call)
     if topic is None:
         return MetadataResponseTopic(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -89,9 +90,9 @@ def _find(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) ->
 
 
 def _create(name: str, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
-    services = call.services
+    parts = call.parts
     try:
-        topic = services.topics.create(name, services.topics.default_partition_count(name), {})
+        topic = parts.topics.create(name, parts.topics.default_partition_count(name), {})
     except (HeadraceError, OSError) as error:
         logger.warning("topic not created", extra={"topic": name, "reason": str(error)})
         return MetadataResponseTopic(name=name, error_code=error_code(error))
@@ -99,7 +100,7 @@ def _create(name: str, request: MetadataRequest, call: Call) -> MetadataResponse
 
 
 def _describe(topic: Topic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
-    node = call.services.settings.node_id
+    node = call.parts.settings.node_id
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,

@@ -44,7 +44,7 @@ def offset_commit(
             key = TopicPartition(name, partition.partition_index)
             offsets[key] = _committed(partition, request.retention_time_ms, call)
     try:
-        storing = call.services.groups.commit(
+        storing = call.parts.groups.commit(
             request.group_id,
             offsets,
             member_id=request.member_id,
@@ -78,7 +78,7 @@ def _partitions(
 def _topic_name(topic: OffsetCommitRequestTopic, call: Call) -> str | None:
     if call.version < TOPIC_IDS_SINCE:
         return topic.name
-    found = call.services.topics.get_by_id(topic.topic_id)
+    found = call.parts.topics.get_by_id(topic.topic_id)
     return None if found is None else found.name
 
 
@@ -87,10 +87,10 @@ def _check(
 ) -> ErrorCode:
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
-    if call.services.topics.partition(name, partition.partition_index) is None:
+    if call.parts.topics.partition(name, partition.partition_index) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     metadata = partition.committed_metadata or ""
-    if len(metadata.encode()) > call.services.settings.offset_metadata_bytes_max:
+    if len(metadata.encode()) > call.parts.settings.offset_metadata_bytes_max:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     return ErrorCode.NONE
 
@@ -98,7 +98,7 @@ def _check(
 def _committed(
     partition: OffsetCommitRequestPartition, retention_time_ms: int, call: Call
 ) -> CommittedOffset:
-    now_ms = call.services.clock.now_ms()
+    now_ms = call.parts.runtime.clock.now_ms()
     return CommittedOffset(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,

@@ -27,10 +27,10 @@ def offset_delete(
         TopicPartition(topic.name, partition.partition_index)
         for topic in request.topics
         for partition in topic.partitions
-        if call.services.topics.get(topic.name) is not None
+        if call.parts.topics.get(topic.name) is not None
     ]
     try:
-        deleting = call.services.groups.delete_offsets(request.group_id, wanted)
+        deleting = call.parts.groups.delete_offsets(request.group_id, wanted)
     except GroupRefused as refused:
         return OffsetDeleteResponse(error_code=refused.code)
     return _respond(request, deleting)

@@ -54,7 +54,7 @@ def offset_fetch(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse
 
 
 def _fetch(wanted: OffsetFetchRequestGroup, require_stable: bool, call: Call) -> OffsetFetchResponseGroup:
-    groups = call.services.groups
+    groups = call.parts.groups
     try:
         offsets = groups.committed(
             wanted.group_id, member_id=wanted.member_id, member_epoch=wanted.member_epoch
@@ -74,7 +74,7 @@ def _some(
     for topic in wanted:
         name, error = topic.name, ErrorCode.NONE
         if call.version >= TOPIC_IDS_SINCE:
-            found = call.services.topics.get_by_id(topic.topic_id)
+            found = call.parts.topics.get_by_id(topic.topic_id)
             name = found.name if found is not None else ""
             error = ErrorCode.NONE if found is not None else ErrorCode.UNKNOWN_TOPIC_ID
         yield OffsetFetchResponseTopics(
@@ -89,7 +89,7 @@ def _some(
 
 def _all(offsets: Offsets, call: Call) -> Iterable[OffsetFetchResponseTopics]:
     for name in dict.fromkeys(partition.topic for partition in offsets):
-        topic = call.services.topics.get(name)
+        topic = call.parts.topics.get(name)
         if topic is None and call.version >= TOPIC_IDS_SINCE:
             continue  # gone, so there is no id to tell it by
         yield OffsetFetchResponseTopics(

@@ -28,7 +28,7 @@ def offset_for_leader_epoch(request: OffsetForLeaderEpochRequest, call: Call) ->
 
 
 def _find(name: str, wanted: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
-    partition = call.services.topics.partition(name, wanted.partition)
+    partition = call.parts.topics.partition(name, wanted.partition)
     if partition is None:
         return EpochEndOffset(partition=wanted.partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     code = check_epoch(wanted.current_leader_epoch, partition)

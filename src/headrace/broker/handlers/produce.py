@@ -9,7 +9,6 @@ from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
-from headrace.broker.byte_rates import throttle_time_ms
 from headrace.broker.client_quotas import PRODUCER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
@@ -74,7 +73,7 @@ class _Produced:
         self.acks = request.acks
         self.transactional_id = request.transactional_id
         self.call = call
-        self.throttle_time_ms = _throttle_time_ms(request, call) if call.services.client_quotas else 0
+        self.throttle_time_ms = _throttle_time_ms(request, call) if call.parts.client_quotas else 0
         self.topics: list[tuple[str, UUID, list[PartitionProduceResponse | _Later]]] = []
         self.unsynced: Unsynced = []
         self.inspected: list[asyncio.Task[PartitionProduceResponse]] = []
@@ -82,7 +81,7 @@ class _Produced:
 
 def _throttle_time_ms(request: ProduceRequest, call: Call) -> int:
     parts = (part for topic in request.topic_data for part in topic.partition_data)
-    return throttle_time_ms(call, PRODUCER_BYTE_RATE, sum(len(part.records or b"") for part in parts))
+    return call.throttle_time_ms(PRODUCER_BYTE_RATE, sum(len(part.records or b"") for part in parts))
 
 
 async def _when_inspected(produced: _Produced) -> ProduceResponse | None:
@@ -98,7 +97,7 @@ def _when_appended(produced: _Produced) -> ProduceResponse | Awaitable[ProduceRe
     if produced.acks == _NO_ANSWER:
         # Nobody waits, but readers see only what is on disk. A failure is the flusher's to log.
         for partition, _ in unsynced:
-            call.services.flusher.flushed(partition).add_done_callback(asyncio.Future.exception)
+            call.parts.flusher.flushed(partition).add_done_callback(asyncio.Future.exception)
         return None
     response = ProduceResponse(
         throttle_time_ms=produced.throttle_time_ms,
@@ -116,7 +115,7 @@ def _when_appended(produced: _Produced) -> ProduceResponse | Awaitable[ProduceRe
 
 def _append_topic(data: TopicProduceData, produced: _Produced) -> list[PartitionProduceResponse | _Later]:
     call = produced.call
-    topics = call.services.topics
+    topics = call.parts.topics
     by_id = call.version >= 13
     topic = topics.get_by_id(data.topic_id) if by_id else topics.get(data.name)
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -141,7 +140,7 @@ def _append_now_or_later(
     data: PartitionProduceData, partition: Partition, produced: _Produced
 ) -> PartitionProduceResponse | _Later:
     call, batch, index = produced.call, data.records, data.index
-    inspection = call.services.inspection
+    inspection = call.parts.inspection
     try:
         if not batch:
             raise InvalidRecord("a produce request without a batch", hint="send at least one record")
@@ -159,13 +158,13 @@ def _append(
     batch: Buffer, index: int, partition: Partition, produced: _Produced, *, is_inspected: bool
 ) -> PartitionProduceResponse:
     call, unsynced, transactional_id = produced.call, produced.unsynced, produced.transactional_id
-    services = call.services
+    parts = call.parts
     added_to: Partition | None = None
     if transactional_id is not None or is_transactional(batch):
-        added_to = enter_transaction(transactional_id, batch, partition, call)
-    appended = partition.log.append(batch, now_ms=services.clock.now_ms(), is_inspected=is_inspected)
+        added_to = enter_transaction(transactional_id, batch, partition, parts.transactions, call.version)
+    appended = partition.log.append(batch, now_ms=parts.runtime.clock.now_ms(), is_inspected=is_inspected)
     if not appended.duplicate:
-        services.counters.produced_bytes += len(batch)
+        parts.counters.produced_bytes += len(batch)
     if partition.reads_unsynced:
         if not appended.duplicate:
             partition.grown(len(batch))
@@ -183,9 +182,9 @@ def _append(
 
 def _failure(index: int, partition: Partition, error: HeadraceError, call: Call) -> PartitionProduceResponse:
     if isinstance(error, StorageFailed):
-        call.services.counters.storage_failures += 1
-    services = call.services
-    repeated = services.log_throttle.suppressed(services.clock.monotonic_s(), str(partition), type(error))
+        call.parts.counters.storage_failures += 1
+    parts = call.parts
+    repeated = parts.log_throttle.suppressed(parts.runtime.clock.monotonic_s(), str(partition), type(error))
     if repeated is not None:
         logger.warning(
             "produce refused",
@@ -216,7 +215,7 @@ def _record_errors(error: HeadraceError) -> tuple[BatchIndexAndErrorMessage, ...
 
 
 async def _when_synced(response: ProduceResponse, unsynced: Unsynced, call: Call) -> ProduceResponse:
-    flushed = [call.services.flusher.flushed(partition) for partition, _ in unsynced]
+    flushed = [call.parts.flusher.flushed(partition) for partition, _ in unsynced]
     if len(flushed) == 1:
         try:
             await flushed[0]
@@ -264,12 +263,12 @@ def _acknowledged_or_failed(
 ) -> PartitionProduceResponse:
     name = topic.name
     if call.version >= 13:
-        known = call.services.topics.get_by_id(topic.topic_id)
+        known = call.parts.topics.get_by_id(topic.topic_id)
         name = known.name if known else ""
     error = failed.get((name, answer.index))
     if error is None or answer.error_code:
         return answer
-    call.services.counters.storage_failures += 1
+    call.parts.counters.storage_failures += 1
     return PartitionProduceResponse(
         index=answer.index, error_code=error_code(error), error_message=str(error)
     )

@@ -17,13 +17,15 @@ from headrace.protocol.messages.share_acknowledge import (
 
 @handles(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 2))
 async def share_acknowledge(request: ShareAcknowledgeRequest, call: Call) -> ShareAcknowledgeResponse:
-    shares = call.services.shares
+    shares = call.parts.shares
     try:
         await shares.ready()
-        session = open_or_continue(request, call, may_open=False)
+        session = open_or_continue(request, call.parts.shares, call.client, may_open=False)
     except ShareRefused as refused:
         return ShareAcknowledgeResponse(error_code=refused.code, error_message=refused.message)
-    acknowledging = Acknowledging(session, call)
+    acknowledging = Acknowledging(
+        session, shares=call.parts.shares, topics=call.parts.topics, version=call.version
+    )
     for topic in request.topics:
         for partition in topic.partitions:
             acknowledging.add(topic.topic_id, partition.partition_index, partition.acknowledgement_batches)
@@ -31,7 +33,7 @@ async def share_acknowledge(request: ShareAcknowledgeRequest, call: Call) -> Sha
         shares.member_left(*session.key, is_orderly=True)
     outcomes = await acknowledging.outcomes()
     return ShareAcknowledgeResponse(
-        acquisition_lock_timeout_ms=call.services.group_configs.share(session.key.group_id).rules.lock_ms,
+        acquisition_lock_timeout_ms=call.parts.group_configs.share(session.key.group_id).rules.lock_ms,
         responses=tuple(
             ShareAcknowledgeTopicResponse(
                 topic_id=topic.topic_id,

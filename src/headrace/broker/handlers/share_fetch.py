@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from uuid import UUID
 
-from headrace.broker.byte_rates import throttle_time_ms
 from headrace.broker.client_quotas import CONSUMER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.shares.coordinator import ShareRefused
-from headrace.broker.shares.fetching import Delivered, ShareFetches, Wanted
+from headrace.broker.shares.fetching import Delivered, Wanted
 from headrace.broker.shares.requests import (
     Acknowledging,
     Outcome,
@@ -45,23 +44,25 @@ batch of thousands that nobody else gets meanwhile; the clients of version 1 hav
 @handles(ApiKey.SHARE_FETCH, versions=(1, 2))
 async def share_fetch(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
     try:
-        await call.services.shares.ready()
+        await call.parts.shares.ready()
         _check(request)
-        session = open_or_continue(request, call, may_open=True)
+        session = open_or_continue(request, call.parts.shares, call.client, may_open=True)
     except ShareRefused as refused:
         return ShareFetchResponse(error_code=refused.code, error_message=refused.message)
-    acknowledging = Acknowledging(session, call)
+    acknowledging = Acknowledging(
+        session, shares=call.parts.shares, topics=call.parts.topics, version=call.version
+    )
     for key, partition in _partitions(request):
         if partition.acknowledgement_batches:
             acknowledging.add(*key, partition.acknowledgement_batches)
     if is_final(request):
-        call.services.shares.member_left(*session.key, is_orderly=True)
+        call.parts.shares.member_left(*session.key, is_orderly=True)
         return _answer(request, {}, {}, await acknowledging.outcomes(), call)
     session.follow((key for key, _ in _partitions(request)), _forgotten(request))
     errors, shares = _find(session, call)
     delivered: Mapping[SharePartition, Delivered] = {}
     if request.max_records > 0 and not request.is_renew_ack:
-        delivered = await ShareFetches(call.services).fetch(session, shares, _wanted(request, call, errors))
+        delivered = await call.parts.share_fetches.fetch(session, shares, _wanted(request, call, errors))
         session.rotate(_key(share) for share in delivered)
     return _answer(request, errors, delivered, await acknowledging.outcomes(), call)
 
@@ -92,9 +93,9 @@ def _find(session: ShareSession, call: Call) -> tuple[dict[PartitionKey, ErrorCo
     errors: dict[PartitionKey, ErrorCode] = {}
     found = []
     for key in session.partitions:
-        share = call.services.shares.begin(ShareKey(session.key.group_id, key.topic_id, key.partition))
+        share = call.parts.shares.begin(ShareKey(session.key.group_id, key.topic_id, key.partition))
         if share is None:
-            errors[key] = unknown_partition(key, call)
+            errors[key] = unknown_partition(key, call.parts.topics)
         else:
             found.append(share)
     return errors, found
@@ -103,7 +104,7 @@ def _find(session: ShareSession, call: Call) -> tuple[dict[PartitionKey, ErrorCo
 def _wanted(request: ShareFetchRequest, call: Call, errors: Mapping[PartitionKey, ErrorCode]) -> Wanted:
     return Wanted(
         records_max=request.max_records,
-        bytes_max=min(request.max_bytes, call.services.settings.fetch_bytes_max),
+        bytes_max=min(request.max_bytes, call.parts.settings.fetch_bytes_max),
         bytes_min=request.min_bytes,
         wait_ms=0 if errors else request.max_wait_ms,
         is_strict=request.share_acquire_mode == RECORD_LIMIT_MODE
@@ -125,10 +126,10 @@ def _answer(
         data = _partition_data(key, errors, found.get(key, Delivered()), outcomes.get(key, Outcome()))
         topics.setdefault(key.topic_id, []).append(data)
     fetched_bytes = sum(len(got.records) for got in delivered.values())
-    call.services.counters.fetched_bytes += fetched_bytes
+    call.parts.counters.fetched_bytes += fetched_bytes
     return ShareFetchResponse(
-        throttle_time_ms=throttle_time_ms(call, CONSUMER_BYTE_RATE, fetched_bytes),
-        acquisition_lock_timeout_ms=call.services.group_configs.share(request.group_id or "").rules.lock_ms,
+        throttle_time_ms=call.throttle_time_ms(CONSUMER_BYTE_RATE, fetched_bytes),
+        acquisition_lock_timeout_ms=call.parts.group_configs.share(request.group_id or "").rules.lock_ms,
         responses=tuple(
             ShareFetchableTopicResponse(topic_id=topic_id, partitions=tuple(parts))
             for topic_id, parts in topics.items()

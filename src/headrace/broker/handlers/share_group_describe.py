@@ -29,10 +29,10 @@ async def share_group_describe(request: ShareGroupDescribeRequest, call: Call) -
 
 def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
     try:
-        call.services.shares.require_available()
+        call.parts.shares.require_available()
     except ShareRefused as refused:
         return DescribedGroup(group_id=group_id, error_code=refused.code, error_message=refused.message)
-    group = call.services.share_members.get(group_id)
+    group = call.parts.share_members.get(group_id)
     if group is None:
         return DescribedGroup(
             group_id=group_id,
@@ -51,7 +51,7 @@ def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
 
 
 def _member(member: ShareMember, call: Call) -> Member:
-    topics = call.services.topics
+    topics = call.parts.topics
     return Member(
         member_id=member.member_id,
         rack_id=member.rack_id,

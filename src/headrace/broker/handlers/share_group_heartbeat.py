@@ -20,7 +20,7 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> Sh
         _check(request, call)
     except ShareRefused as refused:
         return ShareGroupHeartbeatResponse(error_code=refused.code, error_message=refused.message)
-    answer = call.services.share_members.heartbeat(
+    answer = call.parts.share_members.heartbeat(
         request.group_id,
         ShareHeartbeat(
             member_id=request.member_id,
@@ -33,7 +33,7 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> Sh
     )
     if answer.error is not ErrorCode.NONE:
         return ShareGroupHeartbeatResponse(error_code=answer.error, error_message=answer.message)
-    config = call.services.group_configs.share(request.group_id)
+    config = call.parts.group_configs.share(request.group_id)
     return ShareGroupHeartbeatResponse(
         member_id=request.member_id,
         member_epoch=answer.member_epoch,
@@ -45,7 +45,7 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> Sh
 
 
 def _check(request: ShareGroupHeartbeatRequest, call: Call) -> None:
-    call.services.shares.require_available()
+    call.parts.shares.require_available()
     if not request.group_id:
         raise ShareRefused(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
     if not request.member_id:
@@ -56,7 +56,7 @@ def _check(request: ShareGroupHeartbeatRequest, call: Call) -> None:
         )
     if request.member_epoch == 0 and not request.subscribed_topic_names:
         raise ShareRefused(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
-    if call.services.groups.is_taken(request.group_id):
+    if call.parts.groups.is_taken(request.group_id):
         raise ShareRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a share group.")
 
 
@@ -64,8 +64,8 @@ def _assigned(group_id: str, assignment: Assignment, call: Call) -> wire.Assignm
     """With it the group takes its place in the partitions, so that nothing that is written from now on is missed."""
     partitions = []
     for topic_id, indexes in assignment.items():
-        topic = call.services.topics.get_by_id(topic_id)
+        topic = call.parts.topics.get_by_id(topic_id)
         if topic is not None:
-            call.services.shares.begin_topic(group_id, topic)
+            call.parts.shares.begin_topic(group_id, topic)
             partitions.append(wire.TopicPartitions(topic_id=topic.id, partitions=indexes))
     return wire.Assignment(topic_partitions=tuple(partitions))

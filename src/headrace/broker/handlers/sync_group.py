@@ -29,7 +29,7 @@ def sync_group(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Awa
         protocol_name=request.protocol_name,
         assignments={part.member_id: bytes(part.assignment) for part in request.assignments},
     )
-    return _respond(call.services.groups.sync(request.group_id, sync))
+    return _respond(call.parts.groups.sync(request.group_id, sync))
 
 
 async def _respond(syncing: Awaitable[SyncAnswer]) -> SyncGroupResponse:

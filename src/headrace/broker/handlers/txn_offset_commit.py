@@ -58,21 +58,21 @@ async def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnO
 async def _commit(
     request: TxnOffsetCommitRequest, offsets: dict[TopicPartition, CommittedOffset], call: Call
 ) -> None:
-    services = call.services
+    parts = call.parts
     producer = transactions.Producer(id=request.producer_id, epoch=request.producer_epoch)
     unsynced = None
     if call.version >= ADDS_SINCE:
-        unsynced = services.transactions.add_partitions(
+        unsynced = parts.transactions.add_partitions(
             request.transactional_id,
             producer,
             [OFFSETS_PARTITION],
             transactions.ClientVersion.EPOCH_BUMPS,
         )
     else:
-        services.transactions.check_partition(request.transactional_id, producer, OFFSETS_PARTITION)
+        parts.transactions.check_partition(request.transactional_id, producer, OFFSETS_PARTITION)
     if not offsets:
         return
-    durable = services.groups.commit_in_transaction(
+    durable = parts.groups.commit_in_transaction(
         request.group_id,
         offsets,
         producer_id=producer.id,
@@ -104,10 +104,10 @@ def _partitions(
 
 
 def _check(name: TopicPartition, partition: TxnOffsetCommitRequestPartition, call: Call) -> ErrorCode:
-    if call.services.topics.partition(*name) is None:
+    if call.parts.topics.partition(*name) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     metadata = partition.committed_metadata or ""
-    if len(metadata.encode()) > call.services.settings.offset_metadata_bytes_max:
+    if len(metadata.encode()) > call.parts.settings.offset_metadata_bytes_max:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     return ErrorCode.NONE
 
@@ -117,7 +117,7 @@ def _committed(partition: TxnOffsetCommitRequestPartition, call: Call) -> Commit
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
         metadata=partition.committed_metadata or "",
-        committed_at_ms=call.services.clock.now_ms(),
+        committed_at_ms=call.parts.runtime.clock.now_ms(),
     )
 
 

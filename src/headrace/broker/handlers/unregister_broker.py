@@ -10,7 +10,7 @@ from headrace.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
 @handles(ApiKey.UNREGISTER_BROKER, versions=(0, 0))
 def unregister_broker(request: UnregisterBrokerRequest, call: Call) -> UnregisterBrokerResponse:
-    if request.broker_id == call.services.settings.node_id:
+    if request.broker_id == call.parts.settings.node_id:
         return UnregisterBrokerResponse(
             error_code=ErrorCode.INVALID_REQUEST,
             error_message=f"broker {request.broker_id} is running and the only one; stop it instead",

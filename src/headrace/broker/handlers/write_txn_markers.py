@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
-from headrace.broker.groups.storage import OFFSETS_TOPIC
-from headrace.broker.transactions.markers import MarkersFailed, write_marker
+from headrace.broker.transactions.markers import MarkersFailed
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -41,18 +40,16 @@ async def _write_all(marker: WritableTxnMarker, call: Call) -> WritableTxnMarker
 
 
 async def _write(marker: WritableTxnMarker, topic: str, index: int, call: Call) -> ErrorCode:
-    services = call.services
-    partition = services.topics.partition(topic, index)
+    parts = call.parts
+    partition = parts.topics.partition(topic, index)
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     kind = MarkerType.COMMIT if marker.transaction_result else MarkerType.ABORT
     try:
         partition.log.producers.check_marker(marker.producer_id, marker.producer_epoch)
-        await write_marker(services, partition, kind, marker.producer_id, marker.producer_epoch)
+        await parts.markers.write_one(partition, kind, marker.producer_id, marker.producer_epoch)
     except MarkersFailed:
         return ErrorCode.KAFKA_STORAGE_ERROR
     except HeadraceError as error:
         return error_code(error)
-    if topic == OFFSETS_TOPIC:
-        services.groups.end_transaction(marker.producer_id, is_commit=marker.transaction_result)
     return ErrorCode.NONE

@@ -10,12 +10,19 @@ import asyncio
 import logging
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from headrace.broker.appends import Appends
 from headrace.broker.client import Client
-from headrace.broker.group_configs import OffsetReset, ShareConfig
-from headrace.broker.groups.timers import Timers
+from headrace.broker.failures import log_failure
+from headrace.broker.group_configs import GroupConfigs, OffsetReset, ShareConfig
+from headrace.broker.groups.registry import GroupRegistry
+from headrace.broker.groups.share import ShareGroup
 from headrace.broker.owed_work import until_done
+from headrace.broker.partition import Partition
+from headrace.broker.runtime import Runtime
+from headrace.broker.settings import BrokerSettings
+from headrace.broker.share_rules import Rules
 from headrace.broker.shares import storage
 from headrace.broker.shares.dead_letters import DeadLetters
 from headrace.broker.shares.delivery import Reading
@@ -24,15 +31,12 @@ from headrace.broker.shares.share_partition import SharePartition
 from headrace.broker.shares.state_writer import StateWriter
 from headrace.broker.shares.states import RecordState
 from headrace.broker.shares.storage import ShareKey, StoredWindow
-from headrace.broker.shares.window import Acknowledgement, AcknowledgeType, Acquired, Burial, Rules, Window
+from headrace.broker.shares.window import Acknowledgement, AcknowledgeType, Acquired, Burial, Window
+from headrace.broker.timers import Timers
+from headrace.broker.topics import Topic, Topics
 from headrace.errors import HeadraceError
+from headrace.log.partition_log import PartitionLog
 from headrace.protocol.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from headrace.broker.partition import Partition
-    from headrace.broker.services import Services
-    from headrace.broker.topics import Topic
-    from headrace.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -49,17 +53,38 @@ class ShareRefused(HeadraceError):
 
 
 class ShareCoordinator:
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self.sessions = ShareSessions(services.settings.share_sessions_max)
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        runtime: Runtime,
+        topics: Topics,
+        appends: Appends,
+        configs: GroupConfigs,
+        registry: GroupRegistry,
+    ) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._clock = runtime.clock
+        self._topics = topics
+        self._configs = configs
+        self._groups = registry.share
+        self.sessions = ShareSessions(settings.share_sessions_max)
         self._shares: dict[ShareKey, SharePartition] = {}
         self._by_group: dict[str, dict[ShareKey, SharePartition]] = {}
-        self._writer = StateWriter(services, self._given_up)
-        self._dead_letters = DeadLetters(services, self._buried)
-        self._timers: Timers[ShareKey] = Timers(services.loop, services.clock, self._due)
+        self._writer = StateWriter(runtime, topics, appends.flusher, on_given_up=self._given_up)
+        self._dead_letters = DeadLetters(
+            settings,
+            runtime=runtime,
+            topics=topics,
+            appends=appends,
+            configs=configs,
+            on_buried=self._buried,
+        )
+        self._timers: Timers[ShareKey] = Timers(runtime.loop, runtime.clock, self._due)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loading: asyncio.Task[Any] | None = None
-        self._loaded: asyncio.Future[None] = services.loop.create_future()
+        self._loaded: asyncio.Future[None] = runtime.loop.create_future()
         self._unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     # From start to stop
@@ -71,18 +96,18 @@ class ShareCoordinator:
 
     def load(self) -> None:
         """Begin to read the states; until that is done, fetches wait and everything else is told so."""
-        topic = self._services.topics.get(storage.STATE_TOPIC)
+        topic = self._topics.get(storage.STATE_TOPIC)
         if topic is None:
             self._set_available({})
         else:
             self._loading = self._spawn(self._load(topic.partitions[0].log))
 
     async def _load(self, log: PartitionLog) -> None:
-        bytes_max = self._services.settings.decompressed_batch_bytes_max
+        bytes_max = self._settings.decompressed_batch_bytes_max
         read = partial(storage.read_windows, log, batch_bytes_max=bytes_max)
         try:
             windows = await until_done(
-                lambda: self._services.loop.run_in_executor(self._services.disk_threads, read),
+                partial(self._runtime.in_thread, read),
                 on_failure=self._not_loaded,
                 gives_up_on=HeadraceError,
             )
@@ -94,9 +119,7 @@ class ShareCoordinator:
     def _not_loaded(self, failure: Exception) -> None:
         """To go on without some states would deliver again what was accepted."""
         if self._unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            self._services.log_failure(
-                f"share groups can't be served: {storage.STATE_TOPIC} is not readable", failure
-            )
+            log_failure(f"share groups can't be served: {storage.STATE_TOPIC} is not readable", failure)
         self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
         self._end_loading()
 
@@ -164,7 +187,7 @@ class ShareCoordinator:
         self._timers.run_due()
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = self._services.loop.create_task(work)
+        task = self._runtime.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -172,7 +195,7 @@ class ShareCoordinator:
     # Which partitions a group has
 
     def config(self, share: SharePartition) -> ShareConfig:
-        return self._services.group_configs.share(share.key.group_id)
+        return self._configs.share(share.key.group_id)
 
     def of_group(self, group_id: str) -> Collection[SharePartition]:
         return self._by_group.get(group_id, {}).values()
@@ -197,24 +220,24 @@ class ShareCoordinator:
     def begin(self, key: ShareKey) -> SharePartition | None:
         """The group's place in a partition, made if this is the first time; None if there is no such partition."""
         if key not in self._shares and self._partition(key) is not None:
-            topic = self._services.topics.get_by_id(key.topic_id)
+            topic = self._topics.get_by_id(key.topic_id)
             assert topic is not None, "its partition was found"
             self.begin_topic(key.group_id, topic)
         return self._shares.get(key)
 
     def _partition(self, key: ShareKey) -> Partition | None:
-        topic = self._services.topics.get_by_id(key.topic_id)
+        topic = self._topics.get_by_id(key.topic_id)
         if topic is None or not 0 <= key.partition < len(topic.partitions):
             return None
         return topic.partitions[key.partition]
 
     def _first_offset(self, group_id: str, partition: Partition) -> int:
         log = partition.log
-        reset: OffsetReset = self._services.group_configs.share(group_id).offset_reset
+        reset: OffsetReset = self._configs.share(group_id).offset_reset
         if reset.strategy == "earliest":
             return log.start_offset
         if reset.strategy == "by_duration":
-            since_ms = self._services.clock.now_ms() - reset.age_ms
+            since_ms = self._clock.now_ms() - reset.age_ms
             found = log.offset_for_timestamp(
                 since_ms, end_offset=partition.high_watermark, searches_archive=False
             )
@@ -226,14 +249,14 @@ class ShareCoordinator:
         self._shares[share.key] = share
         share.watch()
         self._by_group.setdefault(share.key.group_id, {})[share.key] = share
-        self._services.share_members.known(share.key.group_id)
+        self._groups.setdefault(share.key.group_id, ShareGroup(share.key.group_id))
         return share
 
     # Handing out
 
     def now_ms(self) -> int:
         """Time for locks and delays: it never goes back, and does not jump with the wall clock."""
-        return round(self._services.clock.monotonic_s() * 1000)
+        return round(self._clock.monotonic_s() * 1000)
 
     async def stored(self, share: SharePartition) -> None:
         """Before the first delivery: where the group began must outlive a crash, or it would begin elsewhere."""
@@ -307,10 +330,10 @@ class ShareCoordinator:
         if session is None:
             self.member_left(group_id, member_id, is_orderly=True)
         else:
-            self._services.loop.call_later(LAST_WORDS_S, self._end_session, session)
+            self._runtime.loop.call_later(LAST_WORDS_S, self._end_session, session)
 
     def _end_session(self, session: ShareSession) -> None:
-        group = self._services.share_members.get(session.key.group_id)
+        group = self._groups.get(session.key.group_id)
         is_back = group is not None and session.key.member_id in group.members
         if not session.is_closed and not is_back:
             self.member_left(*session.key, is_orderly=True)
@@ -394,14 +417,14 @@ class ShareCoordinator:
     async def delete_group(self, group_id: str) -> None:
         """Forget an empty group and where it stood."""
         self.require_available()
-        group = self._services.share_members.get(group_id)
+        group = self._groups.get(group_id)
         if group is None:
             raise ShareRefused(ErrorCode.GROUP_ID_NOT_FOUND)
         if group.members:
             raise ShareRefused(ErrorCode.NON_EMPTY_GROUP)
         await self._forget([*self._by_group.get(group_id, {})])
         if not group.members:
-            self._services.share_members.forget(group_id)
+            self._groups.pop(group_id, None)
 
     def topic_deleted(self, topic: Topic) -> None:
         if self._unavailable is None:

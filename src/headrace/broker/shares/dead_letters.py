@@ -12,22 +12,25 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from headrace.broker.appends import Appends
+from headrace.broker.group_configs import GroupConfigs
+from headrace.broker.partition import Partition
+from headrace.broker.runtime import Runtime
+from headrace.broker.settings import BrokerSettings
 from headrace.broker.shares.letters import Place, fit, letter, offset_in
 from headrace.broker.shares.originals import Bounds, Original, decodable, originals, unread
 from headrace.broker.shares.reasons import Reasons, reason_key
 from headrace.broker.shares.share_partition import SharePartition
 from headrace.broker.shares.window import Burial
+from headrace.broker.topics import Topics
 from headrace.errors import HeadraceError
 from headrace.records.batch import HEADER_BYTES
 from headrace.records.compression import Codec
 from headrace.records.record import Record, encode_batch
-
-if TYPE_CHECKING:
-    from headrace.broker.partition import Partition
-    from headrace.broker.services import Services
 
 logger = logging.getLogger(__name__)
 
@@ -62,14 +65,27 @@ class _Letters(NamedTuple):
 
 
 class DeadLetters:
-    def __init__(self, services: Services, on_buried: Callable[[SharePartition, int, int], None]) -> None:
-        self._services = services
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        runtime: Runtime,
+        topics: Topics,
+        appends: Appends,
+        configs: GroupConfigs,
+        on_buried: Callable[[SharePartition, int, int], None],
+    ) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._topics = topics
+        self._appends = appends
+        self._configs = configs
         self._on_buried = on_buried
         self._bounds = Bounds(
-            bytes_max=services.settings.decompressed_batch_bytes_max,
-            records_max=services.settings.batch_records_max,
+            bytes_max=settings.decompressed_batch_bytes_max,
+            records_max=settings.batch_records_max,
         )
-        self._reasons = Reasons(services, self._bounds)
+        self._reasons = Reasons(runtime, topics, self._bounds)
         self._jobs: deque[_Job] = deque()
         self._task: asyncio.Task[None] | None = None
         self._failed: list[_Job] = []
@@ -96,7 +112,7 @@ class DeadLetters:
     def _begin(self, jobs: Iterable[_Job]) -> None:
         self._jobs.extend(jobs)
         if self._jobs and self._task is None and not self._is_closed:
-            self._task = self._services.loop.create_task(self._run())
+            self._task = self._runtime.loop.create_task(self._run())
 
     async def _run(self) -> None:
         try:
@@ -113,12 +129,12 @@ class DeadLetters:
         share.counters.dead_letter_failures += 1
         if share.key.group_id not in self._failing_groups:
             self._failing_groups.add(share.key.group_id)
-            self._services.background_failed(
+            self._runtime.failures.report(
                 f"dead letters of group {share.key.group_id!r} can't be written, their records wait", error
             )
         self._failed += jobs
         if self._retry is None:
-            self._retry = self._services.loop.call_later(RETRY_S, self._try_again)
+            self._retry = self._runtime.loop.call_later(RETRY_S, self._try_again)
 
     def _try_again(self) -> None:
         self._retry = None
@@ -141,7 +157,7 @@ class DeadLetters:
         share = jobs[0].share
         if share.is_gone:
             return
-        config = self._services.group_configs.share(share.key.group_id)
+        config = self._configs.share(share.key.group_id)
         if not config.dead_letter_topic:
             self._end(jobs)  # it was taken away in the meantime: they are only given up
             return
@@ -173,19 +189,18 @@ class DeadLetters:
 
     def _target(self, share: SharePartition, name: str, may_create: bool) -> Partition:
         """Kafka's choice: the partition of the same number, as far as there are so many."""
-        topics = self._services.topics
         if name == share.partition.topic_name:
             raise DeadLetterTopicMissing(
                 f"{name} can't be the dead-letter topic of its own records", hint="name another topic"
             )
-        topic = topics.get(name)
+        topic = self._topics.get(name)
         if topic is None:
             if not may_create:
                 raise DeadLetterTopicMissing(
                     f"the dead-letter topic {name} is not there",
                     hint="create it, or set errors.deadletterqueue.auto.create.topics.enable for the group",
                 )
-            topic = topics.create(name, self._services.settings.default_partitions, TOPIC_CONFIGS)
+            topic = self._topics.create(name, self._settings.default_partitions, TOPIC_CONFIGS)
         return topic.partitions[share.partition.index % len(topic.partitions)]
 
     async def _letters(self, jobs: Sequence[_Job], target: Partition, *, is_copied: bool) -> _Letters:
@@ -194,23 +209,19 @@ class DeadLetters:
         found = await self._already_written(share, target) if jobs[0].is_perhaps_written else set()
         source = share.partition.log
         reads_archive = is_copied and jobs[0].burial.first < source.local_start_offset
-        return await self._services.loop.run_in_executor(
-            self._services.threads_for(reads_archive), self._make_letters, jobs, target, is_copied, found
+        return await self._runtime.in_thread(
+            partial(self._make_letters, jobs, target, is_copied, found), reads_archive=reads_archive
         )
 
     async def _already_written(self, share: SharePartition, target: Partition) -> set[int]:
         if (share, target) not in self._found:
-            self._found[share, target] = await self._services.loop.run_in_executor(
-                self._services.disk_threads, self._look_through, share, target
+            self._found[share, target] = await self._runtime.in_thread(
+                partial(self._look_through, share, target)
             )
         return self._found[share, target]
 
     def _append(self, target: Partition, batch: bytes) -> asyncio.Future[None]:
-        if batch:
-            return self._services.append_now(target, batch)
-        done: asyncio.Future[None] = self._services.loop.create_future()
-        done.set_result(None)
-        return done
+        return self._appends.append_now(target, batch) if batch else self._runtime.done()
 
     # In a thread
 
@@ -229,7 +240,7 @@ class DeadLetters:
         codec = config.compression if isinstance(config.compression, Codec) else Codec.NONE
         letters = fit(
             (self._letter(place, unwritten[one.record.offset], one) for one in records),
-            now_ms=self._services.clock.now_ms(),
+            now_ms=self._runtime.clock.now_ms(),
             letter_bytes_max=_room(config.batch_bytes_max, codec),
             bytes_max=LETTERS_BYTES_MAX,
         )

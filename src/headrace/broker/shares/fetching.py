@@ -6,8 +6,11 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
+from headrace.broker.client import Client
+from headrace.broker.fetch_waiters import FetchWaiters
+from headrace.broker.runtime import Runtime
+from headrace.broker.shares.coordinator import ShareCoordinator
 from headrace.broker.shares.delivery import RUNS_MAX, Reading, read_runs
 from headrace.broker.shares.sessions import ShareSession
 from headrace.broker.shares.share_partition import SharePartition
@@ -16,10 +19,6 @@ from headrace.errors import HeadraceError
 from headrace.log.errors import WouldBlock
 from headrace.protocol.types import Buffer
 from headrace.values import value
-
-if TYPE_CHECKING:
-    from headrace.broker.client import Client
-    from headrace.broker.services import Services
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +61,10 @@ class _Plan:
 
 
 class ShareFetches:
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, shares: ShareCoordinator, waiters: FetchWaiters, runtime: Runtime) -> None:
+        self._coordinator = shares
+        self._waiters = waiters
+        self._runtime = runtime
 
     async def fetch(
         self, session: ShareSession, shares: Sequence[SharePartition], wanted: Wanted
@@ -76,7 +77,7 @@ class ShareFetches:
 
     def _pass_on(self, shares: Sequence[SharePartition]) -> None:
         """One waiting fetch is woken at a time: the next one, if there is something left for it."""
-        coordinator = self._services.shares
+        coordinator = self._coordinator
         for share in shares:
             if len(share.waiters) and share.has_more(coordinator.now_ms(), coordinator.config(share)):
                 share.waiters.wake_first()
@@ -84,7 +85,7 @@ class ShareFetches:
     async def _fetch(
         self, session: ShareSession, shares: Sequence[SharePartition], wanted: Wanted
     ) -> dict[SharePartition, Delivered]:
-        coordinator, clock = self._services.shares, self._services.clock
+        coordinator, clock = self._coordinator, self._runtime.clock
         failed = await self._unstored(shares)
         shares = [share for share in shares if share.is_stored]
         deadline_s = clock.monotonic_s() + wanted.wait_ms / 1000
@@ -98,7 +99,7 @@ class ShareFetches:
             is_any_gone = any(
                 share.is_gone for share in shares
             )  # the client is to hear that with its next fetch
-            waits = left_s > 0 and shares and not is_any_gone and not self._services.fetch_waiters.is_full
+            waits = left_s > 0 and shares and not is_any_gone and not self._waiters.is_full
             waits = waits and session.client.memory.may_wait()
             if not waits or self._is_enough(plans, wanted):
                 delivered = self._acquire(session, plans, wanted)
@@ -106,7 +107,7 @@ class ShareFetches:
                     return delivered
             # One that wants many bytes may be woken and take nothing, so it can't stand in a line with others.
             places = shares if wanted.bytes_min <= 1 else [share.partition for share in shares]
-            waiter = self._services.fetch_waiters.register(
+            waiter = self._waiters.register(
                 places,
                 client=session.client,
                 missing_bytes=1,
@@ -119,7 +120,7 @@ class ShareFetches:
         failed = []
         for share in shares:
             try:
-                await self._services.shares.stored(share)
+                await self._coordinator.stored(share)
             except (HeadraceError, OSError) as error:
                 failed.append(_Plan(share, [], 0, 0, (), error=error))
         return failed
@@ -131,7 +132,7 @@ class ShareFetches:
         return size_bytes > 0 and size_bytes >= wanted.bytes_min
 
     def _plan(self, shares: Sequence[SharePartition], wanted: Wanted) -> list[_Plan]:
-        coordinator = self._services.shares
+        coordinator = self._coordinator
         now_ms = coordinator.now_ms()
         plans = []
         for share in shares:
@@ -157,9 +158,8 @@ class ShareFetches:
             _read_all(plans, wanted, nowait=True)
         except WouldBlock:
             # What is not in memory is read in a thread, so that nobody else waits for the disk.
-            await self._services.loop.run_in_executor(
-                self._services.threads_for(_reads_archive(plans)),
-                partial(_read_all, plans, wanted, nowait=False),
+            await self._runtime.in_thread(
+                partial(_read_all, plans, wanted, nowait=False), reads_archive=_reads_archive(plans)
             )
 
     def _acquire(
@@ -173,7 +173,7 @@ class ShareFetches:
                 continue
             if left <= 0 or plan.share.is_gone:
                 continue
-            acquired = self._services.shares.acquire(
+            acquired = self._coordinator.acquire(
                 plan.share,
                 plan.reading,
                 member_id=session.key.member_id,

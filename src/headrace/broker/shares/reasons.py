@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from functools import partial
 
 from headrace.broker.internal_topics import REASONS_TOPIC
+from headrace.broker.runtime import Runtime
 from headrace.broker.shares.originals import Bounds, decodable
+from headrace.broker.topics import Topics
 from headrace.errors import HeadraceError
-
-if TYPE_CHECKING:
-    from headrace.broker.services import Services
-    from headrace.log.partition_log import PartitionLog
+from headrace.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -36,8 +35,9 @@ def reason_key(group_id: str, topic: str, partition: int, offset: int) -> str:
 
 
 class Reasons:
-    def __init__(self, services: Services, bounds: Bounds) -> None:
-        self._services = services
+    def __init__(self, runtime: Runtime, topics: Topics, bounds: Bounds) -> None:
+        self._runtime = runtime
+        self._topics = topics
         self._bounds = bounds
         self._by_record: OrderedDict[str, str] = OrderedDict()
         self._chars = 0
@@ -55,7 +55,7 @@ class Reasons:
 
     async def read_on(self) -> None:
         """Read what consumers have written since the last time."""
-        topic = self._services.topics.get(REASONS_TOPIC)
+        topic = self._topics.get(REASONS_TOPIC)
         if topic is None:
             self._read_up_to.clear()
             return
@@ -65,8 +65,8 @@ class Reasons:
             if start > log.end_offset:
                 start = 0  # the topic was deleted and made again
             if start < partition.high_watermark:
-                self._read_up_to[partition.index] = await self._services.loop.run_in_executor(
-                    self._services.disk_threads, self._read, log, start
+                self._read_up_to[partition.index] = await self._runtime.in_thread(
+                    partial(self._read, log, start)
                 )
 
     def _read(self, log: PartitionLog, start: int) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from uuid import UUID
 
+from headrace.broker.client import Client
 from headrace.broker.error_codes import error_code
-from headrace.broker.shares.coordinator import ShareRefused
+from headrace.broker.shares.coordinator import ShareCoordinator, ShareRefused
 from headrace.broker.shares.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -21,13 +22,11 @@ from headrace.broker.shares.sessions import (
 )
 from headrace.broker.shares.storage import ShareKey
 from headrace.broker.shares.window import Acknowledgement, AcknowledgeType, InvalidRecordState
+from headrace.broker.topics import Topics
 from headrace.errors import HeadraceError
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.share_fetch import AcknowledgementBatch
 from headrace.values import value
-
-if TYPE_CHECKING:
-    from headrace.broker.dispatch import Call
 
 RENEW_SINCE = 2
 
@@ -49,26 +48,28 @@ class Outcome:
     message: str | None = None
 
 
-def open_or_continue(request: SessionRequest, call: Call, *, may_open: bool) -> ShareSession:
+def open_or_continue(
+    request: SessionRequest, shares: ShareCoordinator, client: Client, *, may_open: bool
+) -> ShareSession:
     """The session of a request; raises ShareRefused."""
     if not request.group_id or not request.member_id:
         raise ShareRefused(ErrorCode.INVALID_REQUEST, "a group and a member are needed")
     key = SessionKey(request.group_id, request.member_id)
-    sessions = call.services.shares.sessions
+    sessions = shares.sessions
     try:
         if request.share_session_epoch == INITIAL_EPOCH:
             if not may_open:
                 raise InvalidSessionEpoch
-            session = sessions.open(key, call.client)
+            session = sessions.open(key, client)
         else:
-            session = sessions.advance(key, request.share_session_epoch, call.client)
+            session = sessions.advance(key, request.share_session_epoch, client)
     except SessionNotFound:
         raise ShareRefused(ErrorCode.SHARE_SESSION_NOT_FOUND) from None
     except InvalidSessionEpoch:
         raise ShareRefused(ErrorCode.INVALID_SHARE_SESSION_EPOCH) from None
     except TooManySessions:
         raise ShareRefused(ErrorCode.SHARE_SESSION_LIMIT_REACHED) from None
-    call.client.when_gone.add(call.services.shares.client_gone)
+    client.when_gone.add(shares.client_gone)
     return session
 
 
@@ -112,9 +113,13 @@ def _type(number: int, version: int) -> AcknowledgeType:
 class Acknowledging:
     """Acknowledgements of one request: they take effect at once, and are answered when they are durable."""
 
-    def __init__(self, session: ShareSession, call: Call) -> None:
+    def __init__(
+        self, session: ShareSession, *, shares: ShareCoordinator, topics: Topics, version: int
+    ) -> None:
         self._session = session
-        self._call = call
+        self._shares = shares
+        self._topics = topics
+        self._version = version
         self._outcomes: dict[PartitionKey, Outcome] = {}
         self._writing: dict[PartitionKey, asyncio.Future[None]] = {}
 
@@ -129,11 +134,11 @@ class Acknowledging:
             self._outcomes[key] = Outcome(code=ErrorCode.INVALID_RECORD_STATE, message=str(error))
 
     def _apply(self, key: PartitionKey, batches: Sequence[AcknowledgementBatch]) -> None:
-        shares, group_id = self._call.services.shares, self._session.key.group_id
+        shares, group_id = self._shares, self._session.key.group_id
         share = shares.get(ShareKey(group_id, key.topic_id, key.partition))
         if share is None:
-            raise ShareRefused(unknown_partition(key, self._call))
-        wanted = acknowledgements(batches, self._call.version)
+            raise ShareRefused(unknown_partition(key, self._topics))
+        wanted = acknowledgements(batches, self._version)
         if not shares.config(share).may_renew and any(one.type == AcknowledgeType.RENEW for one in wanted):
             raise ShareRefused(ErrorCode.INVALID_REQUEST, "locks of this group can't be renewed")
         writing = shares.acknowledge(share, wanted, member_id=self._session.key.member_id)
@@ -149,8 +154,8 @@ class Acknowledging:
         return self._outcomes
 
 
-def unknown_partition(key: PartitionKey, call: Call) -> ErrorCode:
+def unknown_partition(key: PartitionKey, topics: Topics) -> ErrorCode:
     """Why there is nothing to be had of a partition."""
-    if call.services.topics.get_by_id(key.topic_id) is None:
+    if topics.get_by_id(key.topic_id) is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

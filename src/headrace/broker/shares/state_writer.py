@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from headrace.broker.flusher import Flusher
 from headrace.broker.groups.storage import KeyValue, chunks
+from headrace.broker.partition import Partition
+from headrace.broker.runtime import Runtime
 from headrace.broker.shares.storage import STATE_TOPIC, ShareKey, StoredWindow, tombstone
 from headrace.broker.shares.window import Burial
+from headrace.broker.topics import Topics
 from headrace.errors import HeadraceError
 from headrace.log.errors import StorageFailed
 from headrace.records.record import Record, encode_batch
-
-if TYPE_CHECKING:
-    from headrace.broker.partition import Partition
-    from headrace.broker.services import Services
 
 RETRY_S = 1.0
 """How long after a failure what is owed is tried again: a full disk may have room by then."""
@@ -34,9 +33,18 @@ class StateWriter:
     """What changes while a flush runs goes into the next one, together."""
 
     def __init__(
-        self, services: Services, on_given_up: Callable[[StoredWindow, Sequence[Burial]], None]
+        self,
+        runtime: Runtime,
+        topics: Topics,
+        flusher: Flusher,
+        *,
+        on_given_up: Callable[[StoredWindow, Sequence[Burial]], None],
     ) -> None:
-        self._services = services
+        self._runtime = runtime
+        self._loop = runtime.loop
+        self._clock = runtime.clock
+        self._topics = topics
+        self._flusher = flusher
         self._on_given_up = on_given_up
         self._waiting: Waiting = {}
         self._owed: Waiting = {}
@@ -48,7 +56,7 @@ class StateWriter:
 
     def written(self, stored: StoredWindow) -> asyncio.Future[None]:
         """Done when all that happened to a window up to now is as durable as the settings ask."""
-        done: asyncio.Future[None] = self._services.loop.create_future()
+        done: asyncio.Future[None] = self._loop.create_future()
         # Whoever does not wait need not hear of a failure: it is logged, and tried again.
         done.add_done_callback(lambda finished: finished.cancelled() or finished.exception())
         self._waiting.setdefault(stored, []).append(done)
@@ -66,7 +74,7 @@ class StateWriter:
 
     def _begin(self) -> None:
         if self._task is None:
-            self._task = self._services.loop.create_task(self._run())
+            self._task = self._loop.create_task(self._run())
 
     async def _run(self) -> None:
         try:
@@ -87,7 +95,7 @@ class StateWriter:
         # comes last, and a crash between two batches leaves nothing that looks otherwise.
         unwritten = [stored for stored in waiting if stored.is_unwritten]
         unwritten.sort(key=lambda stored: stored.key.partition, reverse=True)
-        now_ms = self._services.clock.now_ms()
+        now_ms = self._clock.now_ms()
         partition = self._partition()
         if unwritten:
             self._append(partition, [stored.entry(now_ms) for stored in unwritten], unwritten)
@@ -102,7 +110,7 @@ class StateWriter:
         is_foreseen = isinstance(error, HeadraceError | OSError)
         if not self._is_failing:
             self._is_failing = True
-            self._services.background_failed(
+            self._runtime.failures.report(
                 "states of share groups can't be stored, and are tried again", error
             )
         for stored in waiting:
@@ -112,7 +120,7 @@ class StateWriter:
                 self._owed[stored] = []
         _finish(waiting, error if is_foreseen else StorageFailed(f"the state was not stored: {error!r}"))
         if self._owed and self._retry is None and not self._is_closed:
-            self._retry = self._services.loop.call_later(RETRY_S, self._try_again)
+            self._retry = self._loop.call_later(RETRY_S, self._try_again)
 
     def _try_again(self) -> None:
         self._retry = None
@@ -126,23 +134,21 @@ class StateWriter:
         return self._durable(partition)
 
     def _partition(self) -> Partition:
-        [partition] = self._services.topics.internal(STATE_TOPIC).partitions
+        [partition] = self._topics.internal(STATE_TOPIC).partitions
         return partition
 
     def _durable(self, partition: Partition) -> asyncio.Future[None]:
         """Done when all that was appended is as durable as the settings ask."""
         if not partition.reads_unsynced:
-            return self._services.flusher.flushed(partition)
+            return self._flusher.flushed(partition)
         partition.grown(0)
-        done: asyncio.Future[None] = self._services.loop.create_future()
-        done.set_result(None)
-        return done
+        return self._runtime.done()
 
     def _append(
         self, partition: Partition, entries: Sequence[KeyValue], windows: Sequence[StoredWindow] = ()
     ) -> None:
         """Append records, each of its window if those are given."""
-        now_ms = self._services.clock.now_ms()
+        now_ms = self._clock.now_ms()
         written = 0
         for chunk in chunks(entries):
             records = [
@@ -156,7 +162,7 @@ class StateWriter:
 
     async def prune(self, windows: Collection[StoredWindow]) -> None:
         """Cut off what no window needs any more; windows that keep too much are written again first."""
-        topic = self._services.topics.get(STATE_TOPIC)
+        topic = self._topics.get(STATE_TOPIC)
         if topic is None:
             return
         [partition] = topic.partitions
@@ -170,9 +176,8 @@ class StateWriter:
                 stored.ask_for_snapshot()
                 self.written(stored)
         if oldest > log.start_offset:
-            await self._services.flusher.flushed(
-                partition
-            )  # or the snapshots that stay could go with a power cut
+            # Otherwise a power cut could lose the snapshots that stay.
+            await self._flusher.flushed(partition)
             log.delete_records_before(oldest)
 
 

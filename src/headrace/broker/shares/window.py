@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+from headrace.broker.share_rules import Rules
 from headrace.broker.shares.spans import NOBODY, Span, Spans
 from headrace.broker.shares.states import TRANSITIONS, RecordState, Trigger
-from headrace.values import value
 
 SPANS_MAX = 200_000
 """Pieces that a window may fall into before nothing new is handed out: some 200 bytes each."""
@@ -34,26 +34,6 @@ class AcknowledgeType(IntEnum):
 
 class InvalidRecordState(Exception):
     """An acknowledgement of records that are not locked by the member that sends it."""
-
-
-@value
-class Rules:
-    """The configs of a group that its windows need."""
-
-    lock_ms: int = 30_000
-    delivery_count_max: int = 5
-    locks_max: int = 2_000
-    has_dead_letters: bool = False
-    backoff_ms: int = 0
-    backoff_ms_max: int = 60_000
-    backoff_multiplier: float = 2.0
-
-    def delay_ms(self, delivery_count: int) -> int:
-        """How long a record that was delivered so often waits for the next time."""
-        if self.backoff_ms == 0:
-            return 0
-        delay_ms = self.backoff_ms * self.backoff_multiplier ** min(delivery_count - 1, 64)
-        return int(min(delay_ms, self.backoff_ms_max))
 
 
 class Acknowledgement(NamedTuple):

@@ -17,12 +17,19 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from headrace.broker.groups.timers import Timers
+from headrace.broker.flusher import Flusher
+from headrace.broker.log_throttle import LogThrottle
 from headrace.broker.owed_work import RETRY_MS_MAX, until_done
+from headrace.broker.partition import Partition
+from headrace.broker.producer_ids import ProducerIds
+from headrace.broker.runtime import Runtime
+from headrace.broker.settings import BrokerSettings
+from headrace.broker.timers import Timers
+from headrace.broker.topics import Topics
 from headrace.broker.transactions import rules, storage
-from headrace.broker.transactions.markers import OpenTransaction, abort, unknown_transactions, write_markers
+from headrace.broker.transactions.markers import GroupOffsets, Markers, OpenTransaction, unknown_transactions
 from headrace.broker.transactions.state import (
     NO_PRODUCER_ID,
     ClientVersion,
@@ -33,12 +40,8 @@ from headrace.broker.transactions.state import (
 )
 from headrace.errors import HeadraceError
 from headrace.log.errors import StorageFailed
+from headrace.log.partition_log import PartitionLog
 from headrace.protocol.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from headrace.broker.partition import Partition
-    from headrace.broker.services import Services
-    from headrace.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -64,16 +67,33 @@ class TransactionCounters:
 
 
 class TransactionCoordinator:
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        runtime: Runtime,
+        topics: Topics,
+        flusher: Flusher,
+        markers: Markers,
+        offsets: GroupOffsets,
+        producer_ids: ProducerIds,
+        log_throttle: LogThrottle,
+    ) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._loop = runtime.loop
+        self._clock = runtime.clock
+        self._topics = topics
+        self._flusher = flusher
+        self._markers = markers
+        self._offsets = offsets
+        self._producer_ids = producer_ids
+        self._log_throttle = log_throttle
         self.counters = TransactionCounters()
-        self._settings = services.settings
-        self._loop = services.loop
-        self._clock = services.clock
         self._transactions: dict[str, Transaction] = {}
         self._stored_offsets: dict[str, int] = {}
         """Where the state of an id stands in the log of transactions, as far as it was written since the start."""
-        self._timers: Timers[str] = Timers(services.loop, services.clock, self._timed_out)
+        self._timers: Timers[str] = Timers(runtime.loop, runtime.clock, self._timed_out)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unknown: set[OpenTransaction] = set()
         """What the start found open in partitions and in no transaction, until it is aborted."""
@@ -88,7 +108,7 @@ class TransactionCoordinator:
 
     def load(self) -> None:
         """Begin to read the log of transactions; until that is done, requests are told so."""
-        topic = self._services.topics.get(storage.TRANSACTIONS_TOPIC)
+        topic = self._topics.get(storage.TRANSACTIONS_TOPIC)
         self._spawn(self._load(None if topic is None else topic.partitions[0].log))
 
     async def _load(self, log: PartitionLog | None) -> None:
@@ -106,11 +126,11 @@ class TransactionCoordinator:
             logger.error("transactions can't be served: %s", error)
             return
         # The end of a transaction makes its offsets count, so they must be known.
-        await self._services.groups.loaded()
+        await self._offsets.loaded()
         if self._unavailable is ErrorCode.NOT_COORDINATOR:
             return  # stopped in the meantime
         self._unavailable = None
-        self._unknown = unknown_transactions(self._services.topics.partitions(), self._transactions.values())
+        self._unknown = unknown_transactions(self._topics.partitions(), self._transactions.values())
         for unknown in self._unknown:
             self._spawn(self._abort_unknown(unknown))
         for transaction in [*self._transactions.values()]:
@@ -125,14 +145,14 @@ class TransactionCoordinator:
         read = partial(
             storage.read_transactions, log, batch_bytes_max=self._settings.decompressed_batch_bytes_max
         )
-        return self._loop.run_in_executor(self._services.disk_threads, read)
+        return self._runtime.in_thread(read)
 
     def _not_loaded(self, failure: Exception) -> None:
         self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     async def _abort_unknown(self, unknown: OpenTransaction) -> None:
         logger.warning("%s is in no transaction that is known, and is aborted", unknown)
-        await self._insist(f"{unknown} is not aborted", partial(abort, self._services, unknown))
+        await self._insist(f"{unknown} is not aborted", partial(self._markers.abort, unknown))
         self._unknown.discard(unknown)
 
     def close(self) -> None:
@@ -285,7 +305,7 @@ class TransactionCoordinator:
                 answer.set_result(rules.complete(prepared, prepared.updated_ms).producer)
 
         await self._insist(f"decision on the transaction of {name!r} is not stored", self._durable, undecided)
-        write = partial(write_markers, self._services, prepared)
+        write = partial(self._markers.write, prepared)
         await self._insist(f"transaction of {name!r} can't end", write, decided)
         if prepared.state.is_commit:
             self.counters.committed += 1
@@ -353,16 +373,14 @@ class TransactionCoordinator:
             self._stored_offsets[transaction.transactional_id] = appended.last_offset
 
     def _partition(self) -> Partition:
-        return self._services.topics.internal(storage.TRANSACTIONS_TOPIC).partitions[0]
+        return self._topics.internal(storage.TRANSACTIONS_TOPIC).partitions[0]
 
     def _durable(self) -> asyncio.Future[None]:
         """Done when all that was written up to now is on disk."""
         partition = self._partition()
         if not partition.reads_unsynced:
-            return self._services.flusher.flushed(partition)
-        done: asyncio.Future[None] = self._loop.create_future()
-        done.set_result(None)
-        return done
+            return self._flusher.flushed(partition)
+        return self._runtime.done()
 
     def _flush_soon(self) -> None:
         self._durable().add_done_callback(lambda flushed: flushed.cancelled() or flushed.exception())
@@ -383,18 +401,17 @@ class TransactionCoordinator:
 
         The disk and read-only partitions are reported by health; here it hears only of what nobody expects.
         """
-        services = self._services
-        repeated = services.log_throttle.suppressed(self._clock.monotonic_s(), "transactions", type(failure))
+        repeated = self._log_throttle.suppressed(self._clock.monotonic_s(), "transactions", type(failure))
         if repeated is None:
             return
         if isinstance(failure, (HeadraceError, OSError)):
             logger.error("%s: %s", failing, failure, extra={"repeated": repeated})
         else:
-            services.background_failed("transactions", failure, work=failing, repeated=repeated)
+            self._runtime.failures.report("transactions", failure, work=failing, repeated=repeated)
 
     def _new_producer_id(self) -> int:
         try:
-            return self._services.producer_ids.allocate()
+            return self._producer_ids.allocate()
         except StorageFailed as failure:
             raise self._not_stored("block of producer ids", failure) from failure
 

@@ -1,70 +1,106 @@
-"""Markers: how the end of a transaction is said in each of its partitions, and never twice."""
+"""Markers: the records that end a transaction in each of its partitions, once."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
+from headrace.broker.appends import Appends
 from headrace.broker.groups.storage import OFFSETS_TOPIC
+from headrace.broker.partition import Partition
+from headrace.broker.topics import Topics
 from headrace.broker.transactions.state import EPOCH_MAX, TopicPartition, Transaction, TransactionState
+from headrace.clock import Clock
 from headrace.errors import HeadraceError
 from headrace.records.control import EndTransactionMarker, MarkerType, encode_marker_batch
-
-if TYPE_CHECKING:
-    from headrace.broker.partition import Partition
-    from headrace.broker.services import Services
 
 # There is one coordinator, which never moves.
 COORDINATOR_EPOCH = 0
 
 
 class MarkersFailed(HeadraceError):
-    """Some partition could not take its marker."""
+    """A partition could not append its marker."""
 
 
-async def write_markers(services: Services, prepared: Transaction) -> None:
-    """End a transaction in all of its partitions; returns when that is durable. May be tried again."""
-    kind = MarkerType.COMMIT if prepared.state is TransactionState.PREPARE_COMMIT else MarkerType.ABORT
-    # All are written before any is waited for: the partitions' fsyncs run together.
-    outcomes = await asyncio.gather(
-        *(
-            write_marker(services, partition, kind, prepared.producer_id, prepared.producer_epoch)
-            for name in sorted(prepared.partitions)
-            if (partition := services.topics.partition(*name)) is not None
-        ),
-        return_exceptions=True,
-    )
-    for outcome in outcomes:
-        if outcome is not None:
-            raise outcome
-    if TopicPartition(OFFSETS_TOPIC, 0) in prepared.partitions:
-        services.groups.end_transaction(prepared.producer_id, is_commit=kind is MarkerType.COMMIT)
+class GroupOffsets(Protocol):
+    """Offsets that transactions commit for consumer groups."""
+
+    async def loaded(self) -> None:
+        """Return when the offsets are loaded, or can't be."""
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """Commit or drop the offsets of a producer's transaction, whose marker is durable."""
 
 
-async def write_marker(
-    services: Services, partition: Partition, kind: MarkerType, producer_id: int, producer_epoch: int
-) -> None:
-    """End a producer's transaction in one partition, if it has one open there."""
-    log = partition.log
-    if log.read_only_reason is not None and not partition.is_gone:
-        # It may have the marker in memory and not on disk: only a start can tell.
-        raise MarkersFailed(f"{partition} is read-only: {log.read_only_reason}")
-    try:
-        if producer_id in log.producers.open_transactions:
-            marker = encode_marker_batch(
-                EndTransactionMarker(type=kind, coordinator_epoch=COORDINATOR_EPOCH),
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                timestamp_ms=services.clock.now_ms(),
-            )
-            await services.append_now(partition, marker)
-        elif log.durable_offset < log.end_offset and not partition.reads_unsynced:
-            # An earlier attempt may have written the marker and not brought it to the disk.
-            await services.flusher.flushed(partition)
-    except (HeadraceError, OSError) as failure:
-        if not partition.is_gone:
-            raise MarkersFailed(f"{partition}: {failure}") from failure
+class Markers:
+    def __init__(self, clock: Clock, topics: Topics, appends: Appends, offsets: GroupOffsets) -> None:
+        self._clock = clock
+        self._topics = topics
+        self._appends = appends
+        self._offsets = offsets
+
+    async def write(self, prepared: Transaction) -> None:
+        """End a transaction in all of its partitions; returns when that is durable. May be called again."""
+        kind = MarkerType.COMMIT if prepared.state is TransactionState.PREPARE_COMMIT else MarkerType.ABORT
+        # All are appended before the first flush is waited for, so that the partitions' fsyncs run together.
+        outcomes = await asyncio.gather(
+            *(
+                self._write(partition, kind, prepared.producer_id, prepared.producer_epoch)
+                for name in sorted(prepared.partitions)
+                if (partition := self._topics.partition(*name)) is not None
+            ),
+            return_exceptions=True,
+        )
+        for outcome in outcomes:
+            if outcome is not None:
+                raise outcome
+        if TopicPartition(OFFSETS_TOPIC, 0) in prepared.partitions:
+            self._offsets.end_transaction(prepared.producer_id, is_commit=kind is MarkerType.COMMIT)
+
+    async def write_one(
+        self, partition: Partition, kind: MarkerType, producer_id: int, producer_epoch: int
+    ) -> None:
+        """End a producer's transaction in one partition, if it has one open there."""
+        await self._write(partition, kind, producer_id, producer_epoch)
+        if partition.topic_name == OFFSETS_TOPIC:
+            self._offsets.end_transaction(producer_id, is_commit=kind is MarkerType.COMMIT)
+
+    async def abort(self, unknown: OpenTransaction) -> None:
+        """Abort what a producer has open in one partition, in its next epoch.
+
+        Its own epoch would be wrong: a retry of an aborted batch would look like a duplicate of a stored one, and the
+        transaction could be committed without it. So the partition refuses the producer until it has ended its
+        transaction.
+        """
+        partition = self._topics.partition(*unknown.partition)
+        state = None if partition is None else partition.log.producers.get(unknown.producer_id)
+        if partition is not None and state is not None:
+            epoch = min(state.epoch + 1, EPOCH_MAX)
+            await self.write_one(partition, MarkerType.ABORT, unknown.producer_id, epoch)
+
+    async def _write(
+        self, partition: Partition, kind: MarkerType, producer_id: int, producer_epoch: int
+    ) -> None:
+        log = partition.log
+        if log.read_only_reason is not None and not partition.is_gone:
+            # The marker may be in memory and not on disk: only a restart finds out.
+            raise MarkersFailed(f"{partition} is read-only: {log.read_only_reason}")
+        try:
+            if producer_id in log.producers.open_transactions:
+                marker = encode_marker_batch(
+                    EndTransactionMarker(type=kind, coordinator_epoch=COORDINATOR_EPOCH),
+                    producer_id=producer_id,
+                    producer_epoch=producer_epoch,
+                    timestamp_ms=self._clock.now_ms(),
+                )
+                await self._appends.append_now(partition, marker)
+            elif log.durable_offset < log.end_offset and not partition.reads_unsynced:
+                # An earlier attempt may have appended the marker without flushing it.
+                await self._appends.flusher.flushed(partition)
+        except (HeadraceError, OSError) as failure:
+            if not partition.is_gone:
+                raise MarkersFailed(f"{partition}: {failure}") from failure
 
 
 class OpenTransaction(NamedTuple):
@@ -96,19 +132,3 @@ def unknown_transactions(
         for producer_id in partition.log.producers.open_transactions
     }
     return found - known
-
-
-async def abort(services: Services, unknown: OpenTransaction) -> None:
-    """Abort what a producer has open in one partition, in its next epoch.
-
-    Its own epoch would be wrong: a retry of what is aborted here would be taken for stored, and its transaction could
-    be committed without it. So the producer is refused there until it has ended its transaction.
-    """
-    partition = services.topics.partition(*unknown.partition)
-    state = None if partition is None else partition.log.producers.get(unknown.producer_id)
-    if partition is None or state is None:
-        return
-    epoch = min(state.epoch + 1, EPOCH_MAX)
-    await write_marker(services, partition, MarkerType.ABORT, unknown.producer_id, epoch)
-    if partition.topic_name == OFFSETS_TOPIC:
-        services.groups.end_transaction(unknown.producer_id, is_commit=False)

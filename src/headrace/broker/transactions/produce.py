@@ -6,16 +6,11 @@ with AddPartitionsToTxn.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from headrace.broker.transactions.coordinator import TransactionRefused
+from headrace.broker.partition import Partition
+from headrace.broker.transactions.coordinator import TransactionCoordinator, TransactionRefused
 from headrace.broker.transactions.state import ClientVersion, Producer, TopicPartition
 from headrace.protocol.error_codes import ErrorCode
 from headrace.records.batch import ATTRIBUTES_POSITION, TRANSACTIONAL_BIT, Buffer, read_header
-
-if TYPE_CHECKING:
-    from headrace.broker.dispatch import Call
-    from headrace.broker.partition import Partition
 
 ABORTABLE_SINCE = 11
 ADDS_SINCE = 12
@@ -37,7 +32,11 @@ def is_transactional(batch: Buffer) -> bool:
 
 
 def enter_transaction(
-    transactional_id: str | None, batch: Buffer, partition: Partition, call: Call
+    transactional_id: str | None,
+    batch: Buffer,
+    partition: Partition,
+    transactions: TransactionCoordinator,
+    version: int,
 ) -> Partition | None:
     """Raise TransactionRefused unless the batch is part of an open transaction, or begins one.
 
@@ -48,17 +47,16 @@ def enter_transaction(
     header = read_header(batch)
     producer = Producer(id=header.producer_id, epoch=header.producer_epoch)
     name = TopicPartition(partition.topic_name, partition.index)
-    transactions = call.services.transactions
     if transactional_id is None:
         # As in Kafka: without the id nobody can say to which transaction it belongs.
         raise TransactionRefused(ErrorCode.INVALID_TXN_STATE)
     try:
-        if call.version < ADDS_SINCE:
+        if version < ADDS_SINCE:
             transactions.check_partition(transactional_id, producer, name)
             return None
         return transactions.add_partitions(transactional_id, producer, [name], ClientVersion.EPOCH_BUMPS)
     except TransactionRefused as refused:
-        raise TransactionRefused(_told(refused.code, call.version)) from refused
+        raise TransactionRefused(_told(refused.code, version)) from refused
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.broker.groups.timers import Timers
+from headrace.broker.timers import Timers
 from headrace.testing.manual_clock import ManualClock
 
 
