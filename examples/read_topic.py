@@ -36,10 +36,10 @@ def write(bootstrap: str) -> None:
 
 def show_dead_letters(bootstrap: str, count: int) -> None:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "anybody"})
-    consumer.assign([TopicPartition("clicks.dead", 0, 0)])
+    consumer.assign([TopicPartition("dlq.clicks", 0, 0)])
     for letter in consumer.consume(count, timeout=30):
         headers = {name: text.decode() for name, text in letter.headers()}
-        print(f"  clicks@{headers['headrace.error.offset']}: {headers['headrace.error.reason']}")
+        print(f"  clicks@{headers['__dlq.errors.offset']}: {headers['__dlq.errors.message']}")
     consumer.close()
 
 

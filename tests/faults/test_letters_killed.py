@@ -81,15 +81,15 @@ class Letters:
 
     def rows(self) -> list[int]:
         if self._target == "topic":
-            return [json.loads(message.value())["n"] for message in self._read(OUT_SUFFIX)]
+            return [json.loads(message.value())["n"] for message in self._read(self.topic + OUT_SUFFIX)]
         with closing(sqlite3.connect(self._folder / "journal.db")) as journal:
             return [json.loads(row)["n"] for (row,) in journal.execute("SELECT row FROM rows")]
 
     def letters(self) -> list[str]:
-        return [letter.value().decode() for letter in self._read(".dead")]
+        return [letter.value().decode() for letter in self._read(f"dlq.{self.topic}")]
 
-    def _read(self, suffix: str) -> list[Any]:
-        return read_to_end(self._bootstrap, self.topic + suffix, isolation_level="read_committed")
+    def _read(self, topic: str) -> list[Any]:
+        return read_to_end(self._bootstrap, topic, isolation_level="read_committed")
 
 
 @pytest.mark.slow

@@ -40,11 +40,12 @@ def name() -> str:
 
 @pytest.fixture
 def create_topic(admin: AdminClient, name: str) -> CreateTopic:
-    """Creates a topic, called `name` and `suffix`."""
+    """Creates a topic, called `prefix`, `name` and `suffix`."""
 
-    def create(*, suffix: str = "", partitions: int = 1) -> str:
-        admin.create_topics([NewTopic(name + suffix, partitions, 1)])[name + suffix].result(TIMEOUT_S)
-        return name + suffix
+    def create(*, prefix: str = "", suffix: str = "", partitions: int = 1) -> str:
+        topic = prefix + name + suffix
+        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(TIMEOUT_S)
+        return topic
 
     return create
 

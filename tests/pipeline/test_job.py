@@ -23,6 +23,8 @@ from headrace.pipeline.run.launch import Launch
 from headrace.pipeline.run.supervisor import JobFailed, RunningJob
 from headrace.pipeline.settings import data_dir
 from headrace.pipeline.sinks.sink import BadSink
+from headrace.queue.dead_letters import DeadLetters
+from headrace.queue.message import Place
 from tests.pipeline.failing_sink import FailingJournal, Trouble
 from tests.pipeline.journal_sink import Journal, rows_in
 
@@ -176,9 +178,23 @@ def test_poison_record_is_a_dead_letter_and_the_job_goes_on(
     running = drain(name, read(spark, topic), journal)
     assert rows_in(journal.path) == orders(1, 2)
     assert (running.status().bad_rows, running.status().dead_letters) == (1, 1)
-    (letter,) = consume(bootstrap, f"{topic}.dead", 1)
+    (letter,) = consume(bootstrap, f"dlq.{name}", 1)
     assert letter.value() == b"{poison"
-    assert dict(letter.headers())["headrace.error.job"] == name.encode()
+    assert dict(letter.headers())["__dlq.errors.group"] == name.encode()
+
+
+def test_dead_letters_of_a_job_are_listed_and_redriven_as_those_of_a_queue(
+    spark: SparkSession, topic: str, send: Send, journal: Journal, name: str, bootstrap: str
+) -> None:
+    send(topic, b"{poison")
+    drain(name, read(spark, topic), journal)
+    letters = DeadLetters(name, bootstrap=bootstrap)
+    (letter,) = letters.read()
+    assert letter.original == Place(topic, 0, 0)
+    assert letter.reason.startswith("not JSON")
+    assert letters.redrive().put_back == 1
+    assert [message.value() for message in consume(bootstrap, topic, 2)] == [b"{poison", b"{poison"]
+    assert list(letters.read()) == []
 
 
 def test_poison_record_of_rows_joined_and_united_with_themselves_is_one_letter(
@@ -201,7 +217,7 @@ def test_row_that_the_sink_refuses_is_a_dead_letter_and_not_the_end(
     running = drain(name, read(spark, topic), Journal(tmp_path / "journal.db", refuses="'n': 2"))
     assert rows_in(tmp_path / "journal.db") == orders(1, 3)
     assert running.status().dead_letters == 1
-    (letter,) = consume(bootstrap, f"{name}.refused", 1)
+    (letter,) = consume(bootstrap, f"dlq.{name}", 1)
     assert json.loads(letter.value()) == orders(2)[0]
 
 
@@ -251,7 +267,7 @@ def test_launch_to_explain_only_records(spark: SparkSession, topic: str, journal
         (f"topic {topic}",),
         "journal journal.db",
     )
-    assert recorded.dead_letters == (f"topic {topic}.dead",)
+    assert recorded.dead_letters == (f"topic dlq.{name}",)
     assert recorded.output_mode == "update"
     assert recorded.steps[0] == f"read topic {topic}"
     assert recorded.steps[-1] == "aggregate by user: user, count(1) AS count"
@@ -312,7 +328,7 @@ def test_realtime_job_hands_rows_on_and_sets_bad_ones_aside(
         (message,) = consume(bootstrap, out, 1)
         assert json.loads(message.value()) == orders(2)[0]
         eventually(lambda: running.status().rows_in == 3)
-        (letter,) = consume(bootstrap, f"{topic}.dead", 1)
+        (letter,) = consume(bootstrap, f"dlq.{name}", 1)
         assert letter.value() == b"{poison"
     finally:
         running.stop()

@@ -29,18 +29,22 @@ class DropLate:
 
 @dataclass(frozen=True, slots=True)
 class SideOutput:
-    """They are left out, counted, and kept: each goes whole to a topic, once for every window that it is too late for.
+    """Late rows are counted and written to a topic, once for every window that they are too late for.
 
         op.Tumbling("1 minute", by="url", late=op.SideOutput("clicks.late"))
 
-    The message's value is the row as JSON, its key that of the record that the row came from. Its headers say operator,
-    window, watermark, reason and origin (`headrace.late.…`). The Job writes them with the batch's fence: as many as
-    were late, each once. A stream that no Job runs fails with this, unless it is told a folder to leave them in.
+    The value of the message is the row as JSON, its key that of the record that the row came from. Its headers state
+    operator, window, watermark, reason and origin (`__dlq.errors.*`, as those of dead letters). The Job writes them
+    exactly once, with the batch's fence. A stream without a Job fails, unless a folder for late rows is set.
+
+    topic   the topic of the late rows; the dead-letter topic of the job, `dlq.JOB`, by default
     """
 
-    topic: str
+    topic: str = ""
 
     def __post_init__(self) -> None:
+        if not self.topic:
+            return
         try:
             check_topic_name(self.topic)
         except InvalidTopicName as error:

@@ -27,6 +27,8 @@ FOLDER_PROPERTY = "headrace.late_rows.folder"
 
 _BATCH_PROPERTY = "streaming.sql.batchId"
 _SUFFIX = ".arrow"
+_TOPIC_OF_JOB = "+"
+"""The folder of late rows for the dead-letter topic of the job; no topic can have this name."""
 
 UTC_TIME = pa.timestamp("us", tz="UTC")
 LATE_ROWS = pa.schema(
@@ -52,6 +54,7 @@ class LateRowsTo:
     """Where an operator's late rows go."""
 
     topic: str
+    """Empty for the dead-letter topic of the job."""
     operator: str
     owner: str
     """Tells operators of one query apart that write to the same topic; the same in every run."""
@@ -65,7 +68,8 @@ class LateRowsTo:
         batch = context.getLocalProperty(_BATCH_PROPERTY) if context else None
         if not folder or not batch:
             raise LateRowsUnkept(
-                f"{self.operator}: late rows are to be kept in topic {self.topic}, and nothing here writes them",
+                f"{self.operator}: late rows go to {f'topic {self.topic}' if self.topic else 'a topic'}, and only a "
+                "Job writes them",
                 hint="run it as a Job; or leave them as files: "
                 f'spark.sparkContext.setLocalProperty("{FOLDER_PROPERTY}", "/a/folder") before start()',
             )
@@ -73,7 +77,7 @@ class LateRowsTo:
 
     def leave(self, rows: pa.Table, bucket: int) -> None:
         """In a task: on disk before the batch can be committed."""
-        folder = self.require_folder() / self.topic
+        folder = self.require_folder() / (self.topic or _TOPIC_OF_JOB)
         folder.mkdir(parents=True, exist_ok=True)
         beside = folder / f".{uuid.uuid4().hex}"
         with beside.open("wb") as stream:
@@ -100,7 +104,11 @@ class LateLot:
 def late_lots(folder: Path, batch_id: int) -> list[LateLot]:
     """What a batch has left, always in the same order."""
     return [
-        LateLot(topic=path.parent.name, operator=path.name.split(" ")[0], path=path)
+        LateLot(
+            topic="" if path.parent.name == _TOPIC_OF_JOB else path.parent.name,
+            operator=path.name.split(" ")[0],
+            path=path,
+        )
         for path in sorted((folder / str(batch_id)).glob(f"*/*{_SUFFIX}"))
     ]
 

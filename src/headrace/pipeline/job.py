@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.dead_letters import dead_letter_topic
 from headrace.pipeline.graph import plan
 from headrace.pipeline.letters.batch import BatchLetters
 from headrace.pipeline.letters.dead_letters import DeadLetters
@@ -54,7 +55,7 @@ class Job:
     output_mode    Spark's: "append", "update" or "complete"; the sink chooses where it is left out
     restarts_max   how many failures in a row are tried again, rather than what the settings say
     checkpoint     a folder for Spark's checkpoint, instead of the one under the data folder
-    dead_letters   the topic for rows that the sink refuses, NAME.refused by default
+    dead_letters   the topic for records that can't be parsed and rows that the sink refuses, dlq.NAME by default
     """
 
     name: str
@@ -142,7 +143,13 @@ def _prepare(job: Job) -> Prepared:
     of_sources = [source.spec.bootstrap for source in described.sources if source.spec is not None]
     bootstrap = of_sources[0] if of_sources else bootstrap_of(spark)
     checkpoint = Checkpoint(_checkpoint_folder(job, folder))
-    late_rows = LateRows(job.name, described.marks, bootstrap=bootstrap, checkpoint=checkpoint.folder)
+    late_rows = LateRows(
+        job.name,
+        described.marks,
+        bootstrap=bootstrap,
+        checkpoint=checkpoint.folder,
+        topic=job.dead_letters,
+    )
     if late_rows.topics and native is not None:
         raise BadJob(
             f"job {job.name}: {job.sink.target()} is written by Spark itself, and late rows ({late_rows.topics[0]}) "
@@ -221,7 +228,7 @@ def _record(prepared: Prepared) -> launch.RecordedJob:
         name=job.name,
         reads=prepared.plan.reads,
         writes=job.sink.target(),
-        dead_letters=_dead_letter_topics(prepared.plan),
+        dead_letters=_dead_letter_topics(prepared.plan, job.dead_letters or dead_letter_topic(job.name)),
         mode=job.mode,
         output_mode=prepared.output_mode,
         guarantee=job.sink.guarantee,
@@ -229,14 +236,12 @@ def _record(prepared: Prepared) -> launch.RecordedJob:
     )
 
 
-def _dead_letter_topics(described: plan.Plan) -> tuple[str, ...]:
-    """Where bad records of the sources and late rows go. Of a pattern's topics nobody knows the names yet."""
-    specs = [
-        source.spec for source in described.sources if source.spec is not None and source.spec.can_have_bad
+def _dead_letter_topics(described: plan.Plan, own: str) -> tuple[str, ...]:
+    """The topics of bad records and late rows."""
+    topics = [
+        source.spec.dead_letters or own
+        for source in described.sources
+        if source.spec is not None and source.spec.can_have_bad
     ]
-    topics = [spec.dead_topic(topic) for spec in specs for topic in spec.topics]
-    topics += [
-        spec.dead_letters for spec in specs if spec.pattern is not None and spec.dead_letters is not None
-    ]
-    topics += [mark.late_topic for mark in described.marks if mark.late_topic is not None]
+    topics += [mark.late_topic or own for mark in described.marks if mark.late_topic is not None]
     return tuple(f"topic {topic}" for topic in dict.fromkeys(topics))

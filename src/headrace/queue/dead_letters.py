@@ -15,10 +15,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka import Message as KafkaMessage
 from confluent_kafka.admin import AdminClient
 
+from headrace.dead_letters import dead_letter_topic
 from headrace.queue.client_config import client_config, require_reachable
 from headrace.queue.errors import QueueError
 from headrace.queue.group_settings import read_settings
-from headrace.queue.letters import DeadLetter, default_topic, read_letter, redriven_headers
+from headrace.queue.letters import DeadLetter, read_letter, redriven_headers
 from headrace.queue.message import Place, headers_of
 from headrace.values import value
 
@@ -81,7 +82,7 @@ class DeadLetters:
         self._timeout_s = timeout_s
         self._admin = AdminClient(dict(self._config))
         self._partition_counts: dict[str, int] = {}
-        self.topic = topic or self._configured_topic() or default_topic(group)
+        self.topic = topic or self._configured_topic() or dead_letter_topic(group)
 
     def _configured_topic(self) -> str:
         return read_settings(self._admin, self.group, self._timeout_s).dead_letter_topic

@@ -1,33 +1,27 @@
-"""What a dead letter looks like: a record of its own topic, with headers that say where it was and why it died.
-
-Names are those of KIP-1191; Headrace's broker writes the same. The reason is in «message».
-"""
+"""The dead letters of a queue as values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from headrace.dead_letters import (
+    DELIVERY_COUNT_HEADER,
+    GROUP_HEADER,
+    OFFSET_HEADER,
+    PARTITION_HEADER,
+    REASON_HEADER,
+    TOPIC_HEADER,
+    Header,
+    is_error_header,
+    with_errors,
+)
 from headrace.queue.message import Place
 from headrace.values import value
-
-TOPIC_PREFIX = "dlq."
-"""Of KIP-1191: a group's dead letters are in this and its name, unless another topic is set."""
-
-TOPIC_CONFIG = {"retention.ms": "-1"}
-"""What was not looked at yet should not go by its age."""
-
-TOPIC_HEADER = "__dlq.errors.topic"
-PARTITION_HEADER = "__dlq.errors.partition"
-OFFSET_HEADER = "__dlq.errors.offset"
-GROUP_HEADER = "__dlq.errors.group"
-DELIVERY_COUNT_HEADER = "__dlq.errors.delivery.count"
-REASON_HEADER = "__dlq.errors.message"
-LETTER_PREFIX = "__dlq."
 
 REDRIVE_COUNT_HEADER = "headrace.redrive.count"
 """How often a message was put back; it stays on the message, and so on its next dead letter."""
 
-Headers = list[tuple[str, bytes | None]]
+Headers = list[Header]
 
 
 @value
@@ -48,14 +42,10 @@ class DeadLetter:
     """Those of the original, without what the letter added."""
 
 
-def default_topic(group: str) -> str:
-    return TOPIC_PREFIX + group
-
-
 def letter_headers(
     original: Headers, *, place: Place, group: str, delivery_count: int, reason: str
 ) -> Headers:
-    said = {
+    errors = {
         TOPIC_HEADER: place.topic,
         PARTITION_HEADER: str(place.partition),
         OFFSET_HEADER: str(place.offset),
@@ -63,9 +53,7 @@ def letter_headers(
         DELIVERY_COUNT_HEADER: str(delivery_count),
         REASON_HEADER: reason,
     }
-    # A message that was put back and died again says only how it died last.
-    kept: Headers = [pair for pair in original if pair[0] not in said]
-    return kept + [(name, text.encode()) for name, text in said.items()]
+    return [*with_errors(original, errors)]
 
 
 def read_letter(
@@ -86,9 +74,7 @@ def read_letter(
         key=key,
         value=content,
         headers=[
-            pair
-            for pair in headers
-            if not pair[0].startswith(LETTER_PREFIX) and pair[0] != REDRIVE_COUNT_HEADER
+            pair for pair in headers if not is_error_header(pair[0]) and pair[0] != REDRIVE_COUNT_HEADER
         ],
     )
 

@@ -11,6 +11,7 @@ from typing import Any, Self, TypedDict
 
 from confluent_kafka.admin import AdminClient
 
+from headrace.dead_letters import dead_letter_topic
 from headrace.queue.client_config import client_config, require_reachable
 from headrace.queue.deliveries import Deliveries
 from headrace.queue.errors import MessageNotStored, QueueUnusable
@@ -20,7 +21,6 @@ from headrace.queue.group_settings import (
     OFFSET_RESET,
     ensure_settings,
 )
-from headrace.queue.letters import default_topic
 from headrace.queue.message import Errors, Message, Place
 from headrace.queue.outbox import Headers, Outbox
 from headrace.queue.rejections import Rejections
@@ -107,7 +107,7 @@ class Queue:
         self._client_config = client_config(bootstrap, config)
         self.bootstrap: str = self._client_config["bootstrap.servers"]
         self._begin = begin
-        self._dead_letter_topic = default_topic(group) if dead_letters is None else dead_letters
+        self._dead_letter_topic = dead_letter_topic(group) if dead_letters is None else dead_letters
         self._is_open = self._is_stopped = self._is_closed = False
         self._deliveries: Deliveries | None = None
         self._outbox = Outbox(self._client_config, timeout_s)

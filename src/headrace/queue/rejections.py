@@ -12,9 +12,10 @@ import logging
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.dead_letters import TOPIC_CONFIG
 from headrace.queue.errors import MessageNotStored, QueueError
 from headrace.queue.group_settings import GroupSettings
-from headrace.queue.letters import TOPIC_CONFIG, Headers, letter_headers
+from headrace.queue.letters import Headers, letter_headers
 from headrace.queue.message import Message
 from headrace.queue.outbox import Outbox
 

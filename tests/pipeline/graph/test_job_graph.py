@@ -53,9 +53,9 @@ def test_two_jobs_may_write_one_table() -> None:
 
 
 def test_dead_letters_are_told_from_results() -> None:
-    job = GraphJob(name="j", reads=("topic a",), writes="topic b", dead_letters=("topic a.dead",))
+    job = GraphJob(name="j", reads=("topic a",), writes="topic b", dead_letters=("topic dlq.j",))
 
-    assert "└─▶ topic a.dead (dead letters)" in draw_text(graph_of([job]))
+    assert "└─▶ topic dlq.j (dead letters)" in draw_text(graph_of([job]))
 
 
 def test_pattern_is_fed_by_the_topics_that_match_it() -> None:

@@ -67,7 +67,7 @@ class Copying:
         assert query.awaitTermination(int(WAIT_S))
 
     def letters(self) -> list[bytes]:
-        return [message.value() for message in read_committed(self._bootstrap, f"{self.topic}.dead")]
+        return [message.value() for message in read_committed(self._bootstrap, f"dlq.{self.topic}-job")]
 
     def copied(self) -> list[int]:
         messages = read_committed(self._bootstrap, f"{self.topic}-out")

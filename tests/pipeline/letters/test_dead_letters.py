@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from headrace.dead_letters import GROUP_HEADER, REASON_HEADER, TRUNCATED_HEADER
 from headrace.pipeline import Job, read_topic
 from headrace.pipeline.graph import plan
-from headrace.pipeline.letters.dead_letters import HEADER_PREFIX, DeadLetters, SourceBatch, cut_to_fit
+from headrace.pipeline.letters.dead_letters import DeadLetters, SourceBatch, cut_to_fit
 from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.sink import RefusedRow
 from headrace.pipeline.sinks.transactional_batch import OutgoingMessage
@@ -35,9 +36,9 @@ def letters_in(bootstrap: str, topic: str) -> list[Any]:
 
 def error_headers(letter: Any) -> dict[str, str]:
     return {
-        name.removeprefix(HEADER_PREFIX): text.decode()
+        name.removeprefix("__dlq.errors."): text.decode()
         for name, text in letter.headers()
-        if name.startswith(HEADER_PREFIX)
+        if name.startswith("__dlq.errors.")
     }
 
 
@@ -69,7 +70,7 @@ def test_a_letter_has_the_records_own_bytes_where_it_was_and_why(
     bad = {
         "value": b'{"user": "ann", "at": "yesterday"}',
         "key": b"\xff\x00",
-        "headers": [("trace", b"\x01\xff"), (HEADER_PREFIX + "reason", b"how it died before")],
+        "headers": [("trace", b"\x01\xff"), (REASON_HEADER, b"how it died before")],
         "timestamp": 1_000,
     }
     write(bootstrap, topic, [{"value": b'{"user": "ann"}'}, bad, {"value": b"{"}])
@@ -77,7 +78,7 @@ def test_a_letter_has_the_records_own_bytes_where_it_was_and_why(
 
     assert letters.of_sources(spark, [source_batch(spec, topic, 0, 2)], fence(0)) == 1
 
-    (letter,) = letters_in(bootstrap, topic + ".dead")
+    (letter,) = letters_in(bootstrap, f"dlq.{name}")
     assert (letter.key(), letter.value()) == (bad["key"], bad["value"])
     assert letter.headers()[0] == ("trace", b"\x01\xff")
     assert error_headers(letter) == {
@@ -85,8 +86,8 @@ def test_a_letter_has_the_records_own_bytes_where_it_was_and_why(
         "partition": "0",
         "offset": "1",
         "timestamp": "1970-01-01T00:00:01.000",
-        "job": name,
-        "reason": "field at: 'yesterday' is not a TIMESTAMP",
+        "group": name,
+        "message": "field at: 'yesterday' is not a TIMESTAMP",
     }
 
 
@@ -103,10 +104,10 @@ def test_a_batch_that_is_run_again_writes_no_letter_twice(
     again = DeadLetters(name, bootstrap=bootstrap)
     assert again.of_sources(spark, [second], fence(1)) == 1
     again.close()
-    assert [letter.value() for letter in letters_in(bootstrap, topic + ".dead")] == [b"1 {", b"2 {", b"3 {"]
+    assert [letter.value() for letter in letters_in(bootstrap, f"dlq.{name}")] == [b"1 {", b"2 {", b"3 {"]
 
 
-def test_each_topic_has_its_own_letters_unless_one_topic_is_named_for_all(
+def test_letters_of_all_topics_go_to_that_of_the_job_unless_the_source_names_another(
     spark: SparkSession,
     bootstrap: str,
     create_topic: CreateTopic,
@@ -117,23 +118,21 @@ def test_each_topic_has_its_own_letters_unless_one_topic_is_named_for_all(
     one, two = create_topic(suffix=".one"), create_topic(suffix=".two")
     send(one, b"from one")
     send(two, b"from two")
-    apart = streaming_spec(spark, [one, two])
-    together = streaming_spec(spark, [one, two], dead_letters=f"{name}.all")
+    of_job = streaming_spec(spark, [one, two])
+    named = streaming_spec(spark, [one, two], dead_letters=f"{name}.all")
     end = json.dumps({one: {"0": 1}, two: {"0": 1}})
 
     # Two sources that find the same record bad make one letter of it.
-    same = [SourceBatch(spec=together, start="-", end=end)] * 2
-    assert letters.of_sources(spark, [SourceBatch(spec=apart, start="-", end=end)], fence(0)) == 2
+    same = [SourceBatch(spec=named, start="-", end=end)] * 2
+    assert letters.of_sources(spark, [SourceBatch(spec=of_job, start="-", end=end)], fence(0)) == 2
     assert letters.of_sources(spark, same, fence(0)) == 2
 
-    assert [letter.value() for letter in letters_in(bootstrap, one + ".dead")] == [b"from one"]
-    assert [letter.value() for letter in letters_in(bootstrap, two + ".dead")] == [b"from two"]
-    both = sorted(letter.value() for letter in letters_in(bootstrap, f"{name}.all"))
-    assert both == [b"from one", b"from two"]
+    for topic in (f"dlq.{name}", f"{name}.all"):
+        assert sorted(letter.value() for letter in letters_in(bootstrap, topic)) == [b"from one", b"from two"]
 
 
 def test_rows_that_a_sink_refuses_are_letters_too(bootstrap: str, name: str, letters: DeadLetters) -> None:
-    headers = (("trace", b"\x01"), ("none", None), (HEADER_PREFIX + "job", b"another"))
+    headers = (("trace", b"\x01"), ("none", None), (GROUP_HEADER, b"another"))
     rows = [
         RefusedRow(row={"user": "ann", "n": 1, "raw": b"\xff"}, reason="n is taken", headers=headers),
     ]
@@ -144,21 +143,21 @@ def test_rows_that_a_sink_refuses_are_letters_too(bootstrap: str, name: str, let
     assert [again.of_refused(rows, fence(0)) for _ in range(2)] == [0, 0], "the same batch once more"
     again.close()
 
-    first, second = letters_in(bootstrap, f"{name}.refused")
+    first, second = letters_in(bootstrap, f"dlq.{name}")
     assert json.loads(first.value()) == {"user": "ann", "n": 1, "raw": "/w=="}
-    assert error_headers(second) == {"job": name, "reason": "n is taken"}
+    assert error_headers(second) == {"group": name, "message": "n is taken"}
     assert second.headers()[:2] == [("trace", b"\x01"), ("none", None)]
 
 
 def test_a_letter_too_large_is_cut_and_loses_its_headers_only_if_they_alone_are_too_large() -> None:
-    error = (HEADER_PREFIX + "reason", b"too large")
+    error = (REASON_HEADER, b"too large")
     small = OutgoingMessage(value=b"v" * 10, headers=(("trace", b"h" * 10), error))
     assert cut_to_fit(small, 2_000) == small
     large = cut_to_fit(OutgoingMessage(value=b"v" * 3_000, headers=(("trace", b"h" * 10), error)), 2_000)
-    assert large.headers == (("trace", b"h" * 10), error, (HEADER_PREFIX + "cut.from.bytes", b"3000"))
+    assert large.headers == (("trace", b"h" * 10), error, (TRUNCATED_HEADER, b"3000"))
     assert 900 < len(large.value or b"") < 1_000
     wide = cut_to_fit(OutgoingMessage(value=None, headers=(("trace", b"h" * 3_000), error)), 2_000)
-    assert wide == OutgoingMessage(value=None, headers=(error, (HEADER_PREFIX + "cut.from.bytes", b"0")))
+    assert wide == OutgoingMessage(value=None, headers=(error, (TRUNCATED_HEADER, b"0")))
 
 
 def test_a_job_goes_on_past_bad_records_and_counts_them(
@@ -182,6 +181,6 @@ def test_a_job_goes_on_past_bad_records_and_counts_them(
     status = job.status()
     assert (status.bad_rows, status.dead_letters) == (2, 2)
     reasons = [
-        error_headers(letter)["reason"] for letter in letters_in(apache_kafka.bootstrap, f"{name}.dead")
+        error_headers(letter)["message"] for letter in letters_in(apache_kafka.bootstrap, f"dlq.{name}")
     ]
     assert reasons == ["not JSON: Expecting value at character 0", "field user is missing"]

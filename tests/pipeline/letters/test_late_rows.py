@@ -51,7 +51,7 @@ def per_minute(topic: str, **more: Any) -> op.Tumbling:
 
 
 def header(message: Message, name: str) -> str:
-    text = dict(message.headers() or [])[f"headrace.late.{name}"]
+    text = dict(message.headers() or [])[f"__dlq.errors.{name}"]
     assert isinstance(text, bytes)
     return text.decode()
 
@@ -82,17 +82,17 @@ def test_late_rows_are_kept_whole_and_once(
     assert json.loads(kept[1].value()) == {"user": None, "at": "2026-03-01T10:00:59.000000Z", "n": None}
     assert {each.key() for each in kept} == {b"k"}
     assert dict(kept[0].headers())["trace"] == b"7"
-    said = {each: header(kept[0], each) for each in ("operator", "job", "topic", "partition", "watermark")}
+    said = {each: header(kept[0], each) for each in ("operator", "group", "topic", "partition", "watermark")}
     assert said == {
         "operator": "tumbling",
-        "job": name,
+        "group": name,
         "topic": topic,
         "partition": "0",
         "watermark": "2026-03-01T10:05:00.000Z",
     }
     assert header(kept[0], "window.start") == "2026-03-01T10:00:00.000Z"
     assert header(kept[0], "window.end") == "2026-03-01T10:01:00.000Z"
-    assert "10:05:00" in header(kept[0], "reason")
+    assert "10:05:00" in header(kept[0], "message")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def test_rows_beyond_corrections_are_kept(
         "1 minute",
         every="30 seconds",
         by="user",
-        late=op.Correct(within="2 minutes", beyond=op.SideOutput(f"{name}.late")),
+        late=op.Correct(within="2 minutes", beyond=op.SideOutput()),
     )
     journal = Journal(tmp_path / "journal.db")
     send(topic, event("ann", 200), event("ann", 299))
@@ -157,7 +157,7 @@ def test_rows_beyond_corrections_are_kept(
     send(topic, event("ann", 125))
     status = drain(name, read(spark, topic).transform(corrected), journal).status()
     assert (status.late_rows, status.late_rows_kept) == (1, 1)
-    (kept,) = consume(bootstrap, f"{name}.late", 1)
+    (kept,) = consume(bootstrap, f"dlq.{name}", 1)
     assert header(kept, "window.end") == "2026-03-01T10:02:30.000Z"
 
 
@@ -195,7 +195,7 @@ def test_without_a_job_late_rows_are_left_in_a_folder_or_the_stream_fails(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     stream = Stream(spark, tmp_path, per_minute("late", time="at"))
-    with pytest.raises(StreamingQueryException, match="nothing here writes them"):
+    with pytest.raises(StreamingQueryException, match="only a Job writes them"):
         stream.send([("ann", 1, 1), ("ann", 300, 1)])
     spark.sparkContext.setLocalProperty(FOLDER_PROPERTY, str(tmp_path / "late"))
     try:

@@ -57,5 +57,5 @@ def test_topic_of_changes_becomes_a_copy_of_the_table_and_refused_rows_become_de
     assert done.wait(PATIENCE_S)
     assert database.query("SELECT id, city FROM people ORDER BY id") == [(0, "Roma"), (2, "Lutetia")]
     assert done.status().dead_letters == 1
-    (letter,) = read_to_end(bootstrap, f"{name}.refused")
+    (letter,) = read_to_end(bootstrap, f"dlq.{name}")
     assert json.loads(letter.value())["city"] == "a\0b"

@@ -1,7 +1,4 @@
-"""What a dead letter looks like, and how many are written together. Pure: no log, no clock.
-
-The names of the headers are those of KIP-1191. The reason is in «message».
-"""
+"""The dead letters of share groups as records, and how many are written together. Pure: no log, no clock."""
 
 from __future__ import annotations
 
@@ -11,15 +8,17 @@ from typing import NamedTuple
 
 from headrace.broker.shares.originals import Original
 from headrace.broker.shares.window import Burial
+from headrace.dead_letters import (
+    DELIVERY_COUNT_HEADER,
+    GROUP_HEADER,
+    OFFSET_HEADER,
+    PARTITION_HEADER,
+    REASON_HEADER,
+    TOPIC_HEADER,
+    is_error_header,
+    with_errors,
+)
 from headrace.records.record import Record, encode_record
-
-TOPIC_HEADER = "__dlq.errors.topic"
-PARTITION_HEADER = "__dlq.errors.partition"
-OFFSET_HEADER = "__dlq.errors.offset"
-GROUP_HEADER = "__dlq.errors.group"
-DELIVERY_COUNT_HEADER = "__dlq.errors.delivery.count"
-MESSAGE_HEADER = "__dlq.errors.message"
-_PREFIX = "__dlq."
 
 
 class Place(NamedTuple):
@@ -34,17 +33,15 @@ def letter(place: Place, burial: Burial, original: Original, reason: str) -> Rec
     """The record with what happened to it; where it could not be read, what is known."""
     record = original.record
     message = f"{reason} (not copied: {original.problem})" if original.problem else reason
-    said = {
+    errors = {
         TOPIC_HEADER: place.topic,
         PARTITION_HEADER: str(place.partition),
         OFFSET_HEADER: str(record.offset),
         GROUP_HEADER: place.group_id,
         DELIVERY_COUNT_HEADER: str(burial.delivery_count),
-        MESSAGE_HEADER: message,
+        REASON_HEADER: message,
     }
-    # A record that was put back and died again carries the old ones.
-    kept = tuple(header for header in record.headers if header[0] not in said)
-    return replace(record, headers=kept + tuple((name, text.encode()) for name, text in said.items()))
+    return replace(record, headers=with_errors(record.headers, errors))
 
 
 def offset_in(letter: Record, place: Place) -> int | None:
@@ -78,9 +75,9 @@ def _shrunk(letter: Record, bytes_max: int) -> Record:
         return letter
     note = f" (not copied: {_size(letter)} bytes are too many for this topic)".encode()
     headers = tuple(
-        (name, (value or b"") + note if name == MESSAGE_HEADER else value)
+        (name, (value or b"") + note if name == REASON_HEADER else value)
         for name, value in letter.headers
-        if name.startswith(_PREFIX)
+        if is_error_header(name)
     )
     without_value = replace(letter, value=None, headers=headers)
     return without_value if _size(without_value) <= bytes_max else replace(without_value, key=None)

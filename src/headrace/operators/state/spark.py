@@ -101,7 +101,11 @@ def run_step(
         return packed.groupBy(BUCKET).applyInArrow(_bounded(step), from_arrow_schema(step.output_schema))
     kept_for = kept_for or f"{name}({', '.join(map(str, step.state_schema))})"
     owner = f"{name} {hashlib.sha256(kept_for.encode()).hexdigest()[:8]}"
-    late_to = LateRowsTo(topic=late_topic, operator=name, owner=owner.split()[1]) if late_topic else None
+    late_to = (
+        LateRowsTo(topic=late_topic, operator=name, owner=owner.split()[1])
+        if late_topic is not None
+        else None
+    )
     mark = {"operator": name, "kept_for": kept_for, "owner": owner, "late_topic": late_topic}
     # An alias changes nothing for Spark. It is the only place in a plan where others can see what an operator is.
     marked = packed.alias(MARK + json.dumps(mark, ensure_ascii=False))

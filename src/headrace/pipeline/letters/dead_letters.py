@@ -18,6 +18,19 @@ from typing import Any
 
 from pyspark.sql import Row, SparkSession
 
+from headrace import dead_letters
+from headrace.dead_letters import (
+    GROUP_HEADER,
+    OFFSET_HEADER,
+    PARTITION_HEADER,
+    REASON_HEADER,
+    TIMESTAMP_HEADER,
+    TOPIC_HEADER,
+    TRUNCATED_HEADER,
+    dead_letter_topic,
+    is_error_header,
+    with_errors,
+)
 from headrace.pipeline.letters.reasons import Finding, reason
 from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.sink import RefusedRow
@@ -33,12 +46,8 @@ from headrace.pipeline.source.read_topic import (
 )
 from headrace.values import value
 
-HEADER_PREFIX = "headrace.error."
-REFUSED_SUFFIX = ".refused"
-"""Of the topic of the rows that a job's sink refused, behind the job's name."""
-
-TOPIC_CONFIG = {"retention.ms": "-1", "max.message.bytes": str(64 * 1024 * 1024)}
-"""What nobody has looked at yet should not go by its age; and a record at its own topic's limit gets headers more."""
+TOPIC_CONFIG = {**dead_letters.TOPIC_CONFIG, "max.message.bytes": str(64 * 1024 * 1024)}
+"""A record of the largest size that its own topic allows grows by the headers."""
 
 LETTER_BYTES_SPARE = 1_000
 """For what Kafka puts around a message, and for one more header."""
@@ -66,16 +75,16 @@ class SourceBatch:
 
 
 class DeadLetters:
-    """Those of one job. Nothing is connected to before there is a letter to write.
+    """The dead letters of one job, in the topic `dlq.JOB` unless `topic` or a source names another one.
 
-    `topic` and `bootstrap` are where refused rows go (`<job>.refused`); bad records go to the topic that their source
-    names, on the source's own broker.
+    Refused rows go to the broker at `bootstrap`, bad records to that of their source. A connection is opened when there
+    is a letter to write.
     """
 
     def __init__(self, job: str, *, bootstrap: str, topic: str | None = None) -> None:
         self._job = job
         self._bootstrap = bootstrap
-        self.refused_topic = topic or job + REFUSED_SUFFIX
+        self.topic = topic or dead_letter_topic(job)
         self._batches: dict[tuple[str, str], TransactionalBatch] = {}
         self._refusals_of: tuple[Fence | None, int] = (None, 0)
 
@@ -83,8 +92,8 @@ class DeadLetters:
         """Write the bad records that a batch took from its sources; how many were written."""
         spans: dict[tuple[str, str], list[tuple[SourceSpec, Span]]] = {}
         for source in sources:
-            for topic, span in source.spans():
-                place = (source.spec.bootstrap, source.spec.dead_topic(topic))
+            for _topic, span in source.spans():
+                place = (source.spec.bootstrap, source.spec.dead_letters or self.topic)
                 spans.setdefault(place, []).append((source.spec, span))
         written = 0
         for (bootstrap, dead_topic), parts in spans.items():
@@ -106,7 +115,7 @@ class DeadLetters:
         before, count = self._refusals_of
         lot = count if before == fence else 0
         self._refusals_of = (fence, lot + 1)
-        batch = self._batch(f"headrace-refused.{self._job}.{lot}", self.refused_topic, self._bootstrap)
+        batch = self._batch(f"headrace-refused.{self._job}.{lot}", self.topic, self._bootstrap)
         return self._write(batch, map(self._refused_letter, rows), fence)
 
     def close(self) -> None:
@@ -140,25 +149,29 @@ class DeadLetters:
     def _letter(self, row: Row, spec: SourceSpec) -> OutgoingMessage:
         content = None if row["value"] is None else bytes(row["value"])
         finding = Finding(is_unreadable=row[UNREADABLE], missing=row[MISSING], misfits=row[MISFITS])
-        headers = {
-            "topic": row["topic"],
-            "partition": str(row["partition"]),
-            "offset": str(row["offset"]),
-            "timestamp": _iso(row["timestamp"]),
-            "job": self._job,
-            "reason": reason(spec.format, spec.schema, content, finding),
+        errors = {
+            TOPIC_HEADER: row["topic"],
+            PARTITION_HEADER: str(row["partition"]),
+            OFFSET_HEADER: str(row["offset"]),
+            TIMESTAMP_HEADER: _iso(row["timestamp"]),
+            GROUP_HEADER: self._job,
+            REASON_HEADER: reason(spec.format, spec.schema, content, finding),
         }
+        own = (
+            (header.key, None if header.value is None else bytes(header.value))
+            for header in row["headers"] or []
+        )
         return OutgoingMessage(
             value=content,
             key=None if row["key"] is None else bytes(row["key"]),
-            headers=_with_error(((header.key, header.value) for header in row["headers"] or []), headers),
+            headers=with_errors(own, errors),
         )
 
     def _refused_letter(self, refused: RefusedRow) -> OutgoingMessage:
-        headers = {"job": self._job, "reason": refused.reason}
+        errors = {GROUP_HEADER: self._job, REASON_HEADER: refused.reason}
         return OutgoingMessage(
             value=json.dumps(dict(refused.row), default=_plain, ensure_ascii=False).encode(),
-            headers=_with_error(refused.headers, headers),
+            headers=with_errors(refused.headers, errors),
         )
 
 
@@ -188,20 +201,6 @@ class _Known:
         return offset < self.ends.get((topic, partition), 0)
 
 
-def _with_error(
-    own: Iterable[tuple[str, bytes | None]], error: Mapping[str, str]
-) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers of a letter. One that was put back and died again says only how it died last."""
-    return (
-        *((name, None if text is None else bytes(text)) for name, text in own if not _is_error(name)),
-        *((HEADER_PREFIX + name, text.encode()) for name, text in error.items()),
-    )
-
-
-def _is_error(header: str) -> bool:
-    return header.startswith(HEADER_PREFIX)
-
-
 def cut_to_fit(letter: OutgoingMessage, bytes_max: int) -> OutgoingMessage:
     """A letter that its topic would refuse keeps the beginning of its value, and says how long that was.
 
@@ -213,11 +212,11 @@ def cut_to_fit(letter: OutgoingMessage, bytes_max: int) -> OutgoingMessage:
         return letter
     headers = letter.headers
     if room < 0:
-        headers = tuple(pair for pair in headers if _is_error(pair[0]))
+        headers = tuple(pair for pair in headers if is_error_header(pair[0]))
         room += _size(letter.headers) - _size(headers)
-    cut_from = (HEADER_PREFIX + "cut.from.bytes", str(len(content)).encode())
+    truncated = (TRUNCATED_HEADER, str(len(content)).encode())
     kept = None if letter.value is None else content[: max(0, room)]
-    return OutgoingMessage(value=kept, key=letter.key, headers=(*headers, cut_from))
+    return OutgoingMessage(value=kept, key=letter.key, headers=(*headers, truncated))
 
 
 def _size(headers: Iterable[tuple[str, bytes | None]]) -> int:

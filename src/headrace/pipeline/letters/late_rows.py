@@ -14,6 +14,22 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.dead_letters import (
+    GROUP_HEADER,
+    OFFSET_HEADER,
+    OPERATOR_HEADER,
+    PARTITION_HEADER,
+    REASON_HEADER,
+    TIMESTAMP_HEADER,
+    TOPIC_HEADER,
+    WATERMARK_HEADER,
+    WINDOW_END_HEADER,
+    WINDOW_START_HEADER,
+    Header,
+    dead_letter_topic,
+    with_errors,
+)
+from headrace.dead_letters import TOPIC_CONFIG as DEAD_LETTER_TOPIC_CONFIG
 from headrace.pipeline.report.registry import BadJob
 from headrace.pipeline.sinks.transactional_batch import OutgoingMessage, TransactionalBatch
 
@@ -24,25 +40,40 @@ if TYPE_CHECKING:
     from headrace.pipeline.graph.plan import OperatorMark
     from headrace.pipeline.sinks.fence import Fence
 
-HEADER_PREFIX = "headrace.late."
 FOLDER = "headrace-late"
 """Within the checkpoint, which driver and executors share because the state is there."""
 
 TOPIC_CONFIG = {"max.message.bytes": str(64 * 1024 * 1024)}
-"""A row whose record was at its own topic's limit gets headers more."""
+"""A record of the largest size that its own topic allows grows by the headers."""
 
-Headers = tuple[tuple[str, bytes | None], ...]
+_ORIGIN_HEADERS = {
+    "_topic": TOPIC_HEADER,
+    "_partition": PARTITION_HEADER,
+    "_offset": OFFSET_HEADER,
+    "_timestamp": TIMESTAMP_HEADER,
+}
 
 
 class LateRows:
     """Those of one job. Nothing is connected to before there is one."""
 
-    def __init__(self, job: str, marks: Sequence[OperatorMark], *, bootstrap: str, checkpoint: Path) -> None:
+    def __init__(
+        self,
+        job: str,
+        marks: Sequence[OperatorMark],
+        *,
+        bootstrap: str,
+        checkpoint: Path,
+        topic: str | None = None,
+    ) -> None:
         self._job = job
         self._bootstrap = bootstrap
         self._folder = checkpoint / FOLDER
         self._batches: dict[str, TransactionalBatch] = {}
-        self.topics = tuple(dict.fromkeys(mark.late_topic for mark in marks if mark.late_topic))
+        self._topic = topic or dead_letter_topic(job)
+        self.topics = tuple(
+            dict.fromkeys(mark.late_topic or self._topic for mark in marks if mark.late_topic is not None)
+        )
         self.written = 0
         """since the job was started"""
         _check_distinct(job, marks)
@@ -69,7 +100,7 @@ class LateRows:
 
         lots: dict[str, list[LateLot]] = {}
         for lot in late_lots(self._folder, fence.batch_id):
-            lots.setdefault(lot.topic, []).append(lot)
+            lots.setdefault(lot.topic or self._topic, []).append(lot)
         for topic, of_topic in lots.items():
             messages = (self._message(lot, row) for lot in of_topic for row in lot.rows().to_pylist())
             self.written += self._batch(topic).write(messages, fence)
@@ -86,28 +117,30 @@ class LateRows:
                 f"headrace-late.{self._job}.{topic}",
                 topic=topic,
                 bootstrap=self._bootstrap,
-                topic_config=TOPIC_CONFIG,
+                topic_config=TOPIC_CONFIG
+                if topic != self._topic
+                else {**DEAD_LETTER_TOPIC_CONFIG, **TOPIC_CONFIG},
             )
         return self._batches[topic]
 
     def _message(self, lot: LateLot, late: Mapping[str, Any]) -> OutgoingMessage:
         original = json.loads(late["original"])
         end, watermark = _iso(late["window_end"]), _iso(late["watermark"])
-        headers = {
-            "job": self._job,
-            "operator": lot.operator,
-            "window.start": _iso(late["window_start"]),
-            "window.end": end,
-            "watermark": watermark,
-            "reason": f"the watermark was {watermark} when it came, and its window ended at {end}",
+        errors = {
+            GROUP_HEADER: self._job,
+            OPERATOR_HEADER: lot.operator,
+            WINDOW_START_HEADER: _iso(late["window_start"]),
+            WINDOW_END_HEADER: end,
+            WATERMARK_HEADER: watermark,
+            REASON_HEADER: f"late: the window ended at {end}, before the watermark {watermark}",
         }
-        for name in ("topic", "partition", "offset", "timestamp"):
-            if original.get(f"_{name}") is not None:
-                headers[name] = str(original[f"_{name}"])
+        for column, header in _ORIGIN_HEADERS.items():
+            if original.get(column) is not None:
+                errors[header] = str(original[column])
         return OutgoingMessage(
             value=original["row"].encode(),
             key=_key(original),
-            headers=(*_own_headers(original), *((HEADER_PREFIX + n, t.encode()) for n, t in headers.items())),
+            headers=with_errors(_own_headers(original), errors),
         )
 
 
@@ -131,13 +164,9 @@ def _key(original: Mapping[str, Any]) -> bytes | None:
     return None if original.get("_key") is None else str(original["_key"]).encode()
 
 
-def _own_headers(original: Mapping[str, Any]) -> Headers:
-    """The record's own. A row that was sent again and is late again says only how it was late last."""
-    return tuple(
-        (header["key"], None if header["value"] is None else base64.b64decode(header["value"]))
-        for header in original.get("_headers") or []
-        if not header["key"].startswith(HEADER_PREFIX)
-    )
+def _own_headers(original: Mapping[str, Any]) -> Iterator[Header]:
+    for header in original.get("_headers") or []:
+        yield header["key"], None if header["value"] is None else base64.b64decode(header["value"])
 
 
 def _iso(moment: datetime) -> str:

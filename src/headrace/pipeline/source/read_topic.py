@@ -7,6 +7,7 @@ dead letters find it again in the plan. The formats are in `formats`, where to b
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType, TimestampType
 
+from headrace.dead_letters import TOPIC_PREFIX
 from headrace.pipeline.report.skew import skew_column
 from headrace.pipeline.run import launch
 from headrace.pipeline.settings import pipeline_settings
@@ -44,7 +46,6 @@ EVENT_TIME_KEY = "headrace.event_time"
 
 METADATA_COLUMNS = ("_key", "_headers", "_topic", "_partition", "_offset", "_timestamp")
 
-DEAD_SUFFIX = ".dead"
 """Of the topic that the bad records of a topic go to, unless another one is named."""
 
 IS_BAD = "__headrace_is_bad"
@@ -83,7 +84,7 @@ class SourceSpec:
     required: tuple[str, ...]
     bounded: bool
     dead_letters: str | None
-    """The topic of the bad records; None: each topic's own."""
+    """The topic of the bad records; None is that of the job."""
     options: Mapping[str, str]
     """Those of Spark's Kafka source that the user gave."""
     idle_us: int | None = None
@@ -97,9 +98,6 @@ class SourceSpec:
     @property
     def can_have_bad(self) -> bool:
         return self.format != "binary"
-
-    def dead_topic(self, topic: str) -> str:
-        return self.dead_letters or topic + DEAD_SUFFIX
 
     def to_option(self) -> str:
         return json.dumps({name: getattr(self, name) for name in _SPEC_FIELDS})
@@ -138,7 +136,7 @@ def read_topic(
 
     The columns are those of the schema, and then `_key`, `_headers`, `_topic`, `_partition`, `_offset`, `_timestamp`.
     A record that cannot be parsed, or lacks a `NOT NULL` field or its event time, is left out, counted, and written to
-    the topic `dead_letters` (`<topic>.dead`) by the job that reads it. What was not committed is not read.
+    the topic `dead_letters` (`dlq.JOB` by default) by the job that reads it. What was not committed is not read.
 
     schema      as in CREATE TABLE, or a StructType; for avro the Avro schema (avro-registry: also one for each number)
     format      json, avro, avro-registry, changes (Debezium's envelope), text and binary (one column, `value`)
@@ -219,7 +217,7 @@ _observations: OrderedDict[str, Observation] = OrderedDict()
 
 def _which_topics(topic: str | Sequence[str] | Pattern) -> tuple[tuple[str, ...], str | None]:
     if isinstance(topic, Pattern):
-        return (), rf"(?!.*{DEAD_SUFFIX.replace('.', chr(92) + '.')}$)(?:{topic.expression})"
+        return (), rf"^(?!{re.escape(TOPIC_PREFIX)})(?:{topic.expression})$"
     topics = (topic,) if isinstance(topic, str) else tuple(topic)
     if not topics or not all(topics):
         raise BadSource(
