@@ -56,7 +56,7 @@ class Bench:
             recovery_offset=0,
             start_offset=None,
         )
-        self.partition = Partition("t", 0, log, reads_unsynced=True)
+        self.partition = Partition("t", 0, log, reads_unflushed=True)
         self.inspection = Inspection(asyncio.get_running_loop(), clock, 2, self._count_bytes)
         self.appended: list[bytes] = []
         self.held_bytes = 0

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
 
-from headrace.broker.partition import Partition
+from headrace.broker.partition import Partition, Pending
 from headrace.log.errors import StorageFailed
 from headrace.log.partition_log import Flush
 
@@ -27,8 +27,23 @@ class Flusher:
         self._closed = False
         self.flushes = 0
 
+    def durable(self, pending: Pending) -> asyncio.Future[None]:
+        """Done when what was appended is as durable as the settings ask; fails with StorageFailed."""
+        if not pending.is_durable:
+            return self.flushed(pending.partition)
+        done: asyncio.Future[None] = self._loop.create_future()
+        done.set_result(None)
+        return done
+
+    def flush_soon(self, pending: Pending) -> None:
+        """Make it durable although nobody waits for that: readers see only what is. A failed fsync is logged."""
+        if not pending.is_durable:
+            self.flushed(pending.partition).add_done_callback(
+                lambda flushed: flushed.cancelled() or flushed.exception()
+            )
+
     def flushed(self, partition: Partition) -> asyncio.Future[None]:
-        """Done when everything appended up to now is on disk; fails with StorageFailed when that went wrong."""
+        """Done when everything appended up to now is on disk; fails with StorageFailed if the fsync fails."""
         done: asyncio.Future[None] = self._loop.create_future()
         waiting = self._next.get(partition)
         if self._closed:

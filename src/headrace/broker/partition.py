@@ -1,10 +1,11 @@
-"""A partition as the broker sees it: a log, who waits for it to grow, and how far readers may look."""
+"""A partition as the broker sees it: a log, the fetches that wait for it to grow, and how far readers may look."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition_log import NO_TIMESTAMP, PartitionLog
+from headrace.records.batch import Buffer
 
 
 class Growth(Protocol):
@@ -17,40 +18,73 @@ class Growth(Protocol):
         """Nothing more will come: the topic was deleted."""
 
 
-class Partition:
-    __slots__ = ("index", "is_gone", "log", "reads_unsynced", "topic_name", "waiters")
+class Pending(NamedTuple):
+    """What was appended and has to become durable: `Flusher.durable` waits for it.
 
-    def __init__(self, topic_name: str, index: int, log: PartitionLog, *, reads_unsynced: bool) -> None:
+    A named tuple: one is made for every batch.
+    """
+
+    partition: Partition
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int = NO_TIMESTAMP
+    is_duplicate: bool = False
+    """The batch was in the log already; the offsets are those of the first time."""
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether it is as durable as the settings ask, so that readers may see it."""
+        return self.last_offset < self.partition.high_watermark
+
+
+class Partition:
+    __slots__ = ("_reads_unflushed", "index", "is_gone", "log", "topic_name", "waiters")
+
+    def __init__(self, topic_name: str, index: int, log: PartitionLog, *, reads_unflushed: bool) -> None:
         self.topic_name = topic_name
         self.index = index
         self.log = log
         # With durability "os" a record may be read as soon as it is in the page cache.
-        self.reads_unsynced = reads_unsynced
+        self._reads_unflushed = reads_unflushed
         self.waiters: set[Growth] = set()
         self.is_gone = False
 
     @property
     def high_watermark(self) -> int:
-        """Readers see what lies below: never a record that a power cut could take back before it was acknowledged."""
-        return self.log.end_offset if self.reads_unsynced else self.log.durable_offset
+        """Readers see the offsets below: with durability "fsync" never a record that a power cut could remove."""
+        return self.log.end_offset if self._reads_unflushed else self.log.durable_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """Readers of committed data see what lies below: nothing there can still change."""
+        """Readers of committed data see the offsets below: no open transaction can change them."""
         return min(self.log.last_stable_offset, self.high_watermark)
 
     @property
     def has_archive(self) -> bool:
-        """Whether there may be something of it in the archive."""
+        """Whether the archive may have segments of it."""
         return self.log.config.is_archived or (self.log.archive is not None and self.log.archive.has_list)
 
+    def append(
+        self, batch: Buffer, *, now_ms: int, from_client: bool = True, is_inspected: bool = False
+    ) -> Pending:
+        """Append a batch to the log; raises what `PartitionLog.append` raises."""
+        appended = self.log.append(batch, now_ms=now_ms, from_client=from_client, is_inspected=is_inspected)
+        if self._reads_unflushed and not appended.duplicate:
+            self.grown(len(batch))
+        return Pending(self, *appended)
+
+    def pending(self) -> Pending:
+        """All that was appended up to now."""
+        end_offset = self.log.end_offset
+        return Pending(self, end_offset, end_offset - 1)
+
     def grown(self, added_bytes: int) -> None:
-        """More can be read: tell the fetches that wait for it."""
+        """More can be read: wake the fetches that wait for it."""
         for waiter in tuple(self.waiters):
             waiter.add(added_bytes)
 
     def gone(self) -> None:
-        """The topic was deleted: the fetches that wait for more are to hear that at once."""
+        """The topic was deleted: wake the fetches that wait for more."""
         self.is_gone = True
         for waiter in tuple(self.waiters):
             waiter.wake()

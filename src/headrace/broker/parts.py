@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from headrace.broker.appends import Appends
 from headrace.broker.archive_deletions import ArchiveDeletions
 from headrace.broker.archive_health import ArchiveHealth
 from headrace.broker.archiver import Archiver, make_archive
@@ -23,6 +22,7 @@ from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.groups.member_memory import MemberMemory
 from headrace.broker.groups.registry import GroupRegistry
 from headrace.broker.groups.share_members import ShareMembers
+from headrace.broker.groups.storage import OFFSETS_TOPIC
 from headrace.broker.health import Health
 from headrace.broker.housekeeping import Housekeeping
 from headrace.broker.inspection import Inspection
@@ -33,10 +33,13 @@ from headrace.broker.runtime import Runtime
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.shares.coordinator import ShareCoordinator
 from headrace.broker.shares.fetching import ShareFetches
+from headrace.broker.shares.storage import STATE_TOPIC
+from headrace.broker.state_topic import StateTopic
 from headrace.broker.topics import Topics
 from headrace.broker.traffic import Traffic
 from headrace.broker.transactions.coordinator import TransactionCoordinator
 from headrace.broker.transactions.markers import Markers
+from headrace.broker.transactions.storage import TRANSACTIONS_TOPIC
 from headrace.clock import Clock
 from headrace.log.filesystem import FileSystem
 
@@ -100,7 +103,13 @@ def build(
     )
     producer_ids = ProducerIds(files, data_dir)
     flusher = Flusher(loop, settings.flush_threads)
-    appends = Appends(runtime, topics, flusher)
+
+    def state_topic(name: str) -> StateTopic:
+        bytes_max = settings.decompressed_batch_bytes_max
+        return StateTopic(
+            name, runtime=runtime, topics=topics, flusher=flusher, decompressed_bytes_max=bytes_max
+        )
+
     fetch_waiters = FetchWaiters(loop, settings.waiting_fetches_max)
     client_quotas = ClientQuotas(files, data_dir, entities_max=settings.client_quotas_max)
     group_configs = GroupConfigs(
@@ -119,7 +128,7 @@ def build(
         settings,
         runtime=runtime,
         topics=topics,
-        appends=appends,
+        state=state_topic(OFFSETS_TOPIC),
         configs=group_configs,
         registry=registry,
         memory=memory,
@@ -128,7 +137,8 @@ def build(
         settings,
         runtime=runtime,
         topics=topics,
-        appends=appends,
+        state=state_topic(STATE_TOPIC),
+        flusher=flusher,
         configs=group_configs,
         registry=registry,
     )
@@ -141,12 +151,12 @@ def build(
         memory=memory,
         shares=shares,
     )
-    markers = Markers(clock, topics, appends, groups)
+    markers = Markers(clock, topics, flusher, groups)
     transactions = TransactionCoordinator(
         settings,
         runtime=runtime,
         topics=topics,
-        flusher=flusher,
+        state=state_topic(TRANSACTIONS_TOPIC),
         markers=markers,
         offsets=groups,
         producer_ids=producer_ids,

@@ -383,7 +383,7 @@ class Topics:
                 self._archive, topic=topic.name, topic_id=topic.id, partition=index
             ),
         )
-        return Partition(topic.name, index, log, reads_unsynced=self._settings.durability == "os")
+        return Partition(topic.name, index, log, reads_unflushed=self._settings.durability == "os")
 
     def checkpoint(self) -> None:
         """Write how far each log is known to be on disk: a start after a crash reads only what lies behind."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from headrace.broker.groups import storage
 from headrace.broker.groups.offsets import CommittedOffset, TopicPartition
 from headrace.broker.groups.state import Group, GroupState, Member
+from headrace.broker.state_topic import KeyValue, read_state
 from headrace.clock import SystemClock
 from headrace.log.config import LogConfig
 from headrace.log.filesystem import DiskFileSystem
@@ -39,7 +40,7 @@ STABLE = Group(
 ).put(MEMBER)
 
 
-def contents(folder: Path, *batches: Iterable[storage.KeyValue]) -> storage.Contents:
+def contents(folder: Path, *batches: Iterable[KeyValue]) -> storage.Contents:
     """What is read from a log into which these were written."""
     log = PartitionLog.open(
         str(folder / "__consumer_offsets-0"),
@@ -56,7 +57,8 @@ def contents(folder: Path, *batches: Iterable[storage.KeyValue]) -> storage.Cont
             for index, entry in enumerate(entries)
         ]
         log.append(encode_batch(records), now_ms=NOW_MS, from_client=False)
-    found = storage.read_contents(log, batch_bytes_max=1 << 20)
+    found = storage.Contents()
+    read_state(log, found, decompressed_bytes_max=1 << 20)
     log.close()
     return found
 
@@ -107,9 +109,9 @@ def test_whoever_only_commits_is_an_empty_group(tmp_path: Path) -> None:
 def test_records_that_are_not_understood_are_skipped(tmp_path: Path) -> None:
     found = contents(
         tmp_path,
-        [storage.KeyValue(b"\x00\x03newer kind", b"?"), storage.KeyValue(b"", b"?")],
+        [KeyValue(b"\x00\x03newer kind", b"?"), KeyValue(b"", b"?")],
         [
-            storage.KeyValue(storage.offset_record("g", A0, OFFSET).key, b"\0\x63"),
+            KeyValue(storage.offset_record("g", A0, OFFSET).key, b"\0\x63"),
             storage.group_record(STABLE),
         ],
     )

@@ -8,18 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.data_folder import DataFolder
 from headrace.broker.embedded import Broker
-from headrace.broker.parts import Parts, build
-from headrace.broker.settings import BrokerSettings
 from headrace.broker.share_rules import Rules
 from headrace.broker.shares import state_writer, storage
 from headrace.broker.shares.state_writer import StateWriter
-from headrace.broker.shares.storage import ShareKey, StoredWindow, read_windows
+from headrace.broker.shares.storage import STATE_TOPIC, ShareKey, StoredWindow, StoredWindows
 from headrace.broker.shares.window import Acknowledgement, AcknowledgeType, LogBatch, Window
-from headrace.log.filesystem import DiskFileSystem
+from headrace.broker.state_topic import StateTopic, read_state
 from headrace.protocol.error_codes import ErrorCode
-from headrace.testing.manual_clock import ManualClock
 from tests.broker.conftest import Connect
 from tests.broker.requests import batch, create_topic, delete_topic, produce
 from tests.broker.share_requests import (
@@ -30,21 +26,15 @@ from tests.broker.share_requests import (
     group_offset,
     set_group_configs,
 )
+from tests.broker.state_topics import parts_in, state_topic
 
 KEY = ShareKey("g", uuid.UUID(int=7), 3)
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> BrokerSettings:
-    return BrokerSettings(data_dir=tmp_path, durability="os")
-
-
-async def parts_of(settings: BrokerSettings) -> Parts:
-    files = DiskFileSystem()
-    folder = DataFolder(settings.data_dir, files)
-    parts = build(settings, folder=folder, files=files, clock=ManualClock(), loop=asyncio.get_running_loop())
-    parts.topics.load()
-    return parts
+def read_windows(topic: StateTopic) -> dict[ShareKey, StoredWindow]:
+    found = StoredWindows()
+    read_state(topic.partition.log, found, decompressed_bytes_max=1 << 20)
+    return found.by_key
 
 
 def work(window: Window, first: int) -> None:
@@ -66,88 +56,84 @@ def contents(window: Window) -> tuple[int, list[tuple[int, int, int, int]]]:
     return restored.start_offset, [span[:4] for span in restored.spans()]
 
 
-def test_window_is_the_same_from_a_snapshot_and_its_updates(settings: BrokerSettings) -> None:
+def test_window_is_the_same_from_a_snapshot_and_its_updates(tmp_path: Path) -> None:
     async def write_and_read() -> None:
-        parts = await parts_of(settings)
-        writer = StateWriter(
-            parts.runtime, parts.topics, parts.flusher, on_given_up=lambda stored, burials: None
-        )
-        stored = StoredWindow(KEY, Window(0))
-        for number in range(2 * storage.UPDATES_PER_SNAPSHOT + 20):
-            work(stored.window, stored.window.end_offset)
-            await writer.written(stored)
-            if number % 97 == 0:
-                [partition] = parts.topics.internal(storage.STATE_TOPIC).partitions
-                found = read_windows(partition.log, batch_bytes_max=1 << 20)[KEY]
-                assert contents(found.window)[0] == stored.window.start_offset
-        found = read_windows(partition.log, batch_bytes_max=1 << 20)[KEY]
-        assert contents(found.window) == contents(stored.window)
-        assert found.snapshot_epoch == stored.snapshot_epoch == 2
-        assert found.snapshot_offset == stored.snapshot_offset
+        with parts_in(tmp_path) as parts:
+            topic = state_topic(parts, STATE_TOPIC)
+            writer = StateWriter(parts.runtime, topic, on_given_up=lambda stored, burials: None)
+            stored = StoredWindow(KEY, Window(0))
+            for number in range(2 * storage.UPDATES_PER_SNAPSHOT + 20):
+                work(stored.window, stored.window.end_offset)
+                await writer.written(stored)
+                if number % 97 == 0:
+                    found = read_windows(topic)[KEY]
+                    assert contents(found.window)[0] == stored.window.start_offset
+            found = read_windows(topic)[KEY]
+            assert contents(found.window) == contents(stored.window)
+            assert found.snapshot_epoch == stored.snapshot_epoch == 2
+            assert found.snapshot_offset == stored.snapshot_offset
 
     asyncio.run(write_and_read())
 
 
-def test_many_changes_share_one_write(settings: BrokerSettings) -> None:
+def test_many_changes_share_one_write(tmp_path: Path) -> None:
     async def write() -> None:
-        parts = await parts_of(settings)
-        writer = StateWriter(
-            parts.runtime, parts.topics, parts.flusher, on_given_up=lambda stored, burials: None
-        )
-        windows = [StoredWindow(ShareKey("g", uuid.UUID(int=7), index), Window(0)) for index in range(50)]
-        waiting = []
-        for stored in windows:
-            for _ in range(10):
-                work(stored.window, stored.window.end_offset)
-                waiting.append(writer.written(stored))
-        await asyncio.gather(*waiting)
-        assert writer.writes == 1
-        [partition] = parts.topics.internal(storage.STATE_TOPIC).partitions
-        assert len(read_windows(partition.log, batch_bytes_max=1 << 20)) == 50
+        with parts_in(tmp_path) as parts:
+            topic = state_topic(parts, STATE_TOPIC)
+            writer = StateWriter(parts.runtime, topic, on_given_up=lambda stored, burials: None)
+            windows = [StoredWindow(ShareKey("g", uuid.UUID(int=7), index), Window(0)) for index in range(50)]
+            waiting = []
+            for stored in windows:
+                for _ in range(10):
+                    work(stored.window, stored.window.end_offset)
+                    waiting.append(writer.written(stored))
+            await asyncio.gather(*waiting)
+            assert writer.writes == 1
+            assert len(read_windows(topic)) == 50
 
     asyncio.run(write())
 
 
-def test_forgotten_window_is_not_read_again(settings: BrokerSettings) -> None:
+def test_forgotten_window_is_not_read_again(tmp_path: Path) -> None:
     async def write() -> None:
-        parts = await parts_of(settings)
-        writer = StateWriter(
-            parts.runtime, parts.topics, parts.flusher, on_given_up=lambda stored, burials: None
-        )
-        await writer.written(StoredWindow(KEY, Window(0)))
-        await writer.remove([KEY])
-        [partition] = parts.topics.internal(storage.STATE_TOPIC).partitions
-        assert read_windows(partition.log, batch_bytes_max=1 << 20) == {}
+        with parts_in(tmp_path) as parts:
+            topic = state_topic(parts, STATE_TOPIC)
+            writer = StateWriter(parts.runtime, topic, on_given_up=lambda stored, burials: None)
+            await writer.written(StoredWindow(KEY, Window(0)))
+            await topic.durable(topic.append([storage.tombstone(KEY)]))
+            assert read_windows(topic) == {}
 
     asyncio.run(write())
 
 
 def test_topic_is_cut_off_and_nothing_that_counts_is_lost(
-    settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One busy window, and one that was written long ago and never again."""
     monkeypatch.setattr(state_writer, "PRUNED_RECORDS_MIN", 1000)
 
     async def write() -> None:
-        parts = await parts_of(settings)
-        writer = StateWriter(
-            parts.runtime, parts.topics, parts.flusher, on_given_up=lambda stored, burials: None
-        )
-        idle, busy = StoredWindow(ShareKey("idle", KEY.topic_id, 0), Window(5)), StoredWindow(KEY, Window(0))
-        await writer.written(idle)
-        [partition] = parts.topics.internal(storage.STATE_TOPIC).partitions
-        for _ in range(2):
-            for _ in range(1200):
-                work(busy.window, busy.window.end_offset)
-                await writer.written(busy)
+        with parts_in(tmp_path) as parts:
+            topic = state_topic(parts, STATE_TOPIC)
+            writer = StateWriter(parts.runtime, topic, on_given_up=lambda stored, burials: None)
+            idle, busy = (
+                StoredWindow(ShareKey("idle", KEY.topic_id, 0), Window(5)),
+                StoredWindow(KEY, Window(0)),
+            )
+            await writer.written(idle)
+            log = topic.partition.log
+            for _ in range(2):
+                for _ in range(1200):
+                    work(busy.window, busy.window.end_offset)
+                    await writer.written(busy)
+                await writer.prune([idle, busy])
+                await writer.idle()
             await writer.prune([idle, busy])
-            await writer.idle()
-        await writer.prune([idle, busy])
-        assert partition.log.start_offset > 0
-        assert partition.log.end_offset - partition.log.start_offset < 1500
-        found = read_windows(partition.log, batch_bytes_max=1 << 20)
-        assert contents(found[idle.key].window) == (5, [])
-        assert contents(found[busy.key].window) == contents(busy.window)
+            assert log.start_offset > 0
+            assert log.end_offset - log.start_offset < 1500
+            found = read_windows(topic)
+            assert contents(found[idle.key].window) == (5, [])
+            assert contents(found[busy.key].window) == contents(busy.window)
 
     asyncio.run(write())
 

@@ -8,13 +8,15 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.broker.state_topic import read_state
 from headrace.broker.transactions.state import (
     ClientVersion,
     TopicPartition,
     Transaction,
     TransactionState,
 )
-from headrace.broker.transactions.storage import encode, read_transactions
+from headrace.broker.transactions.storage import StoredTransactions, entry
+from headrace.records.record import Record, encode_batch
 from tests.log.batches import NOW_MS, NotSyncing, open_log
 
 NAMES = st.text(min_size=1, max_size=5)
@@ -40,7 +42,10 @@ def test_of_every_id_the_last_state_is_read_back(written: list[Transaction]) -> 
         log = open_log(Path(folder), files=NotSyncing())
         expected: dict[str, Transaction] = {}
         for one in written:
-            log.append(encode(one), now_ms=NOW_MS, from_client=False)
+            record = Record(offset=0, timestamp_ms=NOW_MS, key=entry(one).key, value=entry(one).value)
+            log.append(encode_batch([record]), now_ms=NOW_MS, from_client=False)
             expected[one.transactional_id] = one
         alive = {name: one for name, one in expected.items() if one.state is not TransactionState.DEAD}
-        assert read_transactions(log, batch_bytes_max=1 << 20) == alive
+        found = StoredTransactions()
+        read_state(log, found, decompressed_bytes_max=1 << 20)
+        assert found.by_id == alive

@@ -1,8 +1,8 @@
-"""Performs what the rules of the newer protocol decide: has changes stored, runs time-outs, answers.
+"""Performs what the rules of the newer protocol decide: appends changes, runs time-outs, answers.
 
-A request changes its group at once and for good, or not at all: what the log does not take is undone. Answers do not
-wait for the disk (but for those of static members), since what a power cut takes back is found out by the epochs: a
-member that is ahead of the broker is told to begin anew.
+A request changes its group at once, or not at all: a change that can't be appended is undone. Only answers to static
+members wait for the disk. If a power cut loses a change, the epochs show it: a member that is ahead of the broker has
+to join again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from headrace.broker.appends import Appends
 from headrace.broker.group_configs import CONSUMER_SESSION_TIMEOUT, GroupConfigs
 from headrace.broker.groups import consumer, consumer_classic, storage
 from headrace.broker.groups.consumer import ConsumerAnswer, ConsumerHeartbeat, timer_due
@@ -26,7 +25,7 @@ from headrace.broker.groups.consumer_state import (
     MemberState,
 )
 from headrace.broker.groups.consumer_step import Arm, ConsumerRefused, ConsumerStep, ConsumerTimer
-from headrace.broker.groups.consumer_storage import Fact, facts, tombstones
+from headrace.broker.groups.consumer_storage import entries, facts, tombstones
 from headrace.broker.groups.events import (
     Heartbeat,
     HeartbeatAnswer,
@@ -38,11 +37,12 @@ from headrace.broker.groups.events import (
     SyncAnswer,
 )
 from headrace.broker.groups.state import Group
+from headrace.broker.partition import Pending
+from headrace.broker.state_topic import KeyValue, StateTopic
 from headrace.broker.timers import Timers
 from headrace.broker.topics import Topic, Topics
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
-from headrace.protocol import stored
 from headrace.protocol.error_codes import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -78,10 +78,10 @@ class TopicCatalog:
 
 
 class Done(NamedTuple):
-    """An answer, and what it has to wait for: None if it may go out at once."""
+    """An answer, and what has to be durable before it is sent."""
 
     answer: ConsumerAnswer
-    durable: asyncio.Future[None] | None
+    pending: Pending | None
 
 
 class ConsumerMembers:
@@ -93,7 +93,7 @@ class ConsumerMembers:
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
         topics: Topics,
-        appends: Appends,
+        state: StateTopic,
         configs: GroupConfigs,
         become_classic: Callable[[Group], None],
     ) -> None:
@@ -102,7 +102,7 @@ class ConsumerMembers:
         self._loop = loop
         self._clock = clock
         self._topics = topics
-        self._appends = appends
+        self._topic = state
         self._configs = configs
         self._become_classic = become_classic
         self._catalog = TopicCatalog(topics)
@@ -161,7 +161,7 @@ class ConsumerMembers:
         self,
         step: ConsumerStep,
         act: Callable[[ConsumerStep], ConsumerAnswer],
-        before: Sequence[storage.KeyValue] = (),
+        before: Sequence[KeyValue] = (),
     ) -> Done:
         return Done(*self._run(step, act, before))
 
@@ -171,14 +171,16 @@ class ConsumerMembers:
         """Answered at once, unless its new id has to be on disk first."""
         future: asyncio.Future[JoinAnswer] = self._loop.create_future()
         try:
-            answer, durable = self._run(self._step(group), lambda step: consumer_classic.join(step, join))
+            answer, pending = self._run(self._step(group), lambda step: consumer_classic.join(step, join))
         except ConsumerRefused as refused:
             future.set_result(JoinAnswer(error=refused.code, member_id=join.member_id))
             return future
-        if durable is None:
+        if pending is None:
             future.set_result(answer)
         else:
-            durable.add_done_callback(lambda flushed: _answer_join(future, answer, flushed))
+            self._topic.durable(pending).add_done_callback(
+                lambda flushed: _answer_join(future, answer, flushed)
+            )
         return future
 
     def classic_sync(self, group: ConsumerGroup, sync: Sync) -> SyncAnswer:
@@ -225,13 +227,12 @@ class ConsumerMembers:
 
     # Groups as a whole
 
-    def forget(self, group: ConsumerGroup) -> list[storage.KeyValue]:
-        """The group is gone from memory; what removes it from the log is returned."""
+    def forget(self, group: ConsumerGroup) -> None:
+        """Remove a group from memory; `group_entries` remove it from the log."""
         del self.groups[group.group_id]
         for member_id in group.members:
             for kind in ConsumerTimer:
                 self.timers.cancel(ConsumerTimerKey(group.group_id, kind, member_id))
-        return [*_entries(tombstones(group))]
 
     # Performing
 
@@ -248,21 +249,21 @@ class ConsumerMembers:
         self,
         step: ConsumerStep,
         act: Callable[[ConsumerStep], AnswerT],
-        before: Sequence[storage.KeyValue] = (),
-    ) -> tuple[AnswerT, asyncio.Future[None] | None]:
-        """The answer, and what it has to wait for."""
+        before: Sequence[KeyValue] = (),
+    ) -> tuple[AnswerT, Pending | None]:
+        """The answer, and what has to be durable before it is sent."""
         group = step.group
         state = (group.epochs.group, len(group.members))
-        durable: asyncio.Future[None] | None = None
+        pending: Pending | None = None
         classic: Group | None = None
         try:
             answer = act(step)
-            entries = [*before, *_entries(facts(group.group_id, step.changes))]
+            changed = [*before, *entries(facts(group.group_id, step.changes))]
             if step.becomes_classic:
                 classic = downgraded(group, self._catalog, step.now_ms)
-                entries += [*_entries(tombstones(group)), storage.group_record(classic)]
-            if entries:
-                durable = storage.append_at_once(self._appends, entries)
+                changed += [*entries(tombstones(group)), storage.group_record(classic)]
+            if changed:
+                pending = self._topic.append(changed)
         except ConsumerRefused:
             step.undo()
             raise
@@ -276,7 +277,10 @@ class ConsumerMembers:
         if classic is not None:
             self.forget(group)
             self._become_classic(classic)
-        return answer, durable if step.waits_for_disk else None
+        if pending is not None and not step.waits_for_disk:
+            self._topic.flush_soon(pending)
+            pending = None
+        return answer, pending
 
     def _run_timers(self, step: ConsumerStep) -> None:
         for timer in step.timers:
@@ -303,16 +307,6 @@ class ConsumerMembers:
                 key.kind.value,
                 extra={"member": key.member_id},
             )
-
-
-def _entries(changed: Iterable[Fact]) -> Iterable[storage.KeyValue]:
-    """Each key once, with its last value, where that came."""
-    last: dict[bytes, bytes | None] = {}
-    for key, value in changed:
-        encoded = stored.encode_key(key)
-        last.pop(encoded, None)
-        last[encoded] = None if value is None else stored.encode_value(value)
-    return (storage.KeyValue(key, value) for key, value in last.items())
 
 
 def _answer_join(

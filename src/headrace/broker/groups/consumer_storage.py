@@ -26,6 +26,7 @@ from headrace.broker.groups.consumer_state import (
     TargetChange,
 )
 from headrace.broker.groups.state import MemberProtocol
+from headrace.broker.state_topic import KeyValue
 from headrace.protocol import stored
 from headrace.protocol import stored_consumer_groups as formats
 
@@ -173,6 +174,16 @@ def tombstones(group: ConsumerGroup) -> Iterator[Fact]:
             None,
         )
     yield formats.ConsumerGroupMetadataKey(group_id=group_id), None
+
+
+def entries(changed: Iterable[Fact]) -> Iterable[KeyValue]:
+    """Each key once, with its last value, at the place of its last change."""
+    last: dict[bytes, bytes | None] = {}
+    for key, value in changed:
+        encoded = stored.encode_key(key)
+        last.pop(encoded, None)
+        last[encoded] = None if value is None else stored.encode_value(value)
+    return (KeyValue(key, value) for key, value in last.items())
 
 
 # From records to groups

@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from headrace.broker.appends import Appends
 from headrace.broker.failures import log_failure
 from headrace.broker.group_configs import GroupConfigs
 from headrace.broker.groups import storage
@@ -24,6 +23,7 @@ from headrace.broker.groups.consumer import ConsumerHeartbeat, check_epoch_of
 from headrace.broker.groups.consumer_members import ConsumerMembers, Done
 from headrace.broker.groups.consumer_state import JOIN_EPOCH, ConsumerGroup, ConsumerGroupState
 from headrace.broker.groups.consumer_step import ConsumerRefused
+from headrace.broker.groups.consumer_storage import entries, tombstones
 from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.events import (
     Heartbeat,
@@ -42,12 +42,13 @@ from headrace.broker.groups.offsets import CommittedOffset, TopicPartition, expi
 from headrace.broker.groups.registry import GroupRegistry
 from headrace.broker.groups.state import TRANSITIONS, UNKNOWN_MEMBER, Group, GroupLimits, GroupState, Trigger
 from headrace.broker.groups.subscription import is_subscribed
-from headrace.broker.owed_work import until_done
+from headrace.broker.partition import Pending
+from headrace.broker.retries import until_done
 from headrace.broker.runtime import Runtime
 from headrace.broker.settings import BrokerSettings
+from headrace.broker.state_topic import StateTopic
 from headrace.broker.topics import Topics
 from headrace.errors import HeadraceError
-from headrace.log.partition_log import PartitionLog
 from headrace.protocol.error_codes import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class GroupCoordinator:
         *,
         runtime: Runtime,
         topics: Topics,
-        appends: Appends,
+        state: StateTopic,
         configs: GroupConfigs,
         registry: GroupRegistry,
         memory: MemberMemory,
@@ -72,11 +73,11 @@ class GroupCoordinator:
         self._loop = runtime.loop
         self._clock = runtime.clock
         self._topics = topics
-        self._appends = appends
+        self._topic = state
         self._registry = registry
         self._groups = registry.classic
         self._memory = memory
-        self._offsets = KeptOffsets(appends)
+        self._offsets = KeptOffsets(state)
         self._members = ClassicMembers(
             registry.classic,
             limits=GroupLimits(
@@ -94,7 +95,7 @@ class GroupCoordinator:
             loop=runtime.loop,
             clock=runtime.clock,
             topics=topics,
-            appends=appends,
+            state=state,
             configs=configs,
             become_classic=self._members.inherit,
         )
@@ -111,29 +112,17 @@ class GroupCoordinator:
         return self._unavailable
 
     def load(self) -> None:
-        """Begin to read the log of groups and offsets; until that is done, requests are told so."""
-        topic = self._topics.get(storage.OFFSETS_TOPIC)
-        if topic is None:
-            self._unavailable = None
-            return
-        self._loading = self._spawn(self._load(topic.partitions[0].log))
+        """Start to load groups and offsets; until that is done, requests fail with COORDINATOR_LOAD_IN_PROGRESS."""
+        self._loading = self._spawn(self._load())
 
     async def loaded(self) -> None:
-        """Until what the log says is known."""
+        """Wait until groups and offsets are loaded."""
         if self._loading is not None:
             await asyncio.wait([self._loading])
 
-    async def _load(self, log: PartitionLog) -> None:
-        bytes_max = self._settings.decompressed_batch_bytes_max
-        read = partial(storage.read_contents, log, batch_bytes_max=bytes_max)
-        try:
-            contents = await until_done(
-                partial(self._runtime.in_thread, read),
-                on_failure=self._not_loaded,
-                gives_up_on=HeadraceError,
-            )
-        except HeadraceError as error:
-            self._not_loaded(error)
+    async def _load(self) -> None:
+        contents = await self._topic.load(storage.Contents, on_failure=self._not_loaded)
+        if contents is None:
             return
         self._groups.update(contents.groups)
         self._consumers.loaded(contents.consumer_groups)
@@ -149,7 +138,7 @@ class GroupCoordinator:
     def _not_loaded(self, failure: Exception) -> None:
         """To go on without some offsets would send consumers back to the start, or ahead to the end."""
         if self._unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            log_failure(f"groups can't be served: {storage.OFFSETS_TOPIC} is not readable", failure)
+            log_failure(f"groups can't be served: {self._topic.name} is not readable", failure)
         self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def close(self) -> None:
@@ -188,11 +177,11 @@ class GroupCoordinator:
 
     def _make_way(self, group: ConsumerGroup) -> None:
         """A group of the newer protocol without members does not keep its name from one of the classic."""
-        tombstones = self._consumers.forget(group)
+        self._consumers.forget(group)
         try:
-            storage.append_at_once(self._appends, tombstones)
+            self._topic.flush_soon(self._topic.append(entries(tombstones(group))))
         except (HeadraceError, OSError) as failure:
-            logger.error("group %r is still on disk as it was: %s", group.group_id, failure)
+            logger.error("group %r is not deleted on disk: %s", group.group_id, failure)
 
     def _check_join(self, group_id: str, join: Join) -> ErrorCode:
         if self._unavailable is not None:
@@ -291,8 +280,11 @@ class GroupCoordinator:
         if self._consumers.get(action.group.group_id) is not None:
             return  # it has become one of the newer protocol since, and nobody waits for this any more
         try:
-            entry = storage.group_record(action.group)
-            await storage.append(self._appends, [entry], waits_for_disk=action.waits_for_disk)
+            pending = self._topic.append([storage.group_record(action.group)])
+            if action.waits_for_disk:
+                await self._topic.durable(pending)
+            else:
+                self._topic.flush_soon(pending)
         except (HeadraceError, OSError) as failure:
             error = storage.told(failure)
             logger.error("group %r not stored: %s", action.group.group_id, failure)
@@ -360,7 +352,7 @@ class GroupCoordinator:
         member_id: str,
         instance_id: str | None,
         generation: int,
-    ) -> Awaitable[None]:
+    ) -> Pending:
         """Keep offsets that count when the producer's transaction is committed; see `end_transaction`."""
         self._require_available()
         group = self._groups.get(group_id)
@@ -475,14 +467,17 @@ class GroupCoordinator:
         return group is not None and (group.state, Trigger.DELETED) in TRANSITIONS
 
     async def _delete(self, group_id: str) -> None:
-        await self._offsets.remove_group(group_id)
-        # Somebody may have joined or committed while the disk was busy: then it lives on without its past.
-        if self._is_empty(group_id) and not self._offsets.of(group_id):
-            consumers = self._consumers.get(group_id)
-            if consumers is not None:
-                self._make_way(consumers)
-            self._groups.pop(group_id, None)
-            logger.info("group %r deleted", group_id)
+        consumers = self._consumers.get(group_id)
+        of_consumers = () if consumers is None else entries(tombstones(consumers))
+        removed = self._offsets.remove_group(group_id, [storage.group_tombstone(group_id), *of_consumers])
+        if consumers is not None:
+            self._consumers.forget(consumers)  # a member that joins from now on joins a new group
+        await removed
+        # If a member joined or committed in the meantime, the group continues without its old offsets.
+        if self._offsets.of(group_id) or (self.is_taken(group_id) and not self._is_empty(group_id)):
+            return
+        self._groups.pop(group_id, None)
+        logger.info("group %r deleted", group_id)
 
     def expire(self, now_ms: int) -> None:
         """Forget offsets that were kept long enough, and groups that have neither members nor offsets."""

@@ -1,6 +1,7 @@
-"""What groups have committed: on disk first, and only then in memory, where it is told to others.
+"""What groups have committed: durable first, and only then in memory, where others see it.
 
-Whether a group may commit is not asked here; the coordinator knows who is in it.
+Changes become visible in the order in which they were appended, so that memory always agrees with the log. Whether a
+group may commit is the coordinator's matter: it knows the members.
 """
 
 from __future__ import annotations
@@ -8,26 +9,28 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 
-from headrace.broker.appends import Appends
 from headrace.broker.groups import storage
 from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.offsets import CommittedOffset, Offsets, TopicPartition
 from headrace.broker.groups.transactional_offsets import PendingOffsets
+from headrace.broker.partition import Pending
+from headrace.broker.state_topic import KeyValue, StateTopic
 from headrace.errors import HeadraceError
+from headrace.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 logger = logging.getLogger(__name__)
 
 
 class KeptOffsets:
-    """What can't be written raises GroupRefused, and has not happened."""
+    """Methods raise GroupRefused if a change can't be made durable. Then it is not made."""
 
-    def __init__(self, appends: Appends) -> None:
-        self._appends = appends
+    def __init__(self, topic: StateTopic) -> None:
+        self._topic = topic
         self._offsets = Offsets()
         self._pending = PendingOffsets()
 
     def load(self, offsets: Offsets, pending: PendingOffsets) -> None:
-        """Begin with what the log says."""
+        """Start with what the log has."""
         self._offsets, self._pending = offsets, pending
 
     def __len__(self) -> int:
@@ -41,11 +44,13 @@ class KeptOffsets:
         return self._pending.of(group_id)
 
     async def put(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        log_offset = storage.end_offset(self._appends)
-        await self._append(storage.offset_record(group_id, *offset) for offset in offsets.items())
+        if not offsets:
+            return  # the topic is not created for nothing
+        pending = self._append(storage.offset_record(group_id, *offset) for offset in offsets.items())
+        await self._durable(pending)
         for partition, committed in offsets.items():
             self._offsets.put(group_id, partition, committed)
-            self._pending.supersede(group_id, partition, log_offset)
+            self._pending.supersede(group_id, partition, pending.base_offset)
 
     def put_in_transaction(
         self,
@@ -54,17 +59,19 @@ class KeptOffsets:
         *,
         producer_id: int,
         producer_epoch: int,
-    ) -> Awaitable[None]:
-        """They count from `end_transaction` on, if that is a commit."""
-        entries = [storage.offset_record(group_id, *offset) for offset in offsets.items()]
-        try:
-            log_offset, durable = storage.append_in_transaction(
-                self._appends, entries, producer_id=producer_id, producer_epoch=producer_epoch
-            )
-        except (HeadraceError, OSError) as failure:
-            raise _refused(failure) from failure
-        self._pending.put(producer_id, group_id, offsets, log_offset)
-        return durable
+    ) -> Pending:
+        """They count from `end_transaction` on, if that is a commit.
+
+        Appended before anything else can happen: behind the marker that ends the transaction they would begin one that
+        nobody ends.
+        """
+        pending = self._append(
+            (storage.offset_record(group_id, *offset) for offset in offsets.items()),
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+        )
+        self._pending.put(producer_id, group_id, offsets, pending.base_offset)
+        return pending
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> list[str]:
         """The groups among those concerned that have offsets now."""
@@ -72,34 +79,49 @@ class KeptOffsets:
         return [group_id for group_id in groups if self._offsets.of(group_id)]
 
     async def remove(self, removed: Sequence[tuple[str, TopicPartition]]) -> None:
-        await self._append(storage.offset_tombstone(*name) for name in removed)
+        if removed:
+            await self._removed(removed, self._append(storage.offset_tombstone(*name) for name in removed))
+
+    def remove_group(self, group_id: str, tombstones: Iterable[KeyValue]) -> Awaitable[None]:
+        """Remove a group's offsets, and with `tombstones` the group itself: the log has all of it or nothing."""
+        removed = [(group_id, partition) for partition in self._offsets.of(group_id)]
+        offsets = (storage.offset_tombstone(*name) for name in removed)
+        return self._removed(removed, self._append([*offsets, *tombstones]))
+
+    async def _removed(self, removed: Iterable[tuple[str, TopicPartition]], pending: Pending) -> None:
+        await self._durable(pending)
         for group_id, partition in removed:
             self._offsets.remove(group_id, partition)
+            self._pending.supersede(group_id, partition, pending.base_offset)
 
     def forget_topic(self, topic: str) -> list[tuple[str, TopicPartition]]:
-        """At once, since a topic of the same name may come. The caller stores it with `store_removed`."""
+        """At once, because a topic of the same name may be created. The caller stores it with `store_removed`."""
         gone = [*self._offsets.of_topic(topic)]
         for group_id, partition in gone:
             self._offsets.remove(group_id, partition)
         return gone
 
     async def store_removed(self, gone: Iterable[tuple[str, TopicPartition]]) -> None:
-        # What was committed since stands behind the old one in the log, and supersedes it.
+        # A later commit follows the old one in the log, and supersedes it.
         missing = [name for name in gone if name[1] not in self._offsets.of(name[0])]
         if missing:
-            await self._append(storage.offset_tombstone(*name) for name in missing)
+            await self._durable(self._append(storage.offset_tombstone(*name) for name in missing))
 
-    async def remove_group(self, group_id: str) -> None:
-        """With what the log has of the group itself."""
-        removed = [*self._offsets.of(group_id)]
-        tombstones = [storage.offset_tombstone(group_id, partition) for partition in removed]
-        await self._append([*tombstones, storage.group_tombstone(group_id)])
-        for partition in removed:
-            self._offsets.remove(group_id, partition)
-
-    async def _append(self, entries: Iterable[storage.KeyValue]) -> None:
+    def _append(
+        self,
+        entries: Iterable[KeyValue],
+        *,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+    ) -> Pending:
         try:
-            await storage.append(self._appends, [*entries])
+            return self._topic.append(entries, producer_id=producer_id, producer_epoch=producer_epoch)
+        except (HeadraceError, OSError) as failure:
+            raise _refused(failure) from failure
+
+    async def _durable(self, pending: Pending) -> None:
+        try:
+            await self._topic.durable(pending)
         except (HeadraceError, OSError) as failure:
             raise _refused(failure) from failure
 

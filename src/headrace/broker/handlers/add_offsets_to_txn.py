@@ -23,10 +23,10 @@ async def add_offsets_to_txn(request: AddOffsetsToTxnRequest, call: Call) -> Add
         return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     producer = Producer(id=request.producer_id, epoch=request.producer_epoch)
     try:
-        unsynced = call.parts.transactions.add_partitions(
+        added = call.parts.transactions.add_partitions(
             request.transactional_id, producer, [TopicPartition(OFFSETS_TOPIC, 0)], ClientVersion.CLASSIC
         )
-        await when_durable(unsynced, call)
+        await when_durable(added, call)
     except TransactionRefused as refused:
         return AddOffsetsToTxnResponse(error_code=told(refused.code, call, fenced_since=FENCED_SINCE))
     return AddOffsetsToTxnResponse()

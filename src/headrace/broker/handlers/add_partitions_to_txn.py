@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.internal_topics import INTERNAL_TOPICS
-from headrace.broker.partition import Partition
+from headrace.broker.partition import Pending
 from headrace.broker.transactions.coordinator import TransactionRefused
 from headrace.broker.transactions.state import ClientVersion, Producer, TopicPartition
 from headrace.log.errors import StorageFailed
@@ -63,10 +63,8 @@ async def _add(wanted: AddPartitionsToTxnTransaction, call: Call) -> Results:
     if codes:
         return _results(wanted.topics, lambda name: codes.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED))
     try:
-        unsynced = transactions.add_partitions(
-            wanted.transactional_id, producer, names, ClientVersion.CLASSIC
-        )
-        await when_durable(unsynced, call)
+        added = transactions.add_partitions(wanted.transactional_id, producer, names, ClientVersion.CLASSIC)
+        await when_durable(added, call)
     except TransactionRefused as refused:
         code = told(refused.code, call, fenced_since=FENCED_SINCE)
         return _results(wanted.topics, lambda name: code)
@@ -80,12 +78,12 @@ def _refusal(name: TopicPartition, call: Call) -> ErrorCode | None:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if call.parts.topics.partition(*name) is None else None
 
 
-async def when_durable(unsynced: Partition | None, call: Call) -> None:
-    """Wait for the disk, if what was added is not there yet."""
-    if unsynced is None:
+async def when_durable(added: Pending | None, call: Call) -> None:
+    """Wait until it is durable what was added to a transaction."""
+    if added is None:
         return
     try:
-        await call.parts.flusher.flushed(unsynced)
+        await call.parts.flusher.durable(added)
     except StorageFailed as failure:
         raise TransactionRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE) from failure
 

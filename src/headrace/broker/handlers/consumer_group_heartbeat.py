@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Iterable
 from dataclasses import replace
 from uuid import uuid4
@@ -16,6 +15,7 @@ from headrace.broker.groups.consumer import ConsumerAnswer, ConsumerHeartbeat, c
 from headrace.broker.groups.consumer_reconciliation import Reported
 from headrace.broker.groups.consumer_state import JOIN_EPOCH, Owned
 from headrace.broker.groups.consumer_step import ConsumerRefused
+from headrace.broker.partition import Pending
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -54,7 +54,7 @@ def consumer_group_heartbeat(
     except ConsumerRefused as refused:
         return Response(error_code=refused.code, error_message=refused.message)
     response = _response(request.group_id, done.answer, call)
-    return response if done.durable is None else _when_durable(response, done.durable)
+    return response if done.pending is None else _when_durable(response, done.pending, call)
 
 
 def _checked(
@@ -93,9 +93,9 @@ def _assignment(assigned: Owned) -> Assignment:
     )
 
 
-async def _when_durable(response: Response, durable: asyncio.Future[None]) -> Response:
+async def _when_durable(response: Response, pending: Pending, call: Call) -> Response:
     try:
-        await durable
+        await call.parts.flusher.durable(pending)
     except (HeadraceError, OSError):
         return Response(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return response

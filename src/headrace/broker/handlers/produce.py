@@ -12,7 +12,7 @@ from uuid import UUID
 from headrace.broker.client_quotas import PRODUCER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
-from headrace.broker.partition import Partition
+from headrace.broker.partition import Partition, Pending
 from headrace.broker.transactions.coordinator import TransactionRefused
 from headrace.broker.transactions.produce import enter_transaction, is_transactional
 from headrace.errors import HeadraceError
@@ -34,8 +34,8 @@ logger = logging.getLogger(__name__)
 
 _ALL_REPLICAS, _NO_ANSWER, _LEADER_ONLY = -1, 0, 1
 
-Unsynced = list[tuple[Partition, Partition]]
-"""What has to be on disk, and the partition whose acknowledgement waits for that."""
+Waiting = list[tuple[Pending, Partition]]
+"""What has to become durable, and the partition whose acknowledgement waits for that."""
 
 
 @handles(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
@@ -67,7 +67,7 @@ class _Later(NamedTuple):
 class _Produced:
     """What came of a request so far; the request itself is not kept, since its bytes are the connection's."""
 
-    __slots__ = ("acks", "call", "inspected", "throttle_time_ms", "topics", "transactional_id", "unsynced")
+    __slots__ = ("acks", "call", "inspected", "throttle_time_ms", "topics", "transactional_id", "waiting")
 
     def __init__(self, request: ProduceRequest, call: Call) -> None:
         self.acks = request.acks
@@ -75,7 +75,7 @@ class _Produced:
         self.call = call
         self.throttle_time_ms = _throttle_time_ms(request, call) if call.parts.client_quotas else 0
         self.topics: list[tuple[str, UUID, list[PartitionProduceResponse | _Later]]] = []
-        self.unsynced: Unsynced = []
+        self.waiting: Waiting = []
         self.inspected: list[asyncio.Task[PartitionProduceResponse]] = []
 
 
@@ -93,11 +93,10 @@ async def _when_inspected(produced: _Produced) -> ProduceResponse | None:
 
 
 def _when_appended(produced: _Produced) -> ProduceResponse | Awaitable[ProduceResponse] | None:
-    unsynced, call = produced.unsynced, produced.call
+    waiting, call = produced.waiting, produced.call
     if produced.acks == _NO_ANSWER:
-        # Nobody waits, but readers see only what is on disk. A failure is the flusher's to log.
-        for partition, _ in unsynced:
-            call.parts.flusher.flushed(partition).add_done_callback(asyncio.Future.exception)
+        for pending, _ in waiting:
+            call.parts.flusher.flush_soon(pending)
         return None
     response = ProduceResponse(
         throttle_time_ms=produced.throttle_time_ms,
@@ -110,7 +109,7 @@ def _when_appended(produced: _Produced) -> ProduceResponse | Awaitable[ProduceRe
             for name, topic_id, answers in produced.topics
         ),
     )
-    return _when_synced(response, unsynced, call) if unsynced else response
+    return _when_durable(response, waiting, call) if waiting else response
 
 
 def _append_topic(data: TopicProduceData, produced: _Produced) -> list[PartitionProduceResponse | _Later]:
@@ -157,25 +156,22 @@ def _append_now_or_later(
 def _append(
     batch: Buffer, index: int, partition: Partition, produced: _Produced, *, is_inspected: bool
 ) -> PartitionProduceResponse:
-    call, unsynced, transactional_id = produced.call, produced.unsynced, produced.transactional_id
+    call, transactional_id = produced.call, produced.transactional_id
     parts = call.parts
-    added_to: Partition | None = None
+    added: Pending | None = None
     if transactional_id is not None or is_transactional(batch):
-        added_to = enter_transaction(transactional_id, batch, partition, parts.transactions, call.version)
-    appended = partition.log.append(batch, now_ms=parts.runtime.clock.now_ms(), is_inspected=is_inspected)
-    if not appended.duplicate:
+        added = enter_transaction(transactional_id, batch, partition, parts.transactions, call.version)
+    pending = partition.append(batch, now_ms=parts.runtime.clock.now_ms(), is_inspected=is_inspected)
+    if not pending.is_duplicate:
         parts.counters.produced_bytes += len(batch)
-    if partition.reads_unsynced:
-        if not appended.duplicate:
-            partition.grown(len(batch))
-    elif partition.log.durable_offset <= appended.last_offset:
-        unsynced.append((partition, partition))
-    if added_to is not None:
-        unsynced.append((added_to, partition))
+    if not pending.is_durable:
+        produced.waiting.append((pending, partition))
+    if added is not None and not added.is_durable:
+        produced.waiting.append((added, partition))
     return PartitionProduceResponse(
         index=index,
-        base_offset=appended.base_offset,
-        log_append_time_ms=appended.log_append_time_ms,
+        base_offset=pending.base_offset,
+        log_append_time_ms=pending.log_append_time_ms,
         log_start_offset=partition.log.start_offset,
     )
 
@@ -214,18 +210,18 @@ def _record_errors(error: HeadraceError) -> tuple[BatchIndexAndErrorMessage, ...
     )
 
 
-async def _when_synced(response: ProduceResponse, unsynced: Unsynced, call: Call) -> ProduceResponse:
-    flushed = [call.parts.flusher.flushed(partition) for partition, _ in unsynced]
-    if len(flushed) == 1:
+async def _when_durable(response: ProduceResponse, waiting: Waiting, call: Call) -> ProduceResponse:
+    durable = [call.parts.flusher.durable(pending) for pending, _ in waiting]
+    if len(durable) == 1:
         try:
-            await flushed[0]
+            await durable[0]
             return response
         except StorageFailed as error:
-            return _replace_failed(response, {_key(unsynced[0][1]): error}, call)
-    outcomes = await asyncio.gather(*flushed, return_exceptions=True)
+            return _replace_failed(response, {_key(waiting[0][1]): error}, call)
+    outcomes = await asyncio.gather(*durable, return_exceptions=True)
     failed = {
-        _key(waiting): outcome
-        for (_, waiting), outcome in zip(unsynced, outcomes, strict=True)
+        _key(partition): outcome
+        for (_, partition), outcome in zip(waiting, outcomes, strict=True)
         if isinstance(outcome, StorageFailed)
     }
     return _replace_failed(response, failed, call) if failed else response

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 from headrace.broker.dispatch import Call, handles
@@ -60,9 +61,9 @@ async def _commit(
 ) -> None:
     parts = call.parts
     producer = transactions.Producer(id=request.producer_id, epoch=request.producer_epoch)
-    unsynced = None
+    added = None
     if call.version >= ADDS_SINCE:
-        unsynced = parts.transactions.add_partitions(
+        added = parts.transactions.add_partitions(
             request.transactional_id,
             producer,
             [OFFSETS_PARTITION],
@@ -72,7 +73,7 @@ async def _commit(
         parts.transactions.check_partition(request.transactional_id, producer, OFFSETS_PARTITION)
     if not offsets:
         return
-    durable = parts.groups.commit_in_transaction(
+    committed = parts.groups.commit_in_transaction(
         request.group_id,
         offsets,
         producer_id=producer.id,
@@ -81,8 +82,7 @@ async def _commit(
         instance_id=request.group_instance_id,
         generation=request.generation_id,
     )
-    await when_durable(unsynced, call)
-    await durable
+    await asyncio.gather(when_durable(added, call), parts.flusher.durable(committed))
 
 
 def _told(code: ErrorCode, call: Call) -> ErrorCode:

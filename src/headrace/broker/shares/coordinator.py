@@ -9,16 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from headrace.broker.appends import Appends
 from headrace.broker.client import Client
 from headrace.broker.failures import log_failure
+from headrace.broker.flusher import Flusher
 from headrace.broker.group_configs import GroupConfigs, OffsetReset, ShareConfig
 from headrace.broker.groups.registry import GroupRegistry
 from headrace.broker.groups.share import ShareGroup
-from headrace.broker.owed_work import until_done
 from headrace.broker.partition import Partition
 from headrace.broker.runtime import Runtime
 from headrace.broker.settings import BrokerSettings
@@ -32,10 +30,10 @@ from headrace.broker.shares.state_writer import StateWriter
 from headrace.broker.shares.states import RecordState
 from headrace.broker.shares.storage import ShareKey, StoredWindow
 from headrace.broker.shares.window import Acknowledgement, AcknowledgeType, Acquired, Burial, Window
+from headrace.broker.state_topic import StateTopic
 from headrace.broker.timers import Timers
 from headrace.broker.topics import Topic, Topics
 from headrace.errors import HeadraceError
-from headrace.log.partition_log import PartitionLog
 from headrace.protocol.error_codes import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -59,7 +57,8 @@ class ShareCoordinator:
         *,
         runtime: Runtime,
         topics: Topics,
-        appends: Appends,
+        state: StateTopic,
+        flusher: Flusher,
         configs: GroupConfigs,
         registry: GroupRegistry,
     ) -> None:
@@ -67,17 +66,18 @@ class ShareCoordinator:
         self._runtime = runtime
         self._clock = runtime.clock
         self._topics = topics
+        self._topic = state
         self._configs = configs
         self._groups = registry.share
         self.sessions = ShareSessions(settings.share_sessions_max)
         self._shares: dict[ShareKey, SharePartition] = {}
         self._by_group: dict[str, dict[ShareKey, SharePartition]] = {}
-        self._writer = StateWriter(runtime, topics, appends.flusher, on_given_up=self._given_up)
+        self._writer = StateWriter(runtime, state, on_given_up=self._given_up)
         self._dead_letters = DeadLetters(
             settings,
             runtime=runtime,
             topics=topics,
-            appends=appends,
+            flusher=flusher,
             configs=configs,
             on_buried=self._buried,
         )
@@ -95,31 +95,18 @@ class ShareCoordinator:
         return self._unavailable
 
     def load(self) -> None:
-        """Begin to read the states; until that is done, fetches wait and everything else is told so."""
-        topic = self._topics.get(storage.STATE_TOPIC)
-        if topic is None:
-            self._set_available({})
-        else:
-            self._loading = self._spawn(self._load(topic.partitions[0].log))
+        """Start to load the states; until that is done, fetches wait and all other requests fail."""
+        self._loading = self._spawn(self._load())
 
-    async def _load(self, log: PartitionLog) -> None:
-        bytes_max = self._settings.decompressed_batch_bytes_max
-        read = partial(storage.read_windows, log, batch_bytes_max=bytes_max)
-        try:
-            windows = await until_done(
-                partial(self._runtime.in_thread, read),
-                on_failure=self._not_loaded,
-                gives_up_on=HeadraceError,
-            )
-        except HeadraceError as error:
-            self._not_loaded(error)
-            return
-        self._set_available(windows)
+    async def _load(self) -> None:
+        stored = await self._topic.load(storage.StoredWindows, on_failure=self._not_loaded)
+        if stored is not None:
+            self._set_available(stored.by_key)
 
     def _not_loaded(self, failure: Exception) -> None:
-        """To go on without some states would deliver again what was accepted."""
+        """Without some states the broker would deliver again what was accepted."""
         if self._unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            log_failure(f"share groups can't be served: {storage.STATE_TOPIC} is not readable", failure)
+            log_failure(f"share groups can't be served: {self._topic.name} is not readable", failure)
         self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
         self._end_loading()
 
@@ -180,7 +167,7 @@ class ShareCoordinator:
         try:
             await self._writer.prune([share.stored for share in self._shares.values()])
         except (HeadraceError, OSError) as error:
-            logger.error("%s can't be cut off, and stays longer: %s", storage.STATE_TOPIC, error)
+            logger.error("old records of %s can't be deleted now: %s", self._topic.name, error)
 
     def run_due_timers(self) -> None:
         """Let what is overdue happen now; the event loop does the same by itself in time."""
@@ -433,26 +420,26 @@ class ShareCoordinator:
             self._spawn(self._remove(keys))
 
     async def _remove(self, keys: Collection[ShareKey]) -> None:
-        """Write that windows of deleted topics are no more. If that fails the next start does it."""
+        """Delete the windows of deleted topics. If that fails the next start does it."""
         if not keys:
             return
         try:
-            await self._writer.remove(keys)
+            await self._topic.durable(self._topic.append(map(storage.tombstone, keys)))
         except (HeadraceError, OSError) as error:
-            logger.error("states of deleted topics stay in %s for now: %s", storage.STATE_TOPIC, error)
+            logger.error("states of deleted topics stay in %s for now: %s", self._topic.name, error)
 
     async def _forget(self, keys: Collection[ShareKey]) -> None:
         """Forget where groups stood; raises, and nothing is forgotten, if that can't be written."""
         if not keys:
             return
         try:
-            durable = self._writer.remove(keys)
+            pending = self._topic.append(map(storage.tombstone, keys))
         except (HeadraceError, OSError):
             for key in keys:  # the log may say of some that they are no more
                 self._shares[key].stored.ask_for_snapshot()
             raise
         self._drop(keys)
-        await durable
+        await self._topic.durable(pending)
 
     def _drop(self, keys: Iterable[ShareKey]) -> None:
         for key in keys:

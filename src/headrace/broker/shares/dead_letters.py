@@ -16,9 +16,10 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from headrace.broker.appends import Appends
+from headrace.broker.flusher import Flusher
 from headrace.broker.group_configs import GroupConfigs
-from headrace.broker.partition import Partition
+from headrace.broker.partition import Partition, Pending
+from headrace.broker.retries import Retries
 from headrace.broker.runtime import Runtime
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.shares.letters import Place, fit, letter, offset_in
@@ -33,9 +34,6 @@ from headrace.records.compression import Codec
 from headrace.records.record import Record, encode_batch
 
 logger = logging.getLogger(__name__)
-
-RETRY_S = 1.0
-"""How long to wait after a letter could not be written: the topic may be missing, or its disk broken."""
 
 LETTERS_AT_ONCE_MAX = 2_000
 LETTERS_BYTES_MAX = 1_048_576
@@ -71,14 +69,14 @@ class DeadLetters:
         *,
         runtime: Runtime,
         topics: Topics,
-        appends: Appends,
+        flusher: Flusher,
         configs: GroupConfigs,
         on_buried: Callable[[SharePartition, int, int], None],
     ) -> None:
         self._settings = settings
         self._runtime = runtime
         self._topics = topics
-        self._appends = appends
+        self._flusher = flusher
         self._configs = configs
         self._on_buried = on_buried
         self._bounds = Bounds(
@@ -88,8 +86,7 @@ class DeadLetters:
         self._reasons = Reasons(runtime, topics, self._bounds)
         self._jobs: deque[_Job] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._failed: list[_Job] = []
-        self._retry: asyncio.TimerHandle | None = None
+        self._retries: Retries[_Job] = Retries(runtime.loop, self._retry)
         self._is_closed = False
         self._failing_groups: set[str] = set()
         # Offsets whose letters were found in a dead-letter partition: it is looked through once for each share.
@@ -106,8 +103,7 @@ class DeadLetters:
         self._is_closed = True
         if self._task is not None:
             self._task.cancel()
-        if self._retry is not None:
-            self._retry.cancel()
+        self._retries.close()
 
     def _begin(self, jobs: Iterable[_Job]) -> None:
         self._jobs.extend(jobs)
@@ -118,13 +114,13 @@ class DeadLetters:
         try:
             while self._jobs:
                 await self._write(self._take_like_the_first())
-            if not self._failed:
+            if not self._retries:
                 self._found.clear()
         finally:
             self._task = None
 
-    def _try_again_later(self, jobs: Sequence[_Job], error: Exception) -> None:
-        """Others need not wait for a group whose letters can't be written."""
+    def _retry_later(self, jobs: Sequence[_Job], error: Exception) -> None:
+        """Other groups need not wait for a group whose letters can't be written."""
         share = jobs[0].share
         share.counters.dead_letter_failures += 1
         if share.key.group_id not in self._failing_groups:
@@ -132,14 +128,10 @@ class DeadLetters:
             self._runtime.failures.report(
                 f"dead letters of group {share.key.group_id!r} can't be written, their records wait", error
             )
-        self._failed += jobs
-        if self._retry is None:
-            self._retry = self._runtime.loop.call_later(RETRY_S, self._try_again)
+        self._retries.add(jobs)
 
-    def _try_again(self) -> None:
-        self._retry = None
-        failed, self._failed = self._failed, []
-        self._begin(failed)
+    def _retry(self) -> None:
+        self._begin(self._retries.take())
 
     def _take_like_the_first(self) -> list[_Job]:
         """Jobs of one group and partition by their offsets, up to a bound."""
@@ -164,17 +156,17 @@ class DeadLetters:
         try:
             target = self._target(share, config.dead_letter_topic, config.creates_dead_letter_topic)
             letters = await self._letters(jobs, target, is_copied=config.copies_dead_letters)
-            durable = self._append(target, letters.batch)
+            pending = self._append(target, letters.batch)
         except Exception as error:
-            self._try_again_later(jobs, error)
+            self._retry_later(jobs, error)
             return
         done, left = _split(jobs, letters.through)
         self._jobs.extendleft(reversed(left))
         try:
-            await durable
+            await self._flusher.durable(pending)
         except (HeadraceError, OSError) as error:
             self._found.pop((share, target), None)
-            self._try_again_later([job._replace(is_perhaps_written=True) for job in done], error)
+            self._retry_later([job._replace(is_perhaps_written=True) for job in done], error)
         else:
             self._failing_groups.discard(share.key.group_id)
             self._end(done)
@@ -220,8 +212,10 @@ class DeadLetters:
             )
         return self._found[share, target]
 
-    def _append(self, target: Partition, batch: bytes) -> asyncio.Future[None]:
-        return self._appends.append_now(target, batch) if batch else self._runtime.done()
+    def _append(self, target: Partition, batch: bytes) -> Pending:
+        if not batch:
+            return target.pending()  # the letters that were found may not be durable yet
+        return target.append(batch, now_ms=self._runtime.clock.now_ms(), from_client=False)
 
     # In a thread
 

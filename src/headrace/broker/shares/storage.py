@@ -6,17 +6,15 @@ than the last one of its key) but cut off before the oldest snapshot that is sti
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from headrace.broker.groups.storage import KeyValue, records_in
 from headrace.broker.shares.spans import Span
 from headrace.broker.shares.states import RecordState
 from headrace.broker.shares.window import Burial, Window
-from headrace.protocol.primitives import MalformedMessage
+from headrace.broker.state_topic import KeyValue
 from headrace.protocol.stored_share_state import (
     SHARE_GROUP_STATE,
     ShareSnapshotKey,
@@ -25,12 +23,8 @@ from headrace.protocol.stored_share_state import (
     ShareUpdateValue,
     StateBatch,
 )
+from headrace.records.batch import BatchHeader
 from headrace.records.record import Record
-
-if TYPE_CHECKING:
-    from headrace.log.partition_log import PartitionLog
-
-logger = logging.getLogger(__name__)
 
 STATE_TOPIC = "__share_group_state"
 
@@ -152,41 +146,38 @@ def tombstone(key: ShareKey) -> KeyValue:
 # What is read again
 
 
-def read_windows(log: PartitionLog, *, batch_bytes_max: int) -> dict[ShareKey, StoredWindow]:
-    """Every window that a log holds; from a thread that may wait for the disk. Raises where it is damaged."""
-    windows: dict[ShareKey, StoredWindow] = {}
-    for record in records_in(log, batch_bytes_max):
-        try:
-            _replay(windows, record)
-        except (MalformedMessage, ValueError) as error:
-            logger.error("record of %s skipped: %s", STATE_TOPIC, error, extra={"log_offset": record.offset})
-    for stored in windows.values():
-        stored.window.settle()
-        stored.window.forget_changes()
-    return windows
+class StoredWindows:
+    """Every window of a log."""
 
+    def __init__(self) -> None:
+        self.by_key: dict[ShareKey, StoredWindow] = {}
 
-def _replay(windows: dict[ShareKey, StoredWindow], record: Record) -> None:
-    key = SHARE_GROUP_STATE.decode_key(record.key or b"")
-    if key is None:
-        return
-    share_key = ShareKey(key.group_id, key.topic_id, key.partition)
-    if record.value is None:
-        windows.pop(share_key, None)
-    elif isinstance(key, ShareSnapshotKey):
-        snapshot = SHARE_GROUP_STATE.decode_value(ShareSnapshotValue, record.value)
-        windows[share_key] = StoredWindow(
-            share_key,
-            Window.restored(snapshot.start_offset, _spans(snapshot.state_batches)),
-            state_epoch=snapshot.state_epoch,
-            snapshot_epoch=snapshot.snapshot_epoch,
-            snapshot_offset=record.offset,
-        )
-    else:
-        update = SHARE_GROUP_STATE.decode_value(ShareUpdateValue, record.value)
-        stored = windows.get(share_key)
-        if stored is not None and stored.snapshot_epoch == update.snapshot_epoch:
-            _replay_update(stored, update)
+    def apply(self, header: BatchHeader, record: Record) -> None:
+        key = None if header.is_control else SHARE_GROUP_STATE.decode_key(record.key or b"")
+        if key is None:
+            return
+        share_key = ShareKey(key.group_id, key.topic_id, key.partition)
+        if record.value is None:
+            self.by_key.pop(share_key, None)
+        elif isinstance(key, ShareSnapshotKey):
+            snapshot = SHARE_GROUP_STATE.decode_value(ShareSnapshotValue, record.value)
+            self.by_key[share_key] = StoredWindow(
+                share_key,
+                Window.restored(snapshot.start_offset, _spans(snapshot.state_batches)),
+                state_epoch=snapshot.state_epoch,
+                snapshot_epoch=snapshot.snapshot_epoch,
+                snapshot_offset=record.offset,
+            )
+        else:
+            update = SHARE_GROUP_STATE.decode_value(ShareUpdateValue, record.value)
+            stored = self.by_key.get(share_key)
+            if stored is not None and stored.snapshot_epoch == update.snapshot_epoch:
+                _replay_update(stored, update)
+
+    def complete(self) -> None:
+        for stored in self.by_key.values():
+            stored.window.settle()
+            stored.window.forget_changes()
 
 
 def _replay_update(stored: StoredWindow, update: ShareUpdateValue) -> None:

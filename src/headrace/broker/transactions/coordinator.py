@@ -19,13 +19,14 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
-from headrace.broker.flusher import Flusher
+from headrace.broker.failures import log_failure
 from headrace.broker.log_throttle import LogThrottle
-from headrace.broker.owed_work import RETRY_MS_MAX, until_done
-from headrace.broker.partition import Partition
+from headrace.broker.partition import Pending
 from headrace.broker.producer_ids import ProducerIds
+from headrace.broker.retries import RETRY_MS_MAX, until_done
 from headrace.broker.runtime import Runtime
 from headrace.broker.settings import BrokerSettings
+from headrace.broker.state_topic import StateTopic
 from headrace.broker.timers import Timers
 from headrace.broker.topics import Topics
 from headrace.broker.transactions import rules, storage
@@ -40,7 +41,6 @@ from headrace.broker.transactions.state import (
 )
 from headrace.errors import HeadraceError
 from headrace.log.errors import StorageFailed
-from headrace.log.partition_log import PartitionLog
 from headrace.protocol.error_codes import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class TransactionCoordinator:
         *,
         runtime: Runtime,
         topics: Topics,
-        flusher: Flusher,
+        state: StateTopic,
         markers: Markers,
         offsets: GroupOffsets,
         producer_ids: ProducerIds,
@@ -84,15 +84,15 @@ class TransactionCoordinator:
         self._loop = runtime.loop
         self._clock = runtime.clock
         self._topics = topics
-        self._flusher = flusher
+        self._topic = state
         self._markers = markers
         self._offsets = offsets
         self._producer_ids = producer_ids
         self._log_throttle = log_throttle
         self.counters = TransactionCounters()
         self._transactions: dict[str, Transaction] = {}
-        self._stored_offsets: dict[str, int] = {}
-        """Where the state of an id stands in the log of transactions, as far as it was written since the start."""
+        self._appended: dict[str, Pending] = {}
+        """The last record of each id, if it was appended since the start."""
         self._timers: Timers[str] = Timers(runtime.loop, runtime.clock, self._timed_out)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unknown: set[OpenTransaction] = set()
@@ -107,25 +107,15 @@ class TransactionCoordinator:
         return self._unavailable
 
     def load(self) -> None:
-        """Begin to read the log of transactions; until that is done, requests are told so."""
-        topic = self._topics.get(storage.TRANSACTIONS_TOPIC)
-        self._spawn(self._load(None if topic is None else topic.partitions[0].log))
+        """Start to load transactions; until that is done, requests fail with COORDINATOR_LOAD_IN_PROGRESS."""
+        self._spawn(self._load())
 
-    async def _load(self, log: PartitionLog | None) -> None:
-        try:
-            if log is not None:
-                # To go on without some transactions would lose what they had decided.
-                self._transactions = await self._insist(
-                    f"{storage.TRANSACTIONS_TOPIC} is not read",
-                    partial(self._read, log),
-                    self._not_loaded,
-                    gives_up_on=HeadraceError,
-                )
-        except HeadraceError as error:
-            self._not_loaded(error)
-            logger.error("transactions can't be served: %s", error)
+    async def _load(self) -> None:
+        stored = await self._topic.load(storage.StoredTransactions, on_failure=self._not_loaded)
+        if stored is None:
             return
-        # The end of a transaction makes its offsets count, so they must be known.
+        self._transactions = stored.by_id
+        # The end of a transaction makes its offsets count, so they must be loaded.
         await self._offsets.loaded()
         if self._unavailable is ErrorCode.NOT_COORDINATOR:
             return  # stopped in the meantime
@@ -141,13 +131,10 @@ class TransactionCoordinator:
                 self._timers.arm(transaction.transactional_id, max(0, transaction.timeout_ms - open_ms))
         logger.info("transactions loaded", extra={"transactions": len(self._transactions)})
 
-    def _read(self, log: PartitionLog) -> Awaitable[dict[str, Transaction]]:
-        read = partial(
-            storage.read_transactions, log, batch_bytes_max=self._settings.decompressed_batch_bytes_max
-        )
-        return self._runtime.in_thread(read)
-
     def _not_loaded(self, failure: Exception) -> None:
+        """Without some transactions the broker would lose what they had decided."""
+        if self._unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            log_failure(f"transactions can't be served: {self._topic.name} is not readable", failure)
         self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     async def _abort_unknown(self, unknown: OpenTransaction) -> None:
@@ -203,7 +190,7 @@ class TransactionCoordinator:
                 self._finish_later(outcome.transaction)
             raise TransactionRefused(outcome.error)
         assert outcome.transaction is not None
-        return self._when_durable(outcome.transaction.producer)
+        return self._when_durable(outcome.transaction)
 
     def add_partitions(
         self,
@@ -211,10 +198,11 @@ class TransactionCoordinator:
         producer: Producer,
         partitions: Collection[TopicPartition],
         client_version: ClientVersion,
-    ) -> Partition | None:
+    ) -> Pending | None:
         """Make partitions part of a transaction, which begins with the first of them. Raises TransactionRefused.
 
-        Returns the partition that has to be on disk before the client may rely on that; None if it is already.
+        Returns what has to be durable before the client may rely on that; None if it was durable at the start. Also
+        if nothing changes: another request may have added the partition a moment ago.
         """
         self._require_available()
         if not self._unknown.isdisjoint((producer.id, name) for name in partitions):
@@ -230,10 +218,7 @@ class TransactionCoordinator:
             self._put(after)
             if before is None or before.state is not TransactionState.ONGOING:
                 self._timers.arm(transactional_id, after.timeout_ms)
-        # Also if nothing changes: another request may have added the partition a moment ago.
-        partition = self._partition()
-        is_durable = self._stored_offsets.get(transactional_id, -1) < partition.log.durable_offset
-        return None if is_durable or partition.reads_unsynced else partition
+        return self._appended.get(transactional_id)
 
     def check_partition(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> None:
         """Raise TransactionRefused unless the partition is part of the producer's open transaction."""
@@ -262,7 +247,7 @@ class TransactionCoordinator:
         _require(outcome.error)
         if outcome.transaction is None:
             assert transaction is not None
-            return self._when_durable(transaction.producer)
+            return self._when_durable(transaction)
         self._put(outcome.transaction)
         return self._finish_later(outcome.transaction)
 
@@ -304,7 +289,8 @@ class TransactionCoordinator:
             if not answer.done():
                 answer.set_result(rules.complete(prepared, prepared.updated_ms).producer)
 
-        await self._insist(f"decision on the transaction of {name!r} is not stored", self._durable, undecided)
+        durable = partial(self._durable, name)
+        await self._insist(f"decision on the transaction of {name!r} is not stored", durable, undecided)
         write = partial(self._markers.write, prepared)
         await self._insist(f"transaction of {name!r} can't end", write, decided)
         if prepared.state.is_commit:
@@ -316,17 +302,14 @@ class TransactionCoordinator:
         decided()
 
     async def _store_end(self, prepared: Transaction) -> None:
-        self._put(rules.complete(prepared, self._clock.now_ms()))
-        # Not waited for: the next start would find the markers, and whatever is stored next waits for it.
-        self._flush_soon()
+        # Nobody waits for this one: the next start would find the markers, and the next record waits for it.
+        self._topic.flush_soon(self._put(rules.complete(prepared, self._clock.now_ms())))
 
     async def _insist(
         self,
         failing: str,
         attempt: Callable[[], Awaitable[ResultT]],
         on_failure: Callable[[Exception], None] = lambda failure: None,
-        *,
-        gives_up_on: type[Exception] | tuple[()] = (),
     ) -> ResultT:
         """Try until it succeeds; until then, log now and then what is failing."""
 
@@ -334,7 +317,7 @@ class TransactionCoordinator:
             self._log_failure(failing, failure)
             on_failure(failure)
 
-        return await until_done(attempt, on_failure=failed, gives_up_on=gives_up_on)
+        return await until_done(attempt, on_failure=failed)
 
     # Forgetting
 
@@ -346,51 +329,41 @@ class TransactionCoordinator:
         old = [one for one in self._transactions.values() if rules.is_expired(one, now_ms, expiration_ms)]
         for transaction in old:
             try:
-                self._put(rules.expire(transaction, now_ms))
+                self._topic.flush_soon(self._put(rules.expire(transaction, now_ms)))
             except TransactionRefused:
                 return  # logged where it happened; the next round tries again
         if old:
-            self._flush_soon()
             logger.info("transactional ids expired", extra={"transactional_ids": len(old)})
 
     # Storing
 
-    def _put(self, transaction: Transaction) -> None:
-        """Write the new state of a transaction, and go on with it."""
-        batch = storage.encode(transaction)
+    def _put(self, transaction: Transaction) -> Pending:
+        """Append the new state of a transaction, and go on with it."""
+        name = transaction.transactional_id
         try:
-            partition = self._partition()
-            appended = partition.log.append(batch, now_ms=self._clock.now_ms(), from_client=False)
+            pending = self._topic.append([storage.entry(transaction)])
         except (HeadraceError, OSError) as failure:
-            raise self._not_stored(f"transaction of {transaction.transactional_id!r}", failure) from failure
-        if partition.reads_unsynced:
-            partition.grown(len(batch))
+            raise self._not_stored(f"transaction of {name!r}", failure) from failure
         if transaction.state is TransactionState.DEAD:
-            del self._transactions[transaction.transactional_id]
-            self._stored_offsets.pop(transaction.transactional_id, None)
+            del self._transactions[name]
+            self._appended.pop(name, None)
         else:
-            self._transactions[transaction.transactional_id] = transaction
-            self._stored_offsets[transaction.transactional_id] = appended.last_offset
+            self._transactions[name] = transaction
+            self._appended[name] = pending
+        return pending
 
-    def _partition(self) -> Partition:
-        return self._topics.internal(storage.TRANSACTIONS_TOPIC).partitions[0]
+    async def _durable(self, transactional_id: str) -> None:
+        """Until the state of an id is durable."""
+        pending = self._appended.get(transactional_id)
+        if pending is not None:
+            await self._topic.durable(pending)
 
-    def _durable(self) -> asyncio.Future[None]:
-        """Done when all that was written up to now is on disk."""
-        partition = self._partition()
-        if not partition.reads_unsynced:
-            return self._flusher.flushed(partition)
-        return self._runtime.done()
-
-    def _flush_soon(self) -> None:
-        self._durable().add_done_callback(lambda flushed: flushed.cancelled() or flushed.exception())
-
-    async def _when_durable(self, producer: Producer) -> Producer:
+    async def _when_durable(self, transaction: Transaction) -> Producer:
         try:
-            await self._durable()
+            await self._durable(transaction.transactional_id)
         except (HeadraceError, OSError) as failure:
-            raise self._not_stored(f"producer {producer.id}", failure) from failure
-        return producer
+            raise self._not_stored(f"producer {transaction.producer_id}", failure) from failure
+        return transaction.producer
 
     def _not_stored(self, what: str, failure: Exception) -> TransactionRefused:
         self._log_failure(f"{what} is not stored", failure)

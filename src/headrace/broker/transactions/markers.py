@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-from headrace.broker.appends import Appends
+from headrace.broker.flusher import Flusher
 from headrace.broker.groups.storage import OFFSETS_TOPIC
 from headrace.broker.partition import Partition
 from headrace.broker.topics import Topics
@@ -34,10 +34,10 @@ class GroupOffsets(Protocol):
 
 
 class Markers:
-    def __init__(self, clock: Clock, topics: Topics, appends: Appends, offsets: GroupOffsets) -> None:
+    def __init__(self, clock: Clock, topics: Topics, flusher: Flusher, offsets: GroupOffsets) -> None:
         self._clock = clock
         self._topics = topics
-        self._appends = appends
+        self._flusher = flusher
         self._offsets = offsets
 
     async def write(self, prepared: Transaction) -> None:
@@ -94,10 +94,12 @@ class Markers:
                     producer_epoch=producer_epoch,
                     timestamp_ms=self._clock.now_ms(),
                 )
-                await self._appends.append_now(partition, marker)
-            elif log.durable_offset < log.end_offset and not partition.reads_unsynced:
-                # An earlier attempt may have appended the marker without flushing it.
-                await self._appends.flusher.flushed(partition)
+                pending = partition.append(marker, now_ms=self._clock.now_ms(), from_client=False)
+            else:
+                pending = (
+                    partition.pending()
+                )  # an earlier attempt may have appended the marker without flushing it
+            await self._flusher.durable(pending)
         except (HeadraceError, OSError) as failure:
             if not partition.is_gone:
                 raise MarkersFailed(f"{partition}: {failure}") from failure

@@ -6,7 +6,7 @@ with AddPartitionsToTxn.
 
 from __future__ import annotations
 
-from headrace.broker.partition import Partition
+from headrace.broker.partition import Partition, Pending
 from headrace.broker.transactions.coordinator import TransactionCoordinator, TransactionRefused
 from headrace.broker.transactions.state import ClientVersion, Producer, TopicPartition
 from headrace.protocol.error_codes import ErrorCode
@@ -37,10 +37,10 @@ def enter_transaction(
     partition: Partition,
     transactions: TransactionCoordinator,
     version: int,
-) -> Partition | None:
+) -> Pending | None:
     """Raise TransactionRefused unless the batch is part of an open transaction, or begins one.
 
-    Returns the partition that has to be on disk before the batch may be acknowledged; None if it is already.
+    Returns what has to be durable before the batch may be acknowledged, if anything was added to the transaction.
     """
     if not is_transactional(batch):
         return None

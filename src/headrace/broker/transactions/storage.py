@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-import logging
 from itertools import groupby
-from typing import TYPE_CHECKING
 
-from headrace.broker.stored_batches import batches_in
+from headrace.broker.state_topic import KeyValue
 from headrace.broker.transactions.state import (
     ClientVersion,
     TopicPartition,
     Transaction,
     TransactionState,
 )
-from headrace.protocol.primitives import MalformedMessage
 from headrace.protocol.stored_transactions import (
     TRANSACTION_STATE,
     PartitionsSchema,
     TransactionLogKey,
     TransactionLogValue,
 )
-from headrace.records.record import Record, encode_batch, iterate_records
-
-if TYPE_CHECKING:
-    from headrace.log.partition_log import PartitionLog
-
-logger = logging.getLogger(__name__)
+from headrace.records.batch import BatchHeader
+from headrace.records.record import Record
 
 TRANSACTIONS_TOPIC = "__transaction_state"
 
 
-def encode(transaction: Transaction) -> bytes:
-    """The batch that stores a transaction; one that is dead is removed."""
+def entry(transaction: Transaction) -> KeyValue:
+    """The record of a transaction; a tombstone if it is dead."""
     key = TRANSACTION_STATE.encode_key(TransactionLogKey(transactional_id=transaction.transactional_id))
     value = None
     if transaction.state is not TransactionState.DEAD:
         value = TRANSACTION_STATE.encode_value(_stored(transaction))
-    return encode_batch([Record(offset=0, timestamp_ms=transaction.updated_ms, key=key, value=value)])
+    return KeyValue(key, value)
 
 
 def _stored(transaction: Transaction) -> TransactionLogValue:
@@ -60,32 +53,29 @@ def _stored(transaction: Transaction) -> TransactionLogValue:
     )
 
 
-def read_transactions(log: PartitionLog, *, batch_bytes_max: int) -> dict[str, Transaction]:
-    """Read a whole log, from a thread that may wait for the disk; raises where it is damaged."""
-    found: dict[str, Transaction] = {}
-    records = (
-        record for _, batch in batches_in(log) for record in iterate_records(batch, bytes_max=batch_bytes_max)
-    )
-    for record in records:
-        try:
-            _replay(found, record)
-        except (MalformedMessage, ValueError) as error:
-            logger.error(
-                "record of %s skipped: %s", TRANSACTIONS_TOPIC, error, extra={"log_offset": record.offset}
-            )
-    return found
+class StoredTransactions:
+    """The last state of every transactional id in a log."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, Transaction] = {}
+
+    def apply(self, header: BatchHeader, record: Record) -> None:
+        key = TRANSACTION_STATE.decode_key(record.key or b"")
+        if key is None:
+            return
+        if record.value is None:
+            self.by_id.pop(key.transactional_id, None)
+        else:
+            self.by_id[key.transactional_id] = _transaction(key.transactional_id, record.value)
+
+    def complete(self) -> None:
+        pass
 
 
-def _replay(found: dict[str, Transaction], record: Record) -> None:
-    key = TRANSACTION_STATE.decode_key(record.key or b"")
-    if key is None:
-        return
-    if record.value is None:
-        found.pop(key.transactional_id, None)
-        return
-    value = TRANSACTION_STATE.decode_value(TransactionLogValue, record.value)
-    found[key.transactional_id] = Transaction(
-        transactional_id=key.transactional_id,
+def _transaction(transactional_id: str, data: bytes) -> Transaction:
+    value = TRANSACTION_STATE.decode_value(TransactionLogValue, data)
+    return Transaction(
+        transactional_id=transactional_id,
         producer_id=value.producer_id,
         producer_epoch=value.producer_epoch,
         previous_producer_id=value.previous_producer_id,

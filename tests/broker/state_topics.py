@@ -1,0 +1,44 @@
+"""A StateTopic without a server, for tests inside an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from headrace.broker.data_folder import DataFolder
+from headrace.broker.parts import Parts, build
+from headrace.broker.settings import BrokerSettings
+from headrace.broker.state_topic import StateTopic
+from headrace.log.filesystem import DiskFileSystem, FileSystem
+from headrace.testing.manual_clock import ManualClock
+
+
+@contextmanager
+def parts_in(
+    data_dir: Path, *, durability: Literal["fsync", "os"] = "os", files: FileSystem | None = None
+) -> Iterator[Parts]:
+    files = files or DiskFileSystem()
+    settings = BrokerSettings(data_dir=data_dir, durability=durability)
+    folder = DataFolder(data_dir, files)
+    parts = build(settings, folder=folder, files=files, clock=ManualClock(), loop=asyncio.get_running_loop())
+    parts.topics.load()
+    try:
+        yield parts
+    finally:
+        parts.flusher.close()
+        parts.topics.close()
+        parts.runtime.close()
+        folder.release()
+
+
+def state_topic(parts: Parts, name: str) -> StateTopic:
+    return StateTopic(
+        name,
+        runtime=parts.runtime,
+        topics=parts.topics,
+        flusher=parts.flusher,
+        decompressed_bytes_max=1 << 20,
+    )
