@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 from fsspec.implementations.memory import MemoryFileSystem
 
 from headrace.broker.embedded import Broker
-from headrace.log.archive import manifest as archive
+from headrace.log.archive.object_names import base_offset_of
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.create_topics import (
     CreatableTopic,
@@ -399,9 +399,9 @@ def test_damage_in_the_archive_is_told_to_the_reader_and_counted(
     damaged = objects(root, ".log")[1]
     content = damaged.read_bytes()
     damaged.write_bytes(content[:500] + b"?" + content[501:])
-    behind = archive.base_offset_of(objects(root, ".log")[2].name)
+    behind = base_offset_of(objects(root, ".log")[2].name)
     assert behind is not None
-    offset = archive.base_offset_of(damaged.name)
+    offset = base_offset_of(damaged.name)
     assert offset is not None
     assert fetch(wire, TOPIC, offset).error_code == ErrorCode.CORRUPT_MESSAGE
     assert metrics(broker)["headrace_archive_corrupt_reads_total"] == 1

@@ -13,10 +13,11 @@ from headrace.broker.archive_health import ArchiveHealth, WatchedStore
 from headrace.broker.archiver import Archiver
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topics import Topics
-from headrace.log.archive import manifest as archive
+from headrace.log.archive.archived_files import Archive
 from headrace.log.archive.cache import ArchiveCache
 from headrace.log.archive.fsspec_store import FsspecStore
-from headrace.log.archive.reading import Archive
+from headrace.log.archive.manifest import decode_manifest
+from headrace.log.archive.object_names import MANIFEST_SUFFIX, object_stem
 from headrace.log.partition_log import PartitionLog
 from headrace.settings import make
 from headrace.testing.failing_archive import FailingArchive
@@ -87,20 +88,20 @@ class Station:
     def tend(self) -> None:
         self._loop.run_until_complete(self.archiver.tend())
         for partition in self.topics.partitions():
-            partition.log.remove_retired(self.clock.now_ms())
+            partition.log.retired.remove_due(self.clock.now_ms())
 
     def objects(self) -> set[str]:
         return {name for name, _ in self.store.store.list("")}
 
     def expected_objects(self) -> set[str]:
         """Those that the manifests of the segments that count speak of, and nothing else."""
-        own = self.log.archive
+        own = self.log.archive.partition_archive
         assert own is not None
         names = set()
-        for entry in self.log.archived:
-            stem = archive.object_stem(own.prefix, entry.base_offset)
-            manifest = archive.decode_manifest(self.store.store.read(stem + archive.MANIFEST_SUFFIX))
-            names |= {stem + archive.MANIFEST_SUFFIX, *(stem + suffix for suffix in manifest.files)}
+        for entry in self.log.archive.entries:
+            stem = object_stem(own.prefix, entry.base_offset)
+            manifest = decode_manifest(self.store.store.read(stem + MANIFEST_SUFFIX))
+            names |= {stem + MANIFEST_SUFFIX, *(stem + suffix for suffix in manifest.files)}
         return names
 
     def end(self) -> None:

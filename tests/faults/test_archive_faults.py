@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from headrace.log.archive import manifest as archive
+from headrace.log.archive.archived_segments import LIST_NAME, decode_list
+from headrace.log.archive.object_names import base_offset_of
 from headrace.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -59,7 +60,7 @@ def all_is_there_and_tidy_after_one_more_pass(folder: Path) -> None:
         after.tend()
         assert values(read_all(after.log)) == ALL[after.log.start_offset :]
         assert after.objects() == after.expected_objects()
-        assert after.log.segments == 1
+        assert len(after.log.segments) == 1
         after.tend()
     with station(folder) as again:
         assert values(read_all(again.log)) == ALL[again.log.start_offset :]
@@ -72,7 +73,7 @@ def filled(tmp_path: Path) -> Path:
     folder.mkdir()
     with station(folder) as made:
         made.fill()
-        assert made.log.segments > 3
+        assert len(made.log.segments) > 3
     return folder
 
 
@@ -80,8 +81,8 @@ def filled(tmp_path: Path) -> Path:
 def archived(filled: Path) -> Path:
     with station(filled) as made:
         made.tend()
-        assert made.log.segments == 1
-        assert len(made.log.archived) > 2
+        assert len(made.log.segments) == 1
+        assert len(made.log.archive.entries) > 2
     return filled
 
 
@@ -99,8 +100,8 @@ def test_power_cut_at_any_step_of_expiry_leaves_no_record_half_deleted(
     archived: Path, tmp_path: Path
 ) -> None:
     def expire(cut: Station) -> None:
-        start = cut.log.archived[2].base_offset - 1
-        cut.log.delete_records_before(start)
+        start = cut.log.archive.entries[2].base_offset - 1
+        cut.log.retention.delete_records_before(start)
         cut.topics.checkpoint_starts()
         cut.tend()
 
@@ -148,7 +149,7 @@ def test_power_cut_at_any_step_of_switching_off_ends_with_an_empty_archive(
                 return
             after.tend()
             assert after.objects() == set()
-            assert not (folder / "data" / f"{TOPIC}-0" / archive.LIST_NAME).exists()
+            assert not (folder / "data" / f"{TOPIC}-0" / LIST_NAME).exists()
 
     assert cut_at_every_step(archived, tmp_path, switch_off, check) > 8
 
@@ -157,14 +158,14 @@ def test_power_cut_at_any_step_of_switching_off_ends_with_an_empty_archive(
 def test_archive_that_fails_delays_the_removal_of_local_copies(filled: Path, operation: str) -> None:
     with station(filled) as made:
         made.store.fail(operation, times=None)
-        local_segments = made.log.segments
+        local_segments = len(made.log.segments)
         for _ in range(3):
             made.clock.advance_ms(10_000_000)
             made.tend()
-        assert made.log.segments == local_segments
+        assert len(made.log.segments) == local_segments
         assert values(read_all(made.log)) == ALL
         waiting, size_bytes = made.archiver.waiting()
-        assert (waiting, made.log.archived) == (local_segments - 1, ())
+        assert (waiting, made.log.archive.entries) == (local_segments - 1, ())
         assert size_bytes > 0
         assert made.health.failures == 3
         assert not made.health.is_reachable
@@ -181,7 +182,7 @@ def test_one_object_that_can_not_be_written_is_tried_again(filled: Path, name: s
     with station(filled) as made:
         made.store.fail("put", name, skip=1)
         made.tend()
-        assert 0 < len(made.log.archived) < 3
+        assert 0 < len(made.log.archive.entries) < 3
         made.clock.advance_ms(10_000_000)
         made.tend()
         assert made.archiver.waiting() == (0, 0)
@@ -190,7 +191,7 @@ def test_one_object_that_can_not_be_written_is_tried_again(filled: Path, name: s
 
 def test_deletion_that_fails_is_done_when_the_archive_is_back(archived: Path) -> None:
     with station(archived) as made:
-        made.log.delete_records_before(made.log.archived[2].base_offset)
+        made.log.retention.delete_records_before(made.log.archive.entries[2].base_offset)
         made.store.fail("delete", skip=1, times=1)
         made.tend()
         assert made.objects() > made.expected_objects()
@@ -233,7 +234,7 @@ def test_outage_is_said_once_and_so_is_its_end(filled: Path, caplog: pytest.LogC
 
 def test_partition_that_fails_does_not_keep_the_others_from_the_archive(filled: Path) -> None:
     with station(filled) as made:
-        own = made.log.archive
+        own = made.log.archive.partition_archive
         assert own is not None
         made.topics.create("other", 1, CONFIGS)
         other = made.topics.partition("other", 0)
@@ -245,12 +246,12 @@ def test_partition_that_fails_does_not_keep_the_others_from_the_archive(filled: 
         for _ in range(3):
             made.clock.advance_ms(10_000_000)
             made.tend()
-        assert made.log.archived == ()
-        assert len(other.log.archived) == 1
+        assert made.log.archive.entries == ()
+        assert len(other.log.archive.entries) == 1
 
 
 def test_lost_list_is_made_again_from_the_archive(archived: Path) -> None:
-    (archived / "data" / f"{TOPIC}-0" / archive.LIST_NAME).unlink()
+    (archived / "data" / f"{TOPIC}-0" / LIST_NAME).unlink()
     with station(archived) as made:
         assert made.log.start_offset > 0
         before = made.objects()
@@ -332,8 +333,8 @@ def delete_before(wire: Wire, offset: int) -> None:
 def is_tidy(root: Path, data: Path) -> bool:
     """One segment is local, all others are archived and listed, and nothing else is in the archive."""
     folder = data / f"{TOPIC}-0"
-    if not (folder / archive.LIST_NAME).exists():
+    if not (folder / LIST_NAME).exists():
         return False
-    listed = {entry.base_offset for entry in archive.decode_list((folder / archive.LIST_NAME).read_bytes())}
-    found = {archive.base_offset_of(name) for _, _, names in os.walk(root) for name in names}
+    listed = {entry.base_offset for entry in decode_list((folder / LIST_NAME).read_bytes())}
+    found = {base_offset_of(name) for _, _, names in os.walk(root) for name in names}
     return found == listed and len(list(folder.glob("*.log"))) == 1

@@ -34,19 +34,20 @@ def flip(path: Path, bit: int) -> None:
 def check_outcome(log: PartitionLog, path: Path, bit: int, hit: int, is_last: bool) -> None:
     """The batch with offset `hit` has a flipped bit; every other one must be there, untouched."""
     others = [number for number in range(BATCHES) if number != hit]
-    if log.damage is None:
+    if not log.damages:
         assert is_last, "a damaged batch was cut although others follow"
         assert (log.end_offset, log.read_only_reason) == (hit, None)
         assert values(read_all(log)) == [b"%d" % number for number in others]
         return
-    assert (log.damage.path, log.damage.position <= bit // 8 < log.damage.end_position) == (str(path), True)
+    damage = log.damages[0]
+    assert (damage.path, damage.position <= bit // 8 < damage.end_position) == (str(path), True)
     with pytest.raises(LogReadOnly, match="repair"):
         log.append(batch(b"more"), now_ms=NOW_MS)
     with pytest.raises(CorruptSegment) as caught:
-        log.read(hit, bytes_max=1000, end_offset=log.end_offset, at_least_one=True)
-    assert (caught.value.path, caught.value.position) == (str(path), log.damage.position)
+        log.reader.read(hit, bytes_max=1000, end_offset=log.end_offset, at_least_one=True)
+    assert (caught.value.path, caught.value.position) == (str(path), damage.position)
     for number in others:
-        found = bytes(log.read(number, bytes_max=1, end_offset=log.end_offset, at_least_one=True))
+        found = bytes(log.reader.read(number, bytes_max=1, end_offset=log.end_offset, at_least_one=True))
         assert [header.base_offset for _, header in iterate_headers(found)] == [number]
 
 

@@ -74,13 +74,13 @@ def test_flush_that_can_open_nothing_is_no_failed_fsync(tmp_path: Path) -> None:
     log.append(log_batch(b"a"), now_ms=NOW_MS)
     files.is_full = True
     with pytest.raises(OSError, match="Too many"):
-        log.begin_flush()
+        log.flusher.begin()
     assert log.read_only_reason is None
     files.is_full = False
-    flush = log.begin_flush()
+    flush = log.flusher.begin()
     files.is_full = True
     flush.sync()  # needs to open nothing
-    log.finish_flush(flush)
+    log.flusher.finish(flush)
     assert log.durable_offset == 1
 
 
@@ -91,7 +91,7 @@ def test_segment_begun_in_part_hides_no_record(tmp_path: Path) -> None:
     log.append(log_batch(b"a"), now_ms=NOW_MS)
     files.fail("create", "*.timeindex", error_number=errno.EMFILE)
     week_ms = 8 * 86_400_000
-    assert log.apply_retention(NOW_MS + week_ms) == []
+    assert log.retention.apply(NOW_MS + week_ms) == []
     log.append(log_batch(b"b"), now_ms=NOW_MS)
     closed = log.close()
     again = open_log(tmp_path, was_clean=True, recovery_offset=closed.end_offset)

@@ -30,11 +30,11 @@ def test_failed_write_is_undone_and_the_next_succeeds(
     files = FailingFileSystem()
     log = open_log(tmp_path, files=files)
     append(log, 0)
-    size_bytes = log.size_bytes
+    size_bytes = log.segments.size_bytes
     files.fail("write", "*.log", error_number=error_number, bytes_written_first=bytes_written_first)
     with pytest.raises(StorageFailed, match="disk"):
         append(log, 1)
-    assert (log.end_offset, log.size_bytes, log.read_only_reason) == (1, size_bytes, None)
+    assert (log.end_offset, log.segments.size_bytes, log.read_only_reason) == (1, size_bytes, None)
     assert (tmp_path / "00000000000000000000.log").stat().st_size == size_bytes
     append(log, 1)
     assert values(read_all(log)) == [b"0", b"1"]
@@ -72,17 +72,17 @@ def test_failed_roll_leaves_the_log_as_it_was(
     files = FailingFileSystem()
     log = open_log(tmp_path, CONFIG, files=files)
     written = 0
-    while log.size_bytes + 80 < CONFIG.segment_bytes_max:
+    while log.segments.size_bytes + 80 < CONFIG.segment_bytes_max:
         append(log, written)
         written += 1
     failure = files.fail(operation, pattern, error_number=error_number)
     with pytest.raises(StorageFailed):
         append(log, written)
     assert failure.happened == 1
-    assert (log.end_offset, log.segments, log.read_only_reason) == (written, 1, None)
+    assert (log.end_offset, len(log.segments), log.read_only_reason) == (written, 1, None)
     assert len(read_all(log)) == written
     append(log, written)
-    assert (log.end_offset, log.segments) == (written + 1, 2)
+    assert (log.end_offset, len(log.segments)) == (written + 1, 2)
     assert len(read_all(log)) == written + 1
     again = open_log(tmp_path, CONFIG)
     assert (len(read_all(again)), again.read_only_reason) == (written + 1, None)
@@ -95,10 +95,10 @@ def test_failed_fsync_is_never_retried(tmp_path: Path) -> None:
     log.flush()
     append(log, 1)
     files.fail("sync", "*.log")
-    flush = log.begin_flush()
+    flush = log.flusher.begin()
     with pytest.raises(OSError, match="Input/output error") as caught:
         flush.sync()
-    log.fail_flush(flush, caught.value)
+    log.flusher.fail(caught.value)
     syncs = files.operations.count(("sync", str(tmp_path / "00000000000000000000.log")))
     assert log.durable_offset == 1
     with pytest.raises(LogReadOnly):
@@ -112,13 +112,13 @@ def test_failed_fsync_is_never_retried(tmp_path: Path) -> None:
 def test_flush_that_was_under_way_when_another_failed_does_not_count(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, 0)
-    first = log.begin_flush()
+    log.flusher.begin()
     append(log, 1)
-    second = log.begin_flush()
+    second = log.flusher.begin()
     first_error = OSError(errno.EIO, "broken")
-    log.fail_flush(first, first_error)
+    log.flusher.fail(first_error)
     second.sync()
-    log.finish_flush(second)
+    log.flusher.finish(second)
     assert log.durable_offset == 0
 
 
@@ -128,7 +128,7 @@ def test_damaged_read_is_an_error_and_not_an_empty_answer(tmp_path: Path) -> Non
     append(log, 0)
     files.fail("read", "*.log")
     with pytest.raises(OSError, match="Input/output error"):
-        log.read(0, bytes_max=1000, end_offset=1, at_least_one=True)
+        log.reader.read(0, bytes_max=1000, end_offset=1, at_least_one=True)
     assert values(read_all(log)) == [b"0"]
 
 
@@ -159,8 +159,8 @@ def lifetime(log: PartitionLog, acknowledged: list[int]) -> None:
         if number == 5:
             log.checkpoint(NOW_MS)
         if number == 8:
-            log.delete_records_before(3)
-            log.remove_retired(NOW_MS)
+            log.retention.delete_records_before(3)
+            log.retired.remove_due(NOW_MS)
     log.close()
 
 

@@ -68,7 +68,7 @@ def test_tail_torn_before_an_empty_new_segment_is_cut_and_the_new_one_dropped(tm
     for suffix in ("log", "index", "timeindex"):
         (tmp_path / f"00000000000000000012.{suffix}").touch()
     log = open_log(tmp_path, CONFIG)
-    assert (log.end_offset, log.segments, log.read_only_reason) == (10, 1, None)
+    assert (log.end_offset, len(log.segments), log.read_only_reason) == (10, 1, None)
     assert log.append(batch(b"again"), now_ms=NOW_MS).base_offset == 10
     assert not list(tmp_path.glob("*12.*"))
 
@@ -96,5 +96,5 @@ def test_files_shorter_than_a_clean_stop_left_them_are_noticed(tmp_path: Path) -
     again = open_log(tmp_path, CONFIG, was_clean=True, recovery_offset=closed.end_offset, events=events)
     assert (again.end_offset, again.read_only_reason is None) == (6, False)
     assert "segment_damaged" in [name for name, _ in events]
-    found = bytes(again.read(4, bytes_max=1000, end_offset=6, at_least_one=True))
+    found = bytes(again.reader.read(4, bytes_max=1000, end_offset=6, at_least_one=True))
     assert [header.base_offset for _, header in iterate_headers(found)] == [4]

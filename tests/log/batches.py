@@ -83,7 +83,7 @@ def read_all(log: PartitionLog, offset: int | None = None, *, bytes_max: int = 1
     records: list[Record] = []
     at = log.start_offset if offset is None else offset
     while at < log.end_offset:
-        found = bytes(log.read(at, bytes_max=bytes_max, end_offset=log.end_offset, at_least_one=True))
+        found = bytes(log.reader.read(at, bytes_max=bytes_max, end_offset=log.end_offset, at_least_one=True))
         if not found:
             break
         for position, header in iterate_headers(found):

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.log import checkpoints
-from headrace.log.checkpoints import CleanStop, EpochStart, InvalidCheckpoint
+from headrace.log.checkpoints import CleanStop, EpochStart
+from headrace.log.errors import InvalidFile
 from headrace.log.filesystem import DiskFileSystem
 from headrace.testing.failing_filesystem import FailingFileSystem
 
@@ -45,7 +46,7 @@ def test_missing_file_is_empty(tmp_path: Path) -> None:
 def test_damaged_offsets_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "checkpoint"
     path.write_bytes(content)
-    with pytest.raises(InvalidCheckpoint):
+    with pytest.raises(InvalidFile):
         checkpoints.read_offsets(FILES, str(path))
 
 
@@ -56,7 +57,7 @@ def test_epochs_come_back_and_may_not_go_backwards(tmp_path: Path) -> None:
     assert path.read_text() == "0\n2\n0 0\n3 10\n"
     assert checkpoints.read_epochs(FILES, str(path)) == epochs
     path.write_text("0\n2\n3 10\n0 20\n")
-    with pytest.raises(InvalidCheckpoint):
+    with pytest.raises(InvalidFile):
         checkpoints.read_epochs(FILES, str(path))
 
 
@@ -84,7 +85,7 @@ def test_mark_of_a_clean_stop_is_good_for_one_start(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"rubbish", b"[]", b"7", b'{"version": 0, "logs": [["t", 0]]}'])
 def test_damaged_mark_of_a_clean_stop_is_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / checkpoints.CLEAN_SHUTDOWN_NAME).write_bytes(content)
-    with pytest.raises(InvalidCheckpoint, match="damaged"):
+    with pytest.raises(InvalidFile, match="damaged"):
         checkpoints.take_clean_shutdown_mark(FILES, str(tmp_path))
     assert checkpoints.take_clean_shutdown_mark(FILES, str(tmp_path)) is None
 
@@ -94,7 +95,7 @@ def test_mark_with_a_changed_number_is_damaged(tmp_path: Path) -> None:
     checkpoints.mark_clean_shutdown(FILES, str(tmp_path), {("t", 0): stop})
     path = tmp_path / checkpoints.CLEAN_SHUTDOWN_NAME
     path.write_bytes(path.read_bytes().replace(b"163", b"63"))
-    with pytest.raises(InvalidCheckpoint, match="checksum"):
+    with pytest.raises(InvalidFile, match="checksum"):
         checkpoints.take_clean_shutdown_mark(FILES, str(tmp_path))
 
 

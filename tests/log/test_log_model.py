@@ -113,7 +113,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def delete_records(self, data: st.DataObject) -> None:
         self.start = data.draw(st.integers(self.start, self.durable))
-        assert self.log.delete_records_before(self.start) == self.start
+        assert self.log.retention.delete_records_before(self.start) == self.start
 
     @precondition(lambda self: len(self.records) > self.start)
     @rule(data=st.data(), bytes_max=st.integers(1, 2000), nowait=st.booleans())
@@ -121,7 +121,9 @@ class LogMachine(RuleBasedStateMachine):
         offset = data.draw(st.integers(self.start, len(self.records) - 1))
         end = data.draw(st.sampled_from(sorted(b for b in self.boundaries if b > offset)))
         found = bytes(
-            self.log.read(offset, bytes_max=bytes_max, end_offset=end, at_least_one=True, nowait=nowait)
+            self.log.reader.read(
+                offset, bytes_max=bytes_max, end_offset=end, at_least_one=True, nowait=nowait
+            )
         )
         headers = [header for _, header in iterate_headers(found)]
         assert sum(header.size_bytes for header in headers) == len(found)

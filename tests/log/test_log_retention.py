@@ -19,15 +19,15 @@ def test_deleted_records_are_gone_and_their_segments_too(tmp_path: Path) -> None
     log = open_log(tmp_path, CONFIG)
     for number in range(30):
         log.append(batch(b"%d" % number), now_ms=NOW_MS)
-    segments = log.segments
-    assert log.delete_records_before(17) == 17
-    assert log.segments < segments
+    segments = len(log.segments)
+    assert log.retention.delete_records_before(17) == 17
+    assert len(log.segments) < segments
     assert read_all(log)[0].offset == 17
     with pytest.raises(OffsetOutOfRange):
-        log.read(16, bytes_max=100, end_offset=30, at_least_one=True)
+        log.reader.read(16, bytes_max=100, end_offset=30, at_least_one=True)
     with pytest.raises(OffsetOutOfRange):
-        log.delete_records_before(31)
-    assert log.delete_records_before(3) == 17
+        log.retention.delete_records_before(31)
+    assert log.retention.delete_records_before(3) == 17
     reopened = open_log(tmp_path, CONFIG, start_offset=17)
     assert (reopened.start_offset, read_all(reopened)[0].offset) == (17, 17)
 
@@ -36,8 +36,8 @@ def test_all_records_can_be_deleted(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     for number in range(10):
         log.append(batch(b"%d" % number), now_ms=NOW_MS)
-    assert log.delete_records_before(10) == 10
-    assert log.read(10, bytes_max=100, end_offset=10, at_least_one=True) == b""
+    assert log.retention.delete_records_before(10) == 10
+    assert log.reader.read(10, bytes_max=100, end_offset=10, at_least_one=True) == b""
     reopened = open_log(tmp_path, CONFIG, start_offset=10)
     assert (reopened.start_offset, reopened.end_offset) == (10, 10)
     assert reopened.append(batch(b"next"), now_ms=NOW_MS).base_offset == 10
@@ -47,10 +47,10 @@ def test_files_of_removed_segments_wait_for_their_delay(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     for number in range(30):
         log.append(batch(b"%d" % number), now_ms=NOW_MS)
-    log.delete_records_before(17)
+    log.retention.delete_records_before(17)
     assert list(tmp_path.glob("*.log.deleted"))
-    assert log.remove_retired(NOW_MS + 999) == 0
-    assert log.remove_retired(NOW_MS + 1000) > 0
+    assert log.retired.remove_due(NOW_MS + 999) == 0
+    assert log.retired.remove_due(NOW_MS + 1000) > 0
     assert not list(tmp_path.glob("*.deleted"))
 
 
@@ -58,9 +58,9 @@ def test_retention_by_size_keeps_at_least_the_size(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes_max=400, retention_bytes=900))
     for number in range(60):
         log.append(batch(b"%d" % number), now_ms=NOW_MS)
-    removed = log.apply_retention(NOW_MS)
+    removed = log.retention.apply(NOW_MS)
     assert removed
-    assert 900 <= log.size_bytes < 1300
+    assert 900 <= log.segments.size_bytes < 1300
     assert log.start_offset == read_all(log)[0].offset > 0
 
 
@@ -68,9 +68,9 @@ def test_retention_by_time_removes_even_the_active_segment(tmp_path: Path) -> No
     log = open_log(tmp_path, LogConfig(segment_bytes_max=400, retention_ms=1000))
     for number in range(20):
         log.append(batch(b"%d" % number, timestamp_ms=NOW_MS), now_ms=NOW_MS)
-    assert log.apply_retention(NOW_MS + 1000) == []
-    assert len(log.apply_retention(NOW_MS + 1001)) > 1
-    assert (log.start_offset, log.end_offset, log.size_bytes) == (20, 20, 0)
+    assert log.retention.apply(NOW_MS + 1000) == []
+    assert len(log.retention.apply(NOW_MS + 1001)) > 1
+    assert (log.start_offset, log.end_offset, log.segments.size_bytes) == (20, 20, 0)
     assert log.append(batch(b"next"), now_ms=NOW_MS).base_offset == 20
     reopened = open_log(tmp_path, CONFIG)
     assert (reopened.start_offset, reopened.end_offset) == (20, 21)
@@ -80,11 +80,11 @@ def test_reader_inside_a_removed_segment_is_told_the_new_start(tmp_path: Path) -
     log = open_log(tmp_path, CONFIG)
     for number in range(30):
         log.append(batch(b"%d" % number), now_ms=NOW_MS)
-    log.read(0, bytes_max=100, end_offset=30, at_least_one=True)
-    log.delete_records_before(20)
-    log.remove_retired(NOW_MS + 5000)
+    log.reader.read(0, bytes_max=100, end_offset=30, at_least_one=True)
+    log.retention.delete_records_before(20)
+    log.retired.remove_due(NOW_MS + 5000)
     with pytest.raises(OffsetOutOfRange) as caught:
-        log.read(1, bytes_max=100, end_offset=30, at_least_one=True)
+        log.reader.read(1, bytes_max=100, end_offset=30, at_least_one=True)
     assert caught.value.start_offset == 20
     assert not list(tmp_path.glob("*0000.log*")), "reading must not bring a removed file back"
 
@@ -93,9 +93,9 @@ def test_active_segment_is_closed_by_age(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(segment_ms=1000))
     log.append(batch(b"a", timestamp_ms=NOW_MS), now_ms=NOW_MS)
     log.append(batch(b"b", timestamp_ms=NOW_MS + 1000), now_ms=NOW_MS)
-    assert log.segments == 1
+    assert len(log.segments) == 1
     log.append(batch(b"c", timestamp_ms=NOW_MS + 1001), now_ms=NOW_MS)
-    assert log.segments == 2
+    assert len(log.segments) == 2
 
 
 @pytest.mark.parametrize("reopened", [False, True])
@@ -109,20 +109,20 @@ def test_first_record_at_or_after_a_time_is_found(tmp_path: Path, reopened: bool
         log = open_log(tmp_path, CONFIG, was_clean=True, recovery_offset=closed.end_offset)
     for wanted in range(NOW_MS - 1, NOW_MS + 72):
         expected = next((offset for offset, time_ms in enumerate(times) if time_ms >= wanted), None)
-        found = log.offset_for_timestamp(wanted, end_offset=log.end_offset)
+        found = log.reader.offset_for_timestamp(wanted, end_offset=log.end_offset)
         assert (found and found.offset) == expected
-    largest = log.max_timestamp()
+    largest = log.reader.max_timestamp()
     assert largest is not None
     assert (largest.offset, largest.timestamp_ms) == (17, NOW_MS + 70)
-    assert log.offset_for_timestamp(NOW_MS + 70, end_offset=17) is None
+    assert log.reader.offset_for_timestamp(NOW_MS + 70, end_offset=17) is None
 
 
 def test_record_inside_a_batch_is_found_by_time(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     log.append(batch(b"a", b"b", timestamp_ms=NOW_MS), now_ms=NOW_MS)
     log.append(batch(b"c", b"d", timestamp_ms=NOW_MS + 5), now_ms=NOW_MS)
-    log.delete_records_before(3)
-    found = log.offset_for_timestamp(NOW_MS, end_offset=4)
+    log.retention.delete_records_before(3)
+    found = log.reader.offset_for_timestamp(NOW_MS, end_offset=4)
     assert found is not None
     assert (found.offset, found.timestamp_ms, found.leader_epoch) == (3, NOW_MS + 5, log.leader_epoch)
 
@@ -169,7 +169,7 @@ def test_damaged_time_index_lets_no_segment_go_early(tmp_path: Path, fault: str)
         else:
             path.write_bytes(b"")
     again = open_log(tmp_path, config, was_clean=True, recovery_offset=closed.end_offset)
-    assert again.apply_retention(NOW_MS + 1000) == []
+    assert again.retention.apply(NOW_MS + 1000) == []
     assert len(read_all(again)) == 20
     if fault == "older":
-        assert len(again.apply_retention(NOW_MS + 1020)) == len(closed.segment_bytes)
+        assert len(again.retention.apply(NOW_MS + 1020)) == len(closed.segment_bytes)

@@ -36,8 +36,8 @@ SMALL = LogConfig(segment_bytes_max=2000, index_interval_bytes=200)
 
 def test_new_log_is_empty(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0")
-    assert (log.start_offset, log.end_offset, log.durable_offset, log.segments) == (0, 0, 0, 1)
-    assert log.read(0, bytes_max=100, end_offset=0, at_least_one=True) == b""
+    assert (log.start_offset, log.end_offset, log.durable_offset, len(log.segments)) == (0, 0, 0, 1)
+    assert log.reader.read(0, bytes_max=100, end_offset=0, at_least_one=True) == b""
 
 
 def test_offsets_follow_each_other(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_stored_bytes_are_those_sent_but_for_offset_and_epoch(tmp_path: Path) ->
     sent = batch(b"x" * 100, codec=Codec.ZSTD)
     log.append(batch(b"first"), now_ms=NOW_MS)
     log.append(sent, now_ms=NOW_MS)
-    stored = bytes(log.read(1, bytes_max=1000, end_offset=2, at_least_one=True))
+    stored = bytes(log.reader.read(1, bytes_max=1000, end_offset=2, at_least_one=True))
     assert stored[16:] == sent[16:]
     assert stored[8:12] == sent[8:12]
     header = read_header(stored)
@@ -74,9 +74,11 @@ def test_every_offset_is_found_across_segments(tmp_path: Path, bytes_max: int) -
         ]
         log.append(batch(*parts), now_ms=NOW_MS)
         expected.extend(parts)
-    assert log.segments > 5
+    assert len(log.segments) > 5
     for offset in range(log.end_offset):
-        found = bytes(log.read(offset, bytes_max=bytes_max, end_offset=log.end_offset, at_least_one=True))
+        found = bytes(
+            log.reader.read(offset, bytes_max=bytes_max, end_offset=log.end_offset, at_least_one=True)
+        )
         headers = [header for _, header in iterate_headers(found)]
         assert headers[0].base_offset <= offset <= headers[0].last_offset
         assert sum(header.size_bytes for header in headers) == len(found)
@@ -89,7 +91,7 @@ def test_read_stops_at_the_end_offset_given(tmp_path: Path) -> None:
     for number in range(20):
         log.append(batch(b"%d" % number, b"again"), now_ms=NOW_MS)
     for end_offset in range(0, 41, 2):
-        found = bytes(log.read(0, bytes_max=1 << 20, end_offset=end_offset, at_least_one=True))
+        found = bytes(log.reader.read(0, bytes_max=1 << 20, end_offset=end_offset, at_least_one=True))
         assert [header.next_offset for _, header in iterate_headers(found)][-1:] == (
             [end_offset] if end_offset else []
         )
@@ -101,15 +103,15 @@ def test_read_up_to_durable_offset_shows_nothing_unsynced(tmp_path: Path) -> Non
     log.flush()
     log.append(batch(b"not yet"), now_ms=NOW_MS)
     assert log.durable_offset == 1
-    found = bytes(log.read(0, bytes_max=1000, end_offset=log.durable_offset, at_least_one=True))
+    found = bytes(log.reader.read(0, bytes_max=1000, end_offset=log.durable_offset, at_least_one=True))
     assert read_header(found).size_bytes == len(found)
-    assert log.read(1, bytes_max=1000, end_offset=log.durable_offset, at_least_one=True) == b""
+    assert log.reader.read(1, bytes_max=1000, end_offset=log.durable_offset, at_least_one=True) == b""
 
 
 def test_nothing_is_returned_when_one_batch_is_too_much_and_none_is_demanded(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.append(batch(b"x" * 500), now_ms=NOW_MS)
-    assert log.read(0, bytes_max=100, end_offset=1, at_least_one=False) == b""
+    assert log.reader.read(0, bytes_max=100, end_offset=1, at_least_one=False) == b""
 
 
 def test_reads_without_waiting_give_the_same(tmp_path: Path) -> None:
@@ -117,10 +119,10 @@ def test_reads_without_waiting_give_the_same(tmp_path: Path) -> None:
     for number in range(50):
         log.append(batch(b"%d" % number), now_ms=NOW_MS)
     for offset in range(50):
-        waited = log.read(offset, bytes_max=300, end_offset=50, at_least_one=True)
-        assert bytes(log.read(offset, bytes_max=300, end_offset=50, at_least_one=True, nowait=True)) == bytes(
-            waited
-        )
+        waited = log.reader.read(offset, bytes_max=300, end_offset=50, at_least_one=True)
+        assert bytes(
+            log.reader.read(offset, bytes_max=300, end_offset=50, at_least_one=True, nowait=True)
+        ) == bytes(waited)
 
 
 def test_offsets_outside_are_refused_with_the_range(tmp_path: Path) -> None:
@@ -128,7 +130,7 @@ def test_offsets_outside_are_refused_with_the_range(tmp_path: Path) -> None:
     log.append(batch(b"a"), now_ms=NOW_MS)
     for offset in (-1, 2):
         with pytest.raises(OffsetOutOfRange) as caught:
-            log.read(offset, bytes_max=10, end_offset=1, at_least_one=True)
+            log.reader.read(offset, bytes_max=10, end_offset=1, at_least_one=True)
         assert (caught.value.start_offset, caught.value.end_offset) == (0, 1)
 
 
@@ -150,7 +152,7 @@ def test_bad_batches_are_refused_and_leave_no_trace(tmp_path: Path) -> None:
     ]:
         with pytest.raises(error):
             log.append(bad, now_ms=NOW_MS)
-    assert (log.end_offset, log.size_bytes) == (0, 0)
+    assert (log.end_offset, log.segments.size_bytes) == (0, 0)
     assert log.append(good, now_ms=NOW_MS).base_offset == 0
 
 
@@ -172,7 +174,7 @@ def test_compression_of_the_topic_is_applied(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(compression=Codec.LZ4))
     log.append(batch(b"a" * 1000, codec=Codec.GZIP), now_ms=NOW_MS)
     log.append(batch(b"b" * 1000), now_ms=NOW_MS)
-    stored = bytes(log.read(0, bytes_max=10_000, end_offset=2, at_least_one=True))
+    stored = bytes(log.reader.read(0, bytes_max=10_000, end_offset=2, at_least_one=True))
     assert [header.compression for _, header in iterate_headers(stored)] == [Codec.LZ4, Codec.LZ4]
     assert values(read_all(log)) == [b"a" * 1000, b"b" * 1000]
 
@@ -210,12 +212,12 @@ def test_closed_log_reopens_with_everything(tmp_path: Path) -> None:
         log.append(
             batch(b"%d" % number, producer_id=1, producer_epoch=0, base_sequence=number), now_ms=NOW_MS
         )
-    segments = log.segments
+    segments = len(log.segments)
     closed = log.close()
     with pytest.raises(LogReadOnly):
         log.append(batch(b"late"), now_ms=NOW_MS)
     again = open_log(tmp_path, SMALL, was_clean=True, recovery_offset=closed.end_offset)
-    assert (again.end_offset, again.segments, again.leader_epoch) == (100, segments, log.leader_epoch)
+    assert (again.end_offset, len(again.segments), again.leader_epoch) == (100, segments, log.leader_epoch)
     assert values(read_all(again)) == [b"%d" % number for number in range(100)]
     retried = again.append(batch(b"97", producer_id=1, producer_epoch=0, base_sequence=97), now_ms=NOW_MS)
     assert (retried.duplicate, retried.base_offset) == (True, 97)
@@ -239,23 +241,23 @@ def test_log_left_without_close_reopens_with_everything(tmp_path: Path) -> None:
 def test_flush_covers_only_what_was_there_when_it_began(tmp_path: Path) -> None:
     log = open_log(tmp_path, SMALL)
     log.append(batch(b"a"), now_ms=NOW_MS)
-    first = log.begin_flush()
-    while log.segments < 3:
+    first = log.flusher.begin()
+    while len(log.segments) < 3:
         log.append(batch(b"more" * 20), now_ms=NOW_MS)
-    second = log.begin_flush()
+    second = log.flusher.begin()
     log.append(batch(b"last"), now_ms=NOW_MS)
     first.sync()
-    log.finish_flush(first)
+    log.flusher.finish(first)
     assert log.durable_offset == 1
-    found = bytes(log.read(0, bytes_max=10_000, end_offset=log.durable_offset, at_least_one=True))
+    found = bytes(log.reader.read(0, bytes_max=10_000, end_offset=log.durable_offset, at_least_one=True))
     assert [header.next_offset for _, header in iterate_headers(found)] == [1]
     second.sync()
-    log.finish_flush(second)
+    log.flusher.finish(second)
     assert log.durable_offset == log.end_offset - 1
     assert second.flushed_bytes > first.flushed_bytes > 0
     log.flush()
     assert log.durable_offset == log.end_offset
-    assert log.begin_flush().unsynced == ()
+    assert log.flusher.begin().unsynced == ()
 
 
 def test_readers_in_threads_see_whole_batches_while_the_log_grows(tmp_path: Path) -> None:
@@ -267,7 +269,7 @@ def test_readers_in_threads_see_whole_batches_while_the_log_grows(tmp_path: Path
     def consume() -> int:
         at = 0
         while at < total:
-            found = bytes(log.read(at, bytes_max=3000, end_offset=log.end_offset, at_least_one=True))
+            found = bytes(log.reader.read(at, bytes_max=3000, end_offset=log.end_offset, at_least_one=True))
             for position, header in iterate_headers(found):
                 assert header.base_offset == at
                 assert checksum_matches(found[position : position + header.size_bytes])
@@ -328,4 +330,4 @@ def test_batch_with_a_wrong_offset_or_length_is_not_passed_over(tmp_path: Path, 
     again = open_log(tmp_path, was_clean=True, recovery_offset=closed.end_offset)
     for offset in (header.base_offset, header.base_offset + 1):
         with pytest.raises(CorruptSegment):
-            again.read(offset, bytes_max=1, end_offset=20, at_least_one=True)
+            again.reader.read(offset, bytes_max=1, end_offset=20, at_least_one=True)

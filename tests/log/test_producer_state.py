@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.log.errors import DuplicateSequence, OutOfOrderSequence
-from headrace.log.producer_state import InvalidSnapshot, ProducerStates
+from headrace.log.errors import DuplicateSequence, InvalidFile, OutOfOrderSequence
+from headrace.log.producer_state import ProducerStates
 
 
 def states(producer_ids_max: int = 100) -> ProducerStates:
@@ -180,7 +180,7 @@ def test_damaged_snapshot_is_refused(data: st.DataObject) -> None:
     content = bytearray(producers.encode())
     bit = data.draw(st.integers(0, 8 * len(content) - 1))
     content[bit // 8] ^= 1 << (bit % 8)
-    with pytest.raises(InvalidSnapshot):
+    with pytest.raises(InvalidFile):
         states().load(bytes(content))
-    with pytest.raises(InvalidSnapshot):
+    with pytest.raises(InvalidFile):
         states().load(producers.encode()[: data.draw(st.integers(0, len(content) - 1))])

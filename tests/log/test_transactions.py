@@ -74,8 +74,8 @@ class Producers:
 def committed(log: PartitionLog, from_offset: int = 0) -> list[bytes | None]:
     """Values as a client with read_committed filters them."""
     below = log.last_stable_offset
-    data = bytes(log.read(from_offset, bytes_max=1 << 20, end_offset=below, at_least_one=True))
-    aborted = sorted(log.aborted_transactions(from_offset, below), key=lambda entry: entry[1])
+    data = bytes(log.reader.read(from_offset, bytes_max=1 << 20, end_offset=below, at_least_one=True))
+    aborted = sorted(log.reader.aborted_transactions(from_offset, below), key=lambda entry: entry[1])
     aborting: set[int] = set()
     found: list[bytes | None] = []
     next_offset = from_offset
@@ -121,9 +121,9 @@ def test_aborted_records_are_told_to_readers_and_committed_ones_stay(tmp_path: P
     producers.write(1, b"kept too")
     producers.commit(1)
     producers.commit(2)
-    assert log.aborted_transactions(0, log.end_offset) == [(1, first)]
+    assert log.reader.aborted_transactions(0, log.end_offset) == [(1, first)]
     assert committed(log) == [b"kept", b"kept too"]
-    assert log.aborted_transactions(3, log.end_offset) == []
+    assert log.reader.aborted_transactions(3, log.end_offset) == []
 
 
 @pytest.mark.parametrize("ending", [None, "crash", "clean stop", "crash after a checkpoint"])
@@ -175,12 +175,12 @@ def test_transactions_are_as_before_after_a_start(tmp_path: Path, ending: str) -
     producers.abort(1)
     open_at = producers.write(3, b"open")
     producers.write(1, b"open too")
-    before = log.aborted_transactions(0, log.end_offset)
+    before = log.reader.aborted_transactions(0, log.end_offset)
     if ending == "clean stop":
         log.close()
     again = open_log(tmp_path, log.config, was_clean=ending == "clean stop")
     assert again.last_stable_offset == open_at
-    assert again.aborted_transactions(0, again.end_offset) == before
+    assert again.reader.aborted_transactions(0, again.end_offset) == before
     assert len(before) == 2
     assert committed(again) == [b"committed"]
 
@@ -206,7 +206,7 @@ def test_a_damaged_list_of_aborted_transactions_is_made_again(tmp_path: Path) ->
     producers.write(1, b"open")
     (tmp_path / f"{0:020d}.txnindex").write_bytes(b"rubbish")
     again = crash_and_open(log, tmp_path)
-    assert again.aborted_transactions(0, again.end_offset) == [(1, 0)]
+    assert again.reader.aborted_transactions(0, again.end_offset) == [(1, 0)]
 
 
 def test_a_write_outside_of_the_open_transaction_is_refused(tmp_path: Path) -> None:
@@ -244,7 +244,9 @@ def stored(log: PartitionLog) -> list[bytes]:
     """Every batch that is in the log, with whatever is in it."""
     found: list[bytes] = []
     offset = 0
-    while data := bytes(log.read(offset, bytes_max=1 << 20, end_offset=log.end_offset, at_least_one=True)):
+    while data := bytes(
+        log.reader.read(offset, bytes_max=1 << 20, end_offset=log.end_offset, at_least_one=True)
+    ):
         for position, header in iterate_headers(data):
             found.append(data[position : position + header.size_bytes])
             offset = header.next_offset
@@ -253,9 +255,9 @@ def stored(log: PartitionLog) -> list[bytes]:
 
 def compact(log: PartitionLog, now_ms: int) -> None:
     log.flush()
-    compaction = log.compaction_plan(now_ms)
+    compaction = log.compaction.plan(now_ms)
     assert compaction is not None
-    log.finish_compaction(compaction.run())
+    log.compaction.finish(compaction.run())
 
 
 def test_compaction_removes_aborted_records_and_lets_them_supersede_nothing(tmp_path: Path) -> None:
@@ -281,7 +283,7 @@ def test_compaction_does_not_pass_the_last_stable_offset(tmp_path: Path) -> None
     for number in range(12):
         log.append(batch(b"%d" % number, key=b"same"), now_ms=NOW_MS)
     log.flush()
-    assert log.compaction_plan(NOW_MS) is None
+    assert log.compaction.plan(NOW_MS) is None
 
 
 def test_markers_go_when_nothing_of_their_transaction_is_left_and_readers_had_their_time(
@@ -348,7 +350,7 @@ def test_after_a_power_cut_anywhere_the_lists_say_what_the_log_says(tmp_path: Pa
                 made.unlink()
             found, expected = open_log(folder, config), open_log(tmp_path / "again", config)
             assert found.last_stable_offset == expected.last_stable_offset
-            assert found.aborted_transactions(0, 99) == expected.aborted_transactions(0, 99)
+            assert found.reader.aborted_transactions(0, 99) == expected.reader.aborted_transactions(0, 99)
             shutil.rmtree(tmp_path / "again")
         step += 1
     assert cuts > 40

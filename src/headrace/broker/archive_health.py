@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from headrace.clock import Clock
-from headrace.log.archive.reading import CorruptArchive
-from headrace.log.archive.store import ArchiveStore, ArchiveUnreachable
+from headrace.log.archive.store import ArchiveStore
+from headrace.log.errors import ArchiveUnreachable, CorruptArchive
 
 logger = logging.getLogger(__name__)
 

@@ -23,13 +23,15 @@ from headrace.broker.partition import Partition
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topics import Topics
 from headrace.clock import Clock
-from headrace.log.archive import manifest as archive
+from headrace.log.archive.archived_files import Archive
+from headrace.log.archive.archived_segments import ArchivedSegment, entry_of
 from headrace.log.archive.cache import ArchiveCache
 from headrace.log.archive.copying import CopyDiffers, Interrupted
-from headrace.log.archive.manifest import ArchivedSegment, InvalidArchiveList
-from headrace.log.archive.reading import Archive, PartitionArchive, aborted_path
-from headrace.log.archive.store import ArchiveStore, ArchiveUnreachable
-from headrace.log.errors import LogError
+from headrace.log.archive.manifest import decode_manifest
+from headrace.log.archive.object_names import MANIFEST_SUFFIX, base_offset_of, object_names
+from headrace.log.archive.partition_archive import PartitionArchive, aborted_path
+from headrace.log.archive.store import ArchiveStore
+from headrace.log.errors import ArchiveUnreachable, InvalidFile, LogError
 from headrace.log.filesystem import FileSystem
 from headrace.log.segment import ABORTED_INDEX_SUFFIX
 from headrace.records.batch import crc32c
@@ -99,7 +101,7 @@ class Archiver:
             segment
             for partition in list(self._topics.partitions())
             if partition.log.config.is_archived
-            for segment in partition.log.segments_to_archive()
+            for segment in partition.log.archive.segments_to_copy()
         ]
         return len(waiting), sum(segment.size_bytes for segment in waiting)
 
@@ -151,11 +153,12 @@ class Archiver:
 
     async def _tend_partition(self, partition: Partition) -> None:
         log = partition.log
-        assert log.archive is not None
-        if log.archive not in self._reconciled:
-            await self._reconcile(partition, log.archive)
-        await self._copy_segments(partition, log.archive)
-        removed = log.remove_local_copies(self._clock.now_ms())
+        own = log.archive.partition_archive
+        assert own is not None
+        if own not in self._reconciled:
+            await self._reconcile(partition, own)
+        await self._copy_segments(partition, own)
+        removed = log.archive.remove_local_copies(self._clock.now_ms())
         if removed:
             self.local_copies_removed += removed
             logger.info(
@@ -163,18 +166,18 @@ class Archiver:
                 extra={
                     "partition": str(partition),
                     "segments": removed,
-                    "local_start_offset": log.local_start_offset,
+                    "local_start_offset": log.segments.local_start_offset,
                 },
             )
-        await self._delete_expired(partition, log.archive)
-        if not log.config.is_archived and log.archive in self._reconciled:
+        await self._delete_expired(partition, own)
+        if not log.config.is_archived and own in self._reconciled:
             # Switched off, and nothing is left there.
-            log.archive.remove_list(self._files, log.directory)
+            own.remove_list(self._files, log.directory)
 
     async def _copy_segments(self, partition: Partition, own: PartitionArchive) -> None:
         log = partition.log
-        for segment in log.segments_to_archive():
-            copy = log.copy_to_archive(
+        for segment in log.archive.segments_to_copy():
+            copy = log.archive.copy(
                 segment,
                 chunk_bytes=self._settings.archive_chunk_bytes,
                 now_ms=self._clock.now_ms(),
@@ -189,13 +192,13 @@ class Archiver:
             if partition.is_gone or not log.config.is_archived:
                 self._reconciled.discard(own)
                 return
-            await self._write_list(partition, own, (*log.archived, entry))
-            log.add_archived([entry])
+            await self._write_list(partition, own, (*log.archive.entries, entry))
+            log.archive.add([entry])
             self.copied_segments += 1
             self.copied_bytes += entry.size_bytes
 
     async def _delete_expired(self, partition: Partition, own: PartitionArchive) -> None:
-        kept = partition.log.archived
+        kept = partition.log.archive.entries
         if own.listed == kept:
             return
         kept_offsets = {entry.base_offset for entry in kept}
@@ -204,7 +207,7 @@ class Archiver:
         self._reconciled.discard(own)
         await self._write_list(partition, own, kept)
         for entry in expired:
-            names = archive.object_names(own.prefix, entry.base_offset)
+            names = object_names(own.prefix, entry.base_offset)
             await self._in_thread(self.shared.store.delete, names)
             self._remove_local(aborted_path(partition.log.directory, entry.base_offset))
             self.deleted_segments += 1
@@ -238,10 +241,10 @@ class Archiver:
             await self._make_list(partition, own, names)
         kept = {entry.base_offset for entry in own.listed}
         if log.config.is_archived:
-            kept.update(log.local_base_offsets)  # begun, perhaps, and about to be copied again
+            kept.update(log.segments.base_offsets)  # begun, perhaps, and about to be copied again
         rubbish = sorted(
-            (name for name in names if archive.base_offset_of(name) not in {None, *kept}),
-            key=lambda name: not name.endswith(archive.MANIFEST_SUFFIX),
+            (name for name in names if base_offset_of(name) not in {None, *kept}),
+            key=lambda name: not name.endswith(MANIFEST_SUFFIX),
         )
         if rubbish:
             await self._in_thread(self.shared.store.delete, rubbish)
@@ -252,14 +255,14 @@ class Archiver:
 
     async def _make_list(self, partition: Partition, own: PartitionArchive, names: list[str]) -> None:
         """The first list of a partition: mostly an empty one, unless the archive knows better."""
-        manifests = [name for name in names if name.endswith(archive.MANIFEST_SUFFIX)]
+        manifests = [name for name in names if name.endswith(MANIFEST_SUFFIX)]
         entries: tuple[ArchivedSegment, ...] = ()
         if manifests:
             read = _Adoption(self.shared.store, self._files, partition.log.directory)
-            entries = await self._in_thread(read.entries, manifests, partition.log.local_base_offsets)
+            entries = await self._in_thread(read.entries, manifests, partition.log.segments.base_offsets)
         await self._write_list(partition, own, entries)
         if entries:
-            partition.log.adopt_archived(entries)
+            partition.log.archive.adopt(entries)
             logger.warning(
                 "the list of archived segments was missing and made again from the archive",
                 extra={"partition": str(partition), "segments": len(entries)},
@@ -272,7 +275,7 @@ class Archiver:
 def _delete_all(store: ArchiveStore, prefix: str) -> None:
     """Manifests first: what is left of an interrupted deletion must not look like a segment."""
     names = [name for name, _ in store.list(prefix)]
-    store.delete(sorted(names, key=lambda name: not name.endswith(archive.MANIFEST_SUFFIX)))
+    store.delete(sorted(names, key=lambda name: not name.endswith(MANIFEST_SUFFIX)))
 
 
 class _Adoption:
@@ -289,8 +292,8 @@ class _Adoption:
         for name in sorted(manifests):
             content = self._store.read(name)
             try:
-                entry = archive.entry_of(archive.decode_manifest(content), crc32c(content))
-            except InvalidArchiveList as error:
+                entry = entry_of(decode_manifest(content), crc32c(content))
+            except InvalidFile as error:
                 logger.error("a manifest can't be read", extra={"object": name, "reason": str(error)})
                 continue
             if found and found[-1].next_offset != entry.base_offset:
@@ -305,9 +308,9 @@ class _Adoption:
 
     def _bring_aborted(self, manifests: list[str], entry: ArchivedSegment) -> None:
         stem = next(
-            name.removesuffix(archive.MANIFEST_SUFFIX)
+            name.removesuffix(MANIFEST_SUFFIX)
             for name in manifests
-            if archive.base_offset_of(name) == entry.base_offset
+            if base_offset_of(name) == entry.base_offset
         )
         content = self._store.read(stem + ABORTED_INDEX_SUFFIX)
         self._files.write_whole(aborted_path(self._directory, entry.base_offset), content)

@@ -8,8 +8,6 @@ from headrace.broker.resource_configs import RefusedConfig, TooManyResources
 from headrace.broker.topic_configs import InvalidConfig
 from headrace.broker.topics import InvalidPartitionCount, TooManyPartitions, TopicExists
 from headrace.log import errors as log
-from headrace.log.archive.reading import CorruptArchive
-from headrace.log.archive.store import ArchiveUnreachable
 from headrace.protocol.error_codes import ErrorCode
 from headrace.records import errors as records
 from headrace.topic_names import InvalidTopicName
@@ -27,8 +25,8 @@ _CODES: dict[type[Exception], ErrorCode] = {
     log.InvalidTransactionState: ErrorCode.INVALID_TXN_STATE,
     log.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     log.CorruptSegment: ErrorCode.CORRUPT_MESSAGE,
-    CorruptArchive: ErrorCode.CORRUPT_MESSAGE,
-    ArchiveUnreachable: ErrorCode.KAFKA_STORAGE_ERROR,
+    log.CorruptArchive: ErrorCode.CORRUPT_MESSAGE,
+    log.ArchiveUnreachable: ErrorCode.KAFKA_STORAGE_ERROR,
     log.StorageFailed: ErrorCode.KAFKA_STORAGE_ERROR,
     log.LogReadOnly: ErrorCode.KAFKA_STORAGE_ERROR,
     InvalidTopicName: ErrorCode.INVALID_TOPIC_EXCEPTION,

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from headrace.broker.partition import Partition, Pending
 from headrace.log.errors import StorageFailed
-from headrace.log.partition_log import Flush
+from headrace.log.flush import Flush
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Flusher:
 
     def _begin(self, partition: Partition, waiting: list[asyncio.Future[None]]) -> None:
         try:
-            flush = partition.log.begin_flush()
+            flush = partition.log.flusher.begin()
         except OSError as error:
             # No fsync has failed, so nothing is in doubt: the next flush covers all of it.
             del self._next[partition]
@@ -100,7 +100,7 @@ class Flusher:
     def _succeeded(self, partition: Partition, flush: Flush, waiting: list[asyncio.Future[None]]) -> None:
         self.flushes += 1
         before = partition.log.durable_offset
-        partition.log.finish_flush(flush)
+        partition.log.flusher.finish(flush)
         if partition.log.durable_offset > before:
             partition.grown(flush.flushed_bytes)
         for done in waiting:
@@ -110,7 +110,7 @@ class Flusher:
     def _failed(
         self, partition: Partition, flush: Flush, waiting: list[asyncio.Future[None]], error: BaseException
     ) -> None:
-        partition.log.fail_flush(flush, error)
+        partition.log.flusher.fail(error)
         if not partition.is_gone:
             logger.error(
                 "fsync failed, partition is read-only", exc_info=error, extra={"partition": str(partition)}

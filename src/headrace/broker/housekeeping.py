@@ -106,7 +106,7 @@ class Housekeeping:
             self._transactions.expire(now_ms)
 
     def _expire(self, partition: Partition, now_ms: int) -> None:
-        expired = partition.log.apply_retention(now_ms)
+        expired = partition.log.retention.apply(now_ms)
         self.expired_segments += len(expired)
         if expired:
             logger.info(
@@ -151,10 +151,10 @@ class Housekeeping:
             return
         # Only what is on disk is cleaned: the cleaned copy is, and takes its place.
         await self._flush(partition)
-        compaction = partition.log.compaction_plan(self._clock.now_ms())
+        compaction = partition.log.compaction.plan(self._clock.now_ms())
         if compaction is None:
             return
         run = partial(compaction.run, offset_map_entries_max=self._settings.compaction_map_entries_max)
         compacted = await self._runtime.in_thread(run)
-        partition.log.finish_compaction(compacted)
+        partition.log.compaction.finish(compacted)
         self.compactions += 1

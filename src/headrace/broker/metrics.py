@@ -96,7 +96,7 @@ class BrokerCollector(Collector):
             values = [partition.topic_name, str(partition.index)]
             start.add_metric(values, partition.log.start_offset)
             end.add_metric(values, partition.log.end_offset)
-            size.add_metric(values, partition.log.size_bytes)
+            size.add_metric(values, partition.log.segments.size_bytes)
             read_only.add_metric(values, partition.log.read_only_reason is not None)
         yield from (start, end, size, read_only)
 
@@ -207,7 +207,7 @@ class BrokerCollector(Collector):
         health, cache = archiver.health, archiver.shared.cache
         segments, size_bytes = archiver.waiting()
         logs = [partition.log for partition in list(self._parts.topics.partitions())]
-        archived = [entry for log in logs for entry in log.archived]
+        archived = [entry for log in logs for entry in log.archive.entries]
         yield _gauge("headrace_archive_reachable", "0 while uses of the archive fail.", health.is_reachable)
         yield _gauge("headrace_archive_waiting_segments", "Closed segments not archived yet.", segments)
         yield _gauge("headrace_archive_waiting_bytes", "Bytes of segments not archived yet.", size_bytes)

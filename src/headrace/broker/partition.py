@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from headrace.log.partition_log import NO_TIMESTAMP, PartitionLog
+from headrace.log.index import NO_TIMESTAMP
+from headrace.log.partition_log import PartitionLog
 from headrace.records.batch import Buffer
 
 
@@ -52,7 +53,8 @@ class Partition:
     @property
     def high_watermark(self) -> int:
         """Readers see the offsets below: with durability "fsync" never a record that a power cut could remove."""
-        return self.log.end_offset if self._reads_unflushed else self.log.durable_offset
+        segments = self.log.segments
+        return segments.end_offset if self._reads_unflushed else segments.durable_offset
 
     @property
     def last_stable_offset(self) -> int:
@@ -62,7 +64,7 @@ class Partition:
     @property
     def has_archive(self) -> bool:
         """Whether the archive may have segments of it."""
-        return self.log.config.is_archived or (self.log.archive is not None and self.log.archive.has_list)
+        return self.log.config.is_archived or self.log.archive.has_list
 
     def append(
         self, batch: Buffer, *, now_ms: int, from_client: bool = True, is_inspected: bool = False

@@ -150,7 +150,7 @@ class StateTopic:
         """Delete old records. Those that stay are flushed first, so that a power cut does not remove them as well."""
         partition = self.partition
         await self._flusher.flushed(partition)
-        partition.log.delete_records_before(offset)
+        partition.log.retention.delete_records_before(offset)
 
 
 def read_state(log: PartitionLog, state: State, *, decompressed_bytes_max: int) -> None:

@@ -18,7 +18,7 @@ def batches_in(log: PartitionLog, start_offset: int = 0) -> Iterator[tuple[Batch
     """Every batch from an offset on, for a thread that may wait for the disk; CorruptBatch for a damaged one."""
     offset, end_offset = max(log.start_offset, start_offset), log.end_offset
     while offset < end_offset:
-        data = bytes(log.read(offset, bytes_max=READ_BYTES, end_offset=end_offset, at_least_one=True))
+        data = bytes(log.reader.read(offset, bytes_max=READ_BYTES, end_offset=end_offset, at_least_one=True))
         next_offset = offset
         for position, header in iterate_headers(data):
             batch = data[position : position + header.size_bytes]

@@ -31,9 +31,11 @@ from headrace.broker.turns import Steps, at_once
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
 from headrace.log import checkpoints
-from headrace.log.archive.reading import Archive, PartitionArchive
+from headrace.log.archive.archived_files import Archive
+from headrace.log.archive.partition_archive import PartitionArchive
 from headrace.log.checkpoints import CleanStop
 from headrace.log.config import LogConfig
+from headrace.log.errors import InvalidFile
 from headrace.log.filesystem import FileSystem
 from headrace.log.partition_log import PartitionLog
 from headrace.topic_names import InvalidTopicName, check_topic_name
@@ -306,7 +308,7 @@ class Topics:
     def _take_clean_shutdown_mark(self) -> None:
         try:
             self._clean_stops = checkpoints.take_clean_shutdown_mark(self._files, self._data_dir)
-        except checkpoints.InvalidCheckpoint as error:
+        except InvalidFile as error:
             logger.warning(
                 "the mark of the last stop is damaged, all logs are checked", extra={"reason": str(error)}
             )
@@ -441,7 +443,7 @@ class Topics:
     def _read_offsets(self, name: str) -> checkpoints.OffsetsByPartition:
         try:
             return checkpoints.read_offsets(self._files, os.path.join(self._data_dir, name))
-        except checkpoints.InvalidCheckpoint as error:
+        except InvalidFile as error:
             logger.warning("checkpoint ignored, logs are read from their start", extra={"reason": str(error)})
             return {}
 

@@ -19,8 +19,8 @@ from headrace.cli.output import Format, OutputFormat, Shape, format_time, result
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
+    from headrace.log.damage import Damage
     from headrace.log.dump import Dumped, DumpedBatch
-    from headrace.log.segment import Damage
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -139,7 +139,7 @@ def inspected_batch(batch: Buffer, config: LogConfig, now_ms: int) -> Buffer:
     return inspect(batch, config, from_client=True)
 
 
-def is_stored_as_it_came(config: LogConfig) -> bool:
+def is_stored_unchanged(config: LogConfig) -> bool:
     return config.compression == "producer" and config.timestamp_type == "CreateTime"
 
 

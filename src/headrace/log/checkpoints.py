@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Mapping
 from zlib import crc32
 
+from headrace.log.errors import InvalidFile
 from headrace.log.filesystem import FileSystem
 from headrace.values import value
 
@@ -25,10 +26,6 @@ LOST_OFFSETS_NAME = "lost-offsets-checkpoint"
 _VERSION = "0"
 
 OffsetsByPartition = dict[tuple[str, int], int]
-
-
-class InvalidCheckpoint(Exception):
-    """The file is there but not what its writer wrote; the message says where."""
 
 
 @value
@@ -50,16 +47,14 @@ class CleanStop:
 
 
 def read_offsets(files: FileSystem, path: str) -> OffsetsByPartition:
-    """Offsets by (topic, partition). Missing: empty. Damaged: InvalidCheckpoint, and the caller reports and goes on."""
+    """Offsets by (topic, partition). Missing: empty. Damaged: InvalidFile, and the caller reports and goes on."""
     offsets: OffsetsByPartition = {}
     for number, line in enumerate(_read_lines(files, path), start=3):
         # Topic names have no spaces; the two numbers are last.
         topic, _, rest = line.partition(" ")
         partition, _, offset = rest.partition(" ")
         if not topic or not _is_number(partition) or not _is_number(offset):
-            raise InvalidCheckpoint(
-                f"{path} line {number} is not a topic, a partition and an offset: {line!r}"
-            )
+            raise InvalidFile(f"{path} line {number} is not a topic, a partition and an offset: {line!r}")
         offsets[topic, int(partition)] = int(offset)
     return offsets
 
@@ -78,10 +73,10 @@ def read_epochs(files: FileSystem, path: str) -> list[EpochStart]:
     for number, line in enumerate(_read_lines(files, path), start=3):
         epoch, _, offset = line.partition(" ")
         if not _is_number(epoch) or not _is_number(offset):
-            raise InvalidCheckpoint(f"{path} line {number} is not an epoch and an offset: {line!r}")
+            raise InvalidFile(f"{path} line {number} is not an epoch and an offset: {line!r}")
         entry = EpochStart(epoch=int(epoch), start_offset=int(offset))
         if epochs and (entry.epoch <= epochs[-1].epoch or entry.start_offset < epochs[-1].start_offset):
-            raise InvalidCheckpoint(f"{path} line {number} goes back: {line!r}")
+            raise InvalidFile(f"{path} line {number} goes back: {line!r}")
         epochs.append(entry)
     return epochs
 
@@ -97,7 +92,7 @@ def read_lost_offsets(files: FileSystem, path: str) -> list[tuple[int, int]]:
     for number, line in enumerate(_read_lines(files, path), start=3):
         first, _, following = line.partition(" ")
         if not _is_number(first) or not _is_number(following):
-            raise InvalidCheckpoint(f"{path} line {number} is not two offsets: {line!r}")
+            raise InvalidFile(f"{path} line {number} is not two offsets: {line!r}")
         ranges.append((int(first), int(following)))
     return ranges
 
@@ -110,7 +105,7 @@ def read_cleaner_offsets(files: FileSystem, path: str) -> tuple[int, int]:
     """Offset up to which a partition was compacted, and the one up to which segments may have been. Missing: 0."""
     lines = _read_lines(files, path)
     if len(lines) > 2 or not all(_is_number(line) for line in lines):
-        raise InvalidCheckpoint(f"{path} is not one offset or two")
+        raise InvalidFile(f"{path} is not one offset or two")
     return (int(lines[0]), int(lines[-1])) if lines else (0, 0)
 
 
@@ -138,7 +133,7 @@ def has_clean_shutdown_mark(files: FileSystem, data_directory: str) -> bool:
 def take_clean_shutdown_mark(
     files: FileSystem, data_directory: str
 ) -> dict[tuple[str, int], CleanStop] | None:
-    """How the last broker here closed its logs; None unless it stopped cleanly. InvalidCheckpoint for a damaged mark.
+    """How the last broker here closed its logs; None unless it stopped cleanly. InvalidFile for a damaged mark.
 
     The mark is gone afterwards: it is true for one start only. A mark without logs is of an older version.
     """
@@ -161,7 +156,7 @@ def take_clean_shutdown_mark(
             for topic, partition, start_offset, end_offset, segment_bytes in logs
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidCheckpoint(f"{path} is damaged: {error}") from None
+        raise InvalidFile(f"{path} is damaged: {error}") from None
 
 
 def _checksum(logs: object) -> int:
@@ -176,11 +171,11 @@ def _read_lines(files: FileSystem, path: str) -> list[str]:
     try:
         lines = content.decode("utf-8").splitlines()
     except UnicodeDecodeError:
-        raise InvalidCheckpoint(f"{path} is not text") from None
+        raise InvalidFile(f"{path} is not text") from None
     if len(lines) < 2 or lines[0] != _VERSION or not _is_number(lines[1]):
-        raise InvalidCheckpoint(f"{path} does not begin with version {_VERSION} and a count")
+        raise InvalidFile(f"{path} does not begin with version {_VERSION} and a count")
     if len(lines) - 2 != int(lines[1]):
-        raise InvalidCheckpoint(f"{path} promises {lines[1]} lines and has {len(lines) - 2}")
+        raise InvalidFile(f"{path} promises {lines[1]} lines and has {len(lines) - 2}")
     return lines[2:]
 
 

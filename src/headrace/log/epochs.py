@@ -1,7 +1,7 @@
 """Leader epochs of a partition: which records were written under which, in Kafka's `leader-epoch-checkpoint`.
 
-There is one leader here, so that an epoch is a life of the log: a crash may have lost records that a reader saw, and
-the new epoch that follows lets it find out.
+There is only one leader. A new epoch starts after each crash: the crash may have lost records that a reader has seen,
+and the reader notices by the new epoch.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import os
 
 from headrace.log import checkpoints
 from headrace.log.checkpoints import EpochStart
+from headrace.log.errors import InvalidFile
 from headrace.log.filesystem import FileSystem
-from headrace.log.recovery.opening import EventSink
+from headrace.log.folder import EventSink
 
 
 class LeaderEpochs:
-    """`starts` is oldest first; empty when nothing is known."""
+    """`starts` is oldest first; empty if none is known."""
 
     def __init__(self, files: FileSystem, directory: str) -> None:
         self._files = files
@@ -26,17 +27,17 @@ class LeaderEpochs:
     def load(self, on_event: EventSink) -> None:
         try:
             self.starts = checkpoints.read_epochs(self._files, self._path)
-        except checkpoints.InvalidCheckpoint as error:
+        except InvalidFile as error:
             on_event("leader_epochs_ignored", {"path": self._path, "reason": str(error)})
         self.current = self.starts[-1].epoch if self.starts else 0
 
     def begin_first(self, start_offset: int) -> None:
-        """Not synced: a log without this file believes its batches."""
+        """Not synced: without this file, recovery believes the epochs of the batches."""
         self.starts = [EpochStart(epoch=0, start_offset=start_offset)]
         checkpoints.write_epochs(self._files, self._path, self.starts, durable=False)
 
     def begin_next(self, end_offset: int, *, epoch_seen: int) -> None:
-        """Durable before a batch carries it: a batch of an unknown epoch would be taken for damage."""
+        """Durable before a batch has it: recovery reports a batch with an unknown epoch as damage."""
         while self.starts and self.starts[-1].start_offset >= end_offset:
             self.starts.pop()
         self.current = max(self.current, epoch_seen) + 1
@@ -44,7 +45,7 @@ class LeaderEpochs:
         checkpoints.write_epochs(self._files, self._path, self.starts)
 
     def end_of(self, epoch: int, *, start_offset: int, end_offset: int) -> tuple[int, int]:
-        """(largest epoch not above this one, offset where it ends); (-1, -1) for an epoch to come."""
+        """(largest epoch not above this one, its end offset); (-1, -1) if the epoch is in the future."""
         if epoch > self.current:
             return -1, -1
         if epoch == self.current:

@@ -86,5 +86,28 @@ class CorruptSegment(LogError):
         self.reason = reason
 
 
+class ArchiveUnreachable(LogError):
+    """The archive failed or cannot be reached; nothing is lost, and the operation is retried."""
+
+
+class ObjectMissing(LogError):
+    """The archive has no such object."""
+
+
+class CorruptArchive(LogError):
+    """An object of the archive is missing or damaged."""
+
+    def __init__(self, *, name: str, address: str, reason: str) -> None:
+        super().__init__(
+            f"{name} in the archive {address} is damaged: {reason}",
+            hint="restore this object from a copy, or delete its records with DeleteRecords",
+        )
+        self.name = name
+
+
+class InvalidFile(Exception):
+    """A checkpoint, snapshot, list or manifest that is not as it was written; the message has the reason."""
+
+
 class WouldBlock(Exception):
     """The bytes are not in the page cache; read again from a thread that may wait for the disk."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import google_crc32c
 
-from headrace.log.errors import DuplicateSequence, InvalidProducerEpoch, OutOfOrderSequence
+from headrace.log.errors import DuplicateSequence, InvalidFile, InvalidProducerEpoch, OutOfOrderSequence
 
 # Clients keep at most five requests in flight: a retry can be of the fifth last batch but of no older one.
 BATCHES_REMEMBERED = 5
@@ -76,10 +76,6 @@ class ProducerState:
         for index, batch in enumerate(self.batches):
             if batch.base_offset >= first_offset:
                 self.batches[index] = batch._replace(is_aborted=True)
-
-
-class InvalidSnapshot(Exception):
-    """The snapshot is damaged or of another format; an older one, or the log itself, knows the same."""
 
 
 class ProducerStates:
@@ -247,11 +243,11 @@ class ProducerStates:
         return _HEAD.pack(_SNAPSHOT_VERSION, google_crc32c.value(body)) + body
 
     def load(self, content: bytes) -> None:
-        """Replace the state with that of a snapshot; InvalidSnapshot leaves it as it was."""
+        """Replace the state with that of a snapshot; InvalidFile leaves it as it was."""
         try:
             states, open_transactions = _decode(content)
         except StructError as error:
-            raise InvalidSnapshot(str(error)) from None
+            raise InvalidFile(str(error)) from None
         self._by_id = states
         self.open_transactions = dict(sorted(open_transactions.items(), key=lambda entry: entry[1]))
 
@@ -301,12 +297,12 @@ def _decode(content: bytes) -> tuple[dict[int, ProducerState], dict[int, int]]:
     version, checksum = _HEAD.unpack_from(content)
     body = content[_HEAD.size :]
     if version != _SNAPSHOT_VERSION:
-        raise InvalidSnapshot(f"version {version} is not known")
+        raise InvalidFile(f"version {version} is not known")
     if google_crc32c.value(body) != checksum:
-        raise InvalidSnapshot("its checksum does not match")
+        raise InvalidFile("its checksum does not match")
     (count,) = _COUNT.unpack_from(body)
     if count < 0 or count * _ENTRY.size > len(body):
-        raise InvalidSnapshot(f"it promises {count} producers")
+        raise InvalidFile(f"it promises {count} producers")
     position = _COUNT.size
     states: dict[int, ProducerState] = {}
     newest: dict[int, SequencedBatch] = {}

@@ -1,6 +1,6 @@
-"""Retention as a plan: which segments at the start of a log have outlived their time, its size, or its start.
+"""Retention as a plan: which segments at the start of a log are past its time, its size, or its start.
 
-Nothing is removed here; `partition_log` carries the plan out.
+Nothing is removed here; `log_retention` carries the plan out.
 """
 
 from __future__ import annotations
@@ -9,25 +9,34 @@ from collections.abc import Sequence
 from enum import Enum
 
 from headrace.log.config import LogConfig
+from headrace.log.segment import Segment
 from headrace.values import value
 
 
 class RetentionReason(Enum):
-    """Why a segment goes."""
+    """Why a segment is removed."""
 
     TIME = "its newest record is older than retention.ms"
     SIZE = "the partition is larger than retention.bytes"
-    START_OFFSET = "all its records lie below the start of the log"
+    START_OFFSET = "all its records are below the start of the log"
 
 
 @value
 class RetentionSegment:
-    """What the plan needs to know of a segment."""
+    """What the plan needs to know about a segment."""
 
     base_offset: int
     size_bytes: int
     max_timestamp_ms: int
-    """The newest record's; where records carry none, the time at which the file was last written."""
+    """Of the newest record; if records have no timestamp, when the file was last written."""
+
+    @classmethod
+    def of(cls, segment: Segment) -> RetentionSegment:
+        return cls(
+            base_offset=segment.base_offset,
+            size_bytes=segment.size_bytes,
+            max_timestamp_ms=segment.newest_ms(),
+        )
 
 
 @value
@@ -45,7 +54,7 @@ class RetentionPlan:
 
     expired: tuple[ExpiredSegment, ...]
     rolls_active: bool
-    """Whether the active segment goes too, so that an empty one must take its place first."""
+    """Whether the active segment is removed too, so that an empty one must replace it first."""
 
 
 def plan_retention(
@@ -53,7 +62,7 @@ def plan_retention(
 ) -> RetentionPlan:
     """Plan for all segments of a log, oldest first, the active one last.
 
-    Time and size count under the `delete` policy alone; what lies below the start of the log goes under any.
+    Time and size count under the `delete` policy alone; records below the start of the log are removed under any.
     """
     expired: list[ExpiredSegment] = []
     size_bytes = sum(segment.size_bytes for segment in segments)
@@ -98,7 +107,7 @@ def _expired_by_time(segment: RetentionSegment, now_ms: int, config: LogConfig) 
 
 
 def _expired_by_size(segment: RetentionSegment, size_bytes: int, config: LogConfig) -> ExpiredSegment | None:
-    # A segment goes only if the rest still holds as much as is to be kept: retention.bytes is never undercut.
+    # A segment is removed only if the rest is still as large as retention.bytes.
     is_needed = size_bytes - segment.size_bytes < config.retention_bytes
     if "delete" not in config.cleanup_policy or config.retention_bytes < 0 or is_needed:
         return None

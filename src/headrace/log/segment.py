@@ -13,6 +13,7 @@ from contextlib import suppress
 from struct import Struct
 
 from headrace.log.aborted_index import AbortedIndex
+from headrace.log.damage import Damage
 from headrace.log.errors import CorruptSegment
 from headrace.log.filesystem import Buffer, FileSystem, OpenFile
 from headrace.log.index import (
@@ -51,23 +52,6 @@ _unpack_header = HEADER.unpack_from
 _hop = Struct(">qi4xb6xi")
 HOP_BYTES = _hop.size
 _unpack_hop = _hop.unpack_from
-
-
-@value
-class Damage:
-    """Bytes of a segment that hold no valid batch although valid ones follow, or that must not be thrown away."""
-
-    path: str
-    position: int
-    end_position: int
-    first_offset: int
-    """First offset that cannot be read."""
-    next_offset: int
-    """First offset behind the damage that can be read again."""
-    reason: str
-
-    def as_error(self) -> CorruptSegment:
-        return CorruptSegment(path=self.path, position=self.position, reason=self.reason)
 
 
 @value
@@ -393,6 +377,11 @@ class Segment:
                 self.max_timestamp_ms, self.max_timestamp_offset = self.time_index().last()
             self._max_timestamp_known = True
         return self.max_timestamp_ms
+
+    def newest_ms(self) -> int:
+        """Largest timestamp in the segment; if no record has one, when the file was last written."""
+        timestamp_ms = self.largest_timestamp_ms()
+        return timestamp_ms if timestamp_ms >= 0 else self._files.modified_ms(self.path)
 
     def confirms_largest_timestamp(self) -> bool:
         """Whether the log has the timestamp that the time index names; otherwise the indexes are built from the log.

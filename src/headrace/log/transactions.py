@@ -1,4 +1,4 @@
-"""How a marker ends a transaction in a partition: when it is appended, and when a start reads the log again."""
+"""Transactions of a partition: how a marker ends one, when it is appended and when recovery replays the log."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from headrace.log.aborted_index import AbortedIndex, AbortedTransaction
 from headrace.log.errors import CorruptSegment
 from headrace.log.producer_state import ProducerStates
 from headrace.log.segment import Segment
+from headrace.log.segments import Segments
 from headrace.records.batch import BatchHeader, Buffer
 from headrace.records.control import EndTransactionMarker, MarkerType, decode_marker
 from headrace.records.record import iterate_records
@@ -14,8 +15,14 @@ from headrace.records.record import iterate_records
 _MARKER_BYTES_MAX = 65_536
 
 
+def last_stable_offset(segments: Segments, producers: ProducerStates) -> int:
+    """Every transaction below has ended: readers of committed data stop there."""
+    first_open_offset = producers.first_open_offset
+    return segments.end_offset if first_open_offset is None else max(first_open_offset, segments.start_offset)
+
+
 def marker_in(batch: Buffer) -> EndTransactionMarker | None:
-    """The marker of a control batch; None for one of another kind, or that compaction has emptied."""
+    """The marker of a control batch; None if it is of another kind, or emptied by compaction."""
     record = next(iterate_records(batch, bytes_max=_MARKER_BYTES_MAX), None)
     return None if record is None else decode_marker(record)
 
@@ -30,7 +37,7 @@ def end_transaction(
     marker_offset: int,
     now_ms: int,
 ) -> None:
-    """Take note of a marker that stands in this segment."""
+    """Apply a marker of this segment."""
     is_commit = marker.type is MarkerType.COMMIT
     first_offset = producers.end_transaction(
         producer_id, producer_epoch, marker.coordinator_epoch, now_ms, is_commit=is_commit
@@ -65,7 +72,7 @@ def replay_marker(
 
 
 def forget_aborted(segment: Segment, from_offset: int) -> None:
-    """Drop what the index says of markers from an offset on: they are about to be read again."""
+    """Drop the index entries of markers from an offset on: they are about to be replayed."""
     try:
         segment.aborted_index().truncate(from_offset)
     except CorruptSegment:

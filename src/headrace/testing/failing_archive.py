@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
-from headrace.log.archive.store import ArchiveStore, ArchiveUnreachable
+from headrace.log.archive.store import ArchiveStore
+from headrace.log.errors import ArchiveUnreachable
 from headrace.testing.failing_filesystem import FailingFileSystem, Failure, PowerLost
 
 

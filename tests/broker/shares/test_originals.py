@@ -98,7 +98,7 @@ def test_one_record_of_many_takes_the_memory_of_one(tmp_path: Path) -> None:
 def test_what_retention_removed_is_a_problem(tmp_path: Path) -> None:
     log = log_of(tmp_path, batch(b"0"), batch(b"1"), batch(b"2"))
     log.flush()
-    log.delete_records_before(2)
+    log.retention.delete_records_before(2)
     found = read(log, [0, 1, 2])
     assert [one.problem for one in found] == ["removed by retention", "removed by retention", ""]
 

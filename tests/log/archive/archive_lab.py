@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from headrace.log.archive import manifest as archive
+from headrace.log.archive.archived_files import Archive
+from headrace.log.archive.archived_segments import ArchivedSegment
 from headrace.log.archive.cache import ArchiveCache
-from headrace.log.archive.reading import Archive, CorruptArchive, PartitionArchive
+from headrace.log.archive.object_names import object_stem
+from headrace.log.archive.partition_archive import PartitionArchive
 from headrace.log.archive.store import ArchiveStore, FolderStore
 from headrace.log.config import LogConfig
+from headrace.log.errors import CorruptArchive
 from headrace.log.filesystem import DiskFileSystem, FileSystem
 from headrace.log.partition_log import PartitionLog
 from headrace.testing.manual_clock import ManualClock
@@ -66,13 +69,13 @@ class ArchiveLab:
 
     def copy(self) -> int:
         """Archive what is to be archived; how many segments."""
-        segments = self.log.segments_to_archive()
+        segments = self.log.archive.segments_to_copy()
         for segment in segments:
-            entry = self.log.copy_to_archive(
+            entry = self.log.archive.copy(
                 segment, chunk_bytes=self.chunk_bytes, now_ms=NOW_MS, should_stop=lambda: False
             ).run(self.store)
-            self.own.write_list(self.files, str(self.directory), (*self.log.archived, entry))
-            self.log.add_archived([entry])
+            self.own.write_list(self.files, str(self.directory), (*self.log.archive.entries, entry))
+            self.log.archive.add([entry])
         return len(segments)
 
     def archived_to_the_end(self, records: int = 30, **times: int) -> PartitionLog:
@@ -80,16 +83,16 @@ class ArchiveLab:
         self.append(records, **times)
         assert self.copy() > 2
         self.log.reconfigure(local_only_newest(self.log.config))
-        assert self.log.remove_local_copies(NOW_MS) > 2
-        self.log.remove_retired(NOW_MS)
-        assert self.log.segments == 1
+        assert self.log.archive.remove_local_copies(NOW_MS) > 2
+        self.log.retired.remove_due(NOW_MS)
+        assert len(self.log.segments) == 1
         return self.log
 
     def objects(self) -> list[str]:
         return sorted(name for name, _ in self.store.list(self.own.prefix))
 
-    def object(self, entry: archive.ArchivedSegment, suffix: str) -> Path:
-        return self.root / (archive.object_stem(self.own.prefix, entry.base_offset) + suffix)
+    def object(self, entry: ArchivedSegment, suffix: str) -> Path:
+        return self.root / (object_stem(self.own.prefix, entry.base_offset) + suffix)
 
 
 def local_only_newest(config: LogConfig) -> LogConfig:

@@ -13,7 +13,8 @@ import pytest
 
 from headrace.errors import HeadraceError
 from headrace.log.archive.fsspec_store import FsspecStore, open_store
-from headrace.log.archive.store import ArchiveStore, ArchiveUnreachable, FolderStore, ObjectMissing
+from headrace.log.archive.store import ArchiveStore, FolderStore
+from headrace.log.errors import ArchiveUnreachable, ObjectMissing
 
 
 @pytest.fixture(

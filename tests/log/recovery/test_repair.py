@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from headrace.log.config import LogConfig
-from headrace.log.errors import LogReadOnly
+from headrace.log.errors import LogError, LogReadOnly
 from headrace.log.filesystem import DiskFileSystem
-from headrace.log.recovery.repair import CannotRepair, plan_repair, repair
+from headrace.log.recovery.repair import plan_repair, repair
 from headrace.records.batch import iterate_headers
 from headrace.testing.failing_filesystem import FailingFileSystem, PowerLost
 from tests.log.batches import NOW_MS, NotSyncing, batch, open_log, read_all, values
@@ -41,7 +41,7 @@ def test_sound_log_needs_no_repair(tmp_path: Path) -> None:
 
 
 def test_folder_without_segments_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CannotRepair):
+    with pytest.raises(LogError):
         plan_repair(tmp_path, files=FILES)
 
 

@@ -54,7 +54,7 @@ def _delete(name: str, wanted: DeleteRecordsPartition, call: Call) -> DeleteReco
             raise OffsetOutOfRange(
                 offset=offset, start_offset=partition.log.start_offset, end_offset=end_offset
             )
-        start_offset = partition.log.delete_records_before(offset)
+        start_offset = partition.log.retention.delete_records_before(offset)
     except (HeadraceError, OSError) as error:
         return DeleteRecordsPartitionResult(partition_index=index, error_code=error_code(error))
     return DeleteRecordsPartitionResult(partition_index=index, low_watermark=start_offset)

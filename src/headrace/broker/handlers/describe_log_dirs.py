@@ -50,7 +50,7 @@ def _topic(name: str, partitions: Iterable[Partition]) -> DescribeLogDirsTopic:
         partitions=tuple(
             DescribeLogDirsPartition(
                 partition_index=partition.index,
-                partition_size=partition.log.size_bytes,
+                partition_size=partition.log.segments.size_bytes,
                 offset_lag=max(partition.log.end_offset - partition.high_watermark, 0),
                 is_future_key=False,
             )

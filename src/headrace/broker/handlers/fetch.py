@@ -21,8 +21,7 @@ from headrace.broker.fetch_sessions import (
 from headrace.broker.fetch_waiters import FetchWaiter
 from headrace.broker.partition import Partition
 from headrace.errors import HeadraceError
-from headrace.log.archive.store import ArchiveUnreachable
-from headrace.log.errors import OffsetOutOfRange, WouldBlock
+from headrace.log.errors import ArchiveUnreachable, OffsetOutOfRange, WouldBlock
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.fetch import (
@@ -141,7 +140,8 @@ def _hold_until_answered(found: Sequence[Found], call: Call) -> None:
 
 async def _read_in_thread(request: FetchRequest, wanted: Sequence[Wanted], call: Call) -> list[Found]:
     reads_archive = any(
-        one.partition is not None and one.followed.wanted.fetch_offset < one.partition.log.local_start_offset
+        one.partition is not None
+        and one.followed.wanted.fetch_offset < one.partition.log.segments.local_start_offset
         for one in wanted
     )
     return await call.parts.runtime.in_thread(
@@ -232,7 +232,7 @@ def _read_one(one: Wanted, left_bytes: int, is_first: bool, nowait: bool) -> Fou
             raise OffsetOutOfRange(
                 offset=offset, start_offset=log.start_offset, end_offset=one.high_watermark
             )
-        records = log.read(
+        records = log.reader.read(
             offset,
             bytes_max=min(left_bytes, one.followed.wanted.partition_max_bytes),
             end_offset=one.end_offset,
@@ -322,12 +322,14 @@ def _partition_data(one: Wanted, found: Found, committed_only: bool, call: Call)
 def _aborted(one: Wanted, partition: Partition, found: Found) -> tuple[AbortedTransaction, ...]:
     """Which transactions of the records in the answer the client must skip."""
     from_offset = one.followed.wanted.fetch_offset
-    if not found.records or not partition.log.aborted_transactions(from_offset, one.end_offset):
+    if not found.records or not partition.log.reader.aborted_transactions(from_offset, one.end_offset):
         return ()
     *_, (_, last) = iterate_headers(found.records)
     return tuple(
         AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
-        for producer_id, first_offset in partition.log.aborted_transactions(from_offset, last.next_offset)
+        for producer_id, first_offset in partition.log.reader.aborted_transactions(
+            from_offset, last.next_offset
+        )
     )
 
 

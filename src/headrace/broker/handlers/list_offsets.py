@@ -10,8 +10,8 @@ from headrace.broker.handlers.fetch import READ_COMMITTED, check_epoch
 from headrace.broker.partition import Partition
 from headrace.broker.turns import Turns
 from headrace.errors import HeadraceError
-from headrace.log.archive.manifest import end_of
-from headrace.log.partition_log import TimestampOffset
+from headrace.log.archive.archived_segments import end_of
+from headrace.log.segment_reading import TimestampOffset
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.list_offsets import (
@@ -78,11 +78,11 @@ async def _find(
     end_offset = partition.last_stable_offset if committed_only else partition.high_watermark
     if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD) and not log.config.is_archived:
         return None
-    archived_end = end_of(log.archived)
+    archived_end = end_of(log.archive.entries)
     place = {
         LATEST: end_offset,
         EARLIEST: log.start_offset,
-        EARLIEST_LOCAL: log.local_start_offset,
+        EARLIEST_LOCAL: log.segments.local_start_offset,
         LATEST_TIERED: archived_end - 1 if archived_end >= 0 else -1,
         EARLIEST_PENDING_UPLOAD: max(archived_end, log.start_offset),
     }.get(timestamp_ms)
@@ -90,9 +90,9 @@ async def _find(
         epoch = log.leader_epoch if place >= 0 else -1
         return TimestampOffset(offset=place, timestamp_ms=-1, leader_epoch=epoch)
     search = (
-        log.max_timestamp
+        log.reader.max_timestamp
         if timestamp_ms == MAX_TIMESTAMP
-        else partial(log.offset_for_timestamp, timestamp_ms, end_offset=end_offset)
+        else partial(log.reader.offset_for_timestamp, timestamp_ms, end_offset=end_offset)
     )
-    reads_archive = log.start_offset < log.local_start_offset
+    reads_archive = log.start_offset < log.segments.local_start_offset
     return await call.parts.runtime.in_thread(search, reads_archive=reads_archive)

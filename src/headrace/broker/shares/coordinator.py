@@ -225,7 +225,7 @@ class ShareCoordinator:
             return log.start_offset
         if reset.strategy == "by_duration":
             since_ms = self._clock.now_ms() - reset.age_ms
-            found = log.offset_for_timestamp(
+            found = log.reader.offset_for_timestamp(
                 since_ms, end_offset=partition.high_watermark, searches_archive=False
             )
             if found is not None:

@@ -200,7 +200,7 @@ class DeadLetters:
         await self._reasons.read_on()
         found = await self._already_written(share, target) if jobs[0].is_perhaps_written else set()
         source = share.partition.log
-        reads_archive = is_copied and jobs[0].burial.first < source.local_start_offset
+        reads_archive = is_copied and jobs[0].burial.first < source.segments.local_start_offset
         return await self._runtime.in_thread(
             partial(self._make_letters, jobs, target, is_copied, found), reads_archive=reads_archive
         )

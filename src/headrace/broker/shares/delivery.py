@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headrace.broker.shares.window import LogBatch, Run
-from headrace.log.readable_log import ReadableLog
+from headrace.log.partition_log import PartitionLog
 from headrace.protocol.types import Buffer
 from headrace.records.batch import BatchHeader, iterate_headers
 
@@ -73,7 +73,7 @@ class Aborted:
 
 
 def read_runs(
-    log: ReadableLog,
+    log: PartitionLog,
     runs: Sequence[Run],
     *,
     records_max: int,
@@ -89,7 +89,7 @@ def read_runs(
         offset = max(run.first, found.next_offset, log.start_offset)
         while _wants(found, records_max, bytes_max) and offset < end_offset and _is_in(run, offset):
             room_bytes = bytes_max - found.size_bytes
-            data = log.read(
+            data = log.reader.read(
                 offset,
                 bytes_max=min(READ_BYTES, room_bytes),
                 end_offset=end_offset,

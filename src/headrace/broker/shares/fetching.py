@@ -194,7 +194,7 @@ def _within(wanted: Wanted, client: Client) -> Wanted:
 
 
 def _reads_archive(plans: Sequence[_Plan]) -> bool:
-    return any(plan.runs[0].first < plan.share.partition.log.local_start_offset for plan in plans)
+    return any(plan.runs[0].first < plan.share.partition.log.segments.local_start_offset for plan in plans)
 
 
 def _read_all(plans: Sequence[_Plan], wanted: Wanted, *, nowait: bool) -> None:

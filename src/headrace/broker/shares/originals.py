@@ -14,8 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.broker.stored_batches import batches_in
-from headrace.log.archive.reading import CorruptArchive
-from headrace.log.errors import CorruptSegment, OffsetOutOfRange
+from headrace.log.errors import CorruptArchive, CorruptSegment, OffsetOutOfRange
 from headrace.records.batch import checksum_matches, iterate_headers, read_header
 from headrace.records.errors import InvalidBatch
 from headrace.records.record import Record, check_record_count, iterate_records
@@ -64,7 +63,7 @@ def originals(log: PartitionLog, offsets: Sequence[int], bounds: Bounds) -> Iter
 def _batch_of(log: PartitionLog, offset: int) -> tuple[bytes, str]:
     """The batch that holds an offset, or why there is none."""
     try:
-        data = bytes(log.read(offset, bytes_max=1, end_offset=log.end_offset, at_least_one=True))
+        data = bytes(log.reader.read(offset, bytes_max=1, end_offset=log.end_offset, at_least_one=True))
         header = next((header for _, header in iterate_headers(data)), None)
     except OffsetOutOfRange:
         return b"", "removed by retention"

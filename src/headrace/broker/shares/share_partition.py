@@ -101,7 +101,7 @@ class SharePartition:
         return partition.last_stable_offset if is_read_committed else partition.high_watermark
 
     def aborted(self, from_offset: int, below_offset: int) -> Sequence[tuple[int, int]]:
-        return self.partition.log.aborted_transactions(from_offset, below_offset)
+        return self.partition.log.reader.aborted_transactions(from_offset, below_offset)
 
     @property
     def lag(self) -> int:
@@ -115,10 +115,12 @@ class SharePartition:
         log = self.partition.log
         if max(start, log.start_offset) >= end:
             return None
-        if start < log.local_start_offset and log.archived:
+        if start < log.segments.local_start_offset and log.archive.entries:
             # Nobody waits for the archive here: the newest record of the segment stands for the first.
-            return next((one.max_timestamp_ms for one in log.archived if one.next_offset > start), None)
-        data = log.read(max(start, log.start_offset), bytes_max=1, end_offset=end, at_least_one=True)
+            return next(
+                (one.max_timestamp_ms for one in log.archive.entries if one.next_offset > start), None
+            )
+        data = log.reader.read(max(start, log.start_offset), bytes_max=1, end_offset=end, at_least_one=True)
         for _, header in iterate_headers(data):
             return header.max_timestamp_ms
         return None

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import google_crc32c
 
-from headrace.log.archive import manifest as archive
-from headrace.log.archive.manifest import ArchivedSegment, FileSum, Manifest
-from headrace.log.archive.reading import aborted_path
-from headrace.log.archive.store import ArchiveStore, ObjectMissing
-from headrace.log.errors import LogError
+from headrace.log.archive.archived_segments import ArchivedSegment, entry_of
+from headrace.log.archive.manifest import FileSum, Manifest, encode_manifest
+from headrace.log.archive.object_names import MANIFEST_SUFFIX
+from headrace.log.archive.partition_archive import aborted_path
+from headrace.log.archive.store import ArchiveStore
+from headrace.log.errors import LogError, ObjectMissing
 from headrace.log.filesystem import FileSystem
 from headrace.log.recovery.snapshots import SNAPSHOT_SUFFIX
 from headrace.log.segment import ABORTED_INDEX_SUFFIX, LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
@@ -68,15 +69,15 @@ class SegmentCopy:
         for suffix, expected in sums.items():
             self._compare(store, self.object_stem + suffix, expected)
         manifest = self._manifest(sums)
-        content = archive.encode_manifest(manifest)
-        name = self.object_stem + archive.MANIFEST_SUFFIX
+        content = encode_manifest(manifest)
+        name = self.object_stem + MANIFEST_SUFFIX
         store.put(name, content)
         if store.read(name) != content:
             raise CopyDiffers(f"{name} reads back differently from the archive {store.address}")
         if self.aborted_transactions:
             kept = self.files.read_whole(self.stem + ABORTED_INDEX_SUFFIX)
             self.files.write_whole(aborted_path(self.directory, self.base_offset), kept)
-        return archive.entry_of(manifest, crc32c(content))
+        return entry_of(manifest, crc32c(content))
 
     def _paths(self) -> dict[str, str]:
         """Local files by suffix. The last two exist only where there is something to say."""

@@ -11,7 +11,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from headrace.errors import HeadraceError
-from headrace.log.archive.store import ArchiveStore, ArchiveUnreachable, FolderStore, ObjectMissing
+from headrace.log.archive.store import ArchiveStore, FolderStore
+from headrace.log.errors import ArchiveUnreachable, ObjectMissing
 from headrace.redaction import redacted, scrubbed
 
 

@@ -12,18 +12,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from headrace.log.errors import LogError
+from headrace.log.errors import ArchiveUnreachable, ObjectMissing
 
 # An object that is still being written, in stores where that can be seen.
 PARTIAL_SUFFIX = ".part"
-
-
-class ArchiveUnreachable(LogError):
-    """The archive refused, failed or is not there; nothing is lost, and it is tried again."""
-
-
-class ObjectMissing(LogError):
-    """The archive answers, and has no such object."""
 
 
 class ArchiveStore(Protocol):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headrace.log.compaction.compacted_transactions import Fate
 from headrace.log.compaction.offset_map import OffsetMap, decode_spans
-from headrace.log.compaction.transactions import Fate
 from headrace.records.batch import (
     CODEC_BITS,
     DELETE_HORIZON_BIT,

@@ -11,7 +11,7 @@ import os
 import uuid
 
 from headrace.log.filesystem import FileSystem
-from headrace.log.recovery.opening import EventSink
+from headrace.log.folder import EventSink
 from headrace.log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, Segment
 
 CLEANED_SUFFIX = ".cleaned"

@@ -15,17 +15,17 @@ from typing import TypeVar
 
 from headrace.log import checkpoints
 from headrace.log.config import LogConfig
-from headrace.log.errors import LogError
+from headrace.log.damage import Damage
+from headrace.log.errors import InvalidFile, LogError
 from headrace.log.filesystem import FileSystem
 from headrace.log.recovery.leftovers import REPAIRED_SUFFIX
-from headrace.log.recovery.opening import Recovery, SegmentChecker
+from headrace.log.recovery.segment_checker import Recovery, SegmentChecker
 from headrace.log.recovery.snapshots import snapshot_offsets, snapshot_path
 from headrace.log.segment import (
     ABORTED_INDEX_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
-    Damage,
     Segment,
     segment_path,
 )
@@ -43,10 +43,6 @@ Known = TypeVar("Known")
 
 DAMAGED_SUFFIX = ".damaged"
 COPY_BYTES = 1024 * 1024
-
-
-class CannotRepair(LogError):
-    """The folder is not one that can be mended here."""
 
 
 @value
@@ -102,7 +98,7 @@ def plan_repair(directory: str | os.PathLike[str], *, files: FileSystem) -> Repa
     stems = [name.removesuffix(LOG_SUFFIX) for name in sizes if name.endswith(LOG_SUFFIX)]
     bases = sorted(int(stem) for stem in stems if stem.isdigit())
     if not bases:
-        raise CannotRepair(
+        raise LogError(
             f"there are no segments in {folder}",
             hint="give the folder of one partition, such as data/clicks-0",
         )
@@ -138,7 +134,7 @@ def _known(files: FileSystem, folder: str) -> Recovery:
     def read(read_file: Callable[[FileSystem, str], Known], name: str, *, missing: Known) -> Known:
         try:
             return read_file(files, os.path.join(folder, name))
-        except checkpoints.InvalidCheckpoint:
+        except InvalidFile:
             return missing
 
     topic, _, partition = os.path.basename(os.path.abspath(folder)).rpartition("-")
@@ -147,11 +143,9 @@ def _known(files: FileSystem, folder: str) -> Recovery:
     )
     covered_offset = recovery_points.get((topic, int(partition)), 0) if partition.isdigit() else 0
     return Recovery(
-        files=files,
-        config=LogConfig(),
         on_event=lambda name, fields: None,
         epochs=read(checkpoints.read_epochs, checkpoints.LEADER_EPOCH_NAME, missing=[]),
-        looks_only=True,
+        is_dry_run=True,
         covered_offset=covered_offset,
         cleaned_offset=read(
             checkpoints.read_cleaner_offsets, checkpoints.CLEANER_OFFSET_NAME, missing=(0, 0)

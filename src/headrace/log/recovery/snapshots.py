@@ -1,29 +1,28 @@
-"""The producer snapshots of a partition: which one to load, what to read behind it, which ones to drop.
+"""The producer snapshots of a partition: which one to load, what to replay after it, which ones to remove.
 
-A snapshot carries its own checksum and everything in it is in the log too, so none of them need be synced: a bad
-one is passed over for the one before.
+A snapshot has its own checksum, and its content is in the log, too, so that none need be synced: a damaged one is
+skipped for the one before.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from headrace.log.errors import CorruptSegment
-from headrace.log.filesystem import FileSystem
-from headrace.log.producer_state import InvalidSnapshot, ProducerStates
-from headrace.log.reading import floor_segment
-from headrace.log.recovery.opening import EventSink
+from headrace.log.errors import CorruptSegment, InvalidFile
+from headrace.log.folder import PartitionFolder
+from headrace.log.producer_state import ProducerStates
 from headrace.log.segment import Segment
+from headrace.log.segments import Segments
 from headrace.log.transactions import forget_aborted, replay_marker
 
 SNAPSHOT_SUFFIX = ".snapshot"
-# One to load and one in case that it is bad.
+# One to load, and one in case that it is damaged.
 SNAPSHOTS_KEPT = 2
 
 
 def snapshot_offsets(names: Iterable[str]) -> list[int]:
-    """Offsets that snapshots exist for, newest first."""
+    """Offsets that have a snapshot, newest first."""
     stems = (name.removesuffix(SNAPSHOT_SUFFIX) for name in names if name.endswith(SNAPSHOT_SUFFIX))
     return sorted((int(stem) for stem in stems if stem.isdigit()), reverse=True)
 
@@ -32,60 +31,81 @@ def snapshot_path(directory: str, offset: int) -> str:
     return os.path.join(directory, f"{offset:020d}{SNAPSHOT_SUFFIX}")
 
 
-def write_snapshot(
-    files: FileSystem,
-    directory: str,
-    offset: int,
-    producers: ProducerStates,
-    *,
-    kept_offsets: Container[int] = (),
-) -> None:
-    """Write the state as of offset, and drop the snapshots that are no longer needed."""
-    files.write_whole(snapshot_path(directory, offset), producers.encode(), durable=False)
-    names = [name for name, _ in files.list_directory(directory)]
-    for old in snapshot_offsets(names)[SNAPSHOTS_KEPT:]:
-        if old not in kept_offsets:
-            files.remove(snapshot_path(directory, old))
+class ProducerSnapshots:
+    """Writes the state of the producers of one log, and restores it."""
 
+    def __init__(self, folder: PartitionFolder, segments: Segments, producers: ProducerStates) -> None:
+        self._folder = folder
+        self._segments = segments
+        self._producers = producers
+        self._offset = -1
 
-def restore(
-    files: FileSystem,
-    directory: str,
-    names: Iterable[str],
-    segments: Sequence[Segment],
-    producers: ProducerStates,
-    *,
-    now_ms: int,
-    on_event: EventSink,
-) -> int:
-    """Bring producers to the end of the log; the offset of the snapshot that it began with (-1 for none)."""
-    end_offset = segments[-1].next_offset
-    from_offset = -1
-    for offset in snapshot_offsets(names):
-        path = snapshot_path(directory, offset)
-        if offset > end_offset:
-            # It knows of batches that the log has lost.
-            files.remove(path)
-            continue
+    @property
+    def is_current(self) -> bool:
+        """Whether the newest snapshot is as of the end of the log."""
+        return self._offset == self._segments.end_offset
+
+    def write(self) -> None:
+        """Write the state as of the end of the log, and remove snapshots that are no longer needed."""
+        folder, segments = self._folder, self._segments
+        # After the snapshot's offset the log has the aborted transactions, before it only this index.
+        segments.active.write_aborted_index()
+        path = snapshot_path(folder.path, segments.end_offset)
+        folder.files.write_whole(path, self._producers.encode(), durable=False)
+        # Snapshots as of segments that are not archived yet are archived with them.
+        kept = segments.base_offsets if folder.config.is_archived else ()
+        names = [name for name, _ in folder.files.list_directory(folder.path)]
+        for old in snapshot_offsets(names)[SNAPSHOTS_KEPT:]:
+            if old not in kept:
+                folder.files.remove(snapshot_path(folder.path, old))
+        self._offset = segments.end_offset
+
+    def try_write(self) -> None:
+        """Write indexes and snapshot; a failure is an event and no error."""
         try:
-            producers.load(files.read_whole(path))
-        except InvalidSnapshot as error:
-            on_event("producer_snapshot_ignored", {"path": path, "reason": str(error)})
-            files.remove(path)
-            continue
-        from_offset = offset
-        break
-    if from_offset >= 0 and not _aborted_are_readable(segments, from_offset):
-        on_event("aborted_index_ignored", {"path": directory, "reason": "the whole log is read for it"})
-        producers.clear()
-        from_offset = -1
-    if from_offset < end_offset:
-        replay(segments, producers, from_offset, now_ms=now_ms)
-    return from_offset
+            self._segments.active.write_indexes()
+            self.write()
+        except OSError as error:
+            # Both only save recovery from reading more; the log is as durable as before.
+            self._folder.on_event("checkpoint_failed", {"path": self._folder.path, "reason": str(error)})
+
+    def restore(self, names: Iterable[str]) -> None:
+        """Bring the producers to the end of the log: load a snapshot and replay the batches after it."""
+        folder, producers = self._folder, self._producers
+        segments = self._segments.view.segments
+        end_offset = self._segments.end_offset
+        from_offset = self._load_newest(names)
+        if from_offset >= 0 and not _aborted_are_readable(segments, from_offset):
+            reason = "the whole log is read to rebuild it"
+            folder.on_event("aborted_index_ignored", {"path": folder.path, "reason": reason})
+            producers.clear()
+            from_offset = -1
+        if from_offset < end_offset:
+            for segment in self._segments.view.from_offset(from_offset):
+                replay(segment, producers, from_offset, now_ms=folder.clock.now_ms())
+        self._offset = from_offset
+
+    def _load_newest(self, names: Iterable[str]) -> int:
+        """Load the newest usable snapshot; its offset, -1 if there is none."""
+        folder = self._folder
+        for offset in snapshot_offsets(names):
+            path = snapshot_path(folder.path, offset)
+            if offset > self._segments.end_offset:
+                # It has batches that the log has lost.
+                folder.files.remove(path)
+                continue
+            try:
+                self._producers.load(folder.files.read_whole(path))
+            except InvalidFile as error:
+                folder.on_event("producer_snapshot_ignored", {"path": path, "reason": str(error)})
+                folder.files.remove(path)
+                continue
+            return offset
+        return -1
 
 
 def _aborted_are_readable(segments: Sequence[Segment], from_offset: int) -> bool:
-    """Whether the lists that are to be extended can be."""
+    """Whether the lists of aborted transactions that a replay extends are readable."""
     try:
         for segment in segments:
             if segment.next_offset > from_offset:
@@ -95,29 +115,27 @@ def _aborted_are_readable(segments: Sequence[Segment], from_offset: int) -> bool
     return True
 
 
-def replay(segments: Sequence[Segment], producers: ProducerStates, from_offset: int, *, now_ms: int) -> None:
-    """Read the headers from an offset on as if their batches were appended just now."""
-    first = floor_segment([segment.base_offset for segment in segments], from_offset)
-    for segment in segments[first:]:
-        forget_aborted(segment, from_offset)
-        start = segment.offset_index().position_at_or_before(from_offset)
-        for position, header in segment.walk(start):
-            if header.producer_id < 0 or header.base_offset < from_offset:
-                continue
-            if header.is_control:
-                replay_marker(producers, segment, position, header, now_ms=now_ms)
-            else:
-                producers.update(
-                    header.producer_id,
-                    header.producer_epoch,
-                    header.base_sequence,
-                    header.last_sequence,
-                    header.base_offset,
-                    header.last_offset,
-                    header.crc,
-                    now_ms,
-                )
-                # A batch that compaction has emptied belongs to a transaction that ended long ago.
-                if header.is_transactional and header.record_count:
-                    producers.begin_transaction(header.producer_id, header.base_offset)
-        segment.write_aborted_index()
+def replay(segment: Segment, producers: ProducerStates, from_offset: int, *, now_ms: int) -> None:
+    """Apply the batches of a segment from an offset on, as if they were appended now. Reads headers only."""
+    forget_aborted(segment, from_offset)
+    start = segment.offset_index().position_at_or_before(from_offset)
+    for position, header in segment.walk(start):
+        if header.producer_id < 0 or header.base_offset < from_offset:
+            continue
+        if header.is_control:
+            replay_marker(producers, segment, position, header, now_ms=now_ms)
+        else:
+            producers.update(
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.last_sequence,
+                header.base_offset,
+                header.last_offset,
+                header.crc,
+                now_ms,
+            )
+            # A batch that compaction has emptied belongs to a transaction that ended long ago.
+            if header.is_transactional and header.record_count:
+                producers.begin_transaction(header.producer_id, header.base_offset)
+    segment.write_aborted_index()

@@ -6,8 +6,6 @@ index keeps that to a few of them.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.log.errors import WouldBlock
@@ -35,11 +33,6 @@ class SegmentRead:
     next_position: int
     next_offset: int
     """-1 where that is not known without looking further."""
-
-
-def floor_segment(base_offsets: Sequence[int], offset: int) -> int:
-    """Number of the segment that holds offset, or would."""
-    return max(0, bisect_right(base_offsets, offset) - 1)
 
 
 def read_segment(

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.log.archive import manifest as archive
+from headrace.log.archive.archived_segments import LIST_NAME
 from headrace.log.archive.copying import CopyDiffers
 from headrace.log.archive.fsspec_store import open_store
-from headrace.log.archive.reading import CorruptArchive, DamagedArchiveList
-from headrace.log.archive.store import ArchiveUnreachable
-from headrace.log.errors import OffsetOutOfRange, WouldBlock
+from headrace.log.errors import ArchiveUnreachable, CorruptArchive, LogError, OffsetOutOfRange, WouldBlock
 from headrace.records.control import EndTransactionMarker, MarkerType, encode_marker_batch
 from headrace.records.record import Record, encode_batch
 from headrace.testing.failing_archive import FailingArchive
@@ -28,8 +26,8 @@ def test_closed_segments_are_copied_with_all_that_belongs_to_them(tmp_path: Path
     lab = ArchiveLab(tmp_path)
     lab.append(30)
     copied = lab.copy()
-    assert copied == lab.log.segments - 1 == len(lab.log.archived)
-    for entry in lab.log.archived:
+    assert copied == len(lab.log.segments) - 1 == len(lab.log.archive.entries)
+    for entry in lab.log.archive.entries:
         for suffix in (".log", ".index", ".timeindex", ".snapshot", ".manifest"):
             assert lab.object(entry, suffix).exists(), suffix
         local = lab.directory / f"{entry.base_offset:020d}.log"
@@ -41,10 +39,10 @@ def test_active_segment_and_what_is_not_on_disk_stay_out_of_the_archive(tmp_path
     lab = ArchiveLab(tmp_path)
     for number in range(30):
         lab.log.append(batch(b"%d" % number), now_ms=NOW_MS)
-    assert lab.log.segments_to_archive() == []
+    assert lab.log.archive.segments_to_copy() == []
     lab.log.flush()
-    bases = [segment.base_offset for segment in lab.log.segments_to_archive()]
-    assert bases == lab.log.local_base_offsets[:-1]
+    bases = [segment.base_offset for segment in lab.log.archive.segments_to_copy()]
+    assert bases == lab.log.segments.base_offsets[:-1]
 
 
 def test_segments_of_an_open_transaction_wait_for_its_end(tmp_path: Path) -> None:
@@ -52,19 +50,19 @@ def test_segments_of_an_open_transaction_wait_for_its_end(tmp_path: Path) -> Non
     lab.append(10)
     lab.log.append(transactional(0), now_ms=NOW_MS)
     lab.append(20)
-    waiting = lab.log.segments_to_archive()
+    waiting = lab.log.archive.segments_to_copy()
     assert waiting
     assert waiting[-1].next_offset <= 10
     lab.log.append(marker(MarkerType.COMMIT), now_ms=NOW_MS, from_client=False)
     lab.log.flush()
-    assert lab.log.segments_to_archive()[-1].next_offset > 10
+    assert lab.log.archive.segments_to_copy()[-1].next_offset > 10
 
 
 def test_records_are_read_across_archive_and_disk_from_any_offset(tmp_path: Path) -> None:
     lab = ArchiveLab(tmp_path)
     log = lab.archived_to_the_end()
     assert (log.start_offset, log.end_offset) == (0, 30)
-    assert log.local_start_offset > 20
+    assert log.segments.local_start_offset > 20
     for offset in range(31):
         assert values(read_all(log, offset, bytes_max=10_000)) == numbers(offset, 30)
         assert values(read_all(log, offset, bytes_max=1)) == numbers(offset, 30)
@@ -72,17 +70,17 @@ def test_records_are_read_across_archive_and_disk_from_any_offset(tmp_path: Path
 
 def test_reads_keep_their_bounds_in_the_archive(tmp_path: Path) -> None:
     log = ArchiveLab(tmp_path).archived_to_the_end()
-    assert log.read(3, bytes_max=1, end_offset=30, at_least_one=False) == b""
-    assert log.read(3, bytes_max=999, end_offset=3, at_least_one=True) == b""
-    one = log.read(3, bytes_max=1, end_offset=30, at_least_one=True)
+    assert log.reader.read(3, bytes_max=1, end_offset=30, at_least_one=False) == b""
+    assert log.reader.read(3, bytes_max=999, end_offset=3, at_least_one=True) == b""
+    one = log.reader.read(3, bytes_max=1, end_offset=30, at_least_one=True)
     assert values(read_all(log, 3))[:1] == [b"3"]
     assert len(one) < 100
-    below = bytes(log.read(0, bytes_max=10_000, end_offset=2, at_least_one=True))
+    below = bytes(log.reader.read(0, bytes_max=10_000, end_offset=2, at_least_one=True))
     assert len(below) == 2 * len(one)
     with pytest.raises(WouldBlock):
-        log.read(3, bytes_max=100, end_offset=30, at_least_one=True, nowait=True)
+        log.reader.read(3, bytes_max=100, end_offset=30, at_least_one=True, nowait=True)
     with pytest.raises(OffsetOutOfRange):
-        log.read(31, bytes_max=100, end_offset=31, at_least_one=True)
+        log.reader.read(31, bytes_max=100, end_offset=31, at_least_one=True)
 
 
 def test_archive_at_an_fsspec_address_reads_the_same(tmp_path: Path) -> None:
@@ -96,28 +94,28 @@ def test_records_are_found_by_time_in_the_archive(tmp_path: Path) -> None:
         lab.append(1, timestamp_ms=NOW_MS + 10 * step)
     lab.copy()
     lab.log.reconfigure(local_only_newest(CONFIG))
-    lab.log.remove_local_copies(NOW_MS)
+    lab.log.archive.remove_local_copies(NOW_MS)
     log = lab.log
     for step in range(30):
         for since_ms in (NOW_MS + 10 * step - 9, NOW_MS + 10 * step):
-            found = log.offset_for_timestamp(since_ms, end_offset=30)
+            found = log.reader.offset_for_timestamp(since_ms, end_offset=30)
             assert found is not None
             assert (found.offset, found.timestamp_ms) == (step, NOW_MS + 10 * step)
-    assert log.offset_for_timestamp(NOW_MS + 291, end_offset=30) is None
-    assert log.offset_for_timestamp(NOW_MS + 50, end_offset=5) is None
-    newest = log.max_timestamp()
+    assert log.reader.offset_for_timestamp(NOW_MS + 291, end_offset=30) is None
+    assert log.reader.offset_for_timestamp(NOW_MS + 50, end_offset=5) is None
+    newest = log.reader.max_timestamp()
     assert newest is not None
     assert newest.offset == 29
-    early = log.offset_for_timestamp(NOW_MS + 50, end_offset=30, searches_archive=False)
+    early = log.reader.offset_for_timestamp(NOW_MS + 50, end_offset=30, searches_archive=False)
     assert early is not None
-    assert log.archived[0].base_offset <= early.offset <= 5
+    assert log.archive.entries[0].base_offset <= early.offset <= 5
 
 
 def test_largest_timestamp_may_be_in_the_archive(tmp_path: Path) -> None:
     lab = ArchiveLab(tmp_path)
     lab.append(1, timestamp_ms=NOW_MS + 5000)
     log = lab.archived_to_the_end()
-    newest = log.max_timestamp()
+    newest = log.reader.max_timestamp()
     assert newest is not None
     assert newest.offset == 0
 
@@ -145,12 +143,12 @@ def test_aborted_transactions_are_known_without_asking_the_archive(tmp_path: Pat
     lab.append(8)
     lab.log.append(marker(MarkerType.ABORT), now_ms=NOW_MS, from_client=False)
     log = lab.archived_to_the_end()
-    assert log.aborted_transactions(0, 30) == [(7, 4)]
-    assert log.aborted_transactions(0, 4) == []
-    assert log.aborted_transactions(20, 40) == []
+    assert log.reader.aborted_transactions(0, 30) == [(7, 4)]
+    assert log.reader.aborted_transactions(0, 4) == []
+    assert log.reader.aborted_transactions(20, 40) == []
     reopened = lab.open(local_only_newest(CONFIG))
     lab.root.rename(tmp_path / "elsewhere")
-    assert reopened.aborted_transactions(3, 30) == [(7, 4)]
+    assert reopened.reader.aborted_transactions(3, 30) == [(7, 4)]
 
 
 def test_start_finds_the_archive_again_without_reading_it(tmp_path: Path) -> None:
@@ -160,8 +158,10 @@ def test_start_finds_the_archive_again_without_reading_it(tmp_path: Path) -> Non
     reopened = lab.open(CONFIG)
     assert (reopened.start_offset, reopened.end_offset) == (0, 30)
     with pytest.raises(ArchiveUnreachable):
-        reopened.read(0, bytes_max=100, end_offset=30, at_least_one=True)
-    assert values(read_all(reopened, reopened.local_start_offset)) == numbers(reopened.local_start_offset, 30)
+        reopened.reader.read(0, bytes_max=100, end_offset=30, at_least_one=True)
+    assert values(read_all(reopened, reopened.segments.local_start_offset)) == numbers(
+        reopened.segments.local_start_offset, 30
+    )
     (tmp_path / "elsewhere").rename(lab.root)
     assert values(read_all(reopened)) == numbers(0, 30)
 
@@ -169,28 +169,28 @@ def test_start_finds_the_archive_again_without_reading_it(tmp_path: Path) -> Non
 def test_deleted_records_are_deleted_in_the_archive_too(tmp_path: Path) -> None:
     lab = ArchiveLab(tmp_path)
     log = lab.archived_to_the_end()
-    first, second = log.archived[:2]
-    assert log.delete_records_before(second.base_offset + 1) == second.base_offset + 1
-    assert log.archived[0] == second
+    first, second = log.archive.entries[:2]
+    assert log.retention.delete_records_before(second.base_offset + 1) == second.base_offset + 1
+    assert log.archive.entries[0] == second
     with pytest.raises(OffsetOutOfRange):
-        log.read(first.base_offset, bytes_max=100, end_offset=30, at_least_one=True)
+        log.reader.read(first.base_offset, bytes_max=100, end_offset=30, at_least_one=True)
     assert values(read_all(log)) == numbers(second.base_offset + 1, 30)
     reopened = lab.open(CONFIG, start_offset=second.base_offset + 1)
     assert reopened.start_offset == second.base_offset + 1
-    assert reopened.archived[0] == second
-    assert reopened.delete_records_before(30) == 30
-    assert reopened.archived == ()
+    assert reopened.archive.entries[0] == second
+    assert reopened.retention.delete_records_before(30) == 30
+    assert reopened.archive.entries == ()
 
 
 def test_retention_counts_archive_and_disk_together(tmp_path: Path) -> None:
     lab = ArchiveLab(tmp_path)
     log = lab.archived_to_the_end()
-    whole_bytes = log.size_bytes + sum(entry.size_bytes for entry in log.archived)
-    first = log.archived[0]
+    whole_bytes = log.segments.size_bytes + sum(entry.size_bytes for entry in log.archive.entries)
+    first = log.archive.entries[0]
     log.reconfigure(replace(log.config, retention_bytes=whole_bytes - first.size_bytes))
-    assert [expired.base_offset for expired in log.apply_retention(NOW_MS)] == [0]
+    assert [expired.base_offset for expired in log.retention.apply(NOW_MS)] == [0]
     assert log.start_offset == first.next_offset
-    assert log.apply_retention(NOW_MS) == []
+    assert log.retention.apply(NOW_MS) == []
     assert values(read_all(log)) == numbers(first.next_offset, 30)
 
 
@@ -198,9 +198,9 @@ def test_retention_by_time_takes_archive_and_disk(tmp_path: Path) -> None:
     lab = ArchiveLab(tmp_path)
     log = lab.archived_to_the_end()
     log.reconfigure(replace(log.config, retention_ms=1000))
-    assert log.apply_retention(NOW_MS + 1000) == []
-    assert len(log.apply_retention(NOW_MS + 1001)) > 3
-    assert (log.start_offset, log.archived) == (30, ())
+    assert log.retention.apply(NOW_MS + 1000) == []
+    assert len(log.retention.apply(NOW_MS + 1001)) > 3
+    assert (log.start_offset, log.archive.entries) == (30, ())
     lab.append(1)
     assert values(read_all(log)) == [b"30"]
 
@@ -208,12 +208,12 @@ def test_retention_by_time_takes_archive_and_disk(tmp_path: Path) -> None:
 def test_archive_that_is_no_longer_wanted_is_forgotten(tmp_path: Path) -> None:
     lab = ArchiveLab(tmp_path)
     log = lab.archived_to_the_end()
-    local_start = log.local_start_offset
+    local_start = log.segments.local_start_offset
     log.reconfigure(replace(CONFIG, is_archived=False))
-    assert (log.start_offset, log.archived) == (local_start, ())
+    assert (log.start_offset, log.archive.entries) == (local_start, ())
     assert values(read_all(log)) == numbers(local_start, 30)
     reopened = lab.open(replace(CONFIG, is_archived=False))
-    assert (reopened.start_offset, reopened.archived) == (local_start, ())
+    assert (reopened.start_offset, reopened.archive.entries) == (local_start, ())
     assert lab.own.listed
 
 
@@ -224,7 +224,7 @@ def test_copy_that_reads_back_differently_does_not_count(tmp_path: Path) -> None
         lab.append(30)
         with pytest.raises(CopyDiffers):
             lab.copy()
-        assert lab.log.archived == ()
+        assert lab.log.archive.entries == ()
         if pattern != "*.manifest":
             assert not [name for name in lab.objects() if name.endswith(".manifest")]
 
@@ -234,7 +234,7 @@ def test_copy_that_reads_back_differently_does_not_count(tmp_path: Path) -> None
 def test_damage_in_the_archive_is_said_and_reported(tmp_path: Path, suffix: str, damage: str) -> None:
     lab = ArchiveLab(tmp_path)
     log = lab.archived_to_the_end()
-    path = lab.object(log.archived[1], suffix)
+    path = lab.object(log.archive.entries[1], suffix)
     content = path.read_bytes()
     if damage == "gone":
         path.unlink()
@@ -244,7 +244,7 @@ def test_damage_in_the_archive_is_said_and_reported(tmp_path: Path, suffix: str,
         read_all(log)
     assert "DeleteRecords" in error.value.hint
     assert [found.name.rpartition("/")[2] for found in lab.corrupt] == [path.name]
-    behind = log.archived[2].base_offset
+    behind = log.archive.entries[2].base_offset
     assert values(read_all(log, behind)) == numbers(behind, 30)
     path.write_bytes(content)
     assert values(read_all(log)) == numbers(0, 30)
@@ -254,7 +254,7 @@ def test_damage_in_the_archive_is_said_and_reported(tmp_path: Path, suffix: str,
 def test_damaged_index_in_the_archive_is_done_without(tmp_path: Path, suffix: str) -> None:
     lab = ArchiveLab(tmp_path)
     log = lab.archived_to_the_end()
-    path = lab.object(log.archived[1], suffix)
+    path = lab.object(log.archive.entries[1], suffix)
     path.write_bytes(bytes(len(path.read_bytes())))
     assert values(read_all(log)) == numbers(0, 30)
     assert [found.name.rpartition("/")[2] for found in lab.corrupt] == [path.name]
@@ -263,9 +263,9 @@ def test_damaged_index_in_the_archive_is_done_without(tmp_path: Path, suffix: st
 def test_damaged_list_stops_the_start_and_not_the_archive(tmp_path: Path) -> None:
     lab = ArchiveLab(tmp_path)
     lab.archived_to_the_end()
-    path = lab.directory / archive.LIST_NAME
+    path = lab.directory / LIST_NAME
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(DamagedArchiveList, match=archive.LIST_NAME):
+    with pytest.raises(LogError, match=LIST_NAME):
         lab.open(CONFIG)
     assert lab.objects()
 
@@ -291,7 +291,7 @@ def test_cache_stays_within_its_bound(tmp_path: Path) -> None:
 def test_snapshots_wait_for_their_segments_and_no_longer(tmp_path: Path) -> None:
     lab = ArchiveLab(tmp_path)
     lab.append(30)
-    assert len(list(lab.directory.glob("*.snapshot"))) == lab.log.segments - 1
+    assert len(list(lab.directory.glob("*.snapshot"))) == len(lab.log.segments) - 1
     lab.archived_to_the_end(10)
     lab.log.checkpoint(NOW_MS)
     assert len(list(lab.directory.glob("*.snapshot"))) <= 2

@@ -1,4 +1,4 @@
-"""A compaction pass bound to the files of one log: `compaction` decides and cleans, this reads and writes for it."""
+"""A compaction pass over the files of one log: `cleaner` selects what to keep, this reads and writes for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from headrace.log.aborted_index import AbortedTransaction
-from headrace.log.compaction import cleaner as compaction
+from headrace.log.compaction import cleaner
+from headrace.log.compaction.planning import CompactionPlan, CompactionSegment
 from headrace.log.config import LogConfig
 from headrace.log.filesystem import FileSystem
 from headrace.log.index import NO_TIMESTAMP, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
@@ -17,22 +18,22 @@ from headrace.values import value
 
 
 @value
-class Compaction:
-    """One pass. `run` may take its time in any thread; it changes no segment of the log."""
+class CompactionPass:
+    """One pass. `run` may run in any thread; it changes no segment of the log."""
 
     files: FileSystem
     directory: str
     config: LogConfig
-    plan: compaction.CompactionPlan
+    plan: CompactionPlan
     segments: Mapping[int, Segment]
     last_offset_of_producers: Mapping[int, int]
     aborted: tuple[AbortedTransaction, ...]
     now_ms: int
     should_stop: Callable[[], bool]
 
-    def run(self, *, offset_map_entries_max: int = compaction.OFFSET_MAP_ENTRIES_MAX) -> compaction.Compacted:
-        """Write the cleaned segments beside the old ones; on any error they are gone again."""
-        return compaction.run(
+    def run(self, *, offset_map_entries_max: int = cleaner.OFFSET_MAP_ENTRIES_MAX) -> cleaner.Compacted:
+        """Write the cleaned segments beside the old ones; after any error they are removed again."""
+        return cleaner.run(
             self.plan,
             config=self.config,
             read_batches=self._read_batches,
@@ -44,7 +45,7 @@ class Compaction:
             should_stop=self.should_stop,
         )
 
-    def _read_batches(self, source: compaction.CompactionSegment) -> Iterator[bytes]:
+    def _read_batches(self, source: CompactionSegment) -> Iterator[bytes]:
         return self.segments[source.base_offset].batches()
 
     def _open_cleaned(self, base_offset: int) -> CleanedSegment:
@@ -58,7 +59,7 @@ class Compaction:
 
 
 class CleanedSegment:
-    """A segment under the name `.cleaned`, written from its beginning to its end."""
+    """A segment under the suffix `.cleaned`, written from start to end."""
 
     def __init__(
         self,
@@ -108,20 +109,20 @@ class CleanedSegment:
         self.segment.remove()
 
 
-def cleaned_segment_of(replacement: compaction.Replacement) -> Segment:
-    """The segment behind a replacement of a pass of ours."""
+def cleaned_segment_of(replacement: cleaner.Replacement) -> Segment:
+    """The segment that the writer of a replacement has written."""
     assert isinstance(replacement.writer, CleanedSegment)
     return replacement.writer.segment
 
 
-def compaction_segment(segment: Segment) -> compaction.CompactionSegment:
-    """What a plan needs to know of a segment."""
+def compaction_segment(segment: Segment) -> CompactionSegment:
+    """What a plan needs to know about a segment."""
     first_timestamp_ms = NO_TIMESTAMP
     if segment.size_bytes:
         for _, header in segment.walk(0, chunk_bytes=HEADER_BYTES):
             first_timestamp_ms = header.max_timestamp_ms
             break
-    return compaction.CompactionSegment(
+    return CompactionSegment(
         base_offset=segment.base_offset,
         path=Path(segment.path),
         size_bytes=segment.size_bytes,

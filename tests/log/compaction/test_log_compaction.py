@@ -31,10 +31,10 @@ def filled_log(directory: Path) -> PartitionLog:
 
 
 def compact(log: PartitionLog) -> bool:
-    pass_due = log.compaction_plan(NOW_MS)
+    pass_due = log.compaction.plan(NOW_MS)
     if pass_due is None:
         return False
-    log.finish_compaction(pass_due.run())
+    log.compaction.finish(pass_due.run())
     return True
 
 
@@ -44,11 +44,11 @@ def table(log: PartitionLog) -> dict[bytes | None, tuple[int, bytes | None]]:
 
 def test_last_value_of_every_key_stays_at_its_offset(tmp_path: Path) -> None:
     log = filled_log(tmp_path)
-    before, size_bytes = table(log), log.size_bytes
+    before, size_bytes = table(log), log.segments.size_bytes
     assert compact(log)
     assert table(log) == before
     assert len(read_all(log)) < 10
-    assert log.size_bytes < size_bytes / 2
+    assert log.segments.size_bytes < size_bytes / 2
     assert not compact(log), "nothing is dirty now"
     for offset in range(log.end_offset):
         assert read_all(log, offset)[0].offset >= offset
@@ -84,13 +84,13 @@ def test_power_cut_at_any_step_of_the_swap_loses_no_value(tmp_path: Path) -> Non
         files = FailingFileSystem(files=NotSyncing())
         log = open_log(directory, GROUPING, files=files, was_clean=True, recovery_offset=40)
         assert table(log) == expected
-        due = log.compaction_plan(NOW_MS)
+        due = log.compaction.plan(NOW_MS)
         assert due is not None
         compacted = due.run()
         assert any(len(replacement.sources) > 1 for replacement in compacted.replacements)
         files.lose_power_at(steps)
         try:
-            log.finish_compaction(compacted)
+            log.compaction.finish(compacted)
             finished = True
         except PowerLost:
             steps += 1
@@ -106,11 +106,11 @@ def test_power_cut_at_any_step_of_the_swap_loses_no_value(tmp_path: Path) -> Non
 
 def test_retention_that_is_faster_than_compaction_wins(tmp_path: Path) -> None:
     log = filled_log(tmp_path)
-    due = log.compaction_plan(NOW_MS)
+    due = log.compaction.plan(NOW_MS)
     assert due is not None
     compacted = due.run()
-    log.delete_records_before(20)
-    log.finish_compaction(compacted)
+    log.retention.delete_records_before(20)
+    log.compaction.finish(compacted)
     assert log.start_offset == 20
     assert set(table(log)) == {b"key 0", b"key 1", b"key 2"}
     assert not list(tmp_path.glob("*.cleaned"))

@@ -114,9 +114,9 @@ def check_damage(directory: Path, closed: CleanStop, *, was_clean: bool, lost: r
         for offset in range(BATCHES):
             if offset in lost:
                 with pytest.raises(CorruptSegment):
-                    log.read(offset, bytes_max=1, end_offset=BATCHES, at_least_one=True)
+                    log.reader.read(offset, bytes_max=1, end_offset=BATCHES, at_least_one=True)
             else:
-                found = bytes(log.read(offset, bytes_max=1, end_offset=BATCHES, at_least_one=True))
+                found = bytes(log.reader.read(offset, bytes_max=1, end_offset=BATCHES, at_least_one=True))
                 assert [header.base_offset for _, header in iterate_headers(found)] == [offset]
         recovery_offset = log.checkpoint(NOW_MS)
         events.clear()
@@ -200,7 +200,7 @@ def test_first_segment_that_is_gone_after_a_clean_stop_is_damage(tmp_path: Path)
     )
     assert (log.start_offset, log.end_offset, log.read_only_reason is None) == (0, BATCHES, False)
     with pytest.raises(CorruptSegment):
-        log.read(0, bytes_max=1, end_offset=BATCHES, at_least_one=True)
+        log.reader.read(0, bytes_max=1, end_offset=BATCHES, at_least_one=True)
     second = sorted(closed.segment_bytes)[1]
     assert [record.offset for record in read_all(log, second)] == [*range(second, BATCHES)]
 
