@@ -13,20 +13,18 @@ import logging
 from collections import deque
 from collections.abc import Awaitable
 from functools import partial
-from itertools import groupby
 from typing import Any, cast
 
+from headrace.broker.answer import JOINED_BYTES_MAX, Answer
 from headrace.broker.client import Client, ClientMemory
 from headrace.broker.dispatch import HANDLERS, Call, Handler
 from headrace.broker.frame_buffer import FrameBuffer, FrameTooLarge
 from headrace.broker.handlers.api_versions import unsupported_version
 from headrace.broker.parts import Parts
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.codec import Codec
 from headrace.protocol.framing import (
     RequestHeader,
     read_request_head,
-    response_prefix,
     skip_header_tags,
 )
 from headrace.protocol.primitives import MalformedMessage
@@ -34,60 +32,10 @@ from headrace.protocol.types import Buffer
 
 logger = logging.getLogger(__name__)
 
-# Below this the parts of an answer are joined before they are written: a copy is cheaper than a longer iovec.
-JOINED_ANSWER_BYTES_MAX = 65_536
 # The answer to a larger request that takes long is encoded in a thread: it may be many times as large.
 LONG_REQUEST_BYTES = 16_384
-# An answer of more parts is joined where the parts are small: uvloop closes a connection that is written a million.
-ANSWER_PARTS_MAX = 1_000
-
-
 # What the transport may hold of answers that the client has not taken yet before we stop reading from it.
 WRITE_BUFFER_BYTES_MAX = 262_144
-
-
-class _Answer:
-    """A request that was taken in, and its answer once there is one."""
-
-    __slots__ = ("codec", "done", "handler", "header", "held_bytes", "parts")
-
-    def __init__(
-        self, handler: Handler, codec: Codec[Any], header: RequestHeader, request_bytes: int
-    ) -> None:
-        self.handler = handler
-        self.codec = codec
-        self.header = header
-        # What it keeps in memory: what was read of the request until it is answered, then the answer until it is sent.
-        self.held_bytes = request_bytes
-        self.done = False
-        self.parts: list[Buffer] = []
-
-
-def _joined(parts: list[Buffer]) -> list[Buffer]:
-    """The same bytes in fewer parts: those that are large stay by themselves."""
-    joined: list[Buffer] = []
-    for is_large, run in groupby(parts, lambda part: len(part) > JOINED_ANSWER_BYTES_MAX):
-        if is_large:
-            joined += run
-        else:
-            joined.append(b"".join(run))
-    return joined
-
-
-def _encode(answer: _Answer, response: Any) -> int:
-    """Put the bytes of a response into its answer's parts; how many they are."""
-    answer.codec.write(response, answer.parts)
-    if len(answer.parts) > ANSWER_PARTS_MAX:
-        answer.parts = _joined(answer.parts)
-    body_bytes = sum(map(len, answer.parts))
-    prefix = response_prefix(
-        answer.handler.api_key,
-        answer.header.correlation_id,
-        flexible=answer.codec.flexible,
-        body_bytes=body_bytes,
-    )
-    answer.parts.insert(0, prefix)
-    return len(prefix) + body_bytes
 
 
 class Connection(ClientMemory, asyncio.BufferedProtocol):
@@ -97,7 +45,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self._runtime = parts.runtime
         self._traffic = parts.traffic
         self._log_throttle = parts.log_throttle
-        self._answers: deque[_Answer] = deque()
+        self._answers: deque[Answer] = deque()
         self._buffer = FrameBuffer(parts.settings.request_bytes_max)
         self.unread_bytes = 0
         self._reading = True
@@ -112,7 +60,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self._pause: asyncio.TimerHandle | None = None
         self._last_call: Call | None = None
         # A request that takes long: others of this connection wait for it.
-        self._long: _Answer | None = None
+        self._long: Answer | None = None
         self.last_request_s = self._last_taken_s = parts.runtime.clock.monotonic_s()
 
     # What the event loop calls
@@ -217,9 +165,9 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
             self._refuse(f"a malformed request: {error}", "the bytes are not a Kafka request")
             return
         self._traffic.count_request(handler.api_key, len(frame))
-        self._start(_Answer(handler, response_codec, header, kept_bytes), request)
+        self._start(Answer(handler, response_codec, header, kept_bytes), request)
 
-    def _start(self, answer: _Answer, request: Any) -> None:
+    def _start(self, answer: Answer, request: Any) -> None:
         self._answers.append(answer)
         self._account(answer.held_bytes)
         try:
@@ -255,7 +203,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         oldest = header._replace(api_version=0)
         codecs = handler.codecs(oldest.api_version)
         assert codecs is not None, "the oldest version is always served"
-        answer = _Answer(handler, codecs[1], oldest, 0)
+        answer = Answer(handler, codecs[1], oldest, 0)
         self._answers.append(answer)
         self._complete(answer, unsupported_version())
 
@@ -273,7 +221,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
 
     # Giving answers out
 
-    def _finished(self, answer: _Answer, future: asyncio.Future[Any]) -> None:
+    def _finished(self, answer: Answer, future: asyncio.Future[Any]) -> None:
         if future.cancelled():
             return
         error = future.exception()
@@ -282,12 +230,12 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         elif self._transport.is_closing():
             return
         elif answer is self._long and answer.held_bytes > LONG_REQUEST_BYTES:
-            encoding = self._runtime.in_thread(partial(_encode, answer, future.result()))
+            encoding = self._runtime.in_thread(partial(answer.encode, future.result()))
             encoding.add_done_callback(lambda encoded: self._encoded(answer, encoded))
         else:
             self._complete(answer, future.result())
 
-    def _encoded(self, answer: _Answer, future: asyncio.Future[int]) -> None:
+    def _encoded(self, answer: Answer, future: asyncio.Future[int]) -> None:
         if future.cancelled():
             return
         error = future.exception()
@@ -296,7 +244,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         elif not self._transport.is_closing():
             self._ready(answer, future.result())
 
-    def _failed(self, answer: _Answer, error: Exception) -> None:
+    def _failed(self, answer: Answer, error: Exception) -> None:
         name = answer.handler.api_key.name
         logger.error(
             "%s failed", name, exc_info=error, extra={"client": f"{self.client.host}:{self.client.port}"}
@@ -305,24 +253,24 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self._closing = True
         self._transport.close()
 
-    def _complete(self, answer: _Answer, response: Any) -> None:
+    def _complete(self, answer: Answer, response: Any) -> None:
         """Encode the answer (None: the client wants none), and send every answer whose turn it is."""
         answer_bytes = 0
         if response is not None:
             try:
-                answer_bytes = _encode(answer, response)
+                answer_bytes = answer.encode(response)
             except Exception as error:
                 self._failed(answer, error)
                 return
         self._ready(answer, answer_bytes)
 
-    def _ready(self, answer: _Answer, answer_bytes: int) -> None:
+    def _ready(self, answer: Answer, answer_bytes: int) -> None:
         answer.done = True
         if self._long is answer:
             self._long = None
         self._account(answer_bytes - answer.held_bytes)
         answer.held_bytes = answer_bytes
-        if answer_bytes > JOINED_ANSWER_BYTES_MAX:
+        if answer_bytes > JOINED_BYTES_MAX:
             # Not kept for company: only once it is written does a client that takes nothing stop being read from.
             self._send()
         elif not self._takes_frames and not self._sends_soon:
@@ -348,7 +296,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
 
     def _write(self, parts: list[Buffer], size: int) -> None:
         was_slow = self.unsent_bytes > 0
-        if size <= JOINED_ANSWER_BYTES_MAX:
+        if size <= JOINED_BYTES_MAX:
             self._transport.write(b"".join(parts))
         else:
             self._transport.writelines(parts)
@@ -383,7 +331,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
     def answer_room_bytes(self) -> int:
         own_bytes = self._settings.connection_bytes_max - self.held_bytes
         # Who holds next to nothing gets a batch, however full the memory is: nobody would ever get on otherwise.
-        least_bytes = 1 if self.held_bytes < JOINED_ANSWER_BYTES_MAX else 0
+        least_bytes = 1 if self.held_bytes < JOINED_BYTES_MAX else 0
         return max(least_bytes, min(own_bytes, self._traffic.room_bytes(self.held_bytes)))
 
     def hold(self, change_bytes: int) -> None:

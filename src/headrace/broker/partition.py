@@ -51,6 +51,10 @@ class Partition:
         self.is_gone = False
 
     @property
+    def name(self) -> tuple[str, int]:
+        return self.topic_name, self.index
+
+    @property
     def high_watermark(self) -> int:
         """Readers see the offsets below: with durability "fsync" never a record that a power cut could remove."""
         segments = self.log.segments

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from headrace.log.partition_log import PartitionLog
 from headrace.records.batch import BatchHeader, checksum_matches, iterate_headers
 from headrace.records.errors import CorruptBatch
-
-if TYPE_CHECKING:
-    from headrace.log.partition_log import PartitionLog
 
 READ_BYTES = 1_048_576
 

@@ -24,18 +24,17 @@ from headrace.broker.internal_topics import (
     with_fixed_configs,
 )
 from headrace.broker.partition import Partition
+from headrace.broker.partition_checkpoints import PartitionCheckpoints
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topic_configs import check_archive_configs, check_configs, log_config
 from headrace.broker.topic_files import SavedTopic, TopicFiles
 from headrace.broker.turns import Steps, at_once
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
-from headrace.log import checkpoints
 from headrace.log.archive.archived_files import Archive
 from headrace.log.archive.partition_archive import PartitionArchive
 from headrace.log.checkpoints import CleanStop
 from headrace.log.config import LogConfig
-from headrace.log.errors import InvalidFile
 from headrace.log.filesystem import FileSystem
 from headrace.log.partition_log import PartitionLog
 from headrace.topic_names import InvalidTopicName, check_topic_name
@@ -107,11 +106,7 @@ class Topics:
         self._changing: dict[str, int] = {}
         self.version = 0
         """Grows when a topic comes, gets more partitions or goes: then groups have something to assign anew."""
-        self._recovery_offsets: checkpoints.OffsetsByPartition = {}
-        self._start_offsets: checkpoints.OffsetsByPartition = {}
-        self._clean_stops: dict[tuple[str, int], CleanStop] | None = {}
-        # Deleted, and perhaps still in the checkpoint files: a new partition of that name must not inherit the offsets.
-        self._stale: set[tuple[str, int]] = set()
+        self._checkpoints = PartitionCheckpoints(files, self._data_dir)
 
     # Looking up
 
@@ -254,7 +249,7 @@ class Topics:
             for partition in topic.partitions:
                 partition.log.delete()
                 partition.gone()
-                self._forget_offsets((topic.name, partition.index))
+                self._checkpoints.forget(partition.name)
                 yield
             self._topic_files.remove(_saved(topic, len(topic.partitions)))
         finally:
@@ -293,44 +288,21 @@ class Topics:
 
     def load(self) -> None:
         """Open every topic of the data folder; after a crash this reads what lies behind the recovery points."""
-        self._recovery_offsets = self._read_offsets(checkpoints.RECOVERY_POINT_NAME)
-        self._start_offsets = self._read_offsets(checkpoints.LOG_START_NAME)
-        self._take_clean_shutdown_mark()
+        self._checkpoints.load()
         self._remove_deleted_folders()
         for saved in self._topic_files.read_all():
             self._load_topic(saved)
-        self._clean_stops = {}
+        self._checkpoints.loaded()
         self._topic_files.refuse_unknown_folders({topic.name: topic.partition_count for topic in self})
-        for key in {*self._recovery_offsets, *self._start_offsets}:
-            if self.partition(*key) is None:
-                self._forget_offsets(key)
-
-    def _take_clean_shutdown_mark(self) -> None:
-        try:
-            self._clean_stops = checkpoints.take_clean_shutdown_mark(self._files, self._data_dir)
-        except InvalidFile as error:
-            logger.warning(
-                "the mark of the last stop is damaged, all logs are checked", extra={"reason": str(error)}
-            )
-            self._clean_stops = None
-        stops = self._clean_stops or {}
-        ends = {key: stop.end_offset for key, stop in stops.items()}
-        starts = {key: stop.start_offset for key, stop in stops.items()}
-        if stops and (ends, starts) != (self._recovery_offsets, self._start_offsets):
-            # A file was damaged since, and is written again: from here on the mark is gone.
-            self._recovery_offsets, self._start_offsets = ends, starts
-            self._write_offsets()
-
-    def _forget_offsets(self, key: tuple[str, int]) -> None:
-        self._recovery_offsets.pop(key, None)
-        self._start_offsets.pop(key, None)
-        self._stale.add(key)
+        for name in self._checkpoints.names():
+            if self.partition(*name) is None:
+                self._checkpoints.forget(name)
 
     def _load_topic(self, saved: SavedTopic) -> None:
         topic = Topic(name=saved.name, id=saved.id, configs=dict(saved.configs))
         if saved.is_deleting:
             for index in range(saved.partitions):  # whatever is left of it is no damage
-                self._forget_offsets((topic.name, index))
+                self._checkpoints.forget((topic.name, index))
         topic.partitions = [self._open(topic, index) for index in range(saved.partitions)]
         if topic.is_internal:
             self._correct_internal(topic)
@@ -366,21 +338,20 @@ class Topics:
 
     def _begin(self, topic: Topic, index: int) -> Partition:
         """Open a partition that is new."""
-        if (topic.name, index) in self._stale:
-            self._write_offsets()
+        self._checkpoints.prepare((topic.name, index))
         return self._open(topic, index)
 
     def _open(self, topic: Topic, index: int) -> Partition:
-        key = (topic.name, index)
+        known = self._checkpoints.get((topic.name, index))
         log = PartitionLog.open(
             os.path.join(self._data_dir, f"{topic.name}-{index}"),
             self._log_config(topic),
             files=self._files,
             clock=self._clock,
-            was_clean=self._clean_stops is not None,
-            clean_stop=(self._clean_stops or {}).get(key),
-            recovery_offset=self._recovery_offsets.get(key, 0),
-            start_offset=self._start_offsets.get(key),
+            was_clean=known.was_clean,
+            clean_stop=known.clean_stop,
+            recovery_offset=known.recovery_offset,
+            start_offset=known.start_offset,
             partition_archive=PartitionArchive(
                 self._archive, topic=topic.name, topic_id=topic.id, partition=index
             ),
@@ -390,25 +361,25 @@ class Topics:
     def checkpoint(self) -> None:
         """Write how far each log is known to be on disk: a start after a crash reads only what lies behind."""
         for partition in self.partitions():
-            key = (partition.topic_name, partition.index)
-            self._recovery_offsets[key] = partition.log.checkpoint(self._clock.now_ms())
-            self._start_offsets[key] = partition.log.start_offset
-        self._write_offsets()
+            recovery_offset = partition.log.checkpoint(self._clock.now_ms())
+            self._checkpoints.put(
+                partition.name, start_offset=partition.log.start_offset, recovery_offset=recovery_offset
+            )
+        self._checkpoints.write()
 
     def checkpoint_starts(self) -> None:
         """Write where each log starts, after records were deleted."""
         for partition in self.partitions():
-            self._start_offsets[partition.topic_name, partition.index] = partition.log.start_offset
-        self._write_offsets()
+            self._checkpoints.put(partition.name, start_offset=partition.log.start_offset)
+        self._checkpoints.write()
 
     def close(self) -> None:
         """Close every log; only if all of them could be closed is the stop a clean one."""
         failed = 0
         stops: dict[tuple[str, int], CleanStop] = {}
         for partition in self.partitions():
-            key = (partition.topic_name, partition.index)
             try:
-                stop = stops[key] = partition.log.close()
+                stop = stops[partition.name] = partition.log.close()
             except (OSError, HeadraceError) as error:
                 failed += 1
                 logger.warning(
@@ -416,12 +387,13 @@ class Topics:
                     extra={"partition": str(partition), "reason": str(error)},
                 )
                 continue
-            self._recovery_offsets[key] = stop.end_offset
-            self._start_offsets[key] = stop.start_offset
+            self._checkpoints.put(
+                partition.name, start_offset=stop.start_offset, recovery_offset=stop.end_offset
+            )
         try:
-            self._write_offsets()
+            self._checkpoints.write()
             if not failed:
-                checkpoints.mark_clean_shutdown(self._files, self._data_dir, stops)
+                self._checkpoints.mark_clean_stop(stops)
         except OSError as error:
             logger.warning(
                 "checkpoints not written: the next start checks all logs", extra={"reason": str(error)}
@@ -439,21 +411,6 @@ class Topics:
 
     def _save(self, topic: Topic, partitions: int, *, is_deleting: bool = False) -> None:
         self._topic_files.write(_saved(topic, partitions, is_deleting=is_deleting))
-
-    def _read_offsets(self, name: str) -> checkpoints.OffsetsByPartition:
-        try:
-            return checkpoints.read_offsets(self._files, os.path.join(self._data_dir, name))
-        except InvalidFile as error:
-            logger.warning("checkpoint ignored, logs are read from their start", extra={"reason": str(error)})
-            return {}
-
-    def _write_offsets(self) -> None:
-        for name, offsets in (
-            (checkpoints.RECOVERY_POINT_NAME, self._recovery_offsets),
-            (checkpoints.LOG_START_NAME, self._start_offsets),
-        ):
-            checkpoints.write_offsets(self._files, os.path.join(self._data_dir, name), offsets)
-        self._stale.clear()
 
     def _remove_deleted_folders(self) -> None:
         for name in os.listdir(self._data_dir):

@@ -11,17 +11,15 @@ import errno
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from headrace.broker.stored_batches import batches_in
 from headrace.log.errors import CorruptArchive, CorruptSegment, OffsetOutOfRange
+from headrace.log.partition_log import PartitionLog
 from headrace.records.batch import checksum_matches, iterate_headers, read_header
 from headrace.records.errors import InvalidBatch
 from headrace.records.record import Record, check_record_count, iterate_records
 from headrace.values import value
-
-if TYPE_CHECKING:
-    from headrace.log.partition_log import PartitionLog
 
 
 @value

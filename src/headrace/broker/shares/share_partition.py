@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from headrace.broker.fetch_waiters import FetchWaiter
 from headrace.broker.group_configs import ShareConfig
 from headrace.broker.partition import Partition
 from headrace.broker.shares.storage import ShareKey, StoredWindow
 from headrace.broker.shares.window import Window
 from headrace.records.batch import iterate_headers
-
-if TYPE_CHECKING:
-    from headrace.broker.fetch_waiters import FetchWaiter
 
 
 @dataclass(slots=True)
