@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.groups import storage as groups_storage
+from headrace.broker import state_topic
 from headrace.broker.server import Server
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -133,7 +133,7 @@ def test_group_of_which_only_some_states_were_stored_gets_no_old_records(
     files: FailingFileSystem, tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Partitions without a state must not look like those that the topic has got since."""
-    monkeypatch.setattr(groups_storage, "BATCH_BYTES_MAX", 1)  # each record of a state is a batch by itself
+    monkeypatch.setattr(state_topic, "BATCH_BYTES_MAX", 1)  # each record of a state is a batch by itself
     data_dir = tmp_path / "data"
     with broker(files, data_dir) as (_, wire):
         topic_id = create_topic(wire, "t", partitions=3)
@@ -199,7 +199,7 @@ def test_group_that_could_not_be_deleted_is_deleted_by_the_next_try(
 def test_group_that_was_half_deleted_keeps_what_it_accepts_later(
     files: FailingFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups_storage, "BATCH_BYTES_MAX", 1)  # each record of a state is a batch by itself
+    monkeypatch.setattr(state_topic, "BATCH_BYTES_MAX", 1)  # each record of a state is a batch by itself
     with broker(files, tmp_path / "data") as (_, wire):
         topic_id = create_topic(wire, "t", partitions=2)
         set_group_configs(wire, "g", share_auto_offset_reset="earliest")
@@ -305,6 +305,23 @@ def test_letters_whose_fsync_failed_are_there_once_after_the_next_start(
         failed = files.fail("sync", "*/dead-0/*.log")
         rejected_with_reasons(wire, [b"0", b"1"])
         eventually(lambda: failed.happened == 1, "the fsync fails")
+    with broker(files, data_dir) as (_, wire):
+        assert letters_once_done(wire, 2) == [(b"0", b"reason 0"), (b"1", b"reason 1")]
+
+
+def test_letters_whose_fsync_failed_survive_a_power_cut_after_their_retry(
+    files: FailingFileSystem, tmp_path: Path
+) -> None:
+    """The retry finds them in the log, which does not mean that they are on the disk."""
+    data_dir = tmp_path / "data"
+    with broker_on(files, data_dir, durability="fsync") as server, Wire(server.bootstrap) as wire:
+        create_topic(wire, "dead")
+        files.fail("sync", "*/dead-0/*.log")
+        rejected_with_reasons(wire, [b"0", b"1"])
+        [share] = server.parts.shares.of_group("g")
+        counters = share.counters
+        eventually(lambda: counters.dead_letter_failures + counters.dead_letters > 1, "a retry")
+    files.drop_unsynced()
     with broker(files, data_dir) as (_, wire):
         assert letters_once_done(wire, 2) == [(b"0", b"reason 0"), (b"1", b"reason 1")]
 

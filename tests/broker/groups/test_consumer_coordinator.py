@@ -11,6 +11,7 @@ import pytest
 from headrace.broker.groups.consumer import ConsumerAnswer, ConsumerHeartbeat
 from headrace.broker.groups.consumer_state import ConsumerGroup, ConsumerGroupState
 from headrace.broker.groups.consumer_step import ConsumerRefused
+from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.storage import OFFSETS_TOPIC
 from headrace.protocol.error_codes import ErrorCode
 from headrace.testing.failing_filesystem import FailingFileSystem
@@ -112,6 +113,29 @@ def test_a_full_disk_changes_nothing_and_members_go_on_when_there_is_room(tmp_pa
             files.heal()
             second = beat(broker, "n", 0)
             assert second.member_epoch == first.member_epoch + 1
+
+    asyncio.run(scenario())
+
+
+def test_a_group_is_deleted_with_its_offsets_or_not_at_all(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        files = FailingFileSystem()
+        offsets_log = f"*{OFFSETS_TOPIC}-0/*.log"
+        async with running(tmp_path, files=files) as broker:
+            broker.server.parts.topics.create("a", 1, {})
+            await broker.commit(3)
+            beat(broker, "m", 0)
+            beat(broker, "m", -1)
+            files.fail("write", offsets_log, error_number=errno.ENOSPC)
+            with pytest.raises(GroupRefused):
+                await broker.groups.delete("g")
+            assert (broker.committed(), group_of(broker).state) == (3, ConsumerGroupState.EMPTY)
+            files.fail("write", offsets_log, error_number=errno.ENOSPC, skip=1, times=None)
+            await broker.groups.delete("g")
+            assert (broker.committed(), broker.groups.consumer_group("g")) == (None, None)
+            files.heal()
+        async with running(tmp_path, files=files) as broker:
+            assert broker.groups.consumer_group("g") is None, "and it does not come back"
 
     asyncio.run(scenario())
 

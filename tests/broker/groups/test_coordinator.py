@@ -21,6 +21,7 @@ from headrace.broker.server import Server
 from headrace.broker.settings import BrokerSettings
 from headrace.log.filesystem import FileSystem
 from headrace.protocol.error_codes import ErrorCode
+from headrace.records.control import MarkerType
 from headrace.testing.failing_filesystem import FailingFileSystem
 from headrace.testing.manual_clock import ManualClock
 from tests.broker.groups.simulation import REBALANCE_MS, SESSION_MS, offers
@@ -122,9 +123,8 @@ async def running(
     folder: Path, *, clock: ManualClock | None = None, files: FileSystem | None = None, **settings: Any
 ) -> AsyncIterator[Running]:
     clock = clock or ManualClock()
-    server = Server(
-        BrokerSettings(data_dir=folder, port=0, durability="os", **settings), clock=clock, files=files
-    )
+    settings = {"durability": "os", **settings}
+    server = Server(BrokerSettings(data_dir=folder, port=0, **settings), clock=clock, files=files)
     await server.start()
     try:
         broker = Running(server, clock)
@@ -353,6 +353,53 @@ def test_a_commit_that_arrives_while_its_group_is_deleted_is_not_lost(tmp_path: 
             assert broker.committed() == 4
         async with running(tmp_path) as broker:
             assert broker.committed() == 4
+
+    asyncio.run(scenario())
+
+
+def test_a_commit_that_arrives_while_thousands_of_offsets_are_deleted_is_not_lost(tmp_path: Path) -> None:
+    """The tombstones do not fit into one batch."""
+
+    async def scenario() -> None:
+        async with running(tmp_path, durability="fsync") as broker:
+            await broker.commit(3)
+            other = CommittedOffset(offset=1, leader_epoch=-1, metadata="", committed_at_ms=0)
+            others = {TopicPartition("b" * 200, index): other for index in range(3_000)}
+            await broker.groups.commit("g", others, member_id="", instance_id=None, generation=-1)
+            deleting = asyncio.ensure_future(broker.groups.delete("g"))
+            await broker.commit(4)
+            await deleting
+            assert dict(broker.groups.committed("g")).keys() == {A0}
+            assert broker.committed() == 4
+        async with running(tmp_path) as broker:
+            assert dict(broker.groups.committed("g")).keys() == {A0}
+            assert broker.committed() == 4
+
+    asyncio.run(scenario())
+
+
+def test_a_deleted_offset_is_not_restored_by_an_older_commit_of_a_transaction_that_ends_later(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as broker:
+            await broker.commit(3)
+            in_transaction = CommittedOffset(offset=5, leader_epoch=-1, metadata="", committed_at_ms=0)
+            broker.groups.commit_in_transaction(
+                "g",
+                {A0: in_transaction},
+                producer_id=1,
+                producer_epoch=0,
+                member_id="",
+                instance_id=None,
+                generation=-1,
+            )
+            await broker.groups.delete_offsets("g", [A0])
+            [partition] = broker.server.parts.topics.internal(OFFSETS_TOPIC).partitions
+            await broker.server.parts.markers.write_one(partition, MarkerType.COMMIT, 1, 0)
+            assert broker.committed() is None
+        async with running(tmp_path) as broker:
+            assert broker.committed() is None
 
     asyncio.run(scenario())
 
