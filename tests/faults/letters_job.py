@@ -13,12 +13,14 @@ from pathlib import Path
 from headrace.pipeline import Job, read_topic, session
 from headrace.pipeline.sinks import Topic
 from headrace.pipeline.sinks.sink import Sink
+from headrace.testing.faults import kill_as_environment_says
 from tests.pipeline.journal_sink import Journal
 
 OUT_SUFFIX = ".out"
 
 
 def main() -> None:
+    kill_as_environment_says()
     topic, bootstrap, folder, target = sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4]
     sinks: dict[str, Sink] = {
         "journal": Journal(folder / "journal.db"),

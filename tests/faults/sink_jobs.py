@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.pipeline.sinks import Delta, Each, Redis, Search, Table, Topic
 from headrace.pipeline.sinks.sink import Sink
+from headrace.testing.faults import kill_as_environment_says
 from tests.compatibility.topic_contents import read_committed
 from tests.pipeline.journal_sink import Journal, rows_in
 
@@ -172,6 +173,7 @@ def delta_rows(delta: Delta) -> list[Row]:
 def main(places_file: str, *names: str) -> None:
     from headrace.pipeline import Job, read_topic, session
 
+    kill_as_environment_says()
     places = Places(**json.loads(Path(places_file).read_text()))
     spark = session(
         "sinks",

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from headrace.pipeline.run.faults import AFTER_COMMIT, AFTER_WRITE, BEFORE_WRITE, FAULT_VARIABLE
 from headrace.testing.apache_kafka import ApacheKafka
+from headrace.testing.faults import KILL_VARIABLE
 from headrace.testing.postgres import PostgresServer
 from headrace.testing.redis_server import RedisServer
 from headrace.testing.requirements import require_java
@@ -118,8 +118,8 @@ def run_to_the_end(places: Places, names: Sequence[str] = ()) -> None:
 
 def kill_at_every_step(places: Places, orders: Orders, names: Sequence[str]) -> None:
     orders.send(ROWS_PER_BATCH * BATCHES)
-    for point in (BEFORE_WRITE, AFTER_WRITE, AFTER_COMMIT):
-        with driver(places, names, **{FAULT_VARIABLE: f"{point}:2:{len(names)}"}) as process:
+    for point in ("before-write", "after-write", "after-commit"):
+        with driver(places, names, **{KILL_VARIABLE: f"{point}:2:{len(names)}"}) as process:
             assert process.wait(RUN_S_MAX) == -signal.SIGKILL, f"it was not killed at {point}"
     run_to_the_end(places, names)
     orders.check(names)

@@ -18,14 +18,7 @@ from typing import Any
 
 import pytest
 
-from headrace.pipeline.run.faults import (
-    AFTER_COMMIT,
-    AFTER_LETTERS,
-    AFTER_WRITE,
-    BEFORE_LETTERS,
-    BEFORE_WRITE,
-    FAULT_VARIABLE,
-)
+from headrace.testing.faults import KILL_VARIABLE
 from headrace.testing.requirements import require_java
 from tests.compatibility.topic_contents import read_to_end, write
 from tests.faults.letters_job import OUT_SUFFIX
@@ -63,7 +56,7 @@ class Letters:
             env={
                 **os.environ,
                 "HEADRACE_PIPELINE_ROWS_PER_BATCH_MAX": str(ROWS_PER_BATCH),
-                **({FAULT_VARIABLE: fault} if fault else {}),
+                **({KILL_VARIABLE: fault} if fault else {}),
             },
             cwd=ROOT,
             start_new_session=True,
@@ -97,7 +90,7 @@ class Letters:
 def test_every_bad_record_is_one_letter_wherever_the_driver_dies(bootstrap: str, tmp_path: Path) -> None:
     require_java()
     job = Letters(bootstrap, tmp_path, "journal")
-    for fault in (f"{BEFORE_WRITE}:2", f"{BEFORE_LETTERS}:2", f"{AFTER_WRITE}:2", f"{AFTER_COMMIT}:1"):
+    for fault in ("before-write:2", "before-letters:2", "after-write:2", "after-commit:1"):
         assert job.run(fault) == -signal.SIGKILL, f"it was not killed at {fault}"
     assert job.run() == 0
     assert job.letters() == [f"bad {number}" for number in BAD]
@@ -112,13 +105,13 @@ def test_letters_that_a_driver_of_a_native_sink_left_unwritten_over_many_batches
     require_java()
     job = Letters(bootstrap, tmp_path, "topic")
     # There is no second job to come: the letters wait, and Spark goes on to the end of the topic.
-    with job.process(f"{BEFORE_LETTERS}:1:2") as process:
+    with job.process("before-letters:1:2") as process:
         deadline_s = time.monotonic() + RUN_S_MAX
         while len(job.rows()) < len(GOOD):
             assert process.poll() is None, "it ended by itself"
             assert time.monotonic() < deadline_s, "the rows do not come"
             time.sleep(LOOK_S)
-    assert job.run(f"{AFTER_LETTERS}:1") == -signal.SIGKILL, "it was not killed behind its letters"
+    assert job.run("after-letters:1") == -signal.SIGKILL, "it was not killed behind its letters"
     assert job.run() == 0
     assert job.letters() == [f"bad {number}" for number in BAD]
     assert set(job.rows()) == set(GOOD)

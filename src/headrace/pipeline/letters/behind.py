@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from headrace.pipeline import points
 from headrace.pipeline.report.progress import bad_counts
 from headrace.pipeline.report.registry import replace_text
-from headrace.pipeline.run import faults
 from headrace.pipeline.run.checkpoint import Checkpoint
 from headrace.pipeline.sinks.fence import Fence
 from headrace.values import value
@@ -120,7 +120,7 @@ class LettersBehind:
     def _run(self) -> None:
         try:
             while (heard := self._heard.get()) is not None and not self._is_abandoned:
-                faults.reached(faults.BEFORE_LETTERS, job=self._job)
+                points.reached("before-letters", job=self._job)
                 self._write(heard.batch_id, heard.counts)
         except Exception as error:
             logger.warning("job %s: dead letters were not written: %s", self._job, error)
@@ -138,7 +138,7 @@ class LettersBehind:
             self._letters.of_counts(counts, fence)
         else:
             self._letters.of_replay(fence)
-        faults.reached(faults.AFTER_LETTERS, job=self._job)
+        points.reached("after-letters", job=self._job)
         self._note(Position(batch_id=batch_id, ends=fence.ends))
 
     def _fence(self, position: Position, batch_id: int) -> Fence | None:

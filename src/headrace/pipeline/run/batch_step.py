@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import HeadraceError
+from headrace.pipeline import points
 from headrace.pipeline.letters.batch import observed_counts
-from headrace.pipeline.run import faults
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -98,16 +98,16 @@ class BatchStep:
 
     def _run(self, rows: DataFrame, batch_id: int) -> None:
         fence = self._checkpoint.fence(self._job, batch_id)
-        faults.reached(faults.BEFORE_WRITE, job=self._job)
+        points.reached("before-write", job=self._job)
         self.rows_written += self._writer.write(
             self._with_watermark(rows, batch_id),
             fence,
             lambda refused: self._letters.of_refused(refused, fence),
         )
-        faults.reached(faults.BEFORE_LETTERS, job=self._job)
+        points.reached("before-letters", job=self._job)
         self._late_rows.of_batch(fence)
         self._write_letters(fence)
-        faults.reached(faults.AFTER_WRITE, job=self._job)
+        points.reached("after-write", job=self._job)
         self.last_written = batch_id
 
     def _with_watermark(self, rows: DataFrame, batch_id: int) -> DataFrame:

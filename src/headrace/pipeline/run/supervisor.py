@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.clock import Clock, SystemClock
 from headrace.errors import HeadraceError
+from headrace.pipeline import points
 from headrace.pipeline.report.registry import ENDS, JobState, JobStatus
 from headrace.pipeline.report.reporter import JobReport, await_events, listener_of
-from headrace.pipeline.run import failures, faults, launch
+from headrace.pipeline.run import failures, launch
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -234,7 +235,7 @@ class RunningJob:
 
     def _on_progress(self, told: Mapping[str, Any]) -> None:
         """In Spark's listener thread: a batch was committed."""
-        faults.reached(faults.AFTER_COMMIT, job=self.name)
+        points.reached("after-commit", job=self.name)
         self._failures_in_a_row = 0
         self._report.batch(told, **self._run.written())
         self._run.after_commit(told)
