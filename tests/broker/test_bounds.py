@@ -188,8 +188,8 @@ def test_reader_that_takes_nothing_is_hung_up_on_and_named(
     with_large_batches(connect(broker), 1)
     deaf = connect(broker, receive_buffer_bytes=4096, client_id="deaf")
     deaf.send(all_of_it(), version=FETCH_BY_NAME)
-    eventually(lambda: "does not take its answers" in caplog.text, "it is closed")
-    (said,) = [one for one in caplog.records if "does not take its answers" in one.message]
+    eventually(lambda: "does not receive its answers" in caplog.text, "it is closed")
+    (said,) = [one for one in caplog.records if "does not receive its answers" in one.message]
     assert said.__dict__["client_id"] == "deaf"
     assert said.__dict__["client"] == "{}:{}".format(*deaf.socket.getsockname())
     assert said.__dict__["unsent_bytes"] > MEGABYTE
@@ -204,7 +204,7 @@ def test_worst_debtor_is_hung_up_on_when_even_the_shares_are_used_up(
     with_large_batches(other, 1)
     for _ in range(6):  # a batch each, whatever the room
         connect(broker, receive_buffer_bytes=4096).send(all_of_it(), version=FETCH_BY_NAME)
-    eventually(lambda: "does not take its answers" in caplog.text, "one is closed")
+    eventually(lambda: "does not receive its answers" in caplog.text, "one is closed")
     create_topic(other, "t")
     assert produce(other, "t", batch(b"y")).error_code == 0
 

@@ -1,8 +1,8 @@
-"""Keeping clients to their byte rates: how long one that was too fast has to pause.
+"""Byte-rate quotas of clients: how long a client that exceeds its rate has to pause.
 
-What a client sends or receives fills a bucket that empties at its rate. A bucket may hold what the rate allows in a
-window of time, so that short bursts pass, as with Kafka's average over its window. Whoever fills it further pauses
-until it would be down to that again.
+The bytes that a client sends or receives fill a bucket that drains at its rate. A bucket may hold what the rate allows
+in a window of time, so that short bursts pass, as with Kafka's average over its window. A client that exceeds it pauses
+until the bucket has drained to that level.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headrace.broker.client import Client
 from headrace.broker.client_quotas import INT32_MAX, ClientQuotas, Entity
 
 BUCKETS_MAX = 10_000
-"""Clients whose pace is remembered; the one that was idle for longest goes first. Some 300 bytes each."""
+"""Clients whose buckets are kept; the one that was idle for longest is dropped first. Some 300 bytes each."""
 
 
 class _Bucket(NamedTuple):
@@ -30,12 +30,12 @@ class ByteRates:
         self._buckets: OrderedDict[tuple[str, Entity], _Bucket] = OrderedDict()
 
     def burst_bytes(self, key: str, client_id: str) -> float:
-        """What a client may send or receive at once. A fetch has no more in its answer, so that pauses are short."""
+        """What a client may send or receive at once. The answer to a fetch has no more, so that pauses are short."""
         limited = self._quotas.limit(key, client_id) if self._quotas else None
         return math.inf if limited is None else limited[0] * self._window_s
 
     def pause_s(self, key: str, client_id: str, count_bytes: int, now_s: float) -> float:
-        """Count what a client sent or received, and return for how long it has to pause; mostly not at all."""
+        """Count what a client sent or received; for how long it has to pause, mostly 0."""
         if not self._quotas:
             return 0
         limited = self._quotas.limit(key, client_id)

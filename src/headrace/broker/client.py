@@ -1,4 +1,4 @@
-"""What the broker knows of the other end of a connection."""
+"""A connected client."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Waiting(Protocol):
 
 
 class ClientMemory:
-    """What a client may use of the memory for requests and answers; its connection sets the bounds."""
+    """The memory for requests and answers that a client may use; its connection sets the limits."""
 
     def may_wait(self) -> bool:
-        """Whether its fetches may wait for data; not while it holds more than its share of full memory."""
+        """Whether its fetches may wait for data: not if the memory is full and it holds more than its share."""
         return True
 
     def answer_room_bytes(self) -> int:
@@ -32,7 +32,7 @@ class ClientMemory:
 
 @dataclass(slots=True, kw_only=True)
 class Client:
-    """One connected client. Its software is told by the client itself, in ApiVersions (KIP-511)."""
+    """One connected client. It names its software in ApiVersions (KIP-511)."""
 
     host: str
     port: int
@@ -40,15 +40,15 @@ class Client:
     local_port: int
     software_name: str = "unknown"
     software_version: str = "unknown"
-    # Its fetches that wait for data; nobody waits for a client that is gone.
+    # Its fetches that wait for data; they end when it disconnects.
     waiters: set[Waiting] = field(default_factory=set)
 
     memory: ClientMemory = field(default_factory=lambda: ClientMemory())
 
-    # One of its batches at a time is inspected: many of them do not keep those of others waiting.
+    # One of its batches at a time is inspected, so that many of them do not delay those of other clients.
     inspects: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    # Stops reading from its connection for so many seconds.
+    # Stops reading from its connection for this many seconds.
     pause: Callable[[float], None] = field(default=lambda seconds: None)
 
     # Called with this client when its connection is lost, before its fetches are woken.

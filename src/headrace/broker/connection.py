@@ -1,9 +1,9 @@
 """One client connection: frames in, answers out in the order of the requests, and the bounds that push back.
 
-A request is handed to its handler as soon as its frame is whole, also while earlier ones still wait (a long poll, an
-fsync); only the answers keep the order. Reading from the socket stops while too much of this connection is under way,
-or too much of all together and more than its share of this one. So a fast sender is slowed down by TCP, memory stays
-bounded, and nobody pays for what others hold.
+A request goes to its handler as soon as its frame is complete, also while earlier requests still wait (a long poll, an
+fsync); only the answers keep the order. The connection is not read while it has too many bytes in flight, or while
+all connections together have too many and this one more than its share. So TCP slows down a fast sender, memory is
+bounded, and no client is slowed down by the bytes of another.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 # The answer to a larger request that takes long is encoded in a thread: it may be many times as large.
 LONG_REQUEST_BYTES = 16_384
-# What the transport may hold of answers that the client has not taken yet before we stop reading from it.
+# Unsent bytes of answers in the transport from which on the connection is not read.
 WRITE_BUFFER_BYTES_MAX = 262_144
 
 
@@ -52,16 +52,16 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self._takes_frames = False
         self._sends_soon = False
         self._closing = self._lost = False
-        # Requests that are being answered, and answers that the client is slow to take.
+        # Bytes of requests in progress and of answers that are not sent.
         self.held_bytes = 0
         self.unsent_bytes = 0
         self._unsent_seen_bytes = 0
-        # Until when a client that is over its quota is not read from.
+        # Runs while a client over its quota is not read.
         self._pause: asyncio.TimerHandle | None = None
         self._last_call: Call | None = None
-        # A request that takes long: others of this connection wait for it.
+        # A request that takes long: the next requests of this connection wait for it.
         self._long: Answer | None = None
-        self.last_request_s = self._last_taken_s = parts.runtime.clock.monotonic_s()
+        self.last_request_s = self._last_received_s = parts.runtime.clock.monotonic_s()
 
     # What the event loop calls
 
@@ -110,7 +110,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
             self._traffic.bound_unread()
 
     def pause_writing(self) -> None:
-        """The client reads slower than it asks: what waits in the transport now counts as under way."""
+        """The client reads slower than it asks: bytes in the transport count as in flight."""
         self.unsent_bytes = self._transport.get_write_buffer_size()
         self._account(self.unsent_bytes)
         self._regulate()
@@ -120,10 +120,10 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self.unsent_bytes = 0
         self.resume_if_possible()
 
-    # Taking requests in
+    # Reading requests
 
     def _take_frames(self) -> None:
-        """Take whole requests out of what was read, for as long as there is room for them."""
+        """Handle the complete requests that were received, while there is room for them."""
         self._takes_frames = True
         try:
             while self._can_take():
@@ -140,7 +140,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
 
     def _can_take(self) -> bool:
         if not self._has_room():
-            # Answers that are ready make room; without looking, whole frames would lie here until more bytes come.
+            # Sending the answers that are ready makes room; otherwise complete frames would wait for more bytes.
             self._send()
         return self._has_room() and not self._closing
 
@@ -159,7 +159,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
             codec, response_codec = codecs
             if codec.flexible:
                 position = skip_header_tags(frame, position)
-            # librdkafka 2.16 leaves three bytes behind a Metadata request for all topics; Kafka looks past them too.
+            # librdkafka 2.16 adds three bytes to a Metadata request for all topics; Kafka ignores them too.
             request, kept_bytes = codec.decode_request(frame, position)
         except MalformedMessage as error:
             self._refuse(f"a malformed request: {error}", "the bytes are not a Kafka request")
@@ -184,7 +184,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
             self._complete(answer, outcome)
 
     def _call(self, header: RequestHeader) -> Call:
-        """What the handler is told besides the message: mostly the same as for the request before."""
+        """The context of a request: mostly the same as that of the previous one."""
         call = self._last_call
         client_id = header.client_id or ""
         if call is None or call.version != header.api_version or call.client_id != client_id:
@@ -208,7 +208,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self._complete(answer, unsupported_version())
 
     def _refuse(self, what: str, hint: str) -> None:
-        """There is no way to answer such bytes within the protocol: say why in the log, and hang up."""
+        """The protocol has no answer for such bytes: log the reason and close the connection."""
         self._traffic.refused += 1
         logger.warning(
             "connection closed: %s",
@@ -219,7 +219,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self._send()
         self._transport.close()
 
-    # Giving answers out
+    # Sending answers
 
     def _finished(self, answer: Answer, future: asyncio.Future[Any]) -> None:
         if future.cancelled():
@@ -271,14 +271,14 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self._account(answer_bytes - answer.held_bytes)
         answer.held_bytes = answer_bytes
         if answer_bytes > JOINED_BYTES_MAX:
-            # Not kept for company: only once it is written does a client that takes nothing stop being read from.
+            # Sent at once: a client that receives nothing is still read until its answer is written.
             self._send()
         elif not self._takes_frames and not self._sends_soon:
             self._sends_soon = True
             self._runtime.loop.call_soon(self._send)
 
     def _send(self) -> None:
-        """Send every answer whose turn it is: those that became ready together leave with one system call."""
+        """Send every answer whose turn it is; answers that became ready together share one system call."""
         self._sends_soon = False
         answers = self._answers
         parts: list[Buffer] = []
@@ -301,7 +301,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         else:
             self._transport.writelines(parts)
         if was_slow:
-            # Otherwise `pause_writing` has counted it, if the client does not take it at once.
+            # Otherwise `pause_writing` has counted it, if the client does not receive it at once.
             self.unsent_bytes += size
             self._account(size)
 
@@ -330,7 +330,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
 
     def answer_room_bytes(self) -> int:
         own_bytes = self._settings.connection_bytes_max - self.held_bytes
-        # Who holds next to nothing gets a batch, however full the memory is: nobody would ever get on otherwise.
+        # A client that holds next to nothing gets a batch even if the memory is full: otherwise none would progress.
         least_bytes = 1 if self.held_bytes < JOINED_BYTES_MAX else 0
         return max(least_bytes, min(own_bytes, self._traffic.room_bytes(self.held_bytes)))
 
@@ -339,7 +339,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
             self._account(change_bytes)
 
     def pause(self, seconds: float) -> None:
-        """Take no request for a while: not even a client that ignores its throttle time gets past its quota."""
+        """Read no request for a while: so a client that ignores its throttle time stays within its quota too."""
         loop = self._runtime.loop
         if self._pause is not None:
             if self._pause.when() >= loop.time() + seconds:
@@ -361,7 +361,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
                 self.stop_waiting()
 
     def resume_if_possible(self) -> None:
-        """Room was made, here or by another connection: take what was read already, then read on."""
+        """There is room again: handle what was received, then continue to read."""
         if self._reading or self._closing or self._takes_frames or not self._has_room():
             return
         self._reading = True
@@ -371,20 +371,20 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def stop_waiting(self) -> None:
-        """Answer its fetches now: they hold memory that all share, and more than this connection's part of it."""
+        """Answer its waiting fetches now, because this connection holds more than its share of the memory."""
         self._log_debt("client holds more than its share of the memory for requests and answers")
         for waiter in tuple(self.client.waiters):
             waiter.wake()
 
     def shed(self) -> None:
-        """Hang up on a client that does not take its answers."""
-        self._log_debt("connection closed: the client does not take its answers")
+        """Close the connection of a client that does not receive its answers."""
+        self._log_debt("connection closed: the client does not receive its answers")
         self.abort()
 
     def refuse_unread(self) -> None:
         if not self._closing:
             self._refuse("too many unfinished requests", "inflight_bytes_max bounds them; send again later")
-            self._transport.abort()  # a client that takes no answers would keep its bytes here until it does
+            self._transport.abort()  # otherwise its bytes stay here until the client receives its answers
 
     def _log_debt(self, what: str) -> None:
         now_s = self._runtime.clock.monotonic_s()
@@ -402,20 +402,20 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
                 },
             )
 
-    def takes_nothing_since_s(self, now_s: float) -> float:
-        """For how long the client has taken no byte of what waits for it; looked at now and then."""
+    def receives_nothing_since_s(self, now_s: float) -> float:
+        """For how long the client has received no byte of its answers; measured between calls."""
         unsent_bytes = self._transport.get_write_buffer_size()
         if not unsent_bytes or unsent_bytes != self._unsent_seen_bytes:
             self._unsent_seen_bytes = unsent_bytes
-            self._last_taken_s = now_s
-        return now_s - self._last_taken_s
+            self._last_received_s = now_s
+        return now_s - self._last_received_s
 
     def close(self) -> None:
-        """Hang up when what was answered has been sent."""
+        """Close when the answers that are ready are sent."""
         self._closing = True
         self._transport.close()
 
     def abort(self) -> None:
-        """Hang up at once: this client may never take what waits for it."""
+        """Close at once, because this client may never receive its answers."""
         self._closing = True
         self._transport.abort()

@@ -1,4 +1,4 @@
-"""Which function answers which API: handlers register where they are written, ApiVersions is derived from that."""
+"""Which function serves which API. Handlers register themselves; ApiVersions lists them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
 @value
 class Call:
-    """What a handler may know besides the message: who asks, in which version, and the parts of the broker."""
+    """The context of a request: the client, the version of the API, and the parts of the broker."""
 
     parts: Parts
     client: Client
@@ -69,7 +69,7 @@ def handles(
     advertised: tuple[int, int] | None = None,
     is_long: bool = False,
 ) -> Callable[[HandlerT], HandlerT]:
-    """Register the function below as the one that answers an API; a second one for the same API is a bug."""
+    """Register the function below as the handler of an API; a second one for the same API is a bug."""
 
     def register(function: HandlerT) -> HandlerT:
         assert api_key not in HANDLERS, f"{api_key.name} is handled twice"

@@ -1,4 +1,4 @@
-"""Fetches that wait for data (long polls): woken when enough bytes came, or when their time is up."""
+"""Fetches that wait for data (long polls): woken when enough bytes are appended, or after their time-out."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from headrace.broker.client import Client
 
 
 class Waiters(Protocol):
-    """A place where those look for a waiting fetch who may wake it."""
+    """A set of waiting fetches that an event wakes."""
 
     def add(self, waiter: FetchWaiter, /) -> None: ...
     def discard(self, waiter: FetchWaiter, /) -> None: ...
 
 
 class Watched(Protocol):
-    """What wakes those who wait for it: a partition that grows, or what a share group is to get of one."""
+    """What fetches wait for: a partition that grows, or a share group's records of a partition."""
 
     @property
     def waiters(self) -> Waiters: ...
 
 
 class FetchWaiter:
-    """One waiting fetch; `woken` is done when it should look again."""
+    """One waiting fetch; `woken` is done when it should read again."""
 
     __slots__ = ("_missing_bytes", "_places", "_timer", "has_grown", "woken")
 
@@ -36,7 +36,6 @@ class FetchWaiter:
         missing_bytes: int,
         woken: asyncio.Future[None],
     ) -> None:
-        # Where those look for it who may wake it.
         self._places: list[Waiters] = [
             everyone,
             client.waiters,
@@ -46,7 +45,7 @@ class FetchWaiter:
         self._timer: asyncio.TimerHandle | None = None
         self.woken = woken
         self.has_grown = False
-        """Woken because bytes came, and not because its time or something else was over."""
+        """Woken because bytes were appended, and not by its time-out or by another event."""
         for place in self._places:
             place.add(self)
 
@@ -87,7 +86,7 @@ class FetchWaiters:
     def register(
         self, partitions: Sequence[Watched], *, client: Client, missing_bytes: int, timeout_s: float
     ) -> FetchWaiter:
-        """Wait from this moment on: an append right after this call is not missed."""
+        """Wait from this moment on: an append right after this call wakes it."""
         waiter = FetchWaiter(self._waiting, partitions, client, missing_bytes, self._loop.create_future())
         waiter.wake_after(timeout_s)
         return waiter

@@ -22,7 +22,7 @@ class Flusher:
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int) -> None:
         self._loop = loop
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="flush")
-        # Per partition: who waits for the next fsync to begin. A partition is a key while a fsync of it runs.
+        # Per partition, the futures that wait for the next fsync. A partition is a key while an fsync of it runs.
         self._next: dict[Partition, list[asyncio.Future[None]]] = {}
         self._closed = False
         self.flushes = 0
@@ -47,7 +47,7 @@ class Flusher:
         done: asyncio.Future[None] = self._loop.create_future()
         waiting = self._next.get(partition)
         if self._closed:
-            done.cancel()  # nobody is there to be answered any more, and closing the logs brings this to the disk
+            done.cancel()  # the connections are closed, and closing the logs flushes them
         elif waiting is not None:
             waiting.append(done)
         elif partition.log.read_only_reason is not None:
@@ -62,9 +62,9 @@ class Flusher:
         try:
             flush = partition.log.flusher.begin()
         except OSError as error:
-            # No fsync has failed, so nothing is in doubt: the next flush covers all of it.
+            # No fsync has failed, so the next flush covers these records too.
             del self._next[partition]
-            logger.error("flush not begun: %s", error, extra={"partition": str(partition)})
+            logger.error("flush not started: %s", error, extra={"partition": str(partition)})
             hint = "raise the limit of open files (ulimit -n); the records are stored when it can be flushed"
             _fail(waiting, StorageFailed(f"{partition} can't be flushed: {error}", hint=hint))
             return
@@ -81,18 +81,18 @@ class Flusher:
         error = finished.exception()
         queued = self._next.pop(partition)
         if error is not None:
-            # Those that waited for the next fsync hear it too: that one would be the second try of the same pages.
+            # Those that wait for the next fsync fail too: it would be a retry for the same pages.
             self._failed(partition, flush, [*waiting, *queued], error)
             return
         self._succeeded(partition, flush, waiting)
         if not queued:
             return
         if self._closed:
-            # Their connections are closed, and closing the logs brings what they wrote to the disk.
+            # The connections are closed, and closing the logs flushes them.
             for done in queued:
                 done.cancel()
         elif partition.is_gone:
-            _fail(queued, StorageFailed(f"{partition} was deleted", hint="the topic is gone"))
+            _fail(queued, StorageFailed(f"{partition} was deleted", hint="the topic does not exist any more"))
         else:
             self._next[partition] = []
             self._begin(partition, queued)
@@ -115,11 +115,11 @@ class Flusher:
             logger.error(
                 "fsync failed, partition is read-only", exc_info=error, extra={"partition": str(partition)}
             )
-        hint = "the partition is read-only until the broker is started again on a sound disk"
+        hint = "the partition is read-only until the broker is started again on a healthy disk"
         _fail(waiting, StorageFailed(f"fsync of {partition} failed: {error}", hint=hint))
 
     def close(self) -> None:
-        """Wait for the fsyncs that run; no other begins."""
+        """Wait for the fsyncs that run, and start no other."""
         self._closed = True
         self._threads.shutdown(wait=True)
 

@@ -24,7 +24,7 @@ PROBE_BYTES = 4_096
 """One block of most file systems."""
 
 NAMED_PARTITIONS_MAX = 5
-"""The rest is a number: a damaged disk may have thousands."""
+"""Further ones are only counted: a damaged disk may have thousands."""
 
 
 class Coordinator(Protocol):
@@ -52,7 +52,7 @@ class Health:
         self._probe: asyncio.Future[str | None] | None = None
 
     async def problems(self) -> list[str]:
-        """Why the broker is not well; empty if it is."""
+        """Why the broker is unhealthy; empty if it is healthy."""
         disk = await self._disk_problem()
         return [*([disk] if disk is not None else []), *self._other_problems()]
 
@@ -77,7 +77,7 @@ class Health:
             yield f"{len(refusing) - NAMED_PARTITIONS_MAX} more partitions are read-only"
 
     async def _disk_problem(self) -> str | None:
-        # Those who ask at the same time share an answer, and a disk that hangs holds one thread.
+        # Checks at the same time share one probe, so a disk that hangs blocks one thread.
         if self._probe is None or self._probe.done():
             self._probe = self._runtime.in_thread(self._write_probe)
         patience_ms = self._settings.health_disk_ms_max

@@ -1,7 +1,7 @@
-"""What a broker does by itself: retention, expiry, checkpoints, idle connections, compaction.
+"""Periodic work of a broker: retention, expiry, checkpoints, idle connections, compaction, the archive.
 
-Each chore runs in a loop of its own, and each partition has its turn whatever became of the one before. A failure of
-any kind is logged and counted, and the chore goes on at its next turn.
+Each chore runs in a loop of its own. A failure is reported; the chore continues with the next partition, and runs again
+after its interval.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ class Housekeeping:
             self._runtime.failures.report("housekeeping failed", error, partition=str(partition or ""))
 
     async def apply_retention(self) -> None:
-        """Remove what is old or too much, and forget idle producers and offsets."""
+        """Delete segments by time and size, and expire idle producers, offsets and transactional ids."""
         now_ms = self._clock.now_ms()
         before = self.expired_segments
         for partition in list(self._topics.partitions()):
             with self._going_on(partition):
                 self._expire(partition, now_ms)
-            await asyncio.sleep(0)  # a broker of many partitions answers requests in between
+            await asyncio.sleep(0)  # so that a broker with many partitions answers requests in between
         if self.expired_segments > before:
             with self._going_on():
                 self._topics.checkpoint_starts()
@@ -119,7 +119,7 @@ class Housekeeping:
             )
 
     async def checkpoint(self) -> None:
-        """Bring what lies in the page cache to the disk, and write down how far that is."""
+        """Flush every partition, and write the recovery points."""
         for partition in list(self._topics.partitions()):
             with self._going_on(partition):
                 await self._flush(partition)
@@ -138,10 +138,13 @@ class Housekeeping:
     async def close_stuck_connections(self) -> None:
         closed = self._traffic.close_stuck(self._clock.monotonic_s())
         if closed:
-            logger.warning("clients that take no answers were hung up on", extra={"connections": closed})
+            logger.warning(
+                "connections closed: their clients do not receive their answers",
+                extra={"connections": closed},
+            )
 
     async def compact(self) -> None:
-        """Clean the compacted partitions that have gathered enough; one at a time, in a thread."""
+        """Compact the partitions that have enough new records; one at a time, in a thread."""
         for partition in list(self._topics.partitions()):
             with self._going_on(partition):
                 await self._compact(partition)
@@ -149,7 +152,7 @@ class Housekeeping:
     async def _compact(self, partition: Partition) -> None:
         if not partition.log.config.is_compacted:
             return
-        # Only what is on disk is cleaned: the cleaned copy is, and takes its place.
+        # Only durable records are compacted, because the compacted copy is durable and replaces them.
         await self._flush(partition)
         compaction = partition.log.compaction.plan(self._clock.now_ms())
         if compaction is None:

@@ -34,7 +34,7 @@ class Inspection:
         self._last: dict[Partition, asyncio.Task[object]] = {}
 
     def is_needed(self, partition: Partition, batch: Buffer) -> bool:
-        """Whether the batch can't be appended at once: for itself, or because others of its partition wait."""
+        """Whether the batch can't be appended at once: it needs inspection, or earlier ones wait."""
         return partition.log.must_inspect(batch) or partition in self._last
 
     def append(
@@ -42,7 +42,7 @@ class Inspection:
     ) -> asyncio.Task[AppendedT]:
         """Call `append` with the inspected batch when its turn has come; fails with what the inspection raised."""
         size_bytes = len(batch)
-        # A copy: the buffer is the connection's, and is used again.
+        # A copy, because the connection uses its buffer again.
         appending = self._append(partition, bytes(batch), client, append, after=self._last.get(partition))
         task = self._loop.create_task(appending)
         self._tasks.add(task)
@@ -67,7 +67,7 @@ class Inspection:
                 inspecting = asyncio.ensure_future(inspecting)
                 await asyncio.wait([after])
             inspected = await inspecting
-            if config is partition.log.config:  # it may have changed meanwhile
+            if config is partition.log.config:  # otherwise it was changed in the meantime
                 return append(inspected)
 
     async def _inspect(self, batch: bytes, config: LogConfig, client: Client) -> Buffer:
@@ -83,7 +83,7 @@ class Inspection:
             del self._last[partition]
 
     def close(self) -> None:
-        """Nothing more is appended; what was not acknowledged is the client's to send again."""
+        """Append nothing more; clients send again what was not acknowledged."""
         for task in tuple(self._tasks):
             task.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""The topics that the broker keeps its own state in: their settings, and who may change them.
+"""The topics with the broker's own state: their configs, and which of them may be changed.
 
 Only the broker creates them. Settings that would lose state (deletion by age, another cleanup policy) are fixed.
 """
@@ -24,8 +24,8 @@ REASONS_TOPIC = "__headrace_rejections"
 INTERNAL_TOPICS: dict[str, dict[str, str]] = {
     "__consumer_offsets": _KEPT_BY_KEY,
     "__transaction_state": _KEPT_BY_KEY,
-    # Not compacted: an update of a share group's state is more than the last one of its key. The broker cuts off what
-    # a later snapshot made useless.
+    # Not compacted: an update of a share group's state is more than the last one of its key. The broker deletes
+    # what a later snapshot replaces.
     "__share_group_state": {
         **_KEPT_BY_KEY,
         "cleanup.policy": "delete",
@@ -42,7 +42,7 @@ class InternalTopic(HeadraceError):
 
 
 def check_internal_partitions(name: str, partitions: int) -> None:
-    """Raise `InternalTopic` if the broker could not keep its state in so many partitions."""
+    """Raise `InternalTopic` if the broker can't keep its state in this number of partitions."""
     if name in INTERNAL_TOPICS and name != REASONS_TOPIC and partitions != 1:
         raise InternalTopic(
             f"the internal topic {name} has 1 partition, not {partitions}",

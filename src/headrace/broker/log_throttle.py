@@ -1,10 +1,10 @@
-"""Saying the same thing once in a while instead of with every retry of every client."""
+"""Log the same message once per interval instead of with every retry of every client."""
 
 from __future__ import annotations
 
-# How long the same message about the same thing is kept back.
+# For how long the same message about the same object is suppressed.
 SILENCE_S = 10.0
-# Different things remembered; when there are more, all may be said again.
+# Different messages that are kept; when there are more, all of them may be logged again.
 REMEMBERED_MAX = 1_000
 
 
@@ -13,7 +13,7 @@ class LogThrottle:
         self._said: dict[tuple[object, ...], tuple[float, int]] = {}
 
     def suppressed(self, now_s: float, *what: object) -> int | None:
-        """None when this was said a moment ago; otherwise how often it was kept back since."""
+        """None if this was logged within the interval; otherwise how often it was suppressed since."""
         said_s, count = self._said.get(what, (-SILENCE_S, 0))
         if now_s - said_s < SILENCE_S:
             self._said[what] = (said_s, count + 1)

@@ -1,6 +1,6 @@
 """Prometheus metrics and health on an HTTP port of their own.
 
-The broker counts in plain integers; they are turned into metrics only when somebody asks.
+The broker counts in plain integers; they become metrics only when a page is requested.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def build(
     clock: Clock,
     loop: asyncio.AbstractEventLoop,
 ) -> Parts:
-    """Each part gets the parts that it needs, which are whole."""
+    """Build each part from the parts that it needs, which are complete."""
     data_dir = str(settings.data_dir)
     runtime = Runtime(loop, clock, archive_threads=settings.archive_read_threads)
     traffic = Traffic(settings)

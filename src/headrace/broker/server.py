@@ -24,9 +24,9 @@ from headrace.printable import printable_lines
 
 logger = logging.getLogger(__name__)
 
-# Connections that are not accepted yet: clients that start together must not be refused.
+# Connections that wait to be accepted: clients that start together must not be refused.
 LISTEN_BACKLOG = 512
-# Objects more than before that make Python look for cycles; 700 by default.
+# New objects after which Python collects garbage; 700 by default.
 GC_THRESHOLD = 20_000
 
 assert handlers.__all__, "importing the handlers registers them"
@@ -68,7 +68,7 @@ class Server:
             self._folder.release()
             raise HeadraceError(
                 f"the data folder {self.settings.data_dir} can't be opened: {error}",
-                hint="make room on its disk, raise the limit of open files (ulimit -n), or see to its permissions",
+                hint="make room on its disk, raise the limit of open files (ulimit -n), or check its permissions",
             ) from error
         except BaseException:
             self._folder.release()
@@ -82,7 +82,7 @@ class Server:
             self.parts.transactions.load()
         except BaseException:
             self._close_ports()
-            # Nothing has changed: the next start is to be as quick as this one was.
+            # Nothing has changed, so the next start is as quick as this one.
             self.parts.topics.close()
             self._folder.release()
             raise
@@ -134,7 +134,7 @@ class Server:
         return stop
 
     async def stop(self) -> None:
-        """Refuse new work, answer what can be answered, and close the logs so that the next start is instant."""
+        """Refuse new requests, answer what is ready, and close the logs, so that the next start is instant."""
         if self._stopping:
             return
         self._stopping = True
@@ -153,7 +153,7 @@ class Server:
         self.parts.inspection.close()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self.parts.flusher.close)
-        await asyncio.sleep(0)  # what the last flushes completed
+        await asyncio.sleep(0)  # let the last flushes complete their requests
         self._folder.use_reserve()
         self.parts.topics.close()
         self._folder.take_reserve()
@@ -194,8 +194,8 @@ async def _serve(settings: BrokerSettings) -> None:
     server = Server(settings)
     await server.start()
     _warn_of_few_descriptors(server)
-    # What was made at the start stays: the collector need not look at it again. Requests leave no cycles behind, so
-    # that looking for them as often as Python does by default only costs time.
+    # The objects of the start stay, so the collector need not traverse them again. Requests create no reference cycles,
+    # so frequent collections would only cost time.
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
@@ -227,7 +227,7 @@ def _warn_of_few_descriptors(server: Server) -> None:
 
 
 def run_in_loop(main: Coroutine[Any, Any, None]) -> None:
-    """`asyncio.run` on uvloop where it can be had."""
+    """`asyncio.run`, on uvloop if it is installed."""
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(main)
 

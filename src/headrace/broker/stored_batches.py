@@ -1,4 +1,4 @@
-"""Reading an internal topic's log from its start to its end, as whoever keeps state in it does at a start."""
+"""Reads the log of an internal topic from its start to its end, as coordinators do when they load their state."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def batches_in(log: PartitionLog, start_offset: int = 0) -> Iterator[tuple[Batch
             next_offset = header.next_offset
             yield header, batch
         if next_offset == offset:
-            return  # compaction removed whatever was behind
+            return  # compaction removed the rest
         offset = next_offset

@@ -23,7 +23,7 @@ class Timers(Generic[KeyT]):
         self._clock = clock
         self._on_due = on_due
         self._deadlines_ms: dict[KeyT, int] = {}
-        # When the queue will look at a key: at its deadline, or earlier if that was moved since.
+        # When the queue checks a key: at its deadline, or earlier if the deadline was moved since.
         self._queued_ms: dict[KeyT, int] = {}
         self._queue: list[tuple[int, int, KeyT]] = []
         self._sequence = itertools.count()  # keeps keys from being compared
@@ -64,12 +64,12 @@ class Timers(Generic[KeyT]):
             else:
                 due.append(key)
         for key in due:
-            # What an earlier key did may have cancelled this one or moved it.
+            # The callback of an earlier key may have cancelled or moved this one.
             if self._deadlines_ms.get(key, now_ms + 1) <= now_ms:
                 del self._deadlines_ms[key]
                 try:
                     self._on_due(key)
-                except Exception as error:  # one that fails must not stop the others
+                except Exception as error:  # a callback that fails must not stop the others
                     self._loop.call_exception_handler({"message": "a time-out failed", "exception": error})
         self._schedule()
 

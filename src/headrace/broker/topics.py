@@ -1,8 +1,8 @@
 """The topics of a data folder: created, found, altered, deleted, and closed so that the next start is instant.
 
 A topic is a small JSON file (`metadata/topics/NAME.json`: id, partitions, configs) and a folder per partition. The file
-is the truth: it is written before the folders are made, and marked before they are removed, so that a crash in between
-is finished at the next start. A start refuses a file that has changed, and folders with records that no file knows.
+decides: it is written before the folders are created, and marked before they are deleted, so that the next start
+completes what a crash interrupts. A start refuses a file that was changed, and folders with records of no known topic.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _DELETED_FOLDER = re.compile(r".+-delete")
 
 
 class TopicExists(HeadraceError):
-    """The topic is there already."""
+    """The topic exists."""
 
 
 class TooManyPartitions(HeadraceError):
-    """The broker's bound on partitions would be passed."""
+    """More partitions than the broker's limit."""
 
 
 class InvalidPartitionCount(HeadraceError):
@@ -102,10 +102,10 @@ class Topics:
         self._topic_files = TopicFiles(files, self._data_dir)
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
-        # Topics that are created, grow or are deleted now, with the partitions that they are to have.
+        # Topics that are being created, extended or deleted, with the number of their partitions afterwards.
         self._changing: dict[str, int] = {}
         self.version = 0
-        """Grows when a topic comes, gets more partitions or goes: then groups have something to assign anew."""
+        """Grows when a topic is created, extended or deleted: then groups have to assign partitions again."""
         self._checkpoints = PartitionCheckpoints(files, self._data_dir)
 
     # Looking up
@@ -129,7 +129,7 @@ class Topics:
         return topic.partitions[index]
 
     def partitions(self) -> Iterator[Partition]:
-        """Of all topics that are there now; metrics ask from a thread of their own."""
+        """Of all topics. Copies the lists, because metrics call this from another thread."""
         for topic in tuple(self._by_name.values()):
             yield from tuple(topic.partitions)
 
@@ -139,12 +139,12 @@ class Topics:
 
     @property
     def largest_producer_id(self) -> int:
-        """Of all that the logs remember; -1 for none."""
+        """Of all producers that the logs know; -1 for none."""
         ids = (producer_id for each in self.partitions() for producer_id, _ in each.log.producers.items())
         return max(ids, default=-1)
 
     def internal(self, name: str) -> Topic:
-        """An internal topic, made when it is first needed."""
+        """An internal topic, created when it is first needed."""
         return self._by_name.get(name) or at_once(self._creating(name, 1, INTERNAL_TOPICS[name]))
 
     def default_partition_count(self, name: str) -> int:
@@ -156,7 +156,7 @@ class Topics:
         return at_once(self.creating(name, partitions, configs))
 
     def creating(self, name: str, partitions: int, configs: Mapping[str, str]) -> Steps[Topic]:
-        """Create a topic, a partition at a time. It is found when all of them are there."""
+        """Create a topic, a partition at a time. Clients see it when it is complete."""
         self.check_creation(name, partitions, configs)
         return self._creating(name, partitions, with_fixed_configs(name, configs))
 
@@ -167,7 +167,7 @@ class Topics:
             raise TopicExists(f"Topic '{name}' is being created or deleted.", hint="try again later")
         if name in self._by_name:
             raise TopicExists(f"Topic '{name}' already exists.", hint="use it, or choose another name")
-        # Metrics write '.' as '_', so that two such names would be one there.
+        # Metrics write '.' as '_', so two such names would be the same there.
         twin = next(
             (other for other in self._by_name if other.replace(".", "_") == name.replace(".", "_")), None
         )
@@ -236,7 +236,7 @@ class Topics:
         at_once(self.deleting(topic))
 
     def deleting(self, topic: Topic) -> Steps[None]:
-        """Delete a topic, a partition at a time. It is not found from the start."""
+        """Delete a topic, a partition at a time. Clients do not see it from the first step on."""
         self._check_unchanging(topic)
         self._save(topic, len(topic.partitions), is_deleting=True)
         if any(partition.has_archive for partition in topic.partitions):
@@ -265,7 +265,7 @@ class Topics:
                 yield
         except OSError:
             for partition in topic.partitions:
-                with suppress(OSError):  # it is empty, and may stay
+                with suppress(OSError):  # it is empty and may stay
                     partition.log.delete()
             self._topic_files.remove(_saved(topic, partitions))
             raise
@@ -287,7 +287,7 @@ class Topics:
     # On disk
 
     def load(self) -> None:
-        """Open every topic of the data folder; after a crash this reads what lies behind the recovery points."""
+        """Open every topic of the data folder; after a crash this reads what follows the recovery points."""
         self._checkpoints.load()
         self._remove_deleted_folders()
         for saved in self._topic_files.read_all():
@@ -301,7 +301,7 @@ class Topics:
     def _load_topic(self, saved: SavedTopic) -> None:
         topic = Topic(name=saved.name, id=saved.id, configs=dict(saved.configs))
         if saved.is_deleting:
-            for index in range(saved.partitions):  # whatever is left of it is no damage
+            for index in range(saved.partitions):  # the rest of its files is no damage
                 self._checkpoints.forget((topic.name, index))
         topic.partitions = [self._open(topic, index) for index in range(saved.partitions)]
         if topic.is_internal:
@@ -312,7 +312,7 @@ class Topics:
             self.delete(topic)
 
     def _correct_internal(self, topic: Topic) -> None:
-        """Undo what a client could once do: create it first, with settings of its own."""
+        """Correct a topic that a client of an older broker has created, with other settings."""
         surplus = [] if topic.name == REASONS_TOPIC else topic.partitions[1:]
         filled = [partition for partition in surplus if partition.log.end_offset > 0]
         if filled:
@@ -327,7 +327,7 @@ class Topics:
             "internal topic had other settings than the broker's; they are corrected",
             extra={"topic": topic.name, "partitions": len(topic.partitions), "configs": topic.configs},
         )
-        # The folders go first: after a crash in between the next start makes them again, empty, and comes here.
+        # Folders are deleted first: after a crash, the next start creates them again, empty, and gets here again.
         for partition in surplus:
             partition.log.delete()
             topic.partitions.remove(partition)
@@ -359,7 +359,7 @@ class Topics:
         return Partition(topic.name, index, log, reads_unflushed=self._settings.durability == "os")
 
     def checkpoint(self) -> None:
-        """Write how far each log is known to be on disk: a start after a crash reads only what lies behind."""
+        """Write how much of each log is durable: a start after a crash reads only what follows."""
         for partition in self.partitions():
             recovery_offset = partition.log.checkpoint(self._clock.now_ms())
             self._checkpoints.put(
@@ -374,7 +374,7 @@ class Topics:
         self._checkpoints.write()
 
     def close(self) -> None:
-        """Close every log; only if all of them could be closed is the stop a clean one."""
+        """Close every log; the stop is clean if none of them fails."""
         failed = 0
         stops: dict[tuple[str, int], CleanStop] = {}
         for partition in self.partitions():

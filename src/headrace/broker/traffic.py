@@ -1,4 +1,4 @@
-"""What all connections do together: who is connected, how much is under way, and the counts that metrics show."""
+"""All connections together: how many they are, the memory that they share, and the counts for metrics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headrace.broker import descriptors
 from headrace.broker.client import Client
 from headrace.broker.settings import BrokerSettings
 
-# Kinds of client software told apart in the log: more than anybody runs, few enough to keep.
+# Kinds of client software that the log tells apart: more than anybody runs.
 SOFTWARE_KINDS_MAX = 100
 
 
@@ -33,8 +33,8 @@ class Connection(Protocol):
     def refuse_unread(self) -> None:
         """Close a connection with too many unread bytes."""
 
-    def takes_nothing_since_s(self, now_s: float) -> float:
-        """For how long the client has received nothing of what waits for it."""
+    def receives_nothing_since_s(self, now_s: float) -> float:
+        """For how long the client has received no byte of its answers."""
 
     def close(self) -> None:
         """Close when the answers are sent."""
@@ -77,7 +77,7 @@ class Traffic:
         self._held.discard(connection)
 
     def is_new_software(self, client: Client) -> bool:
-        """Whether this is the first client of its kind; kinds are made up by clients, so their number is bounded."""
+        """Whether this is the first client of its kind. Clients choose the name, so the number of kinds is bounded."""
         software = (client.software_name, client.software_version)
         if software in self._software or len(self._software) >= SOFTWARE_KINDS_MAX:
             return False
@@ -96,20 +96,20 @@ class Traffic:
 
     @property
     def share_bytes(self) -> int:
-        """What a connection may hold, however much the others do."""
+        """The bytes that a connection may hold even if the memory is full."""
         return self._bytes_max // max(1, len(self.connections))
 
     def has_room(self, held_bytes: int) -> bool:
-        """Whether a connection that holds so much may take one more request.
+        """Whether a connection that holds this many bytes may read one more request.
 
-        When the memory is full, only those stop that hold more than their share of it.
+        If the memory is full, only connections that hold more than their share stop.
         """
         if self.inflight_bytes < self._bytes_max:
             return True
         return held_bytes < self.share_bytes and self.inflight_bytes < 2 * self._bytes_max
 
     def room_bytes(self, held_bytes: int) -> int:
-        """How much more a connection that holds so much may hold."""
+        """How many more bytes a connection may hold."""
         return max(self._bytes_max - self.inflight_bytes, self.share_bytes - held_bytes, 0)
 
     def add_inflight(self, change_bytes: int) -> None:
@@ -127,28 +127,28 @@ class Traffic:
                 self._resume_held()
 
     def bound_unread(self) -> None:
-        """Close whose unread bytes are the most, if all of them together take too much memory.
+        """Close the connection with the most unread bytes, if all unread bytes together take too much memory.
 
-        Not reading on would leave requests unfinished for ever. Whoever is not read from at the moment counts too.
+        If the connections were only paused, their requests would never be complete. Paused connections count too.
         """
         if self.unread_bytes >= self._bytes_max:
             max(self.connections, key=lambda one: one.unread_bytes).refuse_unread()
 
     def _stop_waiting(self) -> None:
-        """The memory is full: fetches are answered now where they belong to who holds more than its share."""
+        """The memory is full: answer the waiting fetches of connections that hold more than their share."""
         share_bytes = self.share_bytes
         for connection in tuple(self.connections):
             if connection.held_bytes >= share_bytes:
                 connection.stop_waiting()
 
     def _shed(self) -> None:
-        """Even the shares are used up: hang up on who left most of its answers untaken."""
+        """Even the shares are used up: close the connection with the most unsent bytes."""
         worst = max(self.connections, key=lambda one: one.unsent_bytes, default=None)
         if worst is not None and worst.unsent_bytes:
             worst.shed()
 
     def _resume_held(self) -> None:
-        """A connection that goes on may fill and free the last room again: a loop for that, not a call in a call."""
+        """A connection that resumes may fill and free the last room again: hence a loop, and no recursion."""
         self._resuming = True
         try:
             while self._room_made:
@@ -159,7 +159,7 @@ class Traffic:
             self._resuming = False
 
     def hold(self, connection: Connection) -> None:
-        """The connection stopped reading; it is told when there is room again."""
+        """The connection is not read; it resumes when there is room."""
         self._held.add(connection)
         self.pauses += 1
 
@@ -171,20 +171,20 @@ class Traffic:
         return len(self._held)
 
     def close_idle(self, now_s: float) -> int:
-        """Hang up on clients that said nothing for long; how many there were."""
+        """Close connections without requests for a long time; how many there were."""
         limit_s = self._settings.idle_connection_ms_max / 1000
-        return _hang_up([one for one in self.connections if now_s - one.last_request_s > limit_s])
+        return _abort([one for one in self.connections if now_s - one.last_request_s > limit_s])
 
     def close_stuck(self, now_s: float) -> int:
-        """Hang up on clients that take nothing of their answers: these fill the memory that all share."""
+        """Close connections whose clients receive nothing: their answers fill the shared memory."""
         limit_s = self._settings.stuck_connection_ms_max / 1000
-        stuck = [one for one in self.connections if one.takes_nothing_since_s(now_s) > limit_s]
+        stuck = [one for one in self.connections if one.receives_nothing_since_s(now_s) > limit_s]
         for connection in stuck:
             connection.shed()
         return len(stuck)
 
 
-def _hang_up(connections: list[Connection]) -> int:
+def _abort(connections: list[Connection]) -> int:
     for connection in connections:
         connection.abort()
     return len(connections)
