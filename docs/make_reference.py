@@ -20,7 +20,6 @@ from typing import Any
 import typer
 
 from headrace import Broker
-from headrace.bootstrap import ClientSettings
 from headrace.broker import handlers
 from headrace.broker.dispatch import HANDLERS
 from headrace.broker.group_configs import GROUP_CONFIGS
@@ -29,6 +28,7 @@ from headrace.broker.settings import BrokerSettings
 from headrace.broker.topic_configs import INT64_MAX, TOPIC_CONFIGS, TopicConfig
 from headrace.cli.main import app
 from headrace.cli.output import RESULTS
+from headrace.kafka.settings import ClientSettings
 from headrace.pipeline.report.registry import JobStatus
 from headrace.pipeline.settings import PipelineSettings
 from headrace.settings import SETTINGS_FILE, VARIABLES

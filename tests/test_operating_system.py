@@ -7,13 +7,15 @@ import sys
 
 import pytest
 
-CLIENTS = ["headrace.queue", "headrace.queue.dead_letters", "headrace.queue.share_groups"]
+CLIENTS = [
+    "headrace.queue",
+    "headrace.queue.dead_letters",
+    "headrace.kafka.cluster",
+    "headrace.kafka.share_groups",
+]
 COMMANDS = [
     f"headrace.cli.{name}"
-    for name in (
-        *("main", "topic.commands", "group", "records.produce", "records.consume", "queue.commands"),
-        "cluster",
-    )
+    for name in ("main", "topic.commands", "group", "records.produce", "records.consume", "queue.commands")
 ]
 PLUGIN = ["headrace.testing.pytest_plugin"]
 

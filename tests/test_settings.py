@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from headrace.bootstrap import ClientSettings
 from headrace.broker.settings import BrokerSettings
+from headrace.kafka.settings import ClientSettings
 from headrace.settings import MESSAGE_VARIABLES, BadSetting, load, make, setting
 
 

@@ -26,7 +26,7 @@ from benchmarks.broker.load import (
 )
 from benchmarks.queue.share_client import Load
 from headrace.java import last_lines
-from headrace.queue.share_groups import describe_share_group
+from headrace.kafka.share_groups import describe_share_group
 
 CONFIG_PROBE_INTERVAL_S = 0.05
 

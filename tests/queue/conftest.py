@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.kafka.cluster import Cluster
 from headrace.queue import Message, Queue
-from headrace.queue.group_settings import change_settings
 
 TIMEOUT_S = 30.0
 """A hang is a failure; nothing that works takes anywhere near so long."""
@@ -71,12 +71,12 @@ def open_queue(bootstrap: str) -> OpenQueue:
 
 
 @pytest.fixture
-def set_group(admin: AdminClient) -> Callable[..., None]:
+def set_group(bootstrap: str) -> Callable[..., None]:
     """`set_group("senders", share_delivery_count_limit=2)`"""
 
     def set_group(group: str, **settings: object) -> None:
         wanted = {setting.replace("_", "."): str(value) for setting, value in settings.items()}
-        change_settings(admin, group, wanted, TIMEOUT_S)
+        Cluster(bootstrap, timeout_s=TIMEOUT_S).alter_configs("group", group, wanted)
 
     return set_group
 

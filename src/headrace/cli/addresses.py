@@ -1,7 +1,4 @@
-"""`name=value` pairs as people type them.
-
-Apart from `cluster.py`, so that `headrace broker` imports no client library.
-"""
+"""`name=value` pairs as people type them."""
 
 from __future__ import annotations
 

@@ -5,17 +5,16 @@ The broker has a second to answer. If it does not, the shell shows no names: nev
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import typer
 
-from headrace.bootstrap import client_settings
+from headrace.cli.connecting import connect
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
-    from headrace.cli.cluster import Cluster
+    from headrace.kafka.cluster import Cluster
 
 TIMEOUT_S = 1
 
@@ -31,11 +30,8 @@ def complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
 def _complete(
     context: typer.Context, incomplete: str, names_of: Callable[[Cluster], Iterable[str]]
 ) -> list[str]:
-    from headrace.cli.cluster import Cluster
-
     try:
-        settings = client_settings(context.params.get("bootstrap"))
-        names = names_of(Cluster(dataclasses.replace(settings, timeout_s=TIMEOUT_S)))
+        names = names_of(connect(context.params.get("bootstrap"), timeout_s_max=TIMEOUT_S))
     except HeadraceError:
         return []
     # Internal names begin with two underscores: they come once somebody types one.

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.bootstrap import client_settings
 from headrace.cli.addresses import BadArgument
 from headrace.cli.completion import complete_groups, complete_topics
+from headrace.cli.connecting import connect
 from headrace.cli.moments import parse_moment_ms
 from headrace.cli.output import Format, OutputFormat, Shape, note, print_table, result, show
 from headrace.cli.settings import Bootstrap
 from headrace.clock import SystemClock
 from headrace.durations import parse_duration_ms
-from headrace.errors import HeadraceError
 from headrace.names import did_you_mean
 
 if TYPE_CHECKING:
-    from headrace.cli.cluster import Cluster, Partition
+    from headrace.kafka.cluster import Cluster, Partition
+    from headrace.kafka.errors import NoSuchGroup
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -82,10 +82,6 @@ class MovedPartition:
     after: Annotated[int, "the new offset; with --dry-run, that it would get"]
 
 
-class GroupRefused(HeadraceError):
-    """A group that is not there, or that has members where it must not."""
-
-
 @app.command("list")
 def list_groups(
     internal: Annotated[
@@ -100,7 +96,7 @@ def list_groups(
     headrace group list
     headrace group list --internal --format json
     """
-    cluster = _connect(bootstrap)
+    cluster = connect(bootstrap)
     listed = [ListedGroup(group=name, state=state) for name, state in cluster.groups(internal=internal)]
     show(listed, format, lambda: _print_groups(listed))
 
@@ -120,8 +116,8 @@ def describe(name: Name, format: Format = OutputFormat.TEXT, bootstrap: Bootstra
     headrace group describe billing
     headrace group describe billing --format json
     """
-    cluster = _connect(bootstrap)
-    group = _describe(cluster, name)
+    cluster = connect(bootstrap)
+    group = cluster.describe_group(name)
     committed = cluster.committed(name)
     if group is None or not (group.members or committed):
         raise _no_group(cluster, name)
@@ -162,9 +158,11 @@ def _print_group(group: DescribedGroup) -> None:
         print_table(("member", "client", "host", "partitions"), members)
 
 
-def _no_group(cluster: Cluster, name: str) -> GroupRefused:
+def _no_group(cluster: Cluster, name: str) -> NoSuchGroup:
+    from headrace.kafka.errors import NoSuchGroup
+
     near = did_you_mean(name, [each for each, _ in cluster.groups(internal=True)])
-    return GroupRefused(f"there is no group {name}", hint=near or "`headrace group list` shows what there is")
+    return NoSuchGroup(f"there is no group {name}", hint=near or "`headrace group list` lists the groups")
 
 
 @app.command()
@@ -179,13 +177,13 @@ def delete(
     \b
     headrace group delete billing --yes
     """
-    cluster = _connect(bootstrap)
+    cluster = connect(bootstrap)
     if not yes:
         count = len(cluster.committed(name))
-        raise GroupRefused(
+        raise BadArgument(
             f"group {name} has positions in {count} partitions", hint="add --yes to delete them"
         )
-    cluster.answer(cluster.admin.delete_consumer_groups([name])[name], f"deleting group {name}")
+    cluster.delete_groups([name])
     show(DeletedGroup(group=name), format, f"deleted group {name}")
 
 
@@ -302,22 +300,22 @@ def seek(
     )
     if bool(topic) == all_topics:
         raise typer.BadParameter("say which topics: --topic T (repeatable), or --all-topics")
-    cluster = _connect(bootstrap)
+    cluster = connect(bootstrap)
     # A group that is not there yet may be given a position before its first consumer comes.
-    group = _describe(cluster, name)
+    group = cluster.describe_group(name)
     members = group.members if group else []
     if members and not dry_run:
-        raise GroupRefused(
+        raise BadArgument(
             f"group {name} has {len(members)} members, and would go on from where they are",
             hint=f"stop them first; `headrace group describe {name}` shows them",
         )
     committed = cluster.committed(name)
     partitions = sorted(committed) if all_topics else _named_partitions(cluster, topic or [])
     if not partitions:
-        raise GroupRefused(f"group {name} has committed nothing", hint="name the topics with --topic")
+        raise BadArgument(f"group {name} has committed nothing", hint="name the topics with --topic")
     wanted = target.offsets(cluster, partitions, committed)
     if not dry_run:
-        _commit(cluster, name, wanted)
+        cluster.commit(name, wanted)
     moved = [
         MovedPartition(
             topic=each.topic, partition=each.number, before=committed.get(each), after=wanted[each]
@@ -330,44 +328,12 @@ def seek(
         note("nothing was changed (--dry-run)")
 
 
-def _connect(bootstrap: str | None) -> Cluster:
-    from headrace.cli.cluster import Cluster
-
-    return Cluster(client_settings(bootstrap))
-
-
-def _describe(cluster: Cluster, name: str) -> Any | None:
-    from confluent_kafka import KafkaError, KafkaException
-
-    from headrace.cli.cluster import failure
-
-    future = cluster.admin.describe_consumer_groups([name], request_timeout=cluster.timeout_s)[name]
-    try:
-        return future.result(timeout=cluster.timeout_s)
-    except KafkaException as error:
-        # Newer brokers say so; older ones describe a group that is not there as dead and empty.
-        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return None
-        raise failure(error.args[0], f"describing group {name}") from error
-
-
-def _commit(cluster: Cluster, name: str, offsets: dict[Partition, int]) -> None:
-    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-
-    listed = [TopicPartition(each.topic, each.number, offset) for each, offset in offsets.items()]
-    asked = [ConsumerGroupTopicPartitions(name, listed)]
-    future = cluster.admin.alter_consumer_group_offsets(asked, request_timeout=cluster.timeout_s)[name]
-    for answered in cluster.answer(future, f"moving group {name}").topic_partitions:
-        if answered.error is not None:
-            raise GroupRefused(f"{answered.topic}-{answered.partition} was not moved: {answered.error.str()}")
-
-
 def _assigned(member: Any) -> list[Any]:
     return list(member.assignment.topic_partitions) if member.assignment else []
 
 
 def _lag_rows(cluster: Cluster, group: Any, committed: dict[Partition, int]) -> list[tuple[Any, ...]]:
-    from headrace.cli.cluster import Partition, partitions_in
+    from headrace.kafka.cluster import Partition
 
     holders = {
         Partition(each.topic, each.partition): member.member_id
@@ -377,7 +343,7 @@ def _lag_rows(cluster: Cluster, group: Any, committed: dict[Partition, int]) -> 
     topics = cluster.topics()
     # A reader that subscribes gets every partition of a topic, also those without a commit.
     read = {each.topic for each in committed.keys() | holders.keys()} & topics.keys()
-    partitions = sorted(each for name in read for each in partitions_in(topics[name], name))
+    partitions = sorted(each for name in read for each in topics[name])
     start, end = cluster.earliest(partitions), cluster.latest(partitions)
     return [
         # Without a commit all that is there is still to be read, unless the client's `auto.offset.reset` skips it.

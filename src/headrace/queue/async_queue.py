@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
@@ -177,7 +177,7 @@ class AsyncQueue:
         handler: Callable[[AsyncMessage], Awaitable[object]],
         *,
         concurrency: int = 1,
-        reject_on: Errors | type[BaseException] = (),
+        reject_on: Errors = (),
         count: int | None = None,
         stop_when_idle_s: float | None = None,
     ) -> None:
@@ -187,20 +187,18 @@ class AsyncQueue:
         returns. A second one does what it does without a queue: asyncio's Ctrl-C cancels the main task. A handler that
         is cancelled has its message released.
         """
-        if not self._is_open:
-            async with self:
-                await self.run(
-                    handler,
-                    concurrency=concurrency,
-                    reject_on=reject_on,
-                    count=count,
-                    stop_when_idle_s=stop_when_idle_s,
-                )
-            return
-        errors = reject_on if isinstance(reject_on, tuple) else (reject_on,)
-        self._queue.raise_members(concurrency)
-        allowance = Allowance(count=count, idle_s=stop_when_idle_s)
-        workers = [asyncio.create_task(self._work(handler, errors, allowance)) for _ in range(concurrency)]
+        async with nullcontext() if self._is_open else self:
+            self._queue.raise_members(concurrency)
+            await self._run(handler, concurrency, reject_on, Allowance(count=count, idle_s=stop_when_idle_s))
+
+    async def _run(
+        self,
+        handler: Callable[[AsyncMessage], Awaitable[object]],
+        concurrency: int,
+        reject_on: Errors,
+        allowance: Allowance,
+    ) -> None:
+        workers = [asyncio.create_task(self._work(handler, reject_on, allowance)) for _ in range(concurrency)]
         watcher = asyncio.create_task(self._stop_when_idle(allowance))
         with stopped_by_signals([self.stop]):
             try:

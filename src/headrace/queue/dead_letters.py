@@ -13,11 +13,11 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka import Message as KafkaMessage
-from confluent_kafka.admin import AdminClient
 
 from headrace.dead_letters import dead_letter_topic
-from headrace.queue.client_config import client_config, require_reachable
-from headrace.queue.errors import QueueError
+from headrace.kafka.cluster import Cluster, Partition
+from headrace.kafka.settings import client_config, require_broker
+from headrace.queue.errors import QueueError, queue_errors
 from headrace.queue.group_settings import read_settings
 from headrace.queue.letters import DeadLetter, read_letter, redriven_headers
 from headrace.queue.message import Place, headers_of
@@ -77,15 +77,15 @@ class DeadLetters:
         timeout_s: float = 30.0,
     ) -> None:
         self.group = group
-        self._config = client_config(bootstrap, config)
-        require_reachable(self._config["bootstrap.servers"], timeout_s)
+        address = client_config(bootstrap, config)["bootstrap.servers"]
+        self._cluster = Cluster(address, timeout_s=timeout_s, config=config)
         self._timeout_s = timeout_s
-        self._admin = AdminClient(dict(self._config))
         self._partition_counts: dict[str, int] = {}
-        self.topic = topic or self._configured_topic() or dead_letter_topic(group)
-
-    def _configured_topic(self) -> str:
-        return read_settings(self._admin, self.group, self._timeout_s).dead_letter_topic
+        with queue_errors():
+            require_broker(address, timeout_s)
+            self.topic = (
+                topic or read_settings(self._cluster, group).dead_letter_topic or dead_letter_topic(group)
+            )
 
     @property
     def progress_group(self) -> str:
@@ -133,7 +133,7 @@ class DeadLetters:
         partition says what was dealt with. Progress is committed when all before it is stored: after a crash nothing
         is missing, and at most the last `REDRIVE_BATCH` letters are there twice.
         """
-        producer = Producer({**self._config, "acks": "all", "enable.idempotence": True})
+        producer = Producer(self._cluster.client_config(acks="all", enable_idempotence=True))
         put_back = left = 0
         for number, span in self._spans().items():
             letters = self._read_raw(number, span.done, span.end)
@@ -160,8 +160,8 @@ class DeadLetters:
         assert letter.original is not None
         topic = letter.original.topic
         if topic not in self._partition_counts:
-            there = self._admin.list_topics(timeout=self._timeout_s).topics
-            self._partition_counts[topic] = len(there[topic].partitions) if topic in there else 0
+            with queue_errors():
+                self._partition_counts[topic] = len(self._cluster.topics().get(topic, ()))
         is_there = 0 <= letter.original.partition < self._partition_counts[topic]
         self._produce(
             producer,
@@ -231,10 +231,10 @@ class DeadLetters:
                         f"{self.topic} has letters of group {letter.group} too, such as {letter.place}",
                         hint="delete the topic, or set its retention, to be rid of all of them",
                     )
-        wanted = [TopicPartition(self.topic, number, span.end) for number, span in spans.items()]
-        futures = self._admin.delete_records(wanted, request_timeout=self._timeout_s)
-        for each in futures.values():
-            _answer(each, f"deleting letters of {self.topic}", self._timeout_s)
+        with queue_errors():
+            self._cluster.delete_records(
+                {Partition(self.topic, number): span.end for number, span in spans.items()}
+            )
         for number, span in spans.items():
             self._commit(number, span.end)
         return sum(span.end - span.start for span in spans.values())
@@ -242,7 +242,8 @@ class DeadLetters:
     # The topic
 
     def _spans(self) -> dict[int, _Span]:
-        topics = self._admin.list_topics(timeout=self._timeout_s).topics
+        with queue_errors():
+            topics = self._cluster.topics()
         if self.topic not in topics:
             raise NoDeadLetters(
                 f"group {self.group} has no dead letters: there is no topic {self.topic}",
@@ -250,9 +251,7 @@ class DeadLetters:
             )
         consumer = self._consumer()
         try:
-            partitions = [
-                TopicPartition(self.topic, number) for number in sorted(topics[self.topic].partitions)
-            ]
+            partitions = [TopicPartition(self.topic, each.number) for each in topics[self.topic]]
             committed = consumer.committed(partitions, timeout=self._timeout_s)
             spans = {}
             for each in committed:
@@ -301,13 +300,12 @@ class DeadLetters:
 
     def _consumer(self) -> Consumer:
         return Consumer(
-            {
-                **self._config,
-                "group.id": self.progress_group,
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-            }
+            self._cluster.client_config(
+                group_id=self.progress_group,
+                enable_auto_commit=False,
+                enable_partition_eof=True,
+                auto_offset_reset="earliest",
+            )
         )
 
     def _commit(self, number: int, offset: int) -> None:
@@ -362,10 +360,3 @@ def _batches(messages: Iterable[KafkaMessage], size: int) -> Iterator[list[Kafka
             batch = []
     if batch:
         yield batch
-
-
-def _answer(future: Any, doing: str, timeout_s: float) -> None:
-    try:
-        future.result(timeout_s)
-    except KafkaException as error:
-        raise QueueError(f"{doing}: {error.args[0].str()}") from error

@@ -1,8 +1,20 @@
-"""What can go wrong with a queue, as far as callers tell it apart."""
+"""The errors of queues that callers distinguish."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
+from confluent_kafka import KafkaError
+
 from headrace.errors import HeadraceError
+from headrace.kafka.errors import RequestFailed
+
+_NO_SHARE_GROUPS = (
+    KafkaError.INVALID_REQUEST,
+    KafkaError.UNSUPPORTED_VERSION,
+    KafkaError._UNSUPPORTED_FEATURE,
+)
 
 
 class QueueError(HeadraceError):
@@ -10,7 +22,7 @@ class QueueError(HeadraceError):
 
 
 class QueueUnusable(QueueError):
-    """The queue cannot be opened, or the broker refuses its consumer for good."""
+    """The queue cannot be opened, or the broker rejects its consumer for good."""
 
 
 class MessageSettled(QueueError):
@@ -18,8 +30,25 @@ class MessageSettled(QueueError):
 
 
 class AcknowledgementLost(QueueError):
-    """The broker did not take acknowledgements: the messages are delivered again."""
+    """The broker rejected acknowledgements: the messages are delivered again."""
 
 
 class MessageNotStored(QueueError):
-    """A message that was put is not confirmed: the broker refused it, or did not answer in time."""
+    """A message that was put is not confirmed: the broker rejected it, or did not answer in time."""
+
+
+@contextlib.contextmanager
+def queue_errors() -> Iterator[None]:
+    """Turn failed requests into QueueUnusable."""
+    try:
+        yield
+    except RequestFailed as error:
+        raise QueueUnusable(error.message, hint=error.hint or hint_of(error.code)) from error
+
+
+def hint_of(code: int | None) -> str:
+    return (
+        "queues need Headrace's broker, or Apache Kafka 4.2 or later with share.version 1"
+        if code in _NO_SHARE_GROUPS
+        else ""
+    )

@@ -1,6 +1,6 @@
-"""The settings of a share group, which the broker keeps: reading them, and setting what a queue needs.
+"""The settings of a share group, which the broker keeps: reading them, and setting those that a queue needs.
 
-What is set already always stays.
+A setting that is set already is never changed.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ import logging
 import time
 from collections.abc import Mapping
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-
-from headrace.queue.errors import QueueUnusable
+from headrace.kafka.cluster import Cluster
+from headrace.kafka.errors import RequestFailed
 from headrace.values import value
 
 logger = logging.getLogger("headrace.queue")
@@ -26,7 +24,7 @@ DEAD_LETTER_COPY = "errors.deadletterqueue.copy.record.enable"
 RETRY_BACKOFF = "headrace.share.retry.backoff.ms"
 
 VISIBLE_TIMEOUT_S = 10.0
-"""Apache Kafka's nodes learn of a change a moment after it was taken; a group that joins before begins elsewhere."""
+"""Apache Kafka's nodes apply a change a moment after it was accepted; a group that joins earlier starts elsewhere."""
 
 
 @value
@@ -58,43 +56,20 @@ class GroupSettings:
         return RETRY_BACKOFF in self.values
 
 
-def read_settings(admin: AdminClient, group: str, timeout_s: float) -> GroupSettings:
-    resource = ConfigResource(ResourceType.GROUP, group)
-    try:
-        future = admin.describe_configs([resource], request_timeout=timeout_s)[resource]
-        entries = future.result(timeout_s).values()
-    except (KafkaException, TimeoutError) as error:
-        raise _refused(error, f"reading the settings of group {group}") from error
+def read_settings(cluster: Cluster, group: str) -> GroupSettings:
+    entries = cluster.configs("group", group).values()
     return GroupSettings(
         values={each.name: each.value or "" for each in entries},
         given=frozenset(each.name for each in entries if not each.is_default),
     )
 
 
-def change_settings(
-    admin: AdminClient, group: str, wanted: Mapping[str, str | None], timeout_s: float
-) -> None:
-    """Set some settings of a group, or with None take them back to their defaults."""
-    changes = [
-        ConfigEntry(
-            name,
-            text or "",
-            incremental_operation=AlterConfigOpType.DELETE if text is None else AlterConfigOpType.SET,
-        )
-        for name, text in wanted.items()
-    ]
-    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=changes)
-    try:
-        admin.incremental_alter_configs([resource], request_timeout=timeout_s)[resource].result(timeout_s)
-    except (KafkaException, TimeoutError) as error:
-        raise _refused(error, f"setting {', '.join(wanted)} of group {group}") from error
+def ensure_settings(cluster: Cluster, group: str, wanted: Mapping[str, str]) -> GroupSettings:
+    """Set those that are not set yet and that the broker knows; the settings in force after that.
 
-
-def ensure_settings(
-    admin: AdminClient, group: str, wanted: Mapping[str, str], timeout_s: float
-) -> GroupSettings:
-    """Set what is not set yet and the broker knows; what is in force then. Without permission it goes on as it is."""
-    settings = read_settings(admin, group, timeout_s)
+    Without permission to change them, the group keeps its settings.
+    """
+    settings = read_settings(cluster, group)
     missing = {
         name: text
         for name, text in wanted.items()
@@ -103,30 +78,14 @@ def ensure_settings(
     if not missing:
         return settings
     try:
-        change_settings(admin, group, missing, timeout_s)
-    except QueueUnusable as error:
+        cluster.alter_configs("group", group, missing)
+    except RequestFailed as error:
         logger.warning("group %s keeps its settings: %s", group, error)
         return settings
     deadline_s = time.monotonic() + VISIBLE_TIMEOUT_S
     while time.monotonic() < deadline_s:
-        settings = read_settings(admin, group, timeout_s)
+        settings = read_settings(cluster, group)
         if all(settings.values.get(name) == text for name, text in missing.items()):
             break
         time.sleep(0.05)
     return settings
-
-
-def _refused(error: Exception, doing: str) -> QueueUnusable:
-    if isinstance(error, KafkaException):
-        kafka_error = error.args[0]
-        hint = ""
-        if kafka_error.code() in (
-            KafkaError._TRANSPORT,
-            KafkaError._ALL_BROKERS_DOWN,
-            KafkaError._TIMED_OUT,
-        ):
-            hint = "is the broker running, and is this its address?"
-        elif kafka_error.code() in (KafkaError.INVALID_REQUEST, KafkaError.UNSUPPORTED_VERSION):
-            hint = "queues need Headrace's broker, or Apache Kafka 4.2 or later"
-        return QueueUnusable(f"{doing}: {kafka_error.str()}", hint=hint)
-    return QueueUnusable(f"{doing}: no answer", hint="is the broker running, and is this its address?")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import AcknowledgeType, KafkaError, KafkaException, ShareConsumer
 
-from headrace.queue.errors import QueueUnusable
+from headrace.queue.errors import QueueUnusable, hint_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Message as KafkaMessage
@@ -189,7 +189,4 @@ def _judge(error: KafkaError) -> None:
 
 
 def _unusable(error: KafkaError) -> QueueUnusable:
-    hint = ""
-    if error.code() in (KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE):
-        hint = "queues need Headrace's broker, or Apache Kafka 4.2 or later with share.version 1"
-    return QueueUnusable(f"the queue can't be read: {error.str()}", hint=hint)
+    return QueueUnusable(f"the queue can't be read: {error.str()}", hint=hint_of(error.code()))

@@ -35,7 +35,7 @@ class Settles(Protocol):
     def settle(self, message: Message, how: AcknowledgeType, reason: str) -> None: ...
 
 
-Errors = tuple[type[BaseException], ...]
+Errors = type[BaseException] | tuple[type[BaseException], ...]
 
 
 def verdict(error: BaseException | None, reject_on: Errors) -> tuple[AcknowledgeType, str]:

@@ -6,15 +6,15 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from types import TracebackType
 from typing import Any, Self, TypedDict
 
-from confluent_kafka.admin import AdminClient
-
 from headrace.dead_letters import dead_letter_topic
-from headrace.queue.client_config import client_config, require_reachable
+from headrace.kafka.cluster import Cluster
+from headrace.kafka.settings import client_config, require_broker
 from headrace.queue.deliveries import Deliveries
-from headrace.queue.errors import MessageNotStored, QueueUnusable
+from headrace.queue.errors import MessageNotStored, QueueUnusable, queue_errors
 from headrace.queue.group_settings import (
     DEAD_LETTER_COPY,
     DEAD_LETTER_TOPIC,
@@ -25,7 +25,7 @@ from headrace.queue.message import Errors, Message, Place
 from headrace.queue.outbox import Headers, Outbox
 from headrace.queue.rejections import Rejections
 from headrace.queue.runner import Allowance, Runner, raise_or_log, stopped_by_signals
-from headrace.queue.topics import MatchingTopics, require_topics
+from headrace.queue.topics import MatchingTopics
 
 logger = logging.getLogger("headrace.queue")
 
@@ -34,6 +34,9 @@ PREFETCH = 50
 
 RUN_MEMBERS_MAX = 16
 """Members of the group that `run` may become by itself: each has threads and a connection of its own."""
+
+TOPIC_APPEARS_S_MAX = 0.5
+"""Apache Kafka's nodes learn of a new topic a moment after its creation was confirmed."""
 
 TIMEOUT_S = 30.0
 """For everything that the broker answers at once unless it is down."""
@@ -106,6 +109,7 @@ class Queue:
         self._member_log_level = (config or {}).get("log_level", 3)
         self._client_config = client_config(bootstrap, config)
         self.bootstrap: str = self._client_config["bootstrap.servers"]
+        self._cluster = Cluster(self.bootstrap, timeout_s=timeout_s, config=config)
         self._begin = begin
         self._dead_letter_topic = dead_letter_topic(group) if dead_letters is None else dead_letters
         self._is_open = self._is_stopped = self._is_closed = False
@@ -132,14 +136,14 @@ class Queue:
         """
         if self._is_closed:
             raise QueueUnusable("the queue was closed", hint="make another one")
-        require_reachable(self.bootstrap, self._timeout_s)
-        self._admin = AdminClient(dict(self._client_config))
-        require_topics(self._admin, self._topics, self._timeout_s)
+        with queue_errors():
+            require_broker(self.bootstrap, self._timeout_s)
+            self._cluster.require_topics(self._topics, appear_s_max=TOPIC_APPEARS_S_MAX)
+            if self.group:
+                self._deliveries = self._open_deliveries()
         self._topics_seen = set(self._topics)
-        if self.group:
-            self._deliveries = self._open_deliveries()
-            if self._is_stopped:
-                self._deliveries.stop()
+        if self._deliveries is not None and self._is_stopped:
+            self._deliveries.stop()
         self._is_open = True
 
     def _open_deliveries(self) -> Deliveries:
@@ -147,14 +151,13 @@ class Queue:
         if self._dead_letter_topic:
             wanted[DEAD_LETTER_TOPIC] = self._dead_letter_topic
             wanted[DEAD_LETTER_COPY] = "true"
-        settings = ensure_settings(self._admin, self.group, wanted, self._timeout_s)
+        settings = ensure_settings(self._cluster, self.group, wanted)
         rejections = Rejections(
-            self._admin,
+            self._cluster,
             self._outbox,
             group=self.group,
             settings=settings,
             dead_letter_topic=self._dead_letter_topic,
-            timeout_s=self._timeout_s,
         )
         return Deliveries(
             self.group,
@@ -170,10 +173,8 @@ class Queue:
     def _current_topics(self) -> Callable[[], Sequence[str]]:
         if self._pattern is None:
             return lambda: self._topics
-        # Never the group's own dead letters: a message that is rejected would come back at once.
-        return MatchingTopics(
-            self._admin, self._pattern, leave_out=self._dead_letter_topic, timeout_s=self._timeout_s
-        ).current
+        # Never the group's own dead letters: a rejected message would be redelivered at once.
+        return MatchingTopics(self._cluster, self._pattern, exclude=self._dead_letter_topic).current
 
     def stop(self) -> None:
         """Let `for` loops, `run` and waiting `get`s end, in whichever thread they are. May be called from a signal
@@ -219,7 +220,7 @@ class Queue:
         handler: Callable[[Message], object],
         *,
         concurrency: int = 1,
-        reject_on: Errors | type[BaseException] = (),
+        reject_on: Errors = (),
         count: int | None = None,
         stop_when_idle_s: float | None = None,
     ) -> None:
@@ -236,26 +237,17 @@ class Queue:
         count               end after so many messages
         stop_when_idle_s    end when nothing has come for so long
         """
-        if not self._is_open:
-            with self:
-                self.run(
-                    handler,
-                    concurrency=concurrency,
-                    reject_on=reject_on,
-                    count=count,
-                    stop_when_idle_s=stop_when_idle_s,
-                )
-            return
-        errors = reject_on if isinstance(reject_on, tuple) else (reject_on,)
-        self.raise_members(concurrency)
         runner = Runner(
-            self,
-            lambda message: _handle(message, handler, errors),
+            lambda message: _handle(message, handler, reject_on),
+            take=self.get,
+            stop=self.stop,
             concurrency=concurrency,
             allowance=Allowance(count=count, idle_s=stop_when_idle_s),
         )
-        with stopped_by_signals([self.stop]):
-            runner.run()
+        with nullcontext() if self._is_open else self:
+            self.raise_members(concurrency)
+            with stopped_by_signals([self.stop]):
+                runner.run()
 
     def raise_members(self, concurrency: int) -> None:
         """Let a slow message keep none of so many workers waiting."""
@@ -307,7 +299,8 @@ class Queue:
                 raise QueueUnusable("the queue has not one topic", hint='name it: put(…, topic="emails")')
             return self._topics[0]
         if topic not in self._topics_seen:
-            require_topics(self._admin, [topic], self._timeout_s)
+            with queue_errors():
+                self._cluster.require_topics([topic], appear_s_max=TOPIC_APPEARS_S_MAX)
             self._topics_seen.add(topic)
         return topic
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
-
 from headrace.dead_letters import TOPIC_CONFIG
+from headrace.kafka.cluster import Cluster
+from headrace.kafka.errors import RequestFailed
 from headrace.queue.errors import MessageNotStored, QueueError
 from headrace.queue.group_settings import GroupSettings
 from headrace.queue.letters import Headers, letter_headers
@@ -33,19 +32,17 @@ REASON_BYTES_MAX = 8_192
 class Rejections:
     def __init__(
         self,
-        admin: AdminClient,
+        cluster: Cluster,
         outbox: Outbox,
         *,
         group: str,
         settings: GroupSettings,
         dead_letter_topic: str,
-        timeout_s: float,
     ) -> None:
-        self._admin = admin
+        self._cluster = cluster
         self._outbox = outbox
         self._group = group
         self._delivery_limit = settings.delivery_limit
-        self._timeout_s = timeout_s
         self._tells_reasons = settings.takes_reasons and bool(settings.dead_letter_topic)
         self._letter_topic = "" if settings.has_dead_letters else dead_letter_topic
         self._topics_made: set[str] = set()
@@ -91,9 +88,8 @@ class Rejections:
         if topic in self._topics_made:
             return
         try:
-            self._admin.create_topics([NewTopic(topic, 1, config=config)])[topic].result(self._timeout_s)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                # Perhaps we may write to it and only not create it: then writing says what is wrong.
-                logger.info("topic %s was not created: %s", topic, error.args[0].str())
+            self._cluster.create_topic(topic, partitions=1, config=config, exist_ok=True)
+        except RequestFailed as error:
+            # The user may be allowed to write to the topic and not to create it. If not, writing fails.
+            logger.info("topic %s was not created: %s", topic, error)
         self._topics_made.add(topic)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace.queue.message import Delivery, Message
-    from headrace.queue.queue import Queue
 
 logger = logging.getLogger("headrace.queue")
 
@@ -65,10 +64,17 @@ class Allowance:
 
 class Runner:
     def __init__(
-        self, queue: Queue, handle: Callable[[Message], None], *, concurrency: int, allowance: Allowance
+        self,
+        handle: Callable[[Message], None],
+        *,
+        take: Callable[[], Message | None],
+        stop: Callable[[], None],
+        concurrency: int,
+        allowance: Allowance,
     ) -> None:
-        self._queue = queue
         self._handle = handle
+        self._take = take
+        self._stop = stop
         self._allowance = allowance
         self._failure: BaseException | None = None
         self._threads = [
@@ -84,14 +90,14 @@ class Runner:
             alive[0].join(LOOK_S)
             on_look()
             if self._allowance.is_idle():
-                self._queue.stop()
+                self._stop()
         if self._failure is not None:
             raise self._failure
 
     def _work(self) -> None:
         try:
             while self._allowance.may_take():
-                message = self._queue.get()
+                message = self._take()
                 if message is None:
                     break
                 with self._allowance.at_work():
@@ -99,7 +105,7 @@ class Runner:
         except BaseException as error:
             # The first one is the cause; what the others meet because of it adds nothing.
             self._failure = self._failure or error
-            self._queue.stop()
+            self._stop()
 
 
 def raise_or_log(message: Delivery, failure: BaseException | None) -> None:

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.kafka.cluster import Cluster
 from headrace.queue import Queue
-from headrace.queue.group_settings import change_settings
 from tests.cli.conftest import Headrace, next_line, started
 
 TIMEOUT_S = 60.0
@@ -167,7 +167,9 @@ def test_message_of_a_killed_pool_goes_to_another(
     topic: str,
     script: str,
 ) -> None:
-    change_settings(admin, topic, {"share.record.lock.duration.ms": "2000"}, TIMEOUT_S)
+    Cluster(bootstrap, timeout_s=TIMEOUT_S).alter_configs(
+        "group", topic, {"share.record.lock.duration.ms": "2000"}
+    )
     send(producer, topic, "echo $$; exec sleep 30")
     with started("work", topic, "--group", topic, "--", script, environment=environment) as work:
         command_pid = int(next_line(work))

@@ -57,7 +57,7 @@ def test_starts_a_duration_ago(headrace: Headrace, topic: str, producer: Produce
     assert producer.flush(60) == 0
 
     assert headrace("consume", topic, "--from-time", "2h").lines == ["1 h"]
-    assert "is not a time" in headrace("consume", topic, "--from-time", "2 hours", code=1).err
+    assert "is not a time" in headrace("consume", topic, "--from-time", "2 fortnights", code=1).err
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
-from headrace.bootstrap import ClientSettings
-from headrace.cli.cluster import Cluster
+from headrace.cli.connecting import connect
 from headrace.cli.top.panels import Rates, TopicsPanel, share_rows, sparkline
 from headrace.clock import SystemClock
 from headrace.pipeline.report.registry import JobState, JobStatus
@@ -150,7 +149,7 @@ def test_screen_with_little_room_shows_the_busiest_and_says_how_many_more(
 ) -> None:
     admin.create_topics([NewTopic(f"{name}-idle", 1, 1)])[f"{name}-idle"].result(timeout=60)
     clock = ManualClock()
-    panel = TopicsPanel(Cluster(ClientSettings(bootstrap=bootstrap)), clock)
+    panel = TopicsPanel(connect(bootstrap), clock)
     panel.sample()
     producer.produce(topic, "x")
     assert producer.flush(60) == 0

@@ -98,7 +98,7 @@ def test_partitions_can_be_added_but_not_taken_away(headrace: Headrace, topic: s
 
     described = json.loads(headrace("topic", "describe", topic, "--format", "json").out)
     assert len(described["partitions"]) == 5
-    assert "never taken away" in refused.err
+    assert "never removed" in refused.err
 
 
 def test_delete_wants_yes_and_says_what_would_be_lost(headrace: Headrace, topic: str) -> None:

@@ -16,11 +16,12 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.kafka.errors import NoSuchTopic
 from headrace.pipeline import Pattern, read_topic
 from headrace.pipeline.graph import plan
 from headrace.pipeline.source.formats import BadSource
 from headrace.pipeline.source.options import BATCH_BOUND, without_batch_bound
-from headrace.pipeline.source.positions import BadPosition, NoSuchTopic
+from headrace.pipeline.source.positions import BadPosition
 from headrace.pipeline.source.read_topic import EVENT_TIME_KEY, SourceSpec, bad_count
 from tests.compatibility.topic_contents import write
 from tests.pipeline.conftest import TIMEOUT_S, CreateTopic

@@ -12,11 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.bootstrap import parse_address
 from headrace.cli.addresses import parse_pairs
 from headrace.cli.broker.log_format import LogFormat, LogLevel, configure_logging
 from headrace.cli.output import OutputFormat, result, show
 from headrace.cli.settings import Bootstrap
+from headrace.errors import HeadraceError
+from headrace.kafka.settings import parse_address
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -120,18 +121,18 @@ class CheckedBroker:
 
 def _check(address: str | None, format: OutputFormat) -> None:
     """One line if the broker is well; otherwise the error has the reasons."""
-    from confluent_kafka import KafkaException
+    from headrace.cli.connecting import connect
+    from headrace.kafka.errors import RequestFailed
+    from headrace.kafka.on_disk import health_problems
 
-    from headrace.bootstrap import client_settings
-    from headrace.cli.cluster import Cluster, CommandFailed, failure
-    from headrace.cli.topic.on_disk import health_problems
-
-    cluster = Cluster(client_settings(address))
-    where = cluster.settings.bootstrap
+    cluster = connect(address)
+    where = cluster.bootstrap
     try:
-        metadata = cluster.admin.list_topics(timeout=cluster.timeout_s)
-    except KafkaException as error:
-        raise failure(error.args[0], f"the broker at {where} does not answer a metadata request") from error
+        metadata = cluster.metadata()
+    except RequestFailed as error:
+        raise HeadraceError(
+            f"the broker at {where} does not answer a metadata request: {error.message}", hint=error.hint
+        ) from error
     partitions = [each for topic in metadata.topics.values() for each in topic.partitions.values()]
     problems = [
         problem
@@ -159,7 +160,7 @@ def _check(address: str | None, format: OutputFormat) -> None:
             f"{checked.topics} topics, {checked.partitions} partitions",
         )
     if problems:
-        raise CommandFailed(
+        raise HeadraceError(
             f"the broker at {where} is unhealthy: {'; '.join(problems)}",
             hint="free room if the disk is full; `headrace topic describe NAME` shows partitions that are read-only",
         )

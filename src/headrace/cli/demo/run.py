@@ -50,8 +50,7 @@ def run(
     headrace run --rate 2000 --listen 127.0.0.1:9092
     headrace run --seconds 10 | cat
     """
-    from headrace.bootstrap import ClientSettings
-    from headrace.cli.cluster import Cluster
+    from headrace.cli.connecting import connect
     from headrace.cli.demo.broker_process import BrokerProcess
     from headrace.cli.demo.stream import Clicks, Follower, create_topic
     from headrace.cli.top.panels import GroupsPanel, TopicsPanel
@@ -63,7 +62,7 @@ def run(
     with contextlib.suppress(KeyboardInterrupt), contextlib.ExitStack() as stack:
         broker = stack.enter_context(BrokerProcess(data_dir=data_dir, listen=listen))
         jobs = _start_job(stack, broker.bootstrap, data_dir) if job else None
-        cluster = Cluster(ClientSettings(bootstrap=broker.bootstrap))
+        cluster = connect(broker.bootstrap)
         create_topic(cluster)
         clicks = stack.enter_context(Clicks(cluster, rate=rate))
         follower = stack.enter_context(Follower(cluster))

@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, Producer
-from confluent_kafka.admin import NewTopic
 
-from headrace.cli.cluster import Cluster, CommandFailed
+from headrace.errors import HeadraceError
+from headrace.kafka.cluster import Cluster
 
 TOPIC = "clicks"
 GROUP = "click-counter"
@@ -29,9 +29,7 @@ _URLS = ("/", "/search", "/cart", "/checkout", "/help", "/product/7", "/product/
 
 def create_topic(cluster: Cluster) -> None:
     """The stream's topic, unless an earlier run has made it."""
-    if TOPIC not in cluster.topics():
-        wanted = NewTopic(TOPIC, PARTITIONS, 1, config=TOPIC_CONFIG)
-        cluster.answer(cluster.admin.create_topics([wanted])[TOPIC], f"creating topic {TOPIC}")
+    cluster.create_topic(TOPIC, partitions=PARTITIONS, config=TOPIC_CONFIG, exist_ok=True)
 
 
 class _Worker:
@@ -54,7 +52,7 @@ class _Worker:
 
     def check(self) -> None:
         if self.failure is not None:
-            raise CommandFailed(f"the live stream stopped: {self.failure}") from self.failure
+            raise HeadraceError(f"the live stream stopped: {self.failure}") from self.failure
 
     def _guarded(self) -> None:
         try:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.bootstrap import client_settings
 from headrace.cli.addresses import BadArgument
+from headrace.cli.connecting import connect
 from headrace.cli.output import Format, OutputFormat, Shape, print_table, result, show
 from headrace.cli.queue.dead import app as dead_app
 from headrace.cli.settings import Bootstrap
@@ -17,8 +17,8 @@ from headrace.clock import SystemClock
 from headrace.names import did_you_mean
 
 if TYPE_CHECKING:
-    from headrace.cli.cluster import Cluster
-    from headrace.queue.share_groups import GroupState
+    from headrace.kafka.cluster import Cluster
+    from headrace.kafka.share_groups import GroupState
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -101,9 +101,9 @@ def list_queues(format: Format = OutputFormat.TEXT, bootstrap: Bootstrap = None)
     \b
     headrace queue list
     """
-    from headrace.queue.share_groups import describe_share_group, list_share_groups
+    from headrace.kafka.share_groups import describe_share_group, list_share_groups
 
-    cluster = _connect(bootstrap)
+    cluster = connect(bootstrap)
     brokers = cluster.brokers()
     listed = []
     for name, _ in list_share_groups(brokers, cluster.timeout_s):
@@ -139,10 +139,11 @@ def describe(name: Name, format: Format = OutputFormat.TEXT, bootstrap: Bootstra
     \b
     headrace queue describe senders
     """
+    from headrace.kafka.errors import NoSuchGroup
+    from headrace.kafka.share_groups import describe_share_group, list_share_groups
     from headrace.queue.dead_letters import DeadLetters
-    from headrace.queue.share_groups import NoSuchGroup, describe_share_group, list_share_groups
 
-    cluster = _connect(bootstrap)
+    cluster = connect(bootstrap)
     brokers = cluster.brokers()
     try:
         group = describe_share_group(brokers[0], name, cluster.timeout_s)
@@ -150,7 +151,7 @@ def describe(name: Name, format: Format = OutputFormat.TEXT, bootstrap: Bootstra
         there = [each for each, _ in list_share_groups(brokers, cluster.timeout_s)]
         error.hint = did_you_mean(name, there) or error.hint
         raise
-    letters = DeadLetters(name, bootstrap=cluster.settings.bootstrap, timeout_s=cluster.timeout_s)
+    letters = DeadLetters(name, bootstrap=cluster.bootstrap, timeout_s=cluster.timeout_s)
     not_done = _not_done(group)
     described = DescribedQueue(
         group=name,
@@ -224,17 +225,17 @@ def alter(
     headrace queue alter senders --config share.record.lock.duration.ms=1m
     headrace queue alter senders --config headrace.share.retry.backoff.ms=1s
     """
-    from headrace.queue.group_settings import change_settings, read_settings
+    from headrace.queue.group_settings import read_settings
 
-    cluster = _connect(bootstrap)
+    cluster = connect(bootstrap)
     wanted: dict[str, str | None] = {**parse_configs(config or []), **dict.fromkeys(delete_config or [])}
-    settings = read_settings(cluster.admin, name, cluster.timeout_s)
+    settings = read_settings(cluster, name)
     for each in wanted:
         if each not in settings.values:
             raise unknown_config(each, settings.values)
     if wanted:
-        change_settings(cluster.admin, name, wanted, cluster.timeout_s)
-        settings = read_settings(cluster.admin, name, cluster.timeout_s)
+        cluster.alter_configs("group", name, wanted)
+        settings = read_settings(cluster, name)
     # Those of other kinds of groups are of no use here.
     foreign = ("consumer.", "streams.")
     altered = AlteredQueue(
@@ -269,17 +270,11 @@ def delete(
     \b
     headrace queue delete senders --yes
     """
-    cluster = _connect(bootstrap)
+    cluster = connect(bootstrap)
     if not yes:
         raise BadArgument(f"group {name} would begin from its start again", hint="add --yes to delete it")
-    cluster.answer(cluster.admin.delete_consumer_groups([name])[name], f"deleting group {name}")
+    cluster.delete_groups([name])
     show(DeletedQueue(group=name), format, f"deleted group {name}")
-
-
-def _connect(bootstrap: str | None) -> Cluster:
-    from headrace.cli.cluster import Cluster
-
-    return Cluster(client_settings(bootstrap))
 
 
 def _not_done(group: GroupState) -> int | None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.bootstrap import client_settings
 from headrace.cli.addresses import BadArgument
+from headrace.cli.connecting import connect
 from headrace.cli.output import Format, OutputFormat, Shape, format_time, note, print_table, result, show
 from headrace.cli.records.consume_output import JsonHeader, text_or_base64
 from headrace.cli.settings import Bootstrap
@@ -224,11 +224,10 @@ def purge(
 
 
 def _letters(group: str, topic: str | None, bootstrap: str | None) -> DeadLetters:
-    from headrace.cli.cluster import Cluster
     from headrace.queue.dead_letters import DeadLetters
 
-    cluster = Cluster(client_settings(bootstrap))
-    return DeadLetters(group, bootstrap=cluster.settings.bootstrap, topic=topic, timeout_s=cluster.timeout_s)
+    cluster = connect(bootstrap)
+    return DeadLetters(group, bootstrap=cluster.bootstrap, topic=topic, timeout_s=cluster.timeout_s)
 
 
 def _wanted(match: str | None) -> Callable[[DeadLetter], bool]:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.bootstrap import client_settings
 from headrace.cli.addresses import BadArgument
 from headrace.cli.output import note
 from headrace.cli.settings import Bootstrap
 from headrace.durations import parse_duration_ms
+from headrace.kafka.settings import client_settings
 
 if TYPE_CHECKING:
     from headrace.cli.queue.work_command import Commands
@@ -109,7 +109,9 @@ def work(
         limit_s = time_limit_s or queue.lock_s * LOCK_SHARE_MAX
         commands = Commands(queue, command, time_limit_s=limit_s, say=note)
         allowance = Allowance(count=count, idle_s=idle_s)
-        runner = Runner(queue, commands.handle, concurrency=concurrency, allowance=allowance)
+        runner = Runner(
+            commands.handle, take=queue.get, stop=queue.stop, concurrency=concurrency, allowance=allowance
+        )
         note(f"headrace: {concurrency} at a time from {pattern or topics[0]} as {group}; Ctrl-C stops")
         steps = itertools.chain([queue.stop], itertools.repeat(commands.end))
         try:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from headrace.bootstrap import client_settings
 from headrace.cli.completion import complete_groups, complete_topics
+from headrace.cli.connecting import connect
 from headrace.cli.moments import parse_moment_ms
 from headrace.cli.records.consume_output import RecordFormat, record_writer
 from headrace.cli.records.consume_template import parse_template, template_writer
@@ -121,7 +121,6 @@ def consume(
     pieces = None if template is None else parse_template(template)
     separator = None if key_separator is None else unescape(key_separator, option="--key-separator")
 
-    from headrace.cli.cluster import Cluster
     from headrace.cli.records.reading import Reading, Start, parse_offset
 
     if offset is not None:
@@ -129,7 +128,7 @@ def consume(
     else:
         is_beginning = from_beginning or not (any(starts) or follow)
         start = Start(beginning=is_beginning, time_ms=time_ms, last=last)
-    cluster = Cluster(client_settings(bootstrap))
+    cluster = connect(bootstrap)
     reading = Reading(
         cluster, topics=topics, partitions=partition or [], start=start, follow=follow, group=group
     )

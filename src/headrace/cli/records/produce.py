@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from headrace.bootstrap import client_settings
 from headrace.cli.addresses import BadArgument, parse_pairs
 from headrace.cli.completion import complete_topics
+from headrace.cli.connecting import connect
 from headrace.cli.output import OutputFormat, note, result, show
 from headrace.cli.records.escapes import unescape
 from headrace.cli.records.produce_input import (
@@ -34,7 +34,7 @@ from headrace.names import nearest
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
 
-    from headrace.cli.cluster import Cluster
+    from headrace.kafka.cluster import Cluster
 
 # After this a record that could not be delivered is given up and reported; the client's own five minutes are
 # too long for somebody who waits at a prompt.
@@ -156,9 +156,7 @@ def produce(
     )
     headers = [(name, value.encode()) for name, value in parse_pairs(header or (), option="--header").items()]
 
-    from headrace.cli.cluster import Cluster
-
-    cluster = Cluster(client_settings(bootstrap))
+    cluster = connect(bootstrap)
     if partition is not None and partition >= len(cluster.partitions(topic)):
         raise BadArgument(
             f"topic {topic} has no partition {partition}", hint=f"`headrace topic describe {topic}`"
@@ -240,7 +238,7 @@ def _send_all(
 def _why_not(cluster: Cluster, topic: str) -> str | None:
     """What keeps the broker from taking records, if it says so. Clients retry after that as after any trouble that
     passes, and in the end can only tell that time was up."""
-    from headrace.cli.topic.on_disk import read_only_reasons
+    from headrace.kafka.on_disk import read_only_reasons
 
     try:
         reasons = read_only_reasons(cluster.brokers()[0], topic, cluster.timeout_s)

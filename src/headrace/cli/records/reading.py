@@ -16,9 +16,10 @@ from typing import Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from headrace.cli.addresses import BadArgument
-from headrace.cli.cluster import Cluster, Partition, failure
 from headrace.cli.output import note
 from headrace.cli.stopping import Stopping
+from headrace.kafka.cluster import Cluster, Partition
+from headrace.kafka.errors import request_failed
 
 # Long enough not to spin, short enough that Ctrl-C is felt at once.
 POLL_S = 0.2
@@ -171,7 +172,7 @@ class Reading:
         elif error.retriable() or code in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
             note(f"headrace: {error.str()}; trying again")
         else:
-            raise failure(error, "reading")
+            raise request_failed(error, "reading")
 
     def _tell_gap(self, message: Message) -> None:
         """The wanted offset is not there: say how much was missed and go on where there is something."""
@@ -231,7 +232,9 @@ class Reading:
             self._consumer.commit(asynchronous=False)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._NO_OFFSET:
-                raise failure(error.args[0], f"committing the position of group {self._group}") from error
+                raise request_failed(
+                    error.args[0], f"committing the position of group {self._group}"
+                ) from error
 
 
 def _place(message: Message) -> tuple[Partition, int]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from typing import Annotated
 
 import typer
 
-from headrace.bootstrap import client_settings
+from headrace.cli.connecting import connect
 from headrace.cli.output import Format, OutputFormat
 from headrace.cli.settings import Bootstrap
 
 TIMEOUT_S_MAX = 5
-"""A broker that does not answer for so long is reported, and asked again."""
+"""A broker that does not answer in this time is reported; the next look asks again."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -42,10 +41,8 @@ def top(
     headrace top --bootstrap kafka.example:9092 --interval 5
     headrace top --count 2 --format json
     """
-    from headrace.cli.cluster import Cluster
     from headrace.cli.top.look import watch
 
-    settings = client_settings(bootstrap)
-    cluster = Cluster(dataclasses.replace(settings, timeout_s=min(settings.timeout_s, TIMEOUT_S_MAX)))
+    cluster = connect(bootstrap, timeout_s_max=TIMEOUT_S_MAX)
     with contextlib.suppress(KeyboardInterrupt):
         watch(cluster, interval_s=interval, count_max=count, internal=internal, format=format)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from headrace.cli.cluster import Cluster
 from headrace.cli.job.screen import render_jobs, summary_of
 from headrace.cli.records.consume_output import plain_bytes
 from headrace.clock import Clock
+from headrace.kafka.cluster import Cluster
 from headrace.pipeline.report.progress import JOBS_TOPIC
 from headrace.pipeline.report.registry import JobStatus
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
-from headrace.cli.cluster import Cluster
 from headrace.cli.output import OutputFormat, Shape, format_time, plain, result
 from headrace.cli.top.jobs import ReportedJobs
 from headrace.cli.top.panels import (
@@ -24,6 +23,7 @@ from headrace.cli.top.panels import (
 )
 from headrace.clock import SystemClock
 from headrace.errors import HeadraceError
+from headrace.kafka.cluster import Cluster
 from headrace.pipeline.report.registry import JobStatus
 from headrace.printable import printable_json
 
@@ -62,7 +62,7 @@ def watch(
     with contextlib.ExitStack() as stack:
         stack.callback(jobs.close)
         show: Callable[[str], None]
-        title = f"broker at {cluster.settings.bootstrap}"
+        title = f"broker at {cluster.bootstrap}"
         if format is OutputFormat.JSON:
             show = print_look
         else:

@@ -12,13 +12,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Protocol
 
-from headrace.cli.cluster import Cluster, Partition, partitions_in
 from headrace.cli.output import plain_text
-from headrace.cli.topic.on_disk import sizes_of_topics
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
+from headrace.kafka.cluster import Cluster, Partition
+from headrace.kafka.on_disk import sizes_of_topics
+from headrace.kafka.share_groups import describe_share_group, list_share_groups
 from headrace.printable import printable
-from headrace.queue.share_groups import describe_share_group, list_share_groups
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -126,8 +126,8 @@ class TopicsPanel:
 
     def sample(self) -> None:
         topics = {
-            name: partitions_in(metadata, name)
-            for name, metadata in sorted(self._cluster.topics().items())
+            name: partitions
+            for name, partitions in sorted(self._cluster.topics().items())
             if self._internal or not name.startswith("__")
         }
         every = [each for partitions in topics.values() for each in partitions]

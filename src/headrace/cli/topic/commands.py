@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.bootstrap import client_settings
 from headrace.cli.completion import complete_topics
+from headrace.cli.connecting import connect
 from headrace.cli.output import Format, OutputFormat, Shape, print_table, result, show
 from headrace.cli.settings import Bootstrap
 from headrace.cli.topic.configs import parse_configs, unknown_config
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import ConfigEntry
-
-    from headrace.cli.cluster import Cluster
+    from headrace.kafka.cluster import Cluster
+    from headrace.kafka.errors import RequestFailed
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -122,26 +121,26 @@ def create(
     headrace topic create audit --config retention.ms=30d --if-not-exists
     headrace topic create payments --replication-factor 3 --config min.insync.replicas=2
     """
-    from confluent_kafka import KafkaError
-    from confluent_kafka.admin import NewTopic
-
-    from headrace.cli.cluster import CommandFailed
+    from headrace.kafka.cluster import BROKERS_DEFAULT
+    from headrace.kafka.errors import RequestFailed
 
     configs = parse_configs(config or ())
-    cluster = _connect(bootstrap)
-    # Minus one is the protocol's "as the broker is set up".
-    wanted = [NewTopic(name, partitions or -1, replication_factor or -1, config=configs) for name in names]
+    cluster = connect(bootstrap)
     created: list[CreatedTopic] = []
-    failed: CommandFailed | None = None
-    for name, future in cluster.admin.create_topics(wanted, request_timeout=cluster.timeout_s).items():
+    failed: RequestFailed | None = None
+    for name in names:
         try:
-            cluster.answer(future, f"creating topic {name}")
-            created.append(CreatedTopic(topic=name, created=True))
-        except CommandFailed as error:
-            if if_not_exists and error.code == KafkaError.TOPIC_ALREADY_EXISTS:
-                created.append(CreatedTopic(topic=name, created=False))
-            else:
-                failed = failed or error
+            is_new = cluster.create_topic(
+                name,
+                partitions=partitions or BROKERS_DEFAULT,
+                replication_factor=replication_factor or BROKERS_DEFAULT,
+                config=configs,
+                exist_ok=if_not_exists,
+            )
+        except RequestFailed as error:
+            failed = failed or error
+        else:
+            created.append(CreatedTopic(topic=name, created=is_new))
     show(created, format, lambda: _print_created(created))
     if failed is not None:
         _explain_config(cluster, configs, failed)
@@ -168,12 +167,10 @@ def list_topics(
     headrace topic list
     headrace topic list --internal --format json
     """
-    from headrace.cli.cluster import partitions_in
-
-    cluster = _connect(bootstrap)
+    cluster = connect(bootstrap)
     topics = cluster.topics()
-    hidden = set() if internal else _internal_topics(cluster, list(topics))
-    shown = {name: partitions_in(topics[name], name) for name in sorted(topics.keys() - hidden)}
+    hidden = set() if internal else cluster.internal_topics(list(topics))
+    shown = {name: topics[name] for name in sorted(topics.keys() - hidden)}
     every = [each for partitions in shown.values() for each in partitions]
     # One question for all partitions rather than one per topic: a broker may have thousands.
     start, end = cluster.earliest(every), cluster.latest(every)
@@ -211,12 +208,12 @@ def describe(
     """
     from confluent_kafka.admin import ConfigSource
 
-    cluster = _connect(bootstrap)
+    cluster = connect(bootstrap)
     partitions = cluster.partitions(name)
     start, end = cluster.earliest(partitions), cluster.latest(partitions)
     configs = {
         entry.name: str(entry.value)
-        for entry in _configs(cluster, name).values()
+        for entry in cluster.configs("topic", name).values()
         if all_configs or ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG
     }
     sizes, read_only = _on_disk(cluster, name, len(partitions))
@@ -275,23 +272,26 @@ def alter(
     headrace topic alter clicks --delete-config retention.ms
     headrace topic alter clicks --partitions 8
     """
-    sets, deletes = parse_configs(config or ()), delete_config or []
-    if not (sets or deletes or partitions):
-        raise typer.BadParameter("nothing to change: give --config, --delete-config or --partitions")
-    cluster = _connect(bootstrap)
-    cluster.partitions(name)
-    told = []
-    if sets or deletes:
-        _alter_configs(cluster, name, sets, deletes)
-        told.append(f"changed the settings of {name}")
-    if partitions:
-        from confluent_kafka.admin import NewPartitions
+    from headrace.kafka.errors import RequestFailed
 
-        future = cluster.admin.create_partitions([NewPartitions(name, partitions)])[name]
-        cluster.answer(future, f"adding partitions to {name}")
-        told.append(f"topic {name} has {partitions} partitions now")
-    altered = AlteredTopic(topic=name, configs={**sets, **dict.fromkeys(deletes)}, partitions=partitions)
-    show(altered, format, "\n".join(told))
+    wanted: dict[str, str | None] = {**parse_configs(config or ()), **dict.fromkeys(delete_config or [])}
+    if not (wanted or partitions):
+        raise typer.BadParameter("nothing to change: give --config, --delete-config or --partitions")
+    cluster = connect(bootstrap)
+    cluster.partitions(name)
+    changes = []
+    if wanted:
+        try:
+            cluster.alter_configs("topic", name, wanted)
+        except RequestFailed as error:
+            _explain_config(cluster, wanted, error)
+            raise
+        changes.append(f"changed the settings of {name}")
+    if partitions:
+        cluster.add_partitions(name, partitions)
+        changes.append(f"topic {name} has {partitions} partitions now")
+    altered = AlteredTopic(topic=name, configs=wanted, partitions=partitions)
+    show(altered, format, "\n".join(changes))
 
 
 @app.command()
@@ -306,13 +306,12 @@ def delete(
     \b
     headrace topic delete clicks --yes
     """
-    cluster = _connect(bootstrap)
+    cluster = connect(bootstrap)
     held = [DeletedTopic(topic=name, offsets=_offsets(cluster, name)) for name in names]
     if not yes:
         lost = ", ".join(f"topic {each.topic} holds up to {each.offsets} records" for each in held)
         raise NotConfirmed(f"{lost} that cannot be brought back", hint="add --yes to delete")
-    for name, future in cluster.admin.delete_topics(names).items():
-        cluster.answer(future, f"deleting topic {name}")
+    cluster.delete_topics(names)
     show(held, format, "\n".join(f"deleted topic {name}" for name in names))
 
 
@@ -322,15 +321,9 @@ def _offsets(cluster: Cluster, name: str) -> int:
     return sum(cluster.latest(partitions).values()) - sum(cluster.earliest(partitions).values())
 
 
-def _connect(bootstrap: str | None) -> Cluster:
-    from headrace.cli.cluster import Cluster
-
-    return Cluster(client_settings(bootstrap))
-
-
 def _on_disk(cluster: Cluster, name: str, partitions: int) -> tuple[dict[int, int], dict[int, str]]:
     """Sizes, and why a partition takes no records, as far as the brokers tell."""
-    from headrace.cli.topic.on_disk import read_only_reasons, sizes_bytes
+    from headrace.kafka.on_disk import read_only_reasons, sizes_bytes
 
     brokers = cluster.brokers()
     try:
@@ -342,46 +335,10 @@ def _on_disk(cluster: Cluster, name: str, partitions: int) -> tuple[dict[int, in
         return {}, {}
 
 
-def _internal_topics(cluster: Cluster, names: list[str]) -> set[str]:
-    from confluent_kafka import TopicCollection
-
-    if not names:
-        return set()
-    futures = cluster.admin.describe_topics(TopicCollection(names), request_timeout=cluster.timeout_s)
-    return {
-        name
-        for name, future in futures.items()
-        if cluster.answer(future, f"describing topic {name}").is_internal
-    }
-
-
-def _configs(cluster: Cluster, name: str) -> dict[str, ConfigEntry]:
-    from confluent_kafka.admin import ConfigResource, ResourceType
-
-    resource = ConfigResource(ResourceType.TOPIC, name)
-    (future,) = cluster.admin.describe_configs([resource]).values()
-    return cluster.answer(future, f"asking for the settings of {name}")
-
-
-def _alter_configs(cluster: Cluster, name: str, sets: dict[str, str], deletes: list[str]) -> None:
-    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-
-    changes = [
-        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in sets.items()
-    ] + [ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in deletes]
-    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=changes)
-    (future,) = cluster.admin.incremental_alter_configs([resource]).values()
-    try:
-        cluster.answer(future, f"changing the settings of {name}")
-    except HeadraceError as error:
-        _explain_config(cluster, [*sets, *deletes], error)
-        raise
-
-
-def _explain_config(cluster: Cluster, names: Iterable[str], error: HeadraceError) -> None:
+def _explain_config(cluster: Cluster, names: Iterable[str], error: RequestFailed) -> None:
     """Raise the error of a config that does not exist instead, if that is why the broker refused."""
     # Each topic has all configs; without any topic the names are not known.
-    known = next((_configs(cluster, topic) for topic in cluster.topics()), {})
+    known = next((cluster.configs("topic", topic) for topic in cluster.topics()), {})
     unknown = [name for name in names if known and name not in known]
     if unknown:
         raise unknown_config(unknown[0], known) from error

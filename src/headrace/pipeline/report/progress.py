@@ -12,9 +12,10 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException, Producer
 
+from headrace.kafka.cluster import Cluster, Partition
+from headrace.kafka.errors import RequestFailed
 from headrace.pipeline.report.registry import JobStatus
 from headrace.pipeline.report.skew import skew_of
 
@@ -194,16 +195,12 @@ class Outlet:
     """The way to one broker: records of jobs, and committed offsets."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._config: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, "log_level": 0}
+        self._cluster = Cluster(bootstrap, timeout_s=REQUEST_TIMEOUT_S)
         self._producer = Producer(
-            {
-                **self._config,
-                "queue.buffering.max.messages": REPORTS_WAITING_MAX,
-                "linger.ms": 50,
-                "message.timeout.ms": 60_000,
-            }
+            self._cluster.client_config(
+                queue_buffering_max_messages=REPORTS_WAITING_MAX, linger_ms=50, message_timeout_ms=60_000
+            )
         )
-        self._admin = AdminClient(self._config)
         self._is_topic_there = False
         self.lost = 0
 
@@ -214,21 +211,16 @@ class Outlet:
                 JOBS_TOPIC, key=record["name"], value=json.dumps(record), on_delivery=self._delivered
             )
             self._producer.poll(0)
-        except (BufferError, KafkaException) as error:
+        except (BufferError, KafkaException, RequestFailed) as error:
             self._count_lost(error)
 
     def commit(self, job: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Tell lag tools how far the job is. Nobody may be a member of the group, and nobody is."""
-        partitions = [
-            TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()
-        ]
-        request = ConsumerGroupTopicPartitions(f"{GROUP_PREFIX}{job}", partitions)
         try:
-            (answer,) = self._admin.alter_consumer_group_offsets(
-                [request], request_timeout=REQUEST_TIMEOUT_S
-            ).values()
-            answer.result(REQUEST_TIMEOUT_S)
-        except (KafkaException, TimeoutError) as error:
+            self._cluster.commit(
+                f"{GROUP_PREFIX}{job}", {Partition(*place): offset for place, offset in offsets.items()}
+            )
+        except RequestFailed as error:
             logger.warning("offsets of job %s were not committed: %s", job, error)
 
     def close(self) -> None:
@@ -237,15 +229,9 @@ class Outlet:
     def _ensure_topic(self) -> None:
         if self._is_topic_there:
             return
-        wanted = NewTopic(JOBS_TOPIC, num_partitions=1, config={"retention.ms": str(RETENTION_MS)})
-        (answer,) = self._admin.create_topics([wanted], request_timeout=REQUEST_TIMEOUT_S).values()
-        try:
-            answer.result(REQUEST_TIMEOUT_S)
-        except KafkaException as error:
-            if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
-                raise
-        except TimeoutError as error:
-            raise KafkaException(str(error)) from error
+        self._cluster.create_topic(
+            JOBS_TOPIC, partitions=1, config={"retention.ms": str(RETENTION_MS)}, exist_ok=True
+        )
         self._is_topic_there = True
 
     def _delivered(self, error: Any, _message: Any) -> None:

@@ -16,6 +16,10 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from headrace.errors import HeadraceError
+from headrace.kafka.cluster import requesting
+from headrace.kafka.errors import RequestFailed
+from headrace.kafka.retries import retry
+from headrace.kafka.settings import client_config
 from headrace.pipeline.sinks import offset_fence
 
 TRANSACTION_TIMEOUT_MS = 300_000
@@ -24,8 +28,6 @@ holds up readers of committed data for as long. A cluster allows 15 minutes at m
 
 ABORT_TIMEOUT_S = 5.0
 """Aborting is a kindness to readers. If it fails, the next owner of the name does it."""
-
-COORDINATOR_PAUSE_S = 0.05
 
 WAITING_BYTES_MAX = 64 * 1024 * 1024
 WAITING_MESSAGES_MAX = 400_000
@@ -86,7 +88,7 @@ class FencedProducer:
         self.writer = writer
         self._place = TopicPartition(topic, 0)
         self._timeout_s = timeout_s
-        self._client_config = {"bootstrap.servers": bootstrap, **config}
+        self._client_config = client_config(bootstrap, config)
         self._deadline_s = 0.0
         self._text = ""
         self._groups: dict[int, Consumer] = {}
@@ -102,6 +104,8 @@ class FencedProducer:
             self.kept = self._read()
         except KafkaException as error:
             raise self._failure("can't be opened", error) from error
+        except RequestFailed as error:
+            raise TransactionFailed(f"{writer} can't be opened: {error.message}", hint=_HINT) from error
 
     # One transaction
 
@@ -179,18 +183,16 @@ class FencedProducer:
         )
 
     def _read_piece(self, number: int) -> str | None:
-        """What one group keeps. A cluster that has just started may not know yet who keeps it."""
-        deadline_s = time.monotonic() + self._timeout_s
-        while True:
-            try:
+        """What one group keeps. A cluster that has just started may have no coordinator for it yet."""
+
+        def read() -> str | None:
+            with requesting("reading the fence"):
                 (kept,) = self._group(number).committed([self._place], timeout=self._timeout_s)
                 if kept.error is not None:
                     raise KafkaException(kept.error)
                 return kept.metadata if kept.offset >= 0 else None
-            except KafkaException as error:
-                if error.args[0].code() not in _PASSING or time.monotonic() >= deadline_s:
-                    raise
-                time.sleep(COORDINATOR_PAUSE_S)
+
+        return retry(read, timeout_s=self._timeout_s)
 
     def _group(self, number: int) -> Consumer:
         """A consumer that consumes nothing: it reads a group's offsets, and stands for the group in a transaction."""
@@ -242,19 +244,10 @@ class FencedProducer:
             )
         return TransactionFailed(
             f"{self.writer} {what}: {cause.str()}",
-            hint="it can be written again: the fence tells what is there",
+            hint=_HINT,
         )
 
 
-_PASSING = (
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.UNSTABLE_OFFSET_COMMIT,
-    KafkaError._TIMED_OUT,
-    KafkaError._TRANSPORT,
-    KafkaError._WAIT_COORD,
-)
+_HINT = "it can be written again: the fence says which batches are there"
 
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)

@@ -14,12 +14,13 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from headrace.kafka.cluster import Cluster
 from headrace.pipeline.sinks import topic_task
 from headrace.pipeline.sinks.collecting import collect
 from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.fenced_producer import size_limits
 from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, SinkWriter
-from headrace.pipeline.sinks.topic_admin import TopicAdmin
+from headrace.pipeline.sinks.topic_admin import empty_topic, ensure_topic
 from headrace.pipeline.sinks.transactional_batch import TransactionalBatch
 
 if TYPE_CHECKING:
@@ -52,9 +53,8 @@ class TopicWriter(SinkWriter):
         self._bootstrap = bootstrap
         self._timeout_s = timeout_s
         self._driver_rows_max = driver_rows_max
-        self._admin = TopicAdmin(bootstrap, config={}, timeout_s=timeout_s)
-        self._admin.ensure(topic, {})
-        self._message_bytes_max = self._admin.message_bytes_max(topic)
+        self._cluster = Cluster(bootstrap, timeout_s=timeout_s)
+        self._message_bytes_max = ensure_topic(self._cluster, topic, {})
         self._producer_config = {
             "compression.type": compression,
             **size_limits(self._message_bytes_max),
@@ -97,7 +97,7 @@ class TopicWriter(SinkWriter):
 
     def clear(self) -> None:
         """Empty the topic, for whoever else writes to it too."""
-        self._admin.empty(self._topic)
+        empty_topic(self._cluster, self._topic)
         self._written = None
         self._batch.clear()  # last, so that a crash in between leaves a fence that tells of it
 

@@ -15,9 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from headrace.kafka.cluster import Cluster
 from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.fenced_producer import FencedProducer, TransactionFailed, size_limits
-from headrace.pipeline.sinks.topic_admin import TopicAdmin
+from headrace.pipeline.sinks.topic_admin import delete_fence, ensure_topic
 from headrace.values import value
 
 TIMEOUT_S = 60.0
@@ -113,7 +114,7 @@ class TransactionalBatch:
     def clear(self) -> None:
         """Forget the fence. The messages stay."""
         self.close()
-        TopicAdmin(self._bootstrap, config=self._config, timeout_s=self._timeout_s).forget_groups(self.writer)
+        delete_fence(self._cluster(), self.writer)
 
     def close(self) -> None:
         producer, self._producer = self._producer, None
@@ -134,11 +135,12 @@ class TransactionalBatch:
         self._open()
         return self._message_bytes_max
 
+    def _cluster(self) -> Cluster:
+        return Cluster(self._bootstrap, timeout_s=self._timeout_s, config=self._config)
+
     def _open(self) -> FencedProducer:
         if self._producer is None:
-            admin = TopicAdmin(self._bootstrap, config=self._config, timeout_s=self._timeout_s)
-            admin.ensure(self.topic, self._topic_config)
-            self._message_bytes_max = admin.message_bytes_max(self.topic)
+            self._message_bytes_max = ensure_topic(self._cluster(), self.topic, self._topic_config)
             self._producer = FencedProducer(
                 self.writer,
                 topic=self.topic,

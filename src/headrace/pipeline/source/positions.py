@@ -6,18 +6,17 @@ Nothing of Spark is imported.
 
 from __future__ import annotations
 
-import functools
 import json
 import re
-import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import IsolationLevel
+from confluent_kafka.admin import OffsetSpec
 
 from headrace.errors import HeadraceError
+from headrace.kafka.cluster import Cluster, Partition
 from headrace.values import value
 
 Offsets = Mapping[str, Mapping[int, int]]
@@ -34,15 +33,8 @@ BROKER_TIMEOUT_S = 30.0
 """A broker answers these questions within milliseconds; one that restarts needs seconds."""
 
 
-LOOK_AGAIN_S = 0.05
-
-
 class BadPosition(HeadraceError):
     """A place to begin or end at that there is not."""
-
-
-class NoSuchTopic(HeadraceError):
-    """A topic that is to be read is not there."""
 
 
 @value
@@ -153,31 +145,20 @@ class TopicsOnBroker:
     """What the broker knows about the topics of a source: their partitions, and the offsets at a position."""
 
     def __init__(self, bootstrap: str, *, topics: tuple[str, ...], pattern: str | None) -> None:
-        self._bootstrap = bootstrap
+        self._cluster = Cluster(bootstrap, timeout_s=BROKER_TIMEOUT_S)
         self._topics = topics
         self._pattern = pattern
 
-    @functools.cached_property
-    def _admin(self) -> AdminClient:
-        """Made when there is something to ask: most streams ask nothing, and need no broker to be declared."""
-        return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
-
     def partitions(self) -> dict[str, list[int]]:
-        try:
-            there = self._admin.list_topics(timeout=BROKER_TIMEOUT_S).topics
-        except KafkaException as error:
-            raise HeadraceError(
-                f"no broker answers at {self._bootstrap}: {error.args[0].str()}",
-                hint="start one (headrace broker), or give the address of yours as bootstrap",
-            ) from error
-        if self._pattern is not None:
-            wanted = [name for name in sorted(there) if re.fullmatch(self._pattern, name)]
-        else:
-            wanted = list(self._topics)
-        for name in wanted:
-            if name not in there:
-                raise NoSuchTopic(f"there is no topic {name}", hint=f"headrace topic create {name}")
-        return {name: sorted(there[name].partitions) for name in wanted}
+        return {
+            topic: [each.number for each in partitions] for topic, partitions in self._partitions().items()
+        }
+
+    def _partitions(self) -> dict[str, list[Partition]]:
+        if self._pattern is None:
+            return self._cluster.require_topics(self._topics)
+        topics = sorted(self._cluster.topics().items())
+        return {name: partitions for name, partitions in topics if re.fullmatch(self._pattern, name)}
 
     def everywhere(self, offset: int) -> Offsets:
         return {topic: dict.fromkeys(partitions, offset) for topic, partitions in self.partitions().items()}
@@ -210,44 +191,12 @@ class TopicsOnBroker:
         self, spec: OffsetSpec, *, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[str, dict[int, int]]:
         """By default up to the last committed record, as the source itself reads."""
-        question = {
-            TopicPartition(topic, partition): spec
-            for topic, partitions in self.partitions().items()
-            for partition in partitions
-        }
-        deadline_s = time.monotonic() + BROKER_TIMEOUT_S
-        while True:
-            try:
-                return self._offsets_of(question, isolation)
-            except KafkaException as error:
-                if error.args[0].code() not in _PASSING or time.monotonic() > deadline_s:
-                    raise HeadraceError(
-                        f"the broker at {self._bootstrap} does not say where its topics begin and end: "
-                        f"{error.args[0].str()}",
-                        hint="is it still starting, or is a topic being deleted?",
-                    ) from error
-                time.sleep(LOOK_AGAIN_S)
-
-    def _offsets_of(
-        self, question: Mapping[TopicPartition, OffsetSpec], isolation: IsolationLevel
-    ) -> dict[str, dict[int, int]]:
-        if not question:
-            return {}
-        answers: dict[str, dict[int, int]] = {}
-        asked = self._admin.list_offsets(dict(question), isolation_level=isolation)
-        for place, answer in asked.items():
-            answers.setdefault(place.topic, {})[place.partition] = answer.result(BROKER_TIMEOUT_S).offset
-        return answers
-
-
-_PASSING = (
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError._TIMED_OUT,
-    KafkaError._TRANSPORT,
-)
-"""What a broker says of a topic that was made a moment ago, or while it starts."""
+        partitions = [each for listed in self._partitions().values() for each in listed]
+        offsets = self._cluster.offsets(partitions, spec, isolation=isolation, retry_s=BROKER_TIMEOUT_S)
+        found: dict[str, dict[int, int]] = {}
+        for each, offset in offsets.items():
+            found.setdefault(each.topic, {})[each.number] = offset
+        return found
 
 
 def _milliseconds(moment: datetime) -> int:

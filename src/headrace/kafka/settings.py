@@ -1,15 +1,18 @@
-"""Where a client finds its broker: the `[client]` settings, addresses, and whether anything listens there.
+"""How a client reaches its broker: the `[client]` settings, addresses, and the configuration of every client.
 
-Commands and queues share it. It imports no client library, so that `headrace broker` pays for none.
+Commands, queues and jobs share it. It imports no client library, so that `headrace broker` need not load one.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from headrace.errors import HeadraceError
+from headrace.kafka.errors import NoBroker
 from headrace.settings import load, setting
 
 CONNECT_TIMEOUT_S = 5.0
@@ -18,10 +21,6 @@ CONNECT_TIMEOUT_S = 5.0
 
 class BadAddress(HeadraceError):
     """An address that is not HOST:PORT."""
-
-
-class NoBroker(HeadraceError):
-    """Nothing listens at the address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +45,22 @@ def client_settings(bootstrap: str | None) -> ClientSettings:
     return load(ClientSettings, section="client", flags={"bootstrap": given})
 
 
+def client_config(
+    bootstrap: str | None, config: Mapping[str, Any] | None = None, **options: Any
+) -> dict[str, Any]:
+    """The configuration of a producer, a consumer or an admin client.
+
+    Errors are returned from calls: the client's own log lines are off, unless `config` turns them on. Options win over
+    `config`; `session_timeout_ms=1` becomes `session.timeout.ms`.
+    """
+    # A program that names its broker depends on no file and no variable.
+    address = bootstrap or (config or {}).get("bootstrap.servers") or client_settings(None).bootstrap
+    named = {name.replace("_", "."): value for name, value in options.items()}
+    return {"log_level": 0, **(config or {}), "bootstrap.servers": address, **named}
+
+
 def parse_address(address: str) -> tuple[str, int]:
-    """HOST:PORT, where an IPv6 host stands in brackets."""
+    """HOST:PORT, with brackets around an IPv6 host."""
     host, _, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not (host and port.isdecimal() and int(port) < 65536):
@@ -58,19 +71,15 @@ def parse_address(address: str) -> tuple[str, int]:
 def require_broker(bootstrap: str, timeout_s: float = CONNECT_TIMEOUT_S) -> None:
     """Raise NoBroker if none of the addresses accepts a connection.
 
-    A client library does not fail: it tries again in the background until its own time is over.
+    A client library does not fail: it retries in the background until its own timeout.
     """
     reasons = []
     for address in bootstrap.split(","):
         host, port = parse_address(address.strip())
         try:
-            socket.create_connection((host, port), timeout=timeout_s).close()
+            socket.create_connection((host, port), timeout=min(CONNECT_TIMEOUT_S, timeout_s)).close()
         except OSError as error:
             reasons.append(f"{address.strip()}: {error.strerror or error}")
         else:
             return
-    raise NoBroker(
-        f"no broker answers at {bootstrap} ({'; '.join(reasons)})",
-        hint=f"`headrace broker --listen {bootstrap.split(',')[0]}` starts one; "
-        "--bootstrap (in Python bootstrap=) names another",
-    )
+    raise NoBroker(bootstrap, f"no broker answers at {bootstrap} ({'; '.join(reasons)})")

@@ -1,6 +1,6 @@
-"""Share groups as an operator sees them: which there are, who is in them, and how much is left to do.
+"""Share groups as an operator sees them: their members, their positions, and how many messages are not done.
 
-confluent-kafka's admin client cannot ask for any of it yet. So this asks itself: a few requests that only read.
+confluent-kafka's admin client has no calls for it yet.
 """
 
 from __future__ import annotations
@@ -9,12 +9,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from headrace.kafka.connection import Connection
+from headrace.kafka.errors import NoSuchGroup, RequestFailed
 from headrace.protocol.error_codes import ErrorCode
-from headrace.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
 from headrace.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -26,17 +23,11 @@ from headrace.protocol.messages.share_group_describe import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
-from headrace.queue.connection import Connection
-from headrace.queue.errors import QueueError
 from headrace.values import value
 
 GROUP_RESOURCE = 32
 NUMBERS = "headrace.share.numbers"
-"""What Headrace's broker alone knows of a group, as a read-only config that only those get who ask for it by name."""
-
-
-class NoSuchGroup(QueueError):
-    """There is no share group of that name."""
+"""Counts that only Headrace's broker reports, as a read-only config that has to be requested by its name."""
 
 
 @value
@@ -44,9 +35,9 @@ class PartitionState:
     topic: str
     partition: int
     start_offset: int
-    """The first record that is not done; -1 if the group has not begun."""
+    """The first record that is not done; -1 if the group has no position yet."""
     not_done: int | None
-    """Records to be delivered, locked, or waiting for another try; None if the broker does not say."""
+    """Records that are available, locked or waiting for a retry; None if the broker does not report it."""
 
 
 @value
@@ -57,7 +48,7 @@ class MemberState:
     topics: Sequence[str]
     partitions: int
     in_flight: int | None
-    """Messages that it has locked; None if the broker does not say."""
+    """Messages that it has locked; None if the broker does not report it."""
 
 
 @value
@@ -67,19 +58,19 @@ class GroupState:
     members: Sequence[MemberState]
     partitions: Sequence[PartitionState]
     in_flight: int | None
-    """Messages that are locked; None if the broker does not say, as Apache Kafka doesn't."""
+    """Messages that are locked; None if the broker does not report it, as Apache Kafka doesn't."""
     redelivered: int | None
-    """Deliveries since the broker's start that were not a message's first; None if the broker does not say."""
+    """Deliveries since the broker's start that were not a message's first; None if the broker does not report it."""
 
 
 def list_share_groups(brokers: Sequence[tuple[str, int]], timeout_s: float) -> list[tuple[str, str]]:
-    """Names and states; every broker of a cluster knows only those that it looks after."""
+    """Names and states. Each broker lists only the groups that it coordinates."""
     found: dict[str, str] = {}
     for host, port in brokers:
         with Connection(host, port, timeout_s) as broker:
             answer = broker.ask(ListGroupsRequest(types_filter=("share",)), ListGroupsResponse, version=5)
             _check(answer.error_code, None, "listing groups")
-            # A broker that is older than the filter ignores it.
+            # A broker without the filter ignores it.
             found |= {each.group_id: each.group_state for each in answer.groups if each.group_type == "share"}
     return sorted(found.items())
 
@@ -89,21 +80,21 @@ def describe_share_group(broker: tuple[str, int], group: str, timeout_s: float) 
         found = bootstrap.ask(
             FindCoordinatorRequest(coordinator_keys=(group,)), FindCoordinatorResponse, version=4
         ).coordinators[0]
-        _check(found.error_code, found.error_message, f"looking for the coordinator of group {group}")
+        _check(found.error_code, found.error_message, f"finding the coordinator of group {group}")
     with Connection(found.host, found.port, timeout_s) as coordinator:
         described = coordinator.ask(
             ShareGroupDescribeRequest(group_ids=(group,)), ShareGroupDescribeResponse, version=1
         ).groups[0]
         if described.error_code == ErrorCode.GROUP_ID_NOT_FOUND or described.group_state == "Dead":
             raise NoSuchGroup(
-                f"there is no queue group {group}", hint="`headrace queue list` shows what there is"
+                f"there is no queue group {group}", hint="`headrace queue list` lists the groups"
             )
         _check(described.error_code, described.error_message, f"describing group {group}")
         wanted = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
         offsets = coordinator.ask(
             DescribeShareGroupOffsetsRequest(groups=(wanted,)), DescribeShareGroupOffsetsResponse, version=1
         ).groups[0]
-        _check(offsets.error_code, offsets.error_message, f"asking where group {group} stands")
+        _check(offsets.error_code, offsets.error_message, f"reading the offsets of group {group}")
         numbers = _numbers(coordinator, group)
     in_flight_by_member = numbers.get("in_flight_by_member")
     return GroupState(
@@ -120,16 +111,9 @@ def describe_share_group(broker: tuple[str, int], group: str, timeout_s: float) 
 
 
 def _numbers(broker: Connection, group: str) -> dict[str, Any]:
-    """Empty from a broker that has none."""
-    resource = DescribeConfigsResource(
-        resource_type=GROUP_RESOURCE, resource_name=group, configuration_keys=(NUMBERS,)
-    )
-    answer = broker.ask(DescribeConfigsRequest(resources=(resource,)), DescribeConfigsResponse, version=4)
-    for config in answer.results[0].configs:
-        if config.name == NUMBERS:
-            numbers: dict[str, Any] = json.loads(config.value)
-            return numbers
-    return {}
+    """Empty from a broker that does not report them."""
+    numbers: dict[str, Any] = json.loads(broker.config(GROUP_RESOURCE, group, NUMBERS) or "{}")
+    return numbers
 
 
 def _member(member: Any, in_flight_by_member: dict[str, int] | None) -> MemberState:
@@ -159,4 +143,4 @@ def _check(code: int, message: str | None, doing: str) -> None:
             name = ErrorCode(code).name
         except ValueError:
             name = f"error {code}"
-        raise QueueError(f"{doing}: {message or name}")
+        raise RequestFailed(f"{doing}: {message or name}", code=code)

@@ -1,0 +1,339 @@
+"""A Kafka cluster as its clients see it: topics, partitions, offsets, groups and configs.
+
+Everything here works on Apache Kafka as well. Whatever fails is a `RequestFailed` with a hint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ClusterMetadata,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from headrace.kafka.errors import NoBroker, NoSuchTopic, RequestFailed, request_failed
+from headrace.kafka.retries import retry
+from headrace.kafka.settings import client_config, parse_address
+
+T = TypeVar("T")
+
+ResourceKind = Literal["topic", "group"]
+
+BROKERS_DEFAULT = -1
+"""As many partitions or replicas as the broker is set up for."""
+
+TOPIC_APPEARS_S_MAX = 3.0
+"""A topic that is created by being written to exists within a second; after this it will not."""
+
+LEADER_APPEARS_S_MAX = 5.0
+"""A partition has a leader a moment after its topic was created, or after its leader failed."""
+
+_UNREACHABLE = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
+_NOT_CREATED_YET = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError._UNKNOWN_TOPIC,
+)
+_RESOURCE_TYPES = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP}
+
+# The fences of jobs, and the positions of redrives. The group of a job itself, headrace-job-NAME, has a lag that
+# people want to see.
+_INTERNAL_GROUP = re.compile(r"^__|^headrace-(?!job-)|\.redrive\.")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Partition:
+    topic: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.number}"
+
+
+@contextlib.contextmanager
+def requesting(doing: str) -> Iterator[None]:
+    """Turn the client's errors into RequestFailed."""
+    try:
+        yield
+    except KafkaException as error:
+        raise request_failed(error.args[0], doing) from error
+    except TimeoutError as error:
+        raise RequestFailed(f"{doing}: no answer in time", hint="is the broker overloaded?") from error
+
+
+class Cluster:
+    """Requests to one cluster. Nothing connects before the first of them."""
+
+    def __init__(self, bootstrap: str, *, timeout_s: float, config: Mapping[str, Any] | None = None) -> None:
+        self.bootstrap = bootstrap
+        self.timeout_s = timeout_s
+        self._config = config
+
+    def client_config(self, **options: Any) -> dict[str, Any]:
+        """The configuration of a producer or consumer of this cluster; `linger_ms=5` becomes `linger.ms`."""
+        return client_config(self.bootstrap, self._config, **options)
+
+    @functools.cached_property
+    def _admin(self) -> AdminClient:
+        return AdminClient(self.client_config())
+
+    def _answer(self, future: Future[T], doing: str) -> T:
+        with requesting(doing):
+            return future.result(self.timeout_s)
+
+    # Topics
+
+    def metadata(self) -> ClusterMetadata:
+        """Brokers and all topics. A request for one topic by name may create it."""
+        try:
+            return self._admin.list_topics(timeout=self.timeout_s)
+        except KafkaException as error:
+            cause = error.args[0]
+            message = f"no broker answers at {self.bootstrap}: {cause.str()}"
+            if cause.code() in _UNREACHABLE:
+                raise NoBroker(self.bootstrap, message) from error
+            raise request_failed(cause, f"asking {self.bootstrap} for its topics") from error
+
+    def brokers(self) -> list[tuple[str, int]]:
+        """The addresses that the brokers advertise; the first bootstrap address if they advertise none."""
+        found = [(str(broker.host), broker.port) for broker in self.metadata().brokers.values()]
+        return found or [parse_address(self.bootstrap.split(",")[0])]
+
+    def topics(self) -> dict[str, list[Partition]]:
+        return {
+            name: [Partition(name, number) for number in sorted(topic.partitions)]
+            for name, topic in self.metadata().topics.items()
+        }
+
+    def require_topics(
+        self, names: Iterable[str], *, appear_s_max: float = 0.0
+    ) -> dict[str, list[Partition]]:
+        """The partitions of topics that must exist, at the latest after `appear_s_max`."""
+
+        def find() -> dict[str, list[Partition]]:
+            topics = self.topics()
+            for name in names:
+                if name not in topics:
+                    raise NoSuchTopic(name, topics)
+            return {name: topics[name] for name in names}
+
+        return retry(find, timeout_s=appear_s_max, codes=(KafkaError.UNKNOWN_TOPIC_OR_PART,))
+
+    def partitions(self, topic: str) -> list[Partition]:
+        return self.require_topics([topic])[topic]
+
+    def internal_topics(self, names: Sequence[str]) -> set[str]:
+        """Those of the topics that the brokers keep for themselves."""
+        if not names:
+            return set()
+        futures = self._admin.describe_topics(TopicCollection([*names]), request_timeout=self.timeout_s)
+        return {
+            name
+            for name, future in futures.items()
+            if self._answer(future, f"describing topic {name}").is_internal
+        }
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = BROKERS_DEFAULT,
+        replication_factor: int = BROKERS_DEFAULT,
+        config: Mapping[str, str] | None = None,
+        exist_ok: bool = False,
+    ) -> bool:
+        """Whether the topic was created; with `exist_ok`, a topic that exists is no error."""
+        wanted = NewTopic(name, partitions, replication_factor, config=dict(config or {}))
+        future = self._admin.create_topics([wanted], request_timeout=self.timeout_s)[name]
+        try:
+            self._answer(future, f"creating topic {name}")
+        except RequestFailed as error:
+            if exist_ok and error.code == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            raise
+        return True
+
+    def create_by_use(self, topic: str) -> None:
+        """Have the broker create a topic as it does for any client that writes to it; an error if it does not."""
+        try:
+            retry(lambda: self._ask_for(topic), timeout_s=TOPIC_APPEARS_S_MAX, codes=_NOT_CREATED_YET)
+        except RequestFailed as error:
+            if error.code in _NOT_CREATED_YET:
+                raise NoSuchTopic(topic, self.topics()) from error
+            raise
+
+    def _ask_for(self, topic: str) -> None:
+        """Name a topic, as its clients do; if the broker creates topics by use, this creates it."""
+        with requesting(f"creating topic {topic}"):
+            error = self._admin.list_topics(topic, timeout=self.timeout_s).topics[topic].error
+            if error is not None:
+                raise KafkaException(error)
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        """Make it `count` partitions in all."""
+        wanted = [NewPartitions(topic, count)]
+        future = self._admin.create_partitions(wanted, request_timeout=self.timeout_s)[topic]
+        self._answer(future, f"adding partitions to {topic}")
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        futures = self._admin.delete_topics([*names], request_timeout=self.timeout_s)
+        for name, future in futures.items():
+            self._answer(future, f"deleting topic {name}")
+
+    # Offsets and records
+
+    def offsets(
+        self,
+        partitions: Iterable[Partition],
+        spec: OffsetSpec,
+        *,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        retry_s: float = LEADER_APPEARS_S_MAX,
+    ) -> dict[Partition, int]:
+        """One offset of each partition: earliest, latest, or the first at or after a time (-1: none)."""
+        wanted = {TopicPartition(each.topic, each.number): spec for each in partitions}
+
+        def ask() -> dict[Partition, int]:
+            futures = self._admin.list_offsets(
+                wanted, isolation_level=isolation, request_timeout=self.timeout_s
+            )
+            return {
+                _partition(each): self._answer(future, f"asking for offsets of {each.topic}").offset
+                for each, future in futures.items()
+            }
+
+        return retry(ask, timeout_s=retry_s) if wanted else {}
+
+    def earliest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        return self.offsets(partitions, OffsetSpec.earliest())
+
+    def latest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        return self.offsets(partitions, OffsetSpec.latest())
+
+    def at_time(self, partitions: Sequence[Partition], timestamp_ms: int) -> dict[Partition, int]:
+        """The first offset at or after the time; the end if there is none."""
+        ends = self.latest(partitions)
+        found = self.offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms))
+        return {each: ends[each] if found[each] < 0 else found[each] for each in partitions}
+
+    def delete_records(self, before: Mapping[Partition, int]) -> None:
+        """Delete the records of each partition before an offset."""
+        if not before:
+            return
+        futures = self._admin.delete_records(_topic_partitions(before), request_timeout=self.timeout_s)
+        for each, future in futures.items():
+            self._answer(future, f"deleting records of {each.topic}")
+
+    # Groups
+
+    def groups(self, *, internal: bool = False) -> list[tuple[str, str]]:
+        """Consumer groups and their states; `internal` adds those that Headrace keeps its own positions in."""
+        answer = self._answer(
+            self._admin.list_consumer_groups(request_timeout=self.timeout_s), "listing groups"
+        )
+        return sorted(
+            (each.group_id, each.state.name.lower())
+            for each in answer.valid
+            if internal or not _INTERNAL_GROUP.search(each.group_id)
+        )
+
+    def describe_group(self, name: str) -> Any | None:
+        """None if there is no such group. Older brokers describe it as dead and empty instead."""
+        future = self._admin.describe_consumer_groups([name], request_timeout=self.timeout_s)[name]
+        try:
+            return self._answer(future, f"describing group {name}")
+        except RequestFailed as error:
+            if error.code == KafkaError.GROUP_ID_NOT_FOUND:
+                return None
+            raise
+
+    def delete_groups(self, names: Sequence[str], *, missing_ok: bool = False) -> None:
+        if not names:
+            return
+        futures = self._admin.delete_consumer_groups([*names], request_timeout=self.timeout_s)
+        for name, future in futures.items():
+            try:
+                self._answer(future, f"deleting group {name}")
+            except RequestFailed as error:
+                if not (missing_ok and error.code == KafkaError.GROUP_ID_NOT_FOUND):
+                    raise
+
+    def committed(self, group: str) -> dict[Partition, int]:
+        """The committed offsets of a group; empty if there is no such group."""
+        return self.committed_of([group])[group]
+
+    def committed_of(self, groups: Iterable[str]) -> dict[str, dict[Partition, int]]:
+        """Those of several groups: every request is sent before the first answer is awaited."""
+        futures = {
+            group: self._admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group)], request_timeout=self.timeout_s
+            )[group]
+            for group in groups
+        }
+        answers = {
+            group: self._answer(future, f"asking for the offsets of group {group}").topic_partitions or []
+            for group, future in futures.items()
+        }
+        return {
+            group: {_partition(each): each.offset for each in listed if each.offset >= 0}
+            for group, listed in answers.items()
+        }
+
+    def commit(self, group: str, offsets: Mapping[Partition, int]) -> None:
+        """Set the committed offsets of a group that has no members."""
+        wanted = [ConsumerGroupTopicPartitions(group, _topic_partitions(offsets))]
+        future = self._admin.alter_consumer_group_offsets(wanted, request_timeout=self.timeout_s)[group]
+        for each in self._answer(future, f"committing offsets of group {group}").topic_partitions or []:
+            if each.error is not None:
+                raise request_failed(each.error, f"committing offset of {_partition(each)} of group {group}")
+
+    # Configs
+
+    def configs(self, kind: ResourceKind, name: str) -> dict[str, ConfigEntry]:
+        resource = ConfigResource(_RESOURCE_TYPES[kind], name)
+        (future,) = self._admin.describe_configs([resource], request_timeout=self.timeout_s).values()
+        return self._answer(future, f"reading the settings of {kind} {name}")
+
+    def alter_configs(self, kind: ResourceKind, name: str, wanted: Mapping[str, str | None]) -> None:
+        """Set some configs; None resets one to its default."""
+        changes = [
+            ConfigEntry(
+                each,
+                text,
+                incremental_operation=AlterConfigOpType.DELETE if text is None else AlterConfigOpType.SET,
+            )
+            for each, text in wanted.items()
+        ]
+        resource = ConfigResource(_RESOURCE_TYPES[kind], name, incremental_configs=changes)
+        (future,) = self._admin.incremental_alter_configs([resource], request_timeout=self.timeout_s).values()
+        self._answer(future, f"changing the settings of {kind} {name}")
+
+
+def _partition(place: TopicPartition) -> Partition:
+    return Partition(place.topic, place.partition)
+
+
+def _topic_partitions(offsets: Mapping[Partition, int]) -> list[TopicPartition]:
+    return [TopicPartition(each.topic, each.number, offset) for each, offset in offsets.items()]
