@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 from pathlib import Path
 
 import pytest
 
+from headrace.log import filesystem
 from headrace.log.errors import WouldBlock
 from headrace.log.filesystem import DiskFileSystem, OpenFile
 
@@ -57,3 +60,64 @@ def test_whole_files_are_replaced_and_leave_no_rest(tmp_path: Path) -> None:
     FILES.write_whole(path, b"short")
     assert FILES.read_whole(path) == b"short"
     assert os.listdir(tmp_path) == ["file"]
+
+
+F_FULLFSYNC = 51  # as macOS defines it
+
+
+class MacOs:
+    """Makes the module believe that it runs on macOS; records what is synced how."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: OSError | None = None) -> None:
+        self.calls: list[str] = []
+        self._error = error
+        self._fsync = os.fsync
+        monkeypatch.setattr(filesystem, "_FULL_SYNC", F_FULLFSYNC)
+        monkeypatch.setattr(fcntl, "fcntl", self._control)
+        monkeypatch.setattr(os, "fsync", self._sync)
+        monkeypatch.delattr(os, "fdatasync")
+
+    def _control(self, fd: int, command: int) -> int:
+        assert command == F_FULLFSYNC
+        self.calls.append("F_FULLFSYNC")
+        if self._error is not None:
+            raise self._error
+        self._fsync(fd)
+        return 0
+
+    def _sync(self, fd: int) -> None:
+        self.calls.append("fsync")
+        self._fsync(fd)
+
+
+def test_macos_syncs_to_the_drive_and_not_only_to_its_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    macos = MacOs(monkeypatch)
+    fd = FILES.create(str(tmp_path / "file"))
+    FILES.sync(fd)
+    FILES.close(fd)
+    FILES.sync_directory(str(tmp_path))
+    FILES.write_whole(str(tmp_path / "small"), b"content")
+    assert macos.calls == ["F_FULLFSYNC"] * 4  # of the file, the folder, the small file and its folder
+
+
+def test_macos_file_system_without_full_sync_falls_back_to_fsync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    macos = MacOs(monkeypatch, OSError(errno.ENOTSUP, "not supported"))
+    fd = FILES.create(str(tmp_path / "file"))
+    FILES.sync(fd)
+    FILES.close(fd)
+    assert macos.calls == ["F_FULLFSYNC", "fsync"]
+
+
+def test_failed_full_sync_is_never_retried_with_fsync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    macos = MacOs(monkeypatch, OSError(errno.EIO, "broken"))
+    fd = FILES.create(str(tmp_path / "file"))
+    with pytest.raises(OSError, match="broken"):
+        FILES.sync(fd)
+    FILES.close(fd)
+    assert macos.calls == ["F_FULLFSYNC"]

@@ -1,12 +1,13 @@
 """The few operations that the log performs on a disk, behind one small protocol so that tests can make them fail.
 
-Files are plain descriptors. Writes name their position: a write that failed half-way leaves nothing behind that a later
-write could land after. Nothing here knows what the bytes mean.
+Files are plain descriptors. Every write has a position, so that a later write overwrites what a failed one has left.
+Nothing here knows what the bytes mean.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from collections.abc import Sequence
 from typing import Protocol
@@ -15,14 +16,31 @@ from headrace.log.errors import WouldBlock
 from headrace.records.batch import Buffer as Buffer
 
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+# On macOS fsync leaves the data in the cache of the drive, and there is no fdatasync.
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+_NOT_SUPPORTED = (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY)
+
+
+def sync_file(fd: int) -> None:
+    """Put a file or a directory on stable storage."""
+    if _FULL_SYNC is None:
+        os.fsync(fd)
+        return
+    try:
+        fcntl.fcntl(fd, _FULL_SYNC)
+    except OSError as error:
+        # Only a file system without support falls back: after a real failure, fsync could report success.
+        if error.errno not in _NOT_SUPPORTED:
+            raise
+        os.fsync(fd)
 
 
 class FileSystem(Protocol):
     def create(self, path: str) -> int:
-        """Open for reading and writing; made when missing."""
+        """Open for reading and writing; created if it is missing."""
 
     def open(self, path: str) -> int:
-        """Open for reading and writing; FileNotFoundError when missing."""
+        """Open for reading and writing; FileNotFoundError if it is missing."""
 
     def open_directory(self, path: str) -> int:
         """Open for `sync_names`."""
@@ -30,13 +48,13 @@ class FileSystem(Protocol):
     def close(self, fd: int) -> None: ...
 
     def write(self, fd: int, parts: Sequence[Buffer], position: int) -> None:
-        """Write all parts one after the other, beginning at position; nothing less than all of it is success."""
+        """Write all parts one after the other from a position; returns only when all is written."""
 
     def read(self, fd: int, count: int, position: int) -> bytes:
         """Up to count bytes; fewer only at the end of the file."""
 
     def read_nowait(self, fd: int, count: int, position: int) -> Buffer:
-        """Like read but only from memory, and perhaps less; WouldBlock when nothing is there."""
+        """Like read but only from memory, and perhaps less; WouldBlock if nothing is in memory."""
 
     def truncate(self, fd: int, size_bytes: int) -> None: ...
 
@@ -56,7 +74,7 @@ class FileSystem(Protocol):
     def remove_directory(self, path: str) -> None: ...
 
     def make_directory(self, path: str) -> None:
-        """Create it and its parents; fine when it exists."""
+        """Create it and its parents; it may exist."""
 
     def list_directory(self, path: str) -> list[tuple[str, int]]:
         """Name and size of every file in the directory."""
@@ -66,14 +84,14 @@ class FileSystem(Protocol):
     def modified_ms(self, path: str) -> int: ...
 
     def read_whole(self, path: str) -> bytes:
-        """A small file's content; FileNotFoundError when missing."""
+        """The content of a small file; FileNotFoundError if it is missing."""
 
     def write_whole(self, path: str, content: bytes, *, durable: bool = True) -> None:
-        """Replace a small file in one step: readers and crashes see the old content or the new, never a mixture."""
+        """Replace a small file atomically: after a crash it has either the old content or the new."""
 
 
 class DiskFileSystem:
-    """The real thing: one system call per method where possible."""
+    """The disk: one system call per method where possible."""
 
     def create(self, path: str) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -96,11 +114,11 @@ class DiskFileSystem:
             self._write_rest(fd, b"".join(parts)[written:], position + written)
 
     def _write_rest(self, fd: int, rest: bytes, position: int) -> None:
-        """A short write is legal and mostly means that the disk is about to be full: go on until it says so."""
+        """A short write is legal and mostly means that the disk is nearly full: continue until it fails."""
         while rest:
             written = os.pwrite(fd, rest, position)
             if written == 0:
-                raise OSError(errno.EIO, "the operating system wrote nothing and gave no reason")
+                raise OSError(errno.EIO, "the operating system wrote nothing and reported no error")
             rest = rest[written:]
             position += written
 
@@ -125,7 +143,7 @@ class DiskFileSystem:
         try:
             got = os.preadv(fd, (buffer,), position, _NOWAIT)
         except OSError as error:
-            # A file system without support says ENOTSUP: every read of it then goes through a thread.
+            # A file system without support returns ENOTSUP: then every read of it uses a thread.
             if error.errno in (errno.EAGAIN, errno.ENOTSUP, errno.EINVAL):
                 raise WouldBlock from None
             raise
@@ -135,10 +153,13 @@ class DiskFileSystem:
         os.ftruncate(fd, size_bytes)
 
     def sync(self, fd: int) -> None:
-        os.fdatasync(fd)
+        if _FULL_SYNC is None:
+            os.fdatasync(fd)
+        else:
+            sync_file(fd)
 
     def sync_names(self, fd: int) -> None:
-        os.fsync(fd)
+        sync_file(fd)
 
     def sync_directory(self, path: str) -> None:
         fd = self.open_directory(path)
@@ -179,9 +200,9 @@ class DiskFileSystem:
         try:
             self._write_rest(fd, content, 0)
             if durable:
-                os.fsync(fd)
+                sync_file(fd)
         except OSError:
-            os.remove(temporary)  # a full disk needs the room
+            os.remove(temporary)  # a full disk needs the space
             raise
         finally:
             os.close(fd)
@@ -191,10 +212,10 @@ class DiskFileSystem:
 
 
 class OpenFile:
-    """A descriptor that closes itself once nobody holds it.
+    """A descriptor that is closed with its last reference.
 
-    A reader in another thread keeps its own reference, so that a segment can let go of the file at any time and the
-    number is never reused under a read.
+    A reader in another thread keeps a reference, so that a segment can release the file at any time and the number is
+    never reused during a read.
     """
 
     __slots__ = ("_files", "fd", "path")

@@ -1,7 +1,7 @@
-"""Where archived segments lie: objects by name, behind a protocol of five methods, and the one kind that is a folder.
+"""Where archived segments are stored: objects by name, behind a protocol of five methods, and a store that is a folder.
 
-Names are relative and use `/`. An object is written once and read in pieces. What a store raises is
-`ArchiveUnreachable`, whatever the reason, or `ObjectMissing`; callers try again later and never guess.
+Names are relative and use `/`. An object is written once and read in pieces. A store raises `ObjectMissing`, or
+`ArchiveUnreachable` for any other failure; callers retry later and never guess.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from headrace.log.errors import ArchiveUnreachable, ObjectMissing
+from headrace.log.filesystem import sync_file
 
 # An object that is still being written, in stores where that can be seen.
 PARTIAL_SUFFIX = ".part"
@@ -21,41 +22,41 @@ PARTIAL_SUFFIX = ".part"
 class ArchiveStore(Protocol):
     @property
     def address(self) -> str:
-        """What people call it."""
+        """The address of the archive, for messages."""
 
     def put_file(self, name: str, path: str) -> None:
-        """Store a copy of a local file, in place of what bears the name."""
+        """Store a copy of a local file; an object of this name is replaced."""
 
     def put(self, name: str, content: bytes) -> None:
-        """Store a small object, in place of what bears the name."""
+        """Store a small object; an object of this name is replaced."""
 
     def read(self, name: str, position: int = 0, count: int | None = None) -> bytes:
         """Bytes of an object, up to its end without a count; fewer only at its end."""
 
     def delete(self, names: Sequence[str]) -> None:
-        """Remove objects in this order; those that are not there are fine."""
+        """Remove objects in this order; they may be missing."""
 
     def list(self, prefix: str) -> list[tuple[str, int]]:
-        """Name and size of every object whose name begins with prefix, which ends in `/`."""
+        """Name and size of every object whose name starts with prefix, which ends in `/`."""
 
 
 class FolderStore:
-    """A folder, synced as carefully as the log itself. It must exist: a missing one is an outage."""
+    """A folder, synced as carefully as the log itself. It must exist: if it is missing, the archive is unreachable."""
 
     def __init__(self, root: str) -> None:
         self.address = os.path.abspath(root)
 
     def put_file(self, name: str, path: str) -> None:
         what = f"copying {path} to {name}"
-        with self._told(what), open(path, "rb") as source, self._begun(name) as target:
+        with self._as_unreachable(what), open(path, "rb") as source, self._new_object(name) as target:
             shutil.copyfileobj(source, target, 1 << 20)
 
     def put(self, name: str, content: bytes) -> None:
-        with self._told(f"writing {name}"), self._begun(name) as target:
+        with self._as_unreachable(f"writing {name}"), self._new_object(name) as target:
             target.write(content)
 
     def read(self, name: str, position: int = 0, count: int | None = None) -> bytes:
-        with self._told(f"reading {name}"):
+        with self._as_unreachable(f"reading {name}"):
             try:
                 with open(os.path.join(self.address, name), "rb") as file:
                     file.seek(position)
@@ -65,7 +66,7 @@ class FolderStore:
                 raise ObjectMissing(f"{name} is not in the archive {self.address}") from None
 
     def delete(self, names: Sequence[str]) -> None:
-        with self._told("deleting"):
+        with self._as_unreachable("deleting"):
             self._check_root()
             for name in names:
                 with suppress(FileNotFoundError):
@@ -74,7 +75,7 @@ class FolderStore:
                 self._tidy(folder)
 
     def list(self, prefix: str) -> list[tuple[str, int]]:
-        with self._told(f"listing {prefix}"):
+        with self._as_unreachable(f"listing {prefix}"):
             self._check_root()
             return [
                 (os.path.relpath(path, self.address), os.path.getsize(path))
@@ -83,8 +84,8 @@ class FolderStore:
             ]
 
     @contextmanager
-    def _begun(self, name: str) -> Iterator[_Writer]:
-        """A file that gets its name when it is whole and on disk."""
+    def _new_object(self, name: str) -> Iterator[_Writer]:
+        """A file that gets its name once it is complete and on disk."""
         self._check_root()
         path = os.path.join(self.address, name)
         folder = os.path.dirname(path)
@@ -95,34 +96,34 @@ class FolderStore:
         with open(path + PARTIAL_SUFFIX, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
         os.replace(path + PARTIAL_SUFFIX, path)
         _sync_folder(folder)
 
     def _tidy(self, folder: str) -> None:
-        """Sync a folder that objects were removed from; an empty one goes, and so does an empty one around it."""
+        """Sync a folder from which objects were removed; remove it, and its parents, if they are empty."""
         path = os.path.join(self.address, folder)
         with suppress(FileNotFoundError):
             _sync_folder(path)
         while folder:
-            with suppress(OSError):  # not empty, or gone already
+            with suppress(OSError):  # not empty, or removed already
                 os.rmdir(os.path.join(self.address, folder))
             folder = os.path.dirname(folder)
 
     def _check_root(self) -> None:
         if not os.path.isdir(self.address):
             raise ArchiveUnreachable(
-                f"the archive folder {self.address} is not there", hint="make it, or mount what it is on"
+                f"the archive folder {self.address} is missing", hint="create it, or mount its file system"
             )
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _as_unreachable(self, what: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             raise ArchiveUnreachable(
                 f"{what} in the archive {self.address} failed: {error}",
-                hint="see to the disk it is on; it is tried again",
+                hint="check the disk of the archive; the operation is retried",
             ) from error
 
 
@@ -133,6 +134,6 @@ class _Writer(Protocol):
 def _sync_folder(path: str) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(fd)
+        sync_file(fd)
     finally:
         os.close(fd)
