@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.log.filesystem import DiskFileSystem
-from headrace.log.segment import LOG_SUFFIX
+from headrace.log.segment_names import LOG_SUFFIX
 from headrace.testing.wire import Wire
 from tests.broker.requests import batch, create_topic, produce
 from tests.broker.transaction_requests import (

@@ -33,7 +33,7 @@ from headrace.log.archive.partition_archive import PartitionArchive, aborted_pat
 from headrace.log.archive.store import ArchiveStore
 from headrace.log.errors import ArchiveUnreachable, InvalidFile, LogError
 from headrace.log.filesystem import FileSystem
-from headrace.log.segment import ABORTED_INDEX_SUFFIX
+from headrace.log.segment_names import ABORTED_INDEX_SUFFIX
 from headrace.records.batch import crc32c
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,8 @@ from headrace.log.folder import PartitionFolder
 from headrace.log.recovery.checking import check_first, check_from, is_unchanged
 from headrace.log.recovery.segment_checker import Recovery, is_lost
 from headrace.log.recovery.snapshots import ProducerSnapshots
-from headrace.log.segment import ABORTED_INDEX_SUFFIX, LOG_SUFFIX, Segment
+from headrace.log.segment import Segment
+from headrace.log.segment_names import ABORTED_INDEX_SUFFIX, LOG_SUFFIX, segment_bases, segment_name
 from headrace.log.segments import Segments
 
 
@@ -101,18 +102,16 @@ class LogOpening:
             return []
 
     def _find(self, sizes: Mapping[str, int]) -> list[Segment]:
-        bases = sorted(
-            int(name.removesuffix(LOG_SUFFIX))
-            for name in sizes
-            if name.endswith(LOG_SUFFIX) and name.removesuffix(LOG_SUFFIX).isdigit()
-        )
+        bases = segment_bases(sizes)
         following = [*bases[1:], *bases[-1:]]
         segments = [
-            self._segments.make(base, size_bytes=sizes[f"{base:020d}{LOG_SUFFIX}"], next_offset=next_offset)
+            self._segments.make(
+                base, size_bytes=sizes[segment_name(base) + LOG_SUFFIX], next_offset=next_offset
+            )
             for base, next_offset in zip(bases, following, strict=True)
         ]
         for segment in segments:
-            if f"{segment.base_offset:020d}{ABORTED_INDEX_SUFFIX}" not in sizes:
+            if segment_name(segment.base_offset) + ABORTED_INDEX_SUFFIX not in sizes:
                 segment.use_aborted_index(AbortedIndex())
         return segments
 

@@ -271,7 +271,7 @@ class PartitionLog:
         """Truncate what was partly written, so that the next append can be tried."""
         try:
             if segment.is_open:  # otherwise it could not be opened, and nothing was written
-                segment.cut_to_size()
+                segment.truncate()
         except OSError as second:
             self._folder.become_read_only(
                 f"a write to {segment.path} failed ({error}) and could not be undone ({second})"

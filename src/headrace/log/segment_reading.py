@@ -7,13 +7,19 @@ index keeps that to a few of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from struct import Struct
 
 from headrace.log.errors import WouldBlock
 from headrace.log.filesystem import Buffer
-from headrace.log.segment import HOP_BYTES, Segment, hop
-from headrace.records.batch import BatchHeader
+from headrace.log.segment import LENGTH_MIN, Segment
+from headrace.records.batch import LOG_OVERHEAD_BYTES, MAGIC, BatchHeader
 from headrace.records.record import iterate_records
 from headrace.values import value
+
+# What a search from batch to batch needs: base offset, length, (epoch), magic, (crc, attributes), last offset delta.
+_hop = Struct(">qi4xb6xi")
+HOP_BYTES = _hop.size
+_unpack_hop = _hop.unpack_from
 
 
 @value
@@ -196,3 +202,11 @@ def _first_in_batch(
                 offset=record.offset, timestamp_ms=record.timestamp_ms, leader_epoch=header.leader_epoch
             )
     return None
+
+
+def hop(buffer: Buffer, at: int) -> tuple[int, int, int]:
+    """(base offset, size, last offset) of the batch at this place of a buffer; size 0 where there can be none."""
+    base_offset, length, magic, last_offset_delta = _unpack_hop(buffer, at)
+    if magic != MAGIC or length < LENGTH_MIN:
+        return base_offset, 0, base_offset
+    return base_offset, length + LOG_OVERHEAD_BYTES, base_offset + last_offset_delta

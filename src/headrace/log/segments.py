@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.log.folder import PartitionFolder
-from headrace.log.segment import Segment, segment_path
+from headrace.log.segment import Segment
+from headrace.log.segment_names import segment_path
 
 
 @dataclass(slots=True)

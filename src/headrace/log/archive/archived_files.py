@@ -14,7 +14,7 @@ from headrace.log.archive.object_names import MANIFEST_SUFFIX
 from headrace.log.archive.store import ArchiveStore
 from headrace.log.errors import ArchiveUnreachable, CorruptArchive, InvalidFile, ObjectMissing, WouldBlock
 from headrace.log.filesystem import Buffer
-from headrace.log.segment import LOG_SUFFIX
+from headrace.log.segment_names import LOG_SUFFIX
 from headrace.records.batch import crc32c
 
 

@@ -15,7 +15,8 @@ from headrace.log.archive.manifest import Manifest
 from headrace.log.config import SAME_AS_RETENTION, LogConfig
 from headrace.log.errors import InvalidFile
 from headrace.log.retention import RetentionSegment, plan_retention
-from headrace.log.segment import LOG_SUFFIX, Segment
+from headrace.log.segment import Segment
+from headrace.log.segment_names import LOG_SUFFIX
 
 LIST_NAME = "archived-segments"
 LIST_VERSION = 1

@@ -19,7 +19,12 @@ from headrace.log.archive.store import ArchiveStore
 from headrace.log.errors import LogError, ObjectMissing
 from headrace.log.filesystem import FileSystem
 from headrace.log.recovery.snapshots import SNAPSHOT_SUFFIX
-from headrace.log.segment import ABORTED_INDEX_SUFFIX, LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from headrace.log.segment_names import (
+    ABORTED_INDEX_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+)
 from headrace.records.batch import crc32c
 
 

@@ -7,7 +7,7 @@ and a `.manifest` that is written last.
 from __future__ import annotations
 
 from headrace.log.recovery.snapshots import SNAPSHOT_SUFFIX
-from headrace.log.segment import SEGMENT_SUFFIXES
+from headrace.log.segment_names import SEGMENT_SUFFIXES
 
 MANIFEST_SUFFIX = ".manifest"
 OBJECT_SUFFIXES = (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, MANIFEST_SUFFIX)

@@ -12,7 +12,8 @@ from headrace.log.config import LogConfig
 from headrace.log.filesystem import FileSystem
 from headrace.log.index import NO_TIMESTAMP, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from headrace.log.recovery.leftovers import CLEANED_SUFFIX
-from headrace.log.segment import ABORTED_INDEX_SUFFIX, Segment, segment_path
+from headrace.log.segment import Segment
+from headrace.log.segment_names import ABORTED_INDEX_SUFFIX, segment_path
 from headrace.records.batch import HEADER_BYTES, BatchHeader
 from headrace.values import value
 

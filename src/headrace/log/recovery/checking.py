@@ -10,7 +10,8 @@ from headrace.log.checkpoints import CleanStop
 from headrace.log.damage import missing_offsets
 from headrace.log.errors import CorruptSegment
 from headrace.log.recovery.segment_checker import Recovery, SegmentChecker, is_lost
-from headrace.log.segment import LOG_SUFFIX, Segment, segment_path
+from headrace.log.segment import Segment
+from headrace.log.segment_names import LOG_SUFFIX, segment_path
 from headrace.log.segments import floor_segment
 from headrace.records.batch import HEADER_BYTES
 

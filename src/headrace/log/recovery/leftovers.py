@@ -12,7 +12,8 @@ import uuid
 
 from headrace.log.filesystem import FileSystem
 from headrace.log.folder import EventSink
-from headrace.log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, Segment
+from headrace.log.segment import Segment
+from headrace.log.segment_names import LOG_SUFFIX, SEGMENT_SUFFIXES, segment_name, segment_path
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
@@ -54,25 +55,21 @@ def _finish_swap(files: FileSystem, directory: str, name: str, names: set[str]) 
         stem, _, suffix = other.partition(".")
         if "." + suffix in SEGMENT_SUFFIXES and stem.isdigit() and base < int(stem) < next_offset:
             files.remove(os.path.join(directory, other))
-    stem = os.path.join(directory, f"{base:020d}")
+    stem = segment_path(directory, base)
     # The log goes last: as long as it carries the suffix, this can be run again.
     for suffix in reversed(SEGMENT_SUFFIXES):
-        if stem_name(base) + suffix + SWAP_SUFFIX in names:
+        if segment_name(base) + suffix + SWAP_SUFFIX in names:
             files.rename(stem + suffix + SWAP_SUFFIX, stem + suffix)
-        elif stem_name(base) + suffix in names:
+        elif segment_name(base) + suffix in names:
             # The index of what was replaced says nothing about the new log.
             files.remove(stem + suffix)
-
-
-def stem_name(base_offset: int) -> str:
-    return f"{base_offset:020d}"
 
 
 def _end_of_swapped(files: FileSystem, directory: str, name: str, base: int) -> int:
     path = os.path.join(directory, name)
     segment = Segment(
         files=files,
-        stem=os.path.join(directory, stem_name(base)),
+        stem=segment_path(directory, base),
         base_offset=base,
         size_bytes=files.size(path),
         next_offset=base,

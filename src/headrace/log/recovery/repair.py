@@ -21,12 +21,14 @@ from headrace.log.filesystem import FileSystem
 from headrace.log.recovery.leftovers import REPAIRED_SUFFIX
 from headrace.log.recovery.segment_checker import Recovery, SegmentChecker
 from headrace.log.recovery.snapshots import snapshot_offsets, snapshot_path
-from headrace.log.segment import (
+from headrace.log.segment import Segment
+from headrace.log.segment_names import (
     ABORTED_INDEX_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
-    Segment,
+    segment_bases,
+    segment_name,
     segment_path,
 )
 from headrace.records.batch import (
@@ -95,8 +97,7 @@ def plan_repair(directory: str | os.PathLike[str], *, files: FileSystem) -> Repa
     """Read the whole partition and say what is damaged. Changes nothing."""
     folder = os.fspath(directory)
     sizes = dict(files.list_directory(folder))
-    stems = [name.removesuffix(LOG_SUFFIX) for name in sizes if name.endswith(LOG_SUFFIX)]
-    bases = sorted(int(stem) for stem in stems if stem.isdigit())
+    bases = segment_bases(sizes)
     if not bases:
         raise LogError(
             f"there are no segments in {folder}",
@@ -106,7 +107,7 @@ def plan_repair(directory: str | os.PathLike[str], *, files: FileSystem) -> Repa
     repairs = []
     for number, base in enumerate(bases):
         next_base = bases[number + 1] if number + 1 < len(bases) else None
-        segment = _segment(files, folder, base, sizes[f"{base:020d}{LOG_SUFFIX}"])
+        segment = _segment(files, folder, base, sizes[segment_name(base) + LOG_SUFFIX])
         recovery = replace(known, damages=[])
         SegmentChecker(recovery, segment, next_base_offset=next_base, is_last=False).check(base)
         damages = [damage for damage in recovery.damages if not _is_torn_tail(damage, segment, next_base)]

@@ -318,7 +318,7 @@ class SegmentChecker:
         self._was_truncated = True
         next_offset = self._segment.next_offset
         self._segment.extent = (next_offset, position)
-        self._segment.cut_to_size()
+        self._segment.truncate()
         self._segment.synced_bytes = min(self._segment.synced_bytes, position)
         self._recovery.bytes_truncated += bytes_count
         self._recovery.on_event(
