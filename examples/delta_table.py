@@ -13,9 +13,8 @@ import duckdb
 from confluent_kafka import Producer
 
 from headrace import Broker
-from headrace.pipeline import Job, read_topic, session
+from headrace.pipeline import Job, read_topic, register_formats, session
 from headrace.pipeline.sinks import Delta
-from headrace.pipeline.spark import formats as spark_formats
 
 CITIES = ("Rome", "Oslo", "Lima")
 ORDERS = 300
@@ -51,7 +50,7 @@ def main() -> None:
                 "SELECT city, count(*), round(sum(price), 1) FROM orders GROUP BY city ORDER BY city"
             ).fetchall():
                 print(f"  DuckDB: {city} {count} orders for {price}")
-        spark_formats.register(spark)
+        register_formats(spark)
         again = spark.read.format("headrace-delta").load(str(Path(folder, "orders")))
         print(f"  Spark:  {again.where('price >= 20').count()} orders of 20 and more")
         spark.stop()

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.pipeline import register_formats
 from headrace.pipeline.sinks import Delta, Search
-from headrace.pipeline.spark import formats as spark_formats
 
 ORDERS = [
     {"id": 1, "city": "Rome", "text": "two boxes of red tomatoes"},
@@ -72,7 +72,7 @@ def main() -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    spark_formats.register(spark)
+    register_formats(spark)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "orders").mkdir()

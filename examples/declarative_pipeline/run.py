@@ -21,8 +21,8 @@ import yaml
 from confluent_kafka import Producer
 
 from headrace import Broker
+from headrace.pipeline import connector_jars
 from headrace.pipeline.sinks import Delta, Search
-from headrace.pipeline.spark.formats import connector_jars
 
 HERE = Path(__file__).parent
 ORDERS = [

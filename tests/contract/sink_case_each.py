@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow
 from pyspark.sql.types import DataType, StructType
 
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.each import Each
-from headrace.pipeline.sinks.fence import Fence
 from tests.contract.sink_contract import Lab, Row, SinkCase, as_python, row, sink_case
 
 REFUSED = row("nobody", 0, "refuse me")

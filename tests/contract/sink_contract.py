@@ -26,7 +26,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
-from headrace.pipeline.sinks.fence import Fence
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.sink import RefusedRow, Sink, SinkWriter
 
 JOB = "contract"

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from pyspark.sql import SparkSession
 
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.graph.plan import read as read_plan
 from headrace.pipeline.job import Job
 from headrace.pipeline.run.supervisor import RunningJob
-from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.sink import Refuse, Sink, SinkWriter
 from tests.examples.bounded_plan import bounded
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from headrace import operators as op
-from headrace.operators.operator import EVENT_TIME
+from headrace.plan_names import EVENT_TIME
 from tests.operators.streams import Stream, bounded
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headrace import operators as op
-from headrace.operators.operator import EVENT_TIME
+from headrace.plan_names import EVENT_TIME
 
 Sources = Callable[[SparkSession], Mapping[str, DataFrame]]
 

@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from headrace import operators as op
-from headrace.operators.operator import EVENT_TIME, duration_us
+from headrace.operators.operator import duration_us
 from headrace.operators.state.spark import BUCKETS_SETTING
+from headrace.plan_names import EVENT_TIME
 from tests.operators.streams import bounded
 
 

@@ -14,15 +14,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headrace.pipeline import Job, read_topic
+from headrace.pipeline.checkpoint import Checkpoint
+from headrace.pipeline.errors import BadJob, JobFailed
 from headrace.pipeline.graph.plan import PlanChanged
+from headrace.pipeline.launch import Launch
 from headrace.pipeline.report.progress import JOBS_TOPIC
-from headrace.pipeline.report.registry import BadJob, JobRuns, JobState, Registry
-from headrace.pipeline.run import launch
-from headrace.pipeline.run.checkpoint import Checkpoint
-from headrace.pipeline.run.launch import Launch
-from headrace.pipeline.run.supervisor import JobFailed, RunningJob
-from headrace.pipeline.settings import data_dir
+from headrace.pipeline.report.registry import JobRuns, JobState, Registry
+from headrace.pipeline.run.launched import launching
+from headrace.pipeline.run.supervisor import RunningJob
 from headrace.pipeline.sinks.sink import BadSink
+from headrace.pipeline.spark.session import data_dir
 from headrace.queue.dead_letters import DeadLetters
 from headrace.queue.message import Place
 from tests.pipeline.failing_sink import FailingJournal, Trouble
@@ -250,7 +251,7 @@ def test_launch_once_drains_a_chain_in_its_order(
     from headrace.pipeline.sinks import Topic
 
     send(topic, *orders(1, 2, 3, 4))
-    with launch.using(Launch(once=True)) as launched:
+    with launching(Launch(once=True)) as launched:
         Job(f"{name}-first", read(spark, topic).where("n % 2 = 0"), Topic(f"{name}-even", key="user")).start()
         Job(f"{name}-second", read(spark, f"{name}-even"), Journal(tmp_path / "even.db")).start()
         launched.wait()
@@ -259,7 +260,7 @@ def test_launch_once_drains_a_chain_in_its_order(
 
 
 def test_launch_to_explain_only_records(spark: SparkSession, topic: str, journal: Journal, name: str) -> None:
-    with launch.using(Launch(explain=True)) as launched:
+    with launching(Launch(explain=True)) as launched:
         Job(name, read(spark, topic).groupBy("user").count(), journal).start().wait(WAIT_S)
     (recorded,) = launched.recorded
     assert (recorded.name, recorded.reads, recorded.writes) == (
@@ -282,7 +283,7 @@ def test_output_mode_follows_what_is_grouped_by(
     clicks = read_topic(
         spark, topic, schema="user STRING, url STRING, at TIMESTAMP", event_time="at", watermark="10 minutes"
     )
-    with launch.using(Launch(explain=True)) as launched:
+    with launching(Launch(explain=True)) as launched:
         Job(name, clicks.groupBy("url").count(), journal).start()
         Job(name, clicks.groupBy(F.window("at", "1 hour"), "url").count(), journal).start()
         Job(name, clicks.where("user = 'ann'"), journal).start()

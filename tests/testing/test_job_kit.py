@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from headrace import operators as op
 from headrace.pipeline import Job
-from headrace.pipeline.run.supervisor import JobFailed
+from headrace.pipeline.errors import JobFailed
 from headrace.testing import Collect, Feed, abort_at
 from headrace.testing.faults import AbortPoint
 

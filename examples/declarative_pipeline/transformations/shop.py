@@ -6,10 +6,10 @@ from pyspark import pipelines
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headrace.pipeline.spark import formats as spark_formats
+from headrace.pipeline import register_formats
 
 spark = SparkSession.active()
-spark_formats.register(spark)
+register_formats(spark)
 
 folder = spark.conf.get("shop.folder")
 pipelines.create_sink(

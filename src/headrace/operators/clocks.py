@@ -6,16 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from headrace.operators.operator import (
-    EVENT_TIME,
-    WATERMARK_DELAY,
-    BadOperator,
-    Duration,
-    Operator,
-    duration_us,
-    require_columns,
-    time_us,
-)
+from headrace.operators.operator import BadOperator, Duration, Operator, duration_us, require_columns, time_us
+from headrace.plan_names import EVENT_TIME, WATERMARK_DELAY
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -12,13 +12,12 @@ from weakref import WeakSet
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from headrace.plan_names import ALARM_ABOVE, LATE, LATE_METRIC
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 logger = logging.getLogger("headrace.operators")
-
-LATE_METRIC = "headrace.late:"
-"""What the names of the metrics begin with; behind it come the operator and an id."""
 
 _LOCK = threading.Lock()
 _LISTENED: WeakSet[SparkSession] = WeakSet()
@@ -46,7 +45,7 @@ class LateAlarm(StreamingQueryListener):
         progress = event.progress
         for name, metrics in progress.observedMetrics.items():
             if name.startswith(LATE_METRIC):
-                self._check(progress, name, metrics.late, metrics.alarm_above)
+                self._check(progress, name, metrics[LATE], metrics[ALARM_ABOVE])
 
     def _check(self, progress: Any, name: str, late: int, alarm_above: float | None) -> None:
         # Windows that overlap count a row as often as it is late.

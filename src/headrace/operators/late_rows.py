@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace.errors import HeadraceError
+from headrace.plan_names import KEY_BASE64, LATE_ROWS_FOLDER, RECORD_COLUMNS
 from headrace.values import value
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-FOLDER_PROPERTY = "headrace.late_rows.folder"
-"""Spark's local property, set in the thread that starts a query: a folder that driver and executors share."""
 
 _BATCH_PROPERTY = "streaming.sql.batchId"
 _SUFFIX = ".arrow"
@@ -40,9 +38,6 @@ LATE_ROWS = pa.schema(
     ]
 )
 """A row for each window that a row came too late for; `original` is what `original_row` makes."""
-
-ORIGIN_COLUMNS = ("_key", "_headers", "_topic", "_partition", "_offset", "_timestamp")
-"""What `read_topic` says about where a row came from."""
 
 
 class LateRowsUnkept(HeadraceError):
@@ -64,14 +59,14 @@ class LateRowsTo:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        folder = context.getLocalProperty(FOLDER_PROPERTY) if context else None
+        folder = context.getLocalProperty(LATE_ROWS_FOLDER) if context else None
         batch = context.getLocalProperty(_BATCH_PROPERTY) if context else None
         if not folder or not batch:
             raise LateRowsUnkept(
                 f"{self.operator}: late rows go to {f'topic {self.topic}' if self.topic else 'a topic'}, and only a "
                 "Job writes them",
                 hint="run it as a Job; or leave them as files: "
-                f'spark.sparkContext.setLocalProperty("{FOLDER_PROPERTY}", "/a/folder") before start()',
+                f'spark.sparkContext.setLocalProperty("{LATE_ROWS_FOLDER}", "/a/folder") before start()',
             )
         return Path(folder) / batch
 
@@ -125,8 +120,8 @@ def original_row(rows: DataFrame) -> Column:
     options = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
     own = [name for name in rows.columns if not name.startswith("_")] or rows.columns
     origin = [
-        F.col(name).alias("_key_base64" if isinstance(rows.schema[name].dataType, BinaryType) else name)
-        for name in ORIGIN_COLUMNS
+        F.col(name).alias(KEY_BASE64 if isinstance(rows.schema[name].dataType, BinaryType) else name)
+        for name in RECORD_COLUMNS
         if name in rows.columns
     ]
     row = F.to_json(F.struct(*(F.col(f"`{name}`") for name in own)), options)

@@ -9,12 +9,10 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.operators.operator import BadOperator, event_time_column, require_watermark
+from headrace.plan_names import MERGE_ALIAS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-MERGE_MARK = "headrace.merge:"
-"""What the alias of merged rows begins with; behind it comes the policy."""
 
 
 class Policy(StrEnum):
@@ -59,7 +57,7 @@ class Merge:
         self._check(sources)
         named = [rows.withColumn(self.into, F.lit(name)) for name, rows in sources.items()]
         merged = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), named)
-        return merged.alias(MERGE_MARK + self.policy)
+        return merged.alias(MERGE_ALIAS + self.policy)
 
     def _check(self, sources: Mapping[str, DataFrame]) -> None:
         if len({rows.isStreaming for rows in sources.values()}) > 1:

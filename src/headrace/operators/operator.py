@@ -13,18 +13,10 @@ from typing import TYPE_CHECKING
 
 from headrace.durations import BadDuration, parse_duration_us
 from headrace.errors import HeadraceError
+from headrace.plan_names import EVENT_TIME, WATERMARK_DELAY
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-EVENT_TIME = "headrace.event_time"
-"""Metadata of the column that holds the event time, on bounded and streaming DataFrames alike."""
-
-BATCH_WATERMARK = "headrace.batch_watermark"
-"""Metadata of a column that a job fills with the watermark of the batch, which Spark's own windows don't know."""
-
-WATERMARK_DELAY = "spark.watermarkDelayMs"
-"""Metadata that Spark gives a column with a watermark."""
 
 DURATION_US_MAX = 100 * 366 * 86_400_000_000
 """A hundred years: beyond it, a duration is a slip of the pen, and sums of times would not fit in 64 bits for long."""

@@ -15,21 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace.pipeline.job import Job
+    from headrace.pipeline.sinks.spark_formats import register_formats
     from headrace.pipeline.source.read_topic import Pattern, read_topic
-    from headrace.pipeline.spark.session import session
+    from headrace.pipeline.spark.session import connector_jars, session
 
-__all__ = ["Job", "Pattern", "read_topic", "session"]
+__all__ = ["Job", "Pattern", "connector_jars", "read_topic", "register_formats", "session"]
 
 _MODULES = {
     "Job": "job",
     "Pattern": "source.read_topic",
+    "connector_jars": "spark.session",
     "read_topic": "source.read_topic",
+    "register_formats": "sinks.spark_formats",
     "session": "spark.session",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when asked for: the command line looks at jobs without paying for Spark."""
+    """Import on first use: the command line lists jobs without the cost of importing Spark."""
     if name in _MODULES:
         found = getattr(importlib.import_module(f"headrace.pipeline.{_MODULES[name]}"), name)
         globals()[name] = found

@@ -5,30 +5,34 @@ Only the declaration is here, and the checks that can be made before anything st
 
 from __future__ import annotations
 
+import os
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.clock import SystemClock
 from headrace.dead_letters import dead_letter_topic
-from headrace.pipeline.graph import plan
+from headrace.pipeline import launch
+from headrace.pipeline.checkpoint import Checkpoint
+from headrace.pipeline.errors import BadJob
+from headrace.pipeline.graph import plan as plans
+from headrace.pipeline.graph.plan import Plan
 from headrace.pipeline.letters.batch import BatchLetters
 from headrace.pipeline.letters.dead_letters import DeadLetters
 from headrace.pipeline.letters.late_rows import LateRows
-from headrace.pipeline.report.registry import BadJob, JobFolder, Registry, check_name
-from headrace.pipeline.run import launch
+from headrace.pipeline.report.registry import JobFolder, JobState, JobStatus, Registry, check_name
 from headrace.pipeline.run.bounded import BoundedRun
-from headrace.pipeline.run.checkpoint import Checkpoint
+from headrace.pipeline.run.launched import LaunchedJobs, RecordedJob, launched_jobs
 from headrace.pipeline.run.stream import StreamRun
-from headrace.pipeline.run.supervisor import RunningJob
-from headrace.pipeline.settings import PipelineSettings, data_dir, pipeline_settings
+from headrace.pipeline.run.supervisor import Run, RunningJob
+from headrace.pipeline.settings import pipeline_settings
 from headrace.pipeline.source.options import without_batch_bound
-from headrace.pipeline.spark.session import bootstrap_of
-from headrace.values import value
+from headrace.pipeline.spark.session import bootstrap_of, data_dir
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-    from headrace.pipeline.sinks.sink import NativeSink, Sink
+    from headrace.pipeline.sinks.sink import Sink
 
 BATCH = "batch"
 MICRO_BATCH = "micro-batch"
@@ -86,110 +90,111 @@ class Job:
             )
 
     def start(self) -> RunningJob:
-        """Begin. Under `headrace job explain` the job is only recorded."""
-        prepared = _prepare(self)
-        running = RunningJob(prepared, StreamRun(prepared) if self.rows.isStreaming else BoundedRun(prepared))
-        launched = launch.launched()
+        """Start the job. Under `headrace job explain` the job is only recorded."""
+        options, launched = launch.current(), launched_jobs()
+        started = _running(self, options, launched)
+        if options.explain:
+            started.mark_recorded()
+            return started
+        started.begin()
         if launched is not None:
-            launched.record(_record(prepared))
-        if prepared.launch.explain:
-            running.mark_recorded()
-            return running
-        prepared.folder.take()
-        running.begin()
-        if launched is not None:
-            launched.add(running)
-        return running
+            launched.add(started)
+        return started
 
 
-@value
-class Prepared:
-    """A job with everything looked up that it needs to run."""
-
-    job: Job
-    rows: DataFrame
-    plan: plan.Plan
-    native: NativeSink | None
-    output_mode: str
-    trigger: dict[str, Any]
-    launch: launch.Launch
-    settings: PipelineSettings
-    bootstrap: str
-    folder: JobFolder
-    checkpoint: Checkpoint
-    letters: BatchLetters
-    late_rows: LateRows
-
-    @property
-    def spark(self) -> SparkSession:
-        return self.rows.sparkSession
-
-
-def _prepare(job: Job) -> Prepared:
-    spark = job.rows.sparkSession
-    launched = launch.current()
+def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) -> RunningJob:
+    """The job with everything that it needs to run, not yet started."""
     rows = job.sink.prepare(job.rows)
-    described = plan.read(rows)
-    native = job.sink.native()
+    plan = plans.read(rows)
     if job.mode == REALTIME:
-        _check_realtime(job, rows, native)
-        if not launched.once:
+        _check_realtime(job, rows)
+        if not options.once:
             rows = without_batch_bound(rows)
+    output_mode = _output_mode(job, plan)
+    # Reports, offsets and dead letters go to the broker that the records come from.
+    of_sources = [source.spec.bootstrap for source in plan.sources if source.spec is not None]
+    bootstrap = of_sources[0] if of_sources else bootstrap_of(rows.sparkSession)
+    folder = Registry(data_dir()).folder(job.name)
+    checkpoint = Checkpoint(_checkpoint_folder(job, folder))
+    letters = BatchLetters(
+        DeadLetters(job.name, bootstrap=bootstrap, topic=job.dead_letters), rows.sparkSession, plan.sources
+    )
+    late_rows = LateRows(
+        job.name, plan.marks, bootstrap=bootstrap, checkpoint=checkpoint.folder, topic=job.dead_letters
+    )
+    _check_plan(job, plan, late_rows)
+    if launched is not None:
+        launched.record(_record(job, plan, output_mode))
+    run: Run
+    if rows.isStreaming:
+        run = StreamRun(
+            job.name,
+            rows,
+            job.sink,
+            plan=plan,
+            folder=folder,
+            checkpoint=checkpoint,
+            letters=letters,
+            late_rows=late_rows,
+            output_mode=output_mode,
+            trigger=_trigger(job, options),
+            is_rebuild=options.rebuild,
+        )
+    else:
+        run = BoundedRun(
+            job.name, rows, job.sink, checkpoint=checkpoint, letters=letters, is_rebuild=options.rebuild
+        )
     settings = pipeline_settings()
     if job.restarts_max is not None:
         settings = replace(settings, restarts_max=job.restarts_max)
-    folder = Registry(data_dir()).folder(job.name)
-    # Reports, offsets and dead letters go to the broker that the records come from.
-    of_sources = [source.spec.bootstrap for source in described.sources if source.spec is not None]
-    bootstrap = of_sources[0] if of_sources else bootstrap_of(spark)
-    checkpoint = Checkpoint(_checkpoint_folder(job, folder))
-    late_rows = LateRows(
-        job.name,
-        described.marks,
-        bootstrap=bootstrap,
-        checkpoint=checkpoint.folder,
-        topic=job.dead_letters,
+    now_ms = SystemClock().now_ms()
+    return RunningJob(
+        JobStatus(
+            name=job.name,
+            state=JobState.STARTING,
+            pid=os.getpid(),
+            mode=job.mode,
+            sources=plan.reads,
+            target=job.sink.target(),
+            guarantee=job.sink.guarantee,
+            bootstrap=bootstrap,
+            checkpoint_folder=str(checkpoint.folder) if rows.isStreaming else "",
+            started_ms=now_ms,
+            updated_ms=now_ms,
+        ),
+        run,
+        spark=rows.sparkSession,
+        folder=folder,
+        settings=settings,
+        # Only a launch that ends runs its jobs one after the other.
+        upstream=launched.writers_of(plan.reads) if launched is not None and options.once else (),
     )
-    if late_rows.topics and native is not None:
+
+
+def _check_plan(job: Job, plan: Plan, late_rows: LateRows) -> None:
+    if late_rows.topics and job.sink.native() is not None:
         raise BadJob(
             f"job {job.name}: {job.sink.target()} is written by Spark itself, and late rows ({late_rows.topics[0]}) "
             "can't be kept with its batches",
             hint='a sink of Headrace\'s own; for a Topic, guarantee="exactly-once"',
         )
-    if len(described.watermark_policies) > 1:
+    if len(plan.watermark_policies) > 1:
         raise BadJob(
             f"job {job.name} merges sources with different policies, and Spark has one for a whole job",
             hint="the same policy in each Merge, or two jobs with a topic between them",
         )
-    return Prepared(
-        job=job,
-        rows=rows,
-        plan=described,
-        native=native,
-        output_mode=_output_mode(job, described),
-        trigger=_trigger(job, launched),
-        launch=launched,
-        settings=settings,
-        bootstrap=bootstrap,
-        folder=folder,
-        checkpoint=checkpoint,
-        late_rows=late_rows,
-        letters=BatchLetters(
-            DeadLetters(job.name, bootstrap=bootstrap, topic=job.dead_letters), spark, described.sources
-        ),
-    )
 
 
-def _output_mode(job: Job, described: plan.Plan) -> str:
+def _output_mode(job: Job, plan: Plan) -> str:
     if job.output_mode is not None:
         return job.output_mode
     if job.mode == REALTIME:
         return "update"  # the only one that real-time mode knows
-    return job.sink.output_mode(aggregated=described.is_aggregated, watermarked=described.is_watermarked)
+    return job.sink.output_mode(aggregated=plan.is_aggregated, watermarked=plan.is_watermarked)
 
 
-def _trigger(job: Job, launched: launch.Launch) -> dict[str, Any]:
-    if launched.once or job.mode == BATCH:
+def _trigger(job: Job, options: launch.Launch) -> dict[str, Any]:
+    if options.once or job.mode == BATCH:
         return {"availableNow": True}
     interval = job.interval or INTERVALS[job.mode]
     return {"realTime": interval} if job.mode == REALTIME else {"processingTime": interval}
@@ -207,9 +212,9 @@ def _checkpoint_folder(job: Job, folder: JobFolder) -> Path:
     return Path(text).absolute()
 
 
-def _check_realtime(job: Job, rows: DataFrame, native: NativeSink | None) -> None:
-    obstacles = plan.realtime_obstacles(rows)
-    if native is None:
+def _check_realtime(job: Job, rows: DataFrame) -> None:
+    obstacles = plans.realtime_obstacles(rows)
+    if job.sink.native() is None:
         obstacles.append(
             f"the sink {job.sink.target()}, which writes batch by batch ({job.sink.guarantee}); a Topic with "
             'guarantee="at-least-once" can be written in real time'
@@ -222,26 +227,25 @@ def _check_realtime(job: Job, rows: DataFrame, native: NativeSink | None) -> Non
         )
 
 
-def _record(prepared: Prepared) -> launch.RecordedJob:
-    job = prepared.job
-    return launch.RecordedJob(
+def _record(job: Job, plan: Plan, output_mode: str) -> RecordedJob:
+    return RecordedJob(
         name=job.name,
-        reads=prepared.plan.reads,
+        reads=plan.reads,
         writes=job.sink.target(),
-        dead_letters=_dead_letter_topics(prepared.plan, job.dead_letters or dead_letter_topic(job.name)),
+        dead_letters=_dead_letter_topics(plan, job.dead_letters or dead_letter_topic(job.name)),
         mode=job.mode,
-        output_mode=prepared.output_mode,
+        output_mode=output_mode,
         guarantee=job.sink.guarantee,
-        steps=tuple(filter(None, (step.in_words() for step in reversed(prepared.plan.steps)))),
+        steps=tuple(filter(None, (step.in_words() for step in reversed(plan.steps)))),
     )
 
 
-def _dead_letter_topics(described: plan.Plan, own: str) -> tuple[str, ...]:
+def _dead_letter_topics(plan: Plan, own: str) -> tuple[str, ...]:
     """The topics of bad records and late rows."""
     topics = [
         source.spec.dead_letters or own
-        for source in described.sources
+        for source in plan.sources
         if source.spec is not None and source.spec.can_have_bad
     ]
-    topics += [mark.late_topic or own for mark in described.marks if mark.late_topic is not None]
+    topics += [mark.late_topic or own for mark in plan.marks if mark.late_topic is not None]
     return tuple(f"topic {topic}" for topic in dict.fromkeys(topics))

@@ -1,4 +1,4 @@
-"""What jobs can be told, with the reason for each bound.
+"""The settings of jobs, with the reason for each bound.
 
 defaults < the `[pipeline]` table of headrace.toml < HEADRACE_PIPELINE_<NAME> < arguments in the script < options of
 `headrace job run`.
@@ -7,12 +7,11 @@ defaults < the `[pipeline]` table of headrace.toml < HEADRACE_PIPELINE_<NAME> < 
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.run import launch
+from headrace.pipeline import launch
 from headrace.settings import load, setting
 
 
@@ -61,14 +60,6 @@ def pipeline_settings(**arguments: Any) -> PipelineSettings:
     options = {"bootstrap": launched.bootstrap, "master": launched.master, "data_dir": launched.data_dir}
     given = {name: value for name, value in options.items() if value is not None}
     return load(PipelineSettings, section="pipeline", flags={**arguments, **given}, environ=_environment())
-
-
-def data_dir() -> Path:
-    """Where jobs and sinks of this process keep their things; what the session was told goes before the settings."""
-    told = launch.current().data_dir
-    if told is None and (session := sys.modules.get("headrace.pipeline.spark.session")) is not None:
-        told = session.data_dir_of_active()
-    return (told or pipeline_settings().data_dir).absolute()
 
 
 def _environment() -> dict[str, str]:

@@ -12,8 +12,8 @@ from typing import Literal, get_args
 
 from headrace.errors import HeadraceError
 from headrace.pipeline import points
+from headrace.pipeline.errors import BadJob
 from headrace.pipeline.points import Point
-from headrace.pipeline.report.registry import BadJob
 from headrace.values import value
 
 KILL_VARIABLE = "HEADRACE_TEST_KILL"

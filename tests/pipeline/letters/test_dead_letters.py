@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 
 from headrace.dead_letters import GROUP_HEADER, REASON_HEADER, TRUNCATED_HEADER
 from headrace.pipeline import Job, read_topic
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.graph import plan
 from headrace.pipeline.letters.dead_letters import DeadLetters, SourceBatch, cut_to_fit
-from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.sink import RefusedRow
 from headrace.pipeline.sinks.transactional_batch import OutgoingMessage
-from headrace.pipeline.source.read_topic import SourceSpec
+from headrace.pipeline.source.spec import SourceSpec
 from headrace.testing.apache_kafka import ApacheKafka
 from tests.compatibility.topic_contents import read_committed, write
 from tests.pipeline.conftest import CreateTopic

@@ -15,13 +15,14 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace import operators as op
-from headrace.operators.late_rows import FOLDER_PROPERTY, late_lots
+from headrace.operators.late_rows import late_lots
 from headrace.pipeline import Job, read_topic
+from headrace.pipeline.errors import BadJob
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.graph.plan import PlanChanged
-from headrace.pipeline.report.registry import BadJob
 from headrace.pipeline.sinks import Topic
-from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.sink import Refuse, SinkUnavailable, SinkWriter
+from headrace.plan_names import LATE_ROWS_FOLDER
 from tests.operators.streams import Stream
 from tests.pipeline.journal_sink import Journal, JournalWriter, rows_in
 from tests.pipeline.test_job import consume, drain
@@ -197,12 +198,12 @@ def test_without_a_job_late_rows_are_left_in_a_folder_or_the_stream_fails(
     stream = Stream(spark, tmp_path, per_minute("late", time="at"))
     with pytest.raises(StreamingQueryException, match="only a Job writes them"):
         stream.send([("ann", 1, 1), ("ann", 300, 1)])
-    spark.sparkContext.setLocalProperty(FOLDER_PROPERTY, str(tmp_path / "late"))
+    spark.sparkContext.setLocalProperty(LATE_ROWS_FOLDER, str(tmp_path / "late"))
     try:
         stream.send([])
         stream.send([("ann", 2, 1)])
     finally:
-        spark.sparkContext.setLocalProperty(FOLDER_PROPERTY, None)  # type: ignore[arg-type]  # that removes it
+        spark.sparkContext.setLocalProperty(LATE_ROWS_FOLDER, None)  # type: ignore[arg-type]  # that removes it
     lots = [lot for batch in range(9) for lot in late_lots(tmp_path / "late", batch)]
     (row,) = [row for lot in lots for row in lot.rows().to_pylist()]
     assert json.loads(json.loads(row["original"])["row"])["ms"] == 1

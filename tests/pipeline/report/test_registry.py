@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.errors import BadJob
 from headrace.pipeline.report.registry import (
-    BadJob,
     Forgotten,
     JobFolder,
     JobRuns,

@@ -19,15 +19,14 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.pipeline import Job, read_topic
+from headrace.pipeline import Job, launch, read_topic
+from headrace.pipeline.launch import Launch
 from headrace.pipeline.report.registry import Registry
-from headrace.pipeline.run import launch
-from headrace.pipeline.run.launch import Launch
 from headrace.pipeline.run.recovery import ForeignFence, StateLost
 from headrace.pipeline.run.supervisor import RunningJob
-from headrace.pipeline.settings import data_dir
 from headrace.pipeline.sinks import Table
 from headrace.pipeline.sinks.sink import Sink
+from headrace.pipeline.spark.session import data_dir
 from tests.pipeline.journal_sink import Journal, rows_in
 
 pytestmark = pytest.mark.timeout(300)

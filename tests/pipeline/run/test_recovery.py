@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.report.registry import Forgotten
 from headrace.pipeline.run.recovery import (
     BOUNDED_PREFIX,
@@ -14,7 +15,6 @@ from headrace.pipeline.run.recovery import (
     Way,
     decide,
 )
-from headrace.pipeline.sinks.fence import Fence
 
 ENDS = ('{"clicks":{"0":70}}',)
 

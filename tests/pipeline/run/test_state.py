@@ -13,7 +13,7 @@ from headrace import operators as op
 from headrace.operators.state.inspect import BadKey
 from headrace.pipeline import read_topic
 from headrace.pipeline.run.state import NoState, read_job_state
-from headrace.pipeline.settings import data_dir
+from headrace.pipeline.spark.session import data_dir
 from tests.pipeline.journal_sink import Journal
 from tests.pipeline.test_job import drain
 

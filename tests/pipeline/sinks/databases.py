@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructType, _parse_datatype_json_string
 
-from headrace.pipeline.sinks.fence import Fence
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.sink import RefusedRow, SinkWriter
 from headrace.pipeline.sinks.table import Table
 

@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pyarrow as pa
 
-from headrace.pipeline.sinks.fence import Fence
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.table import Table
 from tests.pipeline.sinks.databases import schema_of
 

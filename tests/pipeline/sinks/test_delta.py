@@ -15,9 +15,9 @@ import pyarrow
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.delta import FENCES, Delta
 from headrace.pipeline.sinks.delta_upkeep import small_files
-from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.sink import BadSink, RefusedRow, SinkWriter
 
 ARROW = pyarrow.schema(

@@ -8,8 +8,8 @@ import pyarrow
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.each import Each, TooManyRefused, TryAgain
-from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.sink import BadSink, RefusedRow
 
 FENCE = Fence(job="mailing", checkpoint="c-1", batch_id=7)

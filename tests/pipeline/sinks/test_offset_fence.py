@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.pipeline.sinks.fence import BadFence
+from headrace.pipeline.fence import BadFence
 from headrace.pipeline.sinks.offset_fence import METADATA_BYTES_MAX, cut, group_name, join
 
 KAFKA_BYTES_MAX = 4_096

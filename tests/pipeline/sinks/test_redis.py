@@ -13,9 +13,9 @@ import pytest
 import redis
 from pyspark.sql.types import StructType
 
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import Redis
 from headrace.pipeline.sinks import redis as redis_module
-from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.redis import RedisAway, RedisLost, RedisTakenOver
 from headrace.pipeline.sinks.sink import BadSink, RefusedRow, SinkWriter
 from headrace.testing.redis_server import RedisServer

@@ -16,7 +16,7 @@ import pyarrow
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from headrace.pipeline.sinks.fence import Fence
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.search import Search
 from headrace.pipeline.sinks.search_layout import TERM_BYTES_MAX
 from headrace.pipeline.sinks.search_reader import BadSearch

@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headrace.pipeline import read_topic
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import Topic
-from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.fenced_producer import FencedProducer, TakenOver
 from headrace.pipeline.sinks.sink import BadSink, RefusedRow, SinkWriter
 from headrace.pipeline.sinks.topic_task import task_writer

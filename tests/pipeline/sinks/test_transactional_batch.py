@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.pipeline.sinks.fence import Fence
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.fenced_producer import TakenOver
 from headrace.pipeline.sinks.transactional_batch import OutgoingMessage, TransactionalBatch
 from tests.compatibility.topic_contents import read_committed, read_to_end

@@ -8,19 +8,14 @@ import pytest
 
 from headrace.errors import HeadraceError
 from headrace.pipeline.source import positions
-from headrace.pipeline.source.positions import (
-    EARLIEST,
-    TopicsOnBroker,
-    offsets_from_text,
-    offsets_text,
-    span_of_batch,
-)
+from headrace.pipeline.source.offsets import EARLIEST, offsets_of, offsets_text, span_of_batch
+from headrace.pipeline.source.positions import TopicsOnBroker
 
 
 def test_offsets_survive_their_text() -> None:
     offsets = {"clicks": {10: 3, 2: 5}, "views": {0: 0}}
 
-    assert offsets_from_text(offsets_text(offsets)) == offsets
+    assert offsets_of(offsets_text(offsets)) == offsets
 
 
 def test_a_batch_spans_from_its_start_to_its_end() -> None:

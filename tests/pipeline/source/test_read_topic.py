@@ -22,7 +22,9 @@ from headrace.pipeline.graph import plan
 from headrace.pipeline.source.formats import BadSource
 from headrace.pipeline.source.options import BATCH_BOUND, without_batch_bound
 from headrace.pipeline.source.positions import BadPosition
-from headrace.pipeline.source.read_topic import EVENT_TIME_KEY, SourceSpec, bad_count
+from headrace.pipeline.source.read_topic import bad_count
+from headrace.pipeline.source.spec import SourceSpec
+from headrace.plan_names import EVENT_TIME
 from tests.compatibility.topic_contents import write
 from tests.pipeline.conftest import TIMEOUT_S, CreateTopic
 
@@ -186,7 +188,7 @@ def test_the_event_time_is_marked_and_a_stream_has_its_watermark(
         )
         marked = {field.name: field.metadata for field in rows.schema.fields if field.metadata}
         assert list(marked) == [event_time]
-        assert marked[event_time][EVENT_TIME_KEY] is True
+        assert marked[event_time][EVENT_TIME] is True
         assert marked[event_time].get("spark.watermarkDelayMs") == (None if bounded else 600_000)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from headrace.java import cache_folder, fetch_jars
 from headrace.pipeline.spark import class_archive
+from headrace.pipeline.spark.prepare import make_archive
 from headrace.testing.requirements import require_java
 
 
@@ -67,9 +68,9 @@ def test_archive_is_made_once_and_sessions_load_their_classes_from_it(
     (cache / "java").mkdir(parents=True)
     (cache_folder() / "java" / jars.name).symlink_to(jars)
 
-    made = class_archive.make_archive()
+    made = make_archive()
     first = made.stat()
-    assert class_archive.make_archive().stat() == first
+    assert make_archive().stat() == first
 
     loaded = tmp_path / "loaded.log"
     options = f"-Xlog:class+load=info:file={loaded}"

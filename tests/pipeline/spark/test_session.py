@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.pipeline import session
-from headrace.pipeline.run import launch
-from headrace.pipeline.run.launch import Launch
-from headrace.pipeline.settings import data_dir, pipeline_settings
+from headrace.pipeline import launch, session
+from headrace.pipeline.launch import Launch
+from headrace.pipeline.settings import pipeline_settings
 from headrace.pipeline.spark.session import (
     COLLECTOR,
     ROCKSDB,
@@ -25,6 +24,7 @@ from headrace.pipeline.spark.session import (
     SessionUnavailable,
     bootstrap_of,
     collector,
+    data_dir,
     local_cores,
     log_file,
     spark_conf,

@@ -16,8 +16,9 @@ from headrace.cli.output import Format, OutputFormat, format_time, note, print_t
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
+    from headrace.pipeline.launch import Launch
     from headrace.pipeline.report.registry import JobStatus, Registry
-    from headrace.pipeline.run.launch import Launch, RecordedJob
+    from headrace.pipeline.run.launched import RecordedJob
 
 DETAIL_COLUMNS = 11
 STOP_TIMEOUT_S = 120
@@ -121,7 +122,7 @@ def prepare() -> None:
     """
     _require_spark()
     from headrace.java import fetch_jars
-    from headrace.pipeline.spark.class_archive import make_archive
+    from headrace.pipeline.spark.prepare import make_archive
     from headrace.pipeline.spark.session import CONNECTOR
 
     fetch_jars(CONNECTOR)
@@ -348,7 +349,7 @@ def _launch(
     explain: bool = False,
 ) -> Launch:
     _require_spark()
-    from headrace.pipeline.run.launch import Launch
+    from headrace.pipeline.launch import Launch
 
     return Launch(
         once=once, explain=explain, rebuild=rebuild, bootstrap=bootstrap, master=master, data_dir=data_dir

@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING
 from headrace.cli.job.screen import JobsView, view_of
 from headrace.cli.output import Shape, note, result
 from headrace.errors import HeadraceError
+from headrace.pipeline.errors import JobFailed
 from headrace.pipeline.report.registry import ENDS, JobState
-from headrace.pipeline.run import launch as launches
+from headrace.pipeline.run.launched import RecordedJob, launching
 
 if TYPE_CHECKING:
+    from headrace.pipeline.launch import Launch
     from headrace.pipeline.report.registry import JobStatus
-    from headrace.pipeline.run.launch import Launch, Launched, RecordedJob
+    from headrace.pipeline.run.launched import LaunchedJobs
 
-result("job explain", shape=Shape.LIST)(launches.RecordedJob)
+result("job explain", shape=Shape.LIST)(RecordedJob)
 
 LOOK_EVERY_S = 0.25
 EXIT_STOPPED = 130
@@ -34,14 +36,10 @@ class BadScript(HeadraceError):
     """There is no such script, it failed, or it has no jobs."""
 
 
-class JobFailed(HeadraceError):
-    """A job ended with an error."""
-
-
 def run_jobs(script: Path, launch: Launch) -> None:
     """Run the script, then watch its jobs until they end or somebody wants them to."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with launches.using(launch) as launched:
+    with launching(launch) as launched:
         try:
             _run_script(script)
             _require_jobs(script, launched.started)
@@ -60,7 +58,7 @@ def run_jobs(script: Path, launch: Launch) -> None:
 
 def record_jobs(script: Path, launch: Launch) -> list[RecordedJob]:
     """The jobs that the script would start."""
-    with launches.using(launch) as launched:
+    with launching(launch) as launched:
         _run_script(script)
     _require_jobs(script, launched.recorded)
     return launched.recorded
@@ -119,7 +117,7 @@ def _require_jobs(script: Path, jobs: Sequence[object]) -> None:
         raise BadScript(f"{script} starts no job", hint='Job("name", rows, sink).start() starts one')
 
 
-def _watch(launched: Launched, view: JobsView) -> None:
+def _watch(launched: LaunchedJobs, view: JobsView) -> None:
     with view:
         while True:
             statuses = [each.status() for each in launched.started]
@@ -129,7 +127,7 @@ def _watch(launched: Launched, view: JobsView) -> None:
             time.sleep(LOOK_EVERY_S)
 
 
-def _stop(launched: Launched) -> None:
+def _stop(launched: LaunchedJobs) -> None:
     running = [each.name for each in launched.started if each.status().state not in ENDS]
     if not running:
         return

@@ -24,8 +24,6 @@ from headrace.operators.joins.sides import (
     require_like_sides,
 )
 from headrace.operators.operator import (
-    EVENT_TIME,
-    WATERMARK_DELAY,
     BadOperator,
     Duration,
     Operator,
@@ -42,6 +40,7 @@ from headrace.operators.tables.columns import BEFORE, DELETIONS
 from headrace.operators.tables.weighted import OP
 from headrace.operators.windows.left_out import has_no_time
 from headrace.operators.windows.panes import ints_of
+from headrace.plan_names import CHANGE_TIME, EVENT_TIME, WATERMARK_DELAY
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -51,7 +50,6 @@ _KIND = "Enrich"
 EVENT_TIME_OF_ROW = "event_time"
 LATEST = "latest"
 
-CHANGE_TIME = "_change_ts"
 """Of `read_topic(format="changes")`: when it happened."""
 
 _HASH_BITS_LEFT_OUT = 2

@@ -20,8 +20,6 @@ from headrace.operators.joins.sides import (
     require_like_sides,
 )
 from headrace.operators.operator import (
-    EVENT_TIME,
-    WATERMARK_DELAY,
     BadOperator,
     Duration,
     Operator,
@@ -30,6 +28,7 @@ from headrace.operators.operator import (
     interval_text,
     require_watermark,
 )
+from headrace.plan_names import EVENT_TIME, WATERMARK_DELAY
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

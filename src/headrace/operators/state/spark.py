@@ -7,7 +7,6 @@ map. On bounded rows the same step sees all rows of a bucket at once, and then t
 from __future__ import annotations
 
 import hashlib
-import json
 import uuid
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from headrace.operators.late_alarm import LATE_METRIC, listen_for_late_rows
+from headrace.operators.late_alarm import listen_for_late_rows
 from headrace.operators.late_rows import LateRowsTo
 from headrace.operators.operator import BadOperator
 from headrace.operators.state import cache
@@ -42,6 +41,7 @@ from headrace.operators.state.packing import (
 )
 from headrace.operators.state.step import BEGINNING_US, END_US, Advanced, Lift, Step, StepTime, advance
 from headrace.operators.state.table import StateTable
+from headrace.plan_names import ALARM_ABOVE, CORRECTED, LATE, LATE_METRIC, WINDOW_ROWS, OperatorMark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,9 +67,6 @@ LIFT_ROWS_MAX = 500_000
 
 COUNTS = ("_rows_in", "_corrected_rows", "_late_rows")
 """How many rows came, were corrections, and were too late: null, except in a row that has nothing else."""
-
-MARK = "headrace.operator:"
-"""What the alias of a stateful operator's rows begins with; behind it come, as JSON, its name and what it is."""
 
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -106,9 +103,9 @@ def run_step(
         if late_topic is not None
         else None
     )
-    mark = {"operator": name, "kept_for": kept_for, "owner": owner, "late_topic": late_topic}
-    # An alias changes nothing for Spark. It is the only place in a plan where others can see what an operator is.
-    marked = packed.alias(MARK + json.dumps(mark, ensure_ascii=False))
+    mark = OperatorMark(operator=name, kept_for=kept_for, owner=owner, late_topic=late_topic)
+    # An alias changes nothing for Spark. It is the only place in a plan where an operator can describe itself.
+    marked = packed.alias(mark.to_alias())
     results = marked.groupBy(BUCKET).transformWithState(
         BucketProcessor(
             step,
@@ -126,9 +123,9 @@ def run_step(
     metric = f"{LATE_METRIC}{name}:{uuid.uuid4().hex[:8]}"
     sums = [
         F.coalesce(F.sum(column), F.lit(0)).alias(name)
-        for column, name in zip(COUNTS, ("rows", "corrected", "late"), strict=True)
+        for column, name in zip(COUNTS, (WINDOW_ROWS, CORRECTED, LATE), strict=True)
     ]
-    alarm = F.max(F.lit(alarm_above).cast("double")).alias("alarm_above")
+    alarm = F.max(F.lit(alarm_above).cast("double")).alias(ALARM_ABOVE)
     if alarm_above is not None:
         listen_for_late_rows(rows.sparkSession)
     return unpacked.observe(metric, *sums, alarm).filter(F.col(COUNTS[0]).isNull()).drop(*COUNTS)

@@ -12,12 +12,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headrace.operators.operator import time_us
+from headrace.plan_names import LEFT_OUT_METRIC
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-LEFT_OUT_METRIC = "headrace.left_out:"
-"""What the names of the metrics begin with; behind it come the operator and an id."""
 
 TIME_US_MIN = -62_135_596_800_000_000
 TIME_US_END = 253_402_300_800_000_000

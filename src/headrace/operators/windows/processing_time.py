@@ -9,7 +9,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from headrace.operators.operator import WATERMARK_DELAY, BadOperator
+from headrace.operators.operator import BadOperator
+from headrace.plan_names import WATERMARK_DELAY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -27,7 +27,6 @@ from headrace.operators.folds import Fold, OriginalsFold
 from headrace.operators.late import Correct, DropLate, Late, side_output
 from headrace.operators.late_rows import original_row
 from headrace.operators.operator import (
-    BATCH_WATERMARK,
     BadOperator,
     Operator,
     event_time_column,
@@ -40,6 +39,7 @@ from headrace.operators.triggers import Panes, Trigger
 from headrace.operators.windows.left_out import has_no_time, leave_out
 from headrace.operators.windows.panes import PaneRules, PaneStep
 from headrace.operators.windows.processing_time import ARRIVED, ProcessingTime, with_arrival
+from headrace.plan_names import BATCH_WATERMARK
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -16,9 +16,10 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
 
-from headrace.operators.operator import WATERMARK_DELAY, BadOperator
+from headrace.operators.operator import BadOperator
 from headrace.operators.state.ids import Ints
 from headrace.operators.windows.slots import ClockSlots
+from headrace.plan_names import WATERMARK_DELAY
 from headrace.values import value
 
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import HeadraceError
-from headrace.pipeline.report.registry import replace_text
-from headrace.pipeline.source.idle import FORMAT as IDLE_FORMAT
-from headrace.pipeline.source.read_topic import SOURCE_OPTION, SourceSpec
+from headrace.pipeline.files import replace_text
+from headrace.pipeline.source import heartbeats
+from headrace.pipeline.source.spec import SOURCE_OPTION, SourceSpec
+from headrace.plan_names import MERGE_ALIAS, OPERATOR_ALIAS, WATERMARK_DELAY, OperatorMark
 from headrace.values import value
 
 if TYPE_CHECKING:
@@ -70,16 +71,10 @@ _REALTIME_STEPS = frozenset(
     }
 )
 _KAFKA_OPTIONS = (SOURCE_OPTION, "subscribe", "subscribepattern", "startingoffsets", "endingoffsets")
-_WATERMARK_KEY = "spark.watermarkDelayMs"
-"""In the metadata of a column that a watermark is on, and of windows over it."""
 _OWN_COLUMNS = "__headrace_"
 """What `read_topic` calls the columns that only itself ever sees."""
 _OWN_PACKING = re.compile(r"\b(?:bucket|payload)\b.*\bpayload\b")
 """Rows as operators pack them between two steps of theirs."""
-_MARK = "headrace.operator:"
-"""What the alias begins with by which a stateful operator of Headrace's says in the plan what it is."""
-_MERGE_MARK = "headrace.merge:"
-"""The same for merged sources; behind it comes the policy of their watermarks."""
 _PYTHON_EXPRESSIONS = frozenset({"PythonUDF", "PythonUDAF", "PythonUDTF"})
 # Names, and counts that change no row.
 _UNSEEN = frozenset({"CollectMetrics", "SubqueryAlias", "View"})
@@ -140,18 +135,6 @@ class SourceStep:
 
 
 @value
-class OperatorMark:
-    """A stateful operator of Headrace's as the plan has it."""
-
-    operator: str
-    kept_for: str
-    """all that its state depends on"""
-    owner: str
-    late_topic: str | None
-    """where its late rows go, if they are kept"""
-
-
-@value
 class Plan:
     steps: tuple[Step, ...]
     sources: tuple[SourceStep, ...]
@@ -188,15 +171,15 @@ def read(rows: DataFrame) -> Plan:
         steps=tuple(
             _step(node, name, alias)
             for node, name, alias in aliased
-            if name not in _UNSEEN or alias.startswith((_MARK, _MERGE_MARK))
+            if name not in _UNSEEN or alias.startswith((OPERATOR_ALIAS, MERGE_ALIAS))
         ),
         sources=sources,
         is_aggregated=bool(aggregates),
         is_watermarked=all(_groups_by_event_time(node) for node in aggregates),
-        marks=tuple(_mark(alias) for alias in aliases if alias.startswith(_MARK)),
+        marks=tuple(OperatorMark.from_alias(alias) for alias in aliases if alias.startswith(OPERATOR_ALIAS)),
         watermark_policies=tuple(
             dict.fromkeys(
-                alias.removeprefix(_MERGE_MARK) for alias in aliases if alias.startswith(_MERGE_MARK)
+                alias.removeprefix(MERGE_ALIAS) for alias in aliases if alias.startswith(MERGE_ALIAS)
             )
         ),
     )
@@ -278,17 +261,13 @@ def _alias(node: Any, name: str) -> str:
     return str(node.alias()) if name == "SubqueryAlias" else ""
 
 
-def _mark(alias: str) -> OperatorMark:
-    return OperatorMark(**json.loads(alias.removeprefix(_MARK)))
-
-
 def _step(node: Any, name: str, alias: str) -> Step:
-    if alias.startswith(_MARK):
-        mark = _mark(alias)
+    if alias.startswith(OPERATOR_ALIAS):
+        mark = OperatorMark.from_alias(alias)
         return Step(kind=StepKind.STATEFUL, operator=mark.operator, detail=mark.kept_for)
-    if alias.startswith(_MERGE_MARK):
+    if alias.startswith(MERGE_ALIAS):
         # Spark keeps it in the checkpoint, and takes no other one later.
-        policy = alias.removeprefix(_MERGE_MARK)
+        policy = alias.removeprefix(MERGE_ALIAS)
         return Step(
             kind=StepKind.SOURCE, operator="merge", detail=f"merge with the {policy} of the watermarks"
         )
@@ -346,7 +325,7 @@ def _source(node: Any) -> SourceStep:
     options = {name.lower(): text for name, text in _options(node).items()}
     made = options.get(SOURCE_OPTION)
     spec = SourceSpec.from_option(made) if made is not None else None
-    if _format(node) == IDLE_FORMAT:
+    if _format(node) == heartbeats.FORMAT:
         return SourceStep(description="beats of a source that may be idle", reads=(), spec=None)
     reads = _reads(options, spec) or (_format(node) or _plain(node.simpleString(_FIELDS_MAX)),)
     ends = (options.get("startingoffsets", ""), options.get("endingoffsets", ""))
@@ -376,7 +355,7 @@ def _groups_by_event_time(aggregate: Any) -> bool:
     keys = aggregate.groupingExpressions()
     inside = (part for index in range(keys.size()) for part in _walk(keys.apply(index)))
     return any(
-        part.metadata().contains(_WATERMARK_KEY)
+        part.metadata().contains(WATERMARK_DELAY)
         for part in inside
         if part.getClass().getSimpleName() in {"AttributeReference", "Alias"}
     )

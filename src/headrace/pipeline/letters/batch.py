@@ -6,22 +6,23 @@ commits, so that no crash can come between a record that is left out and its let
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.pipeline.letters.dead_letters import DeadLetters, SourceBatch
+from headrace.pipeline.source.offsets import offsets_of
+from headrace.plan_names import BAD_METRIC
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headrace.pipeline.fence import Fence
     from headrace.pipeline.graph.plan import SourceStep
-    from headrace.pipeline.sinks.fence import Fence
     from headrace.pipeline.sinks.sink import RefusedRow
-    from headrace.pipeline.source.read_topic import SourceSpec
+    from headrace.pipeline.source.spec import SourceSpec
 
-_COUNTS = re.compile(r"(headrace\.bad:\w+) -> \[(\d+)[,\]]")
+_COUNTS = re.compile(rf"({re.escape(BAD_METRIC)}\w+) -> \[(\d+)[,\]]")
 """The count comes first of what is observed of a source."""
 
 
@@ -85,8 +86,7 @@ class BatchLetters:
 
 
 def _is_of(spec: SourceSpec, offsets: str) -> bool:
-    topics = json.loads(offsets) if offsets.startswith("{") else {}
-    return all(topic in spec.topics or spec.pattern is not None for topic in topics)
+    return all(topic in spec.topics or spec.pattern is not None for topic in offsets_of(offsets))
 
 
 def observed_counts(query: Any) -> dict[str, int]:

@@ -31,19 +31,20 @@ from headrace.dead_letters import (
     is_error_header,
     with_errors,
 )
-from headrace.pipeline.letters.reasons import Finding, reason
-from headrace.pipeline.sinks.fence import Fence
+from headrace.pipeline.checkpoint import NO_OFFSET
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.sink import RefusedRow
 from headrace.pipeline.sinks.transactional_batch import OutgoingMessage, TransactionalBatch
-from headrace.pipeline.source.positions import Span, offsets_from_text, span_of_batch
+from headrace.pipeline.source.offsets import Span, offsets_of, span_of_batch
 from headrace.pipeline.source.read_topic import (
     MISFITS,
     MISSING,
     UNREADABLE,
-    SourceSpec,
     bad_records,
     read_span,
 )
+from headrace.pipeline.source.reasons import Finding, reason
+from headrace.pipeline.source.spec import SourceSpec
 from headrace.values import value
 
 TOPIC_CONFIG = {**dead_letters.TOPIC_CONFIG, "max.message.bytes": str(64 * 1024 * 1024)}
@@ -51,9 +52,6 @@ TOPIC_CONFIG = {**dead_letters.TOPIC_CONFIG, "max.message.bytes": str(64 * 1024 
 
 LETTER_BYTES_SPARE = 1_000
 """For what Kafka puts around a message, and for one more header."""
-
-NO_OFFSETS = "-"
-"""What a fence has in the place of offsets that there are not."""
 
 
 @value
@@ -66,9 +64,9 @@ class SourceBatch:
 
     def spans(self) -> Iterator[tuple[str, Span]]:
         """A span for each topic that the batch has records of."""
-        if self.end == NO_OFFSETS:
+        if self.end == NO_OFFSET:
             return
-        span = span_of_batch(None if self.start == NO_OFFSETS else self.start, self.end)
+        span = span_of_batch(None if self.start == NO_OFFSET else self.start, self.end)
         for topic in span.ends:
             if span.starts[topic] != span.ends[topic]:
                 yield topic, Span(starts={topic: span.starts[topic]}, ends={topic: span.ends[topic]})
@@ -191,7 +189,7 @@ class _Known:
             return cls(ends={})
         ends: dict[tuple[str, int], int] = {}
         for text in kept.ends:
-            for topic, offsets in (offsets_from_text(text) if text.startswith("{") else {}).items():
+            for topic, offsets in offsets_of(text).items():
                 for partition, end in offsets.items():
                     # Where two sources read a partition, what both are past.
                     ends[topic, partition] = min(end, ends.get((topic, partition), end))

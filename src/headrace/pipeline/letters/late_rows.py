@@ -30,15 +30,15 @@ from headrace.dead_letters import (
     with_errors,
 )
 from headrace.dead_letters import TOPIC_CONFIG as DEAD_LETTER_TOPIC_CONFIG
-from headrace.pipeline.report.registry import BadJob
+from headrace.pipeline.errors import BadJob
 from headrace.pipeline.sinks.transactional_batch import OutgoingMessage, TransactionalBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.operators.late_rows import LateLot
-    from headrace.pipeline.graph.plan import OperatorMark
-    from headrace.pipeline.sinks.fence import Fence
+    from headrace.pipeline.fence import Fence
+    from headrace.plan_names import OperatorMark
 
 FOLDER = "headrace-late"
 """Within the checkpoint, which driver and executors share because the state is there."""
@@ -84,13 +84,13 @@ class LateRows:
         if not self.topics:
             yield
             return
-        from headrace.operators.late_rows import FOLDER_PROPERTY
+        from headrace.plan_names import LATE_ROWS_FOLDER
 
-        spark.sparkContext.setLocalProperty(FOLDER_PROPERTY, str(self._folder))
+        spark.sparkContext.setLocalProperty(LATE_ROWS_FOLDER, str(self._folder))
         try:
             yield
         finally:
-            spark.sparkContext.setLocalProperty(FOLDER_PROPERTY, None)  # type: ignore[arg-type]  # that removes it
+            spark.sparkContext.setLocalProperty(LATE_ROWS_FOLDER, None)  # type: ignore[arg-type]  # that removes it
 
     def of_batch(self, fence: Fence) -> None:
         """Write what the batch has left; what was written before is not written again."""

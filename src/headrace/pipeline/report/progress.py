@@ -17,24 +17,14 @@ from confluent_kafka import KafkaException, Producer
 from headrace.kafka.cluster import Cluster, Partition
 from headrace.kafka.errors import RequestFailed
 from headrace.pipeline.report.registry import JobStatus
-from headrace.pipeline.report.skew import skew_of
+from headrace.pipeline.source.offsets import is_heartbeat, offsets_of
+from headrace.pipeline.source.skew import skew_of
+from headrace.plan_names import BAD, BAD_METRIC, CORRECTED, LATE, LATE_METRIC, LEFT_OUT_METRIC, WINDOW_ROWS
 
 logger = logging.getLogger("headrace.pipeline")
 
 JOBS_TOPIC = "headrace.jobs"
 GROUP_PREFIX = "headrace-job-"
-
-BAD_ROWS_PREFIX = "headrace.bad:"
-"""How `read_topic` names the count of rows that it could not parse."""
-
-LATE_ROWS_PREFIX = "headrace.late:"
-"""How operators name the count of rows that they dropped as late."""
-
-LEFT_OUT_PREFIX = "headrace.left_out:"
-"""How windows name the counts of rows that could be in none, one count for each reason."""
-
-IDLE_OFFSET = "headrace.idle_us"
-"""How the source of beats of a topic that may be idle names its offset."""
 
 REPORTS_WAITING_MAX = 10_000
 """Minutes of reports of many jobs, while a broker restarts; after that the oldest news is worth the least."""
@@ -83,9 +73,9 @@ def bad_counts(progress: Mapping[str, Any]) -> dict[str, int]:
     """How many records each source could not parse, by the name that the source gave the count."""
     observed = progress.get("observedMetrics") or {}
     return {
-        name: int(metrics.get("bad") or 0)
+        name: int(metrics.get(BAD) or 0)
         for name, metrics in observed.items()
-        if name.startswith(BAD_ROWS_PREFIX) and isinstance(metrics, Mapping)
+        if name.startswith(BAD_METRIC) and isinstance(metrics, Mapping)
     }
 
 
@@ -93,9 +83,9 @@ def late_rows(progress: Mapping[str, Any]) -> int:
     """Rows dropped behind the watermark: by Spark's operators, and by Headrace's own, which count for themselves."""
     by_spark = [each.get("numRowsDroppedByWatermark", 0) for each in progress.get("stateOperators") or []]
     by_operators = [
-        metrics.get("late") or 0
+        metrics.get(LATE) or 0
         for name, metrics in (progress.get("observedMetrics") or {}).items()
-        if name.startswith(LATE_ROWS_PREFIX) and isinstance(metrics, Mapping)
+        if name.startswith(LATE_METRIC) and isinstance(metrics, Mapping)
     ]
     return sum(map(int, [*by_spark, *by_operators]))
 
@@ -105,7 +95,7 @@ def left_out_rows(progress: Mapping[str, Any]) -> int:
     return sum(
         int(count or 0)
         for name, metrics in (progress.get("observedMetrics") or {}).items()
-        if name.startswith(LEFT_OUT_PREFIX) and isinstance(metrics, Mapping)
+        if name.startswith(LEFT_OUT_METRIC) and isinstance(metrics, Mapping)
         for count in metrics.values()
     )
 
@@ -115,10 +105,10 @@ def window_rows(progress: Mapping[str, Any]) -> tuple[int, int]:
     observed = [
         metrics
         for name, metrics in (progress.get("observedMetrics") or {}).items()
-        if name.startswith(LATE_ROWS_PREFIX) and isinstance(metrics, Mapping)
+        if name.startswith(LATE_METRIC) and isinstance(metrics, Mapping)
     ]
-    rows = sum(int(each.get("rows") or 0) for each in observed)
-    behind = sum(int(each.get("corrected") or 0) + int(each.get("late") or 0) for each in observed)
+    rows = sum(int(each.get(WINDOW_ROWS) or 0) for each in observed)
+    behind = sum(int(each.get(CORRECTED) or 0) + int(each.get(LATE) or 0) for each in observed)
     return rows, behind if rows else 0
 
 
@@ -126,21 +116,27 @@ def lag(progress: Mapping[str, Any]) -> int | None:
     """Records behind the ends of all partitions; None where a source is no topic."""
     total = 0
     for source in progress.get("sources") or []:
-        if is_beats(source.get("endOffset")):
+        if is_heartbeat(source.get("endOffset")):
             continue
-        latest, end = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
+        latest, end = offsets_of(source.get("latestOffset")), offsets_of(source.get("endOffset"))
         if not latest:
             return None
-        total += sum(max(0, offset - end.get(at, 0)) for at, offset in latest.items())
+        total += sum(
+            max(0, offset - end.get(topic, {}).get(partition, 0))
+            for topic, offsets in latest.items()
+            for partition, offset in offsets.items()
+        )
     return total
 
 
 def processed(progress: Mapping[str, Any]) -> dict[tuple[str, int], int]:
     """Topic and partition → the offset that the job reads next."""
-    found: dict[tuple[str, int], int] = {}
-    for source in progress.get("sources") or []:
-        found.update(_offsets(source.get("endOffset")))
-    return found
+    return {
+        (topic, partition): offset
+        for source in progress.get("sources") or []
+        for topic, offsets in offsets_of(source.get("endOffset")).items()
+        for partition, offset in offsets.items()
+    }
 
 
 def record_of(status: JobStatus, progress: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -153,33 +149,6 @@ def record_of(status: JobStatus, progress: Mapping[str, Any] | None) -> dict[str
         record["bad_rows_in_batch"] = bad_rows(progress)
         record["durations_ms"] = progress.get("durationMs") or {}
     return record
-
-
-def is_beats(offset: Any) -> bool:
-    """Whether an offset is that of a source of beats (`idle`), which has no records."""
-    if isinstance(offset, str):
-        try:
-            offset = json.loads(offset)
-        except ValueError:
-            return False
-    return isinstance(offset, Mapping) and IDLE_OFFSET in offset
-
-
-def _offsets(offset: Any) -> dict[tuple[str, int], int]:
-    """Kafka's offsets in Spark's notation; anything else is empty."""
-    if isinstance(offset, str):
-        try:
-            offset = json.loads(offset)
-        except ValueError:
-            return {}
-    if not isinstance(offset, Mapping):
-        return {}
-    return {
-        (topic, int(partition)): position
-        for topic, partitions in offset.items()
-        if isinstance(partitions, Mapping)
-        for partition, position in partitions.items()
-    }
 
 
 def _number(found: Any) -> float:

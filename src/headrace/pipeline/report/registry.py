@@ -17,24 +17,21 @@ import difflib
 import enum
 import fcntl
 import json
-import os
 import re
 import time
 from pathlib import Path
 from typing import IO
 
 from headrace.errors import HeadraceError
-from headrace.pipeline.run.checkpoint import Checkpoint
+from headrace.pipeline.checkpoint import Checkpoint
+from headrace.pipeline.errors import BadJob
+from headrace.pipeline.files import replace_text
 from headrace.values import value
 
 NAME_LENGTH_MAX = 200
 """A name becomes a folder, a topic key and the end of a consumer group's name, each of which ends at 249 or 255."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
-
-class BadJob(HeadraceError):
-    """A job that cannot be: a wrong name, an impossible mode."""
 
 
 class NoSuchJob(HeadraceError):
@@ -312,10 +309,3 @@ class Registry:
         )
         checkpoint.remove()
         folder.plan.unlink(missing_ok=True)
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Readers see the old text or the new one, never a part."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text)
-    beside.replace(path)

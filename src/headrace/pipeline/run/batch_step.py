@@ -19,15 +19,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from headrace.pipeline.checkpoint import Checkpoint
+    from headrace.pipeline.fence import Fence
     from headrace.pipeline.letters.batch import BatchLetters
     from headrace.pipeline.letters.late_rows import LateRows
-    from headrace.pipeline.run.checkpoint import Checkpoint
-    from headrace.pipeline.sinks.fence import Fence
     from headrace.pipeline.sinks.sink import SinkWriter
-
-
-WATERMARK_KEY = "headrace.batch_watermark"
-"""In the metadata of a column: it is to hold the watermark of its batch, which nobody knew when the row was made."""
 
 
 class JobStopping(HeadraceError):

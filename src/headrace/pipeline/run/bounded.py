@@ -8,14 +8,18 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from headrace.pipeline.report.registry import BadJob
-from headrace.pipeline.run.checkpoint import NO_OFFSET
+from headrace.pipeline.checkpoint import NO_OFFSET
+from headrace.pipeline.errors import BadJob
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.run.recovery import BOUNDED_PREFIX
-from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.source.read_topic import bad_count
 
 if TYPE_CHECKING:
-    from headrace.pipeline.job import Prepared
+    from pyspark.sql import DataFrame
+
+    from headrace.pipeline.checkpoint import Checkpoint
+    from headrace.pipeline.letters.batch import BatchLetters
+    from headrace.pipeline.sinks.sink import Sink
 
 
 class BoundedRun:
@@ -24,11 +28,26 @@ class BoundedRun:
     query = None
     ends_by_itself = True
 
-    def __init__(self, prepared: Prepared) -> None:
-        self._prepared = prepared
-        spans = [source.span or (NO_OFFSET, NO_OFFSET) for source in prepared.letters.sources]
+    def __init__(
+        self,
+        job: str,
+        rows: DataFrame,
+        sink: Sink,
+        *,
+        checkpoint: Checkpoint,
+        letters: BatchLetters,
+        is_rebuild: bool,
+    ) -> None:
+        self._job = job
+        self._rows = rows
+        self._sink = sink
+        self._native = sink.native()
+        self._checkpoint = checkpoint
+        self._letters = letters
+        self._is_rebuild = is_rebuild
+        spans = [source.span or (NO_OFFSET, NO_OFFSET) for source in letters.sources]
         self._fence = Fence(
-            job=prepared.job.name,
+            job=job,
             checkpoint=f"{BOUNDED_PREFIX}{uuid.uuid4()}",
             batch_id=0,
             starts=tuple(start for start, _ in spans),
@@ -37,61 +56,54 @@ class BoundedRun:
         self.is_begun = False
         self._thread: threading.Thread | None = None
         self._failure: Exception | None = None
-        self._is_rebuild = prepared.launch.rebuild
         self._rows_written = 0
 
     def check(self) -> tuple[str, ...]:
-        if self._prepared.checkpoint.identity() is not None:
+        if self._checkpoint.identity() is not None:
             raise BadJob(
-                f"job {self._prepared.job.name} has a checkpoint as a stream, and would now overwrite its fence",
+                f"job {self._job} has a checkpoint as a stream, and would now overwrite its fence",
                 hint="give the bounded job another name, or `headrace job reset` the stream",
             )
         return ()
 
     def begin(self) -> str:
         self._failure = None
-        self._thread = threading.Thread(
-            target=self._write, name=f"headrace-bounded-{self._prepared.job.name}", daemon=True
-        )
+        self._thread = threading.Thread(target=self._write, name=f"headrace-bounded-{self._job}", daemon=True)
         self._thread.start()
         self.is_begun = True
         return ""
 
     def _write(self) -> None:
         try:
-            if self._prepared.native is None:
+            if self._native is None:
                 self._write_with_sink()
             else:
-                native = self._prepared.native
-                self._prepared.rows.write.format(native.format).options(**native.options).mode(
-                    "append"
-                ).save()
+                write = self._rows.write.format(self._native.format).options(**self._native.options)
+                write.mode("append").save()
             self._write_letters()
         except Exception as error:
             self._failure = error
 
     def _write_with_sink(self) -> None:
-        prepared = self._prepared
-        writer = prepared.job.sink.open(prepared.job.name, prepared.rows.schema)
+        writer = self._sink.open(self._job, self._rows.schema)
         try:
             if self._is_rebuild:
                 writer.clear()
             self._is_rebuild = False
             self._rows_written += writer.write(
-                prepared.rows, self._fence, lambda refused: prepared.letters.of_refused(refused, self._fence)
+                self._rows, self._fence, lambda refused: self._letters.of_refused(refused, self._fence)
             )
         finally:
             writer.close()
 
     def _write_letters(self) -> None:
-        letters = self._prepared.letters
-        specs = [source.spec for source in letters.sources if source.spec is not None]
+        specs = [source.spec for source in self._letters.sources if source.spec is not None]
         counts = {spec.bad_metric: bad_count(spec) for spec in specs if spec.can_have_bad}
         known = {name: count for name, count in counts.items() if count is not None}
         if len(known) == len(counts):
-            letters.of_counts(known, self._fence)
+            self._letters.of_counts(known, self._fence)
         else:  # nobody has told yet, and looking is better than losing
-            letters.of_replay(self._fence)
+            self._letters.of_replay(self._fence)
 
     def identity(self) -> str | None:
         return self._fence.checkpoint
@@ -114,10 +126,10 @@ class BoundedRun:
 
     def written(self) -> dict[str, int]:
         written = {
-            "dead_letters": self._prepared.letters.written,
-            "bad_rows": self._prepared.letters.bad_rows,
+            "dead_letters": self._letters.written,
+            "bad_rows": self._letters.bad_rows,
         }
-        if self._prepared.native is None:
+        if self._native is None:
             written["rows_out"] = self._rows_written
         return written
 
@@ -128,4 +140,4 @@ class BoundedRun:
         self.is_begun = False
 
     def close(self) -> None:
-        self._prepared.letters.close()
+        self._letters.close()

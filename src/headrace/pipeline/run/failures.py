@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from headrace.errors import HeadraceError
+from headrace.pipeline.checkpoint import BadCheckpoint
+from headrace.pipeline.errors import BadJob
+from headrace.pipeline.fence import BadFence
 from headrace.pipeline.graph.plan import PlanChanged
-from headrace.pipeline.report.registry import BadJob
-from headrace.pipeline.run.checkpoint import BadCheckpoint
 from headrace.pipeline.run.recovery import ForeignFence, StateLost
-from headrace.pipeline.sinks.fence import BadFence
 from headrace.pipeline.sinks.sink import BadSink
 
 LINE_LENGTH_MAX = 500

@@ -14,9 +14,9 @@ from headrace.errors import HeadraceError
 from headrace.values import value
 
 if TYPE_CHECKING:
+    from headrace.pipeline.checkpoint import Checkpoint
+    from headrace.pipeline.fence import Fence
     from headrace.pipeline.report.registry import Forgotten
-    from headrace.pipeline.run.checkpoint import Checkpoint
-    from headrace.pipeline.sinks.fence import Fence
 
 
 BOUNDED_PREFIX = "bounded:"

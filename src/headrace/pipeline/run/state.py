@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace.errors import HeadraceError
+from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.report.registry import Registry
-from headrace.pipeline.run.checkpoint import Checkpoint
 from headrace.values import value
 
 if TYPE_CHECKING:

@@ -9,23 +9,24 @@ One thread a job waits for the query to end and looks for requests to stop. It n
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.clock import Clock, SystemClock
-from headrace.errors import HeadraceError
 from headrace.pipeline import points
+from headrace.pipeline.errors import JobFailed
 from headrace.pipeline.report.registry import ENDS, JobState, JobStatus
 from headrace.pipeline.report.reporter import JobReport, await_events, listener_of
-from headrace.pipeline.run import failures, launch
+from headrace.pipeline.run import failures
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from headrace.pipeline.job import Prepared
+    from headrace.pipeline.report.registry import JobFolder
+    from headrace.pipeline.settings import PipelineSettings
 
 logger = logging.getLogger("headrace.pipeline")
 
@@ -34,10 +35,6 @@ LOOK_S = 0.2
 
 DRAIN_S_MAX = 60.0
 """A batch that takes longer is cut off when its job is stopped. Its rows are written when the job starts again."""
-
-
-class JobFailed(HeadraceError):
-    """A job was given up."""
 
 
 class Run(Protocol):
@@ -82,13 +79,25 @@ class Run(Protocol):
 class RunningJob:
     """What `Job.start()` returns."""
 
-    def __init__(self, prepared: Prepared, run: Run, *, clock: Clock | None = None) -> None:
-        self.job = prepared.job
-        self.name = prepared.job.name
-        self._prepared = prepared
+    def __init__(
+        self,
+        status: JobStatus,
+        run: Run,
+        *,
+        spark: SparkSession,
+        folder: JobFolder,
+        settings: PipelineSettings,
+        upstream: Sequence[RunningJob] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = status.name
         self._run = run
+        self._spark = spark
+        self._folder = folder
+        self._settings = settings
+        self._upstream = upstream
         self._clock = clock or SystemClock()
-        self._report = JobReport(prepared.folder, self._first_status(), clock=self._clock)
+        self._report = JobReport(folder, status, clock=self._clock)
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._failures_in_a_row = 0
@@ -126,9 +135,10 @@ class RunningJob:
 
     def begin(self) -> None:
         """Start. What is wrong with the job itself is raised here, rather than tried again."""
+        self._folder.take()
         try:
             self._report.change(JobState.STARTING, notes=self._run.check())
-            if not self._upstream():
+            if not self._upstream:
                 self._begin_query()
         except Exception as error:
             if failures.is_permanent(error):
@@ -150,15 +160,8 @@ class RunningJob:
             state, failure = JobState.FAILED, error
         self._end(state, failure)
 
-    def _upstream(self) -> list[RunningJob]:
-        """The jobs of this launch that write what this one reads; only a launch that ends has such an order."""
-        launched = launch.launched()
-        if launched is None or not launched.launch.once:
-            return []
-        return [other for other in launched.writers_of(self._prepared.plan.reads) if other is not self]
-
     def _wait_for_upstream(self) -> None:
-        for other in self._upstream():
+        for other in self._upstream:
             self._report.change(JobState.WAITING)
             while not other._ended.wait(LOOK_S):
                 if self._is_stop_asked():
@@ -189,7 +192,7 @@ class RunningJob:
     def _begin_query(self) -> None:
         if self._run.is_begun:
             return
-        listener = listener_of(self.job.rows.sparkSession)
+        listener = listener_of(self._spark)
         note = self._run.begin()
         if self._run.query is not None:
             listener.watch(str(self._run.query.runId), self._on_progress)
@@ -206,7 +209,7 @@ class RunningJob:
                 return
 
     def _is_stop_asked(self) -> bool:
-        if self._prepared.folder.is_stop_requested():
+        if self._folder.is_stop_requested():
             self._stopping.set()
         return self._stopping.is_set()
 
@@ -215,7 +218,7 @@ class RunningJob:
         self._unwatch()
         self._run.abandon()
         self._failures_in_a_row += 1
-        settings = self._prepared.settings
+        settings = self._settings
         is_over = self._failures_in_a_row > settings.restarts_max
         if failures.is_permanent(cause) or is_over:
             return False
@@ -242,8 +245,8 @@ class RunningJob:
 
     def _unwatch(self) -> None:
         if self._run.query is not None:
-            await_events(self.job.rows.sparkSession)
-            listener_of(self.job.rows.sparkSession).unwatch(str(self._run.query.runId))
+            await_events(self._spark)
+            listener_of(self._spark).unwatch(str(self._run.query.runId))
 
     def _end(self, state: JobState, failure: Exception | None) -> None:
         assert state in ENDS
@@ -260,22 +263,6 @@ class RunningJob:
             logger.error("job %s is given up: %s", self.name, told["error"])
         self._report.change(state, **told)
         self._report.close()
-        self._prepared.folder.forget_stop()
-        self._prepared.folder.release()
+        self._folder.forget_stop()
+        self._folder.release()
         self._ended.set()
-
-    def _first_status(self) -> JobStatus:
-        prepared, now_ms = self._prepared, self._clock.now_ms()
-        return JobStatus(
-            name=self.name,
-            state=JobState.STARTING,
-            pid=os.getpid(),
-            mode=self.job.mode,
-            sources=prepared.plan.reads,
-            target=self.job.sink.target(),
-            guarantee=self.job.sink.guarantee,
-            bootstrap=prepared.bootstrap,
-            checkpoint_folder=str(prepared.checkpoint.folder) if self.job.rows.isStreaming else "",
-            started_ms=now_ms,
-            updated_ms=now_ms,
-        )

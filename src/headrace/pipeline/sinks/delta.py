@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import pyarrow
 
 from headrace.errors import HeadraceError
+from headrace.pipeline.fence import BadFence, Fence
 from headrace.pipeline.sinks import changes
 from headrace.pipeline.sinks.delta_upkeep import DeltaUpkeep
-from headrace.pipeline.sinks.fence import BadFence, Fence
 from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkWriter, check_folder_name
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Delta(Sink):
 
     @property
     def address(self) -> str:
-        from headrace.pipeline.settings import data_dir
+        from headrace.pipeline.spark.session import data_dir
 
         return str(self.at) if self.at is not None else str(data_dir() / "delta" / self.name)
 

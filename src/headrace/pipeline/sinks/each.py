@@ -18,7 +18,7 @@ from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, Sink
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from headrace.pipeline.sinks.fence import Fence
+    from headrace.pipeline.fence import Fence
 
 REASON_CHARACTERS_MAX = 500
 """Of an exception's text, in a dead letter: a library may put a whole answer of a server there."""

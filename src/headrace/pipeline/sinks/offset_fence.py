@@ -11,7 +11,7 @@ import binascii
 import zlib
 from collections.abc import Callable
 
-from headrace.pipeline.sinks.fence import BadFence
+from headrace.pipeline.fence import BadFence
 
 METADATA_BYTES_MAX = 4_000
 """`offset.metadata.max.bytes` is 4,096 unless somebody changed it; some room is left for the count in front."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import pyarrow
 
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import changes
-from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.search_layout import (
     FENCE_FIELD,
     FENCE_MARK,
@@ -95,7 +95,7 @@ class Search(Sink):
 
     @property
     def folder(self) -> Path:
-        from headrace.pipeline.settings import data_dir
+        from headrace.pipeline.spark.session import data_dir
 
         return Path(self.at) if self.at is not None else data_dir() / "search" / self.name
 

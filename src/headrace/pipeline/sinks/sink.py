@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from headrace.pipeline.sinks.fence import Fence
+    from headrace.pipeline.fence import Fence
 
 
 class BadSink(HeadraceError):

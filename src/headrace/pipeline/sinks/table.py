@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.changes import OFFSET, OP, Changes, accumulate, collapse
-from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.sinks.json_text import JSON_OPTIONS, is_nested, json_column
 from headrace.pipeline.sinks.options import read_options
 from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkWriter
@@ -208,7 +208,7 @@ class Table(Sink):
 
             return PostgresStore(str(self.at), shape)
         if self.at is None:
-            from headrace.pipeline.settings import data_dir
+            from headrace.pipeline.spark.session import data_dir
 
             return SqliteStore(data_dir() / VIEWS_FILE, shape)
         if "://" in str(self.at):

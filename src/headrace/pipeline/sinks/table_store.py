@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 
 import pyarrow as pa
 
-from headrace.pipeline.sinks.fence import Fence
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.table_schema import Column
 from headrace.values import value
 

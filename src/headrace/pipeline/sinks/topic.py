@@ -173,7 +173,7 @@ class Topic(Sink):
     def _bootstrap(self) -> str:
         from pyspark.sql import SparkSession
 
-        from headrace.pipeline.run import launch
+        from headrace.pipeline import launch
         from headrace.pipeline.settings import pipeline_settings
         from headrace.pipeline.spark.session import bootstrap_of
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from headrace.errors import HeadraceError
-from headrace.pipeline.sinks.fence import Fence
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.fenced_producer import FencedProducer, TransactionFailed
 from headrace.values import value
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from headrace.kafka.cluster import Cluster
-from headrace.pipeline.sinks.fence import Fence
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.fenced_producer import FencedProducer, TransactionFailed, size_limits
 from headrace.pipeline.sinks.topic_admin import delete_fence, ensure_topic
 from headrace.values import value

@@ -18,7 +18,8 @@ from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructType
 
 from headrace.errors import HeadraceError
-from headrace.pipeline.letters.reasons import CHANGE_OPERATIONS, REGISTRY_PREFIX_BYTES
+from headrace.pipeline.source.reasons import CHANGE_OPERATIONS, REGISTRY_PREFIX_BYTES
+from headrace.plan_names import CHANGE_TIME
 from headrace.values import value
 
 # Columns on the way; a name that no payload has.
@@ -28,9 +29,6 @@ CORRUPT = "__headrace_corrupt"
 ARRIVED = "__headrace_arrived"
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-
-CHANGE_TIME = "_change_ts"
-"""Of the rows of changes: when it happened, as the envelope says."""
 
 
 class BadSource(HeadraceError):

@@ -6,7 +6,6 @@ Nothing of Spark is imported.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -17,17 +16,10 @@ from confluent_kafka.admin import OffsetSpec
 
 from headrace.errors import HeadraceError
 from headrace.kafka.cluster import Cluster, Partition
-from headrace.values import value
-
-Offsets = Mapping[str, Mapping[int, int]]
-"""Topic, partition, offset."""
+from headrace.pipeline.source.offsets import Offsets, Span, offsets_text
 
 Position = str | datetime | Offsets
 """`earliest`, `latest`, a time (the first record that is not older), or offsets."""
-
-# Spark's notation, in the same places as offsets.
-LATEST = -1
-EARLIEST = -2
 
 BROKER_TIMEOUT_S = 30.0
 """A broker answers these questions within milliseconds; one that restarts needs seconds."""
@@ -35,51 +27,6 @@ BROKER_TIMEOUT_S = 30.0
 
 class BadPosition(HeadraceError):
     """A place to begin or end at that there is not."""
-
-
-@value
-class Span:
-    """From offsets on, up to but without others; both name the same partitions."""
-
-    starts: Offsets
-    ends: Offsets
-
-    def options(self) -> dict[str, str]:
-        """Of Spark's Kafka source, for a bounded read."""
-        partitions = {topic: sorted(offsets) for topic, offsets in self.ends.items()}
-        return {
-            "assign": json.dumps(partitions),
-            "startingOffsets": offsets_text(self.starts),
-            "endingOffsets": offsets_text(self.ends),
-        }
-
-
-def offsets_text(offsets: Offsets) -> str:
-    """Spark's own notation: `{"clicks":{"0":17}}`."""
-    return json.dumps({topic: {str(p): o for p, o in sorted(of.items())} for topic, of in offsets.items()})
-
-
-def offsets_from_text(text: str) -> dict[str, dict[int, int]]:
-    return {
-        topic: {int(partition): int(offset) for partition, offset in offsets.items()}
-        for topic, offsets in json.loads(text).items()
-    }
-
-
-def span_of_batch(start: str | None, end: str) -> Span:
-    """What a micro-batch took from a source, by the texts of Spark's offset log.
-
-    A partition that the batch saw for the first time was read from its beginning.
-    """
-    starts = offsets_from_text(start) if start else {}
-    ends = offsets_from_text(end)
-    return Span(
-        starts={
-            topic: {partition: starts.get(topic, {}).get(partition, EARLIEST) for partition in offsets}
-            for topic, offsets in ends.items()
-        },
-        ends=ends,
-    )
 
 
 def check(position: Position, *, name: str) -> None:

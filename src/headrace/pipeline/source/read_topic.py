@@ -6,7 +6,6 @@ dead letters find it again in the plan. The formats are in `formats`, where to b
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
 from collections import OrderedDict
@@ -21,38 +20,22 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType, TimestampType
 
 from headrace.dead_letters import TOPIC_PREFIX
-from headrace.pipeline.report.skew import skew_column
-from headrace.pipeline.run import launch
+from headrace.pipeline import launch
 from headrace.pipeline.settings import pipeline_settings
 from headrace.pipeline.source.formats import BadSource, Parser, parser_for, schema_text
-from headrace.pipeline.source.idle import with_watermark_when_idle
+from headrace.pipeline.source.heartbeats import with_watermark_when_idle
+from headrace.pipeline.source.offsets import EARLIEST, Span
 from headrace.pipeline.source.options import BATCH_BOUND
-from headrace.pipeline.source.positions import (
-    EARLIEST,
-    Position,
-    Span,
-    TopicsOnBroker,
-    check,
-    streaming_start_options,
-)
+from headrace.pipeline.source.positions import Position, TopicsOnBroker, check, streaming_start_options
+from headrace.pipeline.source.skew import skew_column
+from headrace.pipeline.source.spec import SOURCE_OPTION, SourceSpec
 from headrace.pipeline.spark.session import bootstrap_of
-from headrace.values import value
-
-SOURCE_OPTION = "headrace.source"
-"""The option of a Kafka source that holds its `SourceSpec`. Spark keeps options that it does not know."""
-
-EVENT_TIME_KEY = "headrace.event_time"
-"""In the metadata of a column: it says when the event happened."""
-
-METADATA_COLUMNS = ("_key", "_headers", "_topic", "_partition", "_offset", "_timestamp")
-
-"""Of the topic that the bad records of a topic go to, unless another one is named."""
+from headrace.plan_names import BAD, EVENT_TIME, RECORD_COLUMNS
 
 IS_BAD = "__headrace_is_bad"
 UNREADABLE = "__headrace_unreadable"
 MISSING = "__headrace_missing"
 MISFITS = "__headrace_misfits"
-BAD_COUNT = "bad"
 
 EVENTS_TIMEOUT_MS = 10_000
 """Spark's events are through within milliseconds; a listener of somebody else's may hold them up."""
@@ -69,46 +52,6 @@ class Pattern:
     """
 
     expression: str
-
-
-@value
-class SourceSpec:
-    """What a source was made from. `schema` is the text that `formats.schema_text` gives."""
-
-    id: str
-    bootstrap: str
-    topics: tuple[str, ...]
-    pattern: str | None
-    format: str
-    schema: str | None
-    required: tuple[str, ...]
-    bounded: bool
-    dead_letters: str | None
-    """The topic of the bad records; None is that of the job."""
-    options: Mapping[str, str]
-    """Those of Spark's Kafka source that the user gave."""
-    idle_us: int | None = None
-    """After how long without a record the watermark goes on without this source; None for never."""
-
-    @property
-    def bad_metric(self) -> str:
-        """The name under which Spark's progress events tell of the bad records of a batch."""
-        return f"headrace.bad:{self.id}"
-
-    @property
-    def can_have_bad(self) -> bool:
-        return self.format != "binary"
-
-    def to_option(self) -> str:
-        return json.dumps({name: getattr(self, name) for name in _SPEC_FIELDS})
-
-    @classmethod
-    def from_option(cls, text: str) -> SourceSpec:
-        kept = json.loads(text)
-        return cls(**{**kept, "topics": tuple(kept["topics"]), "required": tuple(kept["required"])})
-
-
-_SPEC_FIELDS = tuple(SourceSpec.__annotations__)
 
 
 def read_topic(
@@ -159,7 +102,7 @@ def read_topic(
         pattern=pattern,
         format=format,
         schema=schema_text(format, schema),
-        required=() if event_time is None or event_time in METADATA_COLUMNS else (event_time,),
+        required=() if event_time is None or event_time in RECORD_COLUMNS else (event_time,),
         bounded=bounded,
         dead_letters=dead_letters,
         options=dict(options or {}),
@@ -209,7 +152,7 @@ def bad_count(spec: SourceSpec) -> int | None:
     if not observation._jo.future().isCompleted():
         # Counts come by the way of all of Spark's events, a moment after the action has returned.
         context._jsc.sc().listenerBus().waitUntilEmpty(EVENTS_TIMEOUT_MS)
-    return int(observation.get[BAD_COUNT]) if observation._jo.future().isCompleted() else None
+    return int(observation.get[BAD]) if observation._jo.future().isCompleted() else None
 
 
 _observations: OrderedDict[str, Observation] = OrderedDict()
@@ -324,7 +267,7 @@ def _observed(rows: DataFrame, spec: SourceSpec, event_time: str | None) -> Data
     """The rows, bad ones included; how many of these there are, and how old rows are, is told with the progress."""
     if not spec.can_have_bad and (event_time is None or spec.bounded):
         return rows
-    count = F.count_if(F.col(IS_BAD)).alias(BAD_COUNT)
+    count = F.count_if(F.col(IS_BAD)).alias(BAD)
     if not spec.bounded:
         skew = [] if event_time is None else [skew_column(F.col(f"`{event_time}`"), F.col("_offset"))]
         return rows.observe(spec.bad_metric, count, *skew)
@@ -343,14 +286,14 @@ def _metadata_columns(key: str | None) -> list[tuple[str, Column]]:
     }
     if key not in keys:
         raise BadSource(f"key={key!r} is not possible", hint='"string", "binary" or None')
-    columns = [(name, F.col(name.removeprefix("_"))) for name in METADATA_COLUMNS if name != "_key"]
+    columns = [(name, F.col(name.removeprefix("_"))) for name in RECORD_COLUMNS if name != "_key"]
     own = keys[key]
     return columns if own is None else [("_key", own), *columns]
 
 
 def _named(name: str, column: Column, *, is_event_time: bool) -> Column:
     if is_event_time:
-        return column.alias(name, metadata={EVENT_TIME_KEY: True})
+        return column.alias(name, metadata={EVENT_TIME: True})
     return column.alias(name)
 
 

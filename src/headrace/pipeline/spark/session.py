@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from headrace.errors import HeadraceError
 from headrace.java import JarSet, fetch_jars, java_of_version, last_lines
-from headrace.pipeline.run import launch
+from headrace.pipeline import launch
 from headrace.pipeline.settings import PipelineSettings, pipeline_settings
 from headrace.pipeline.spark import class_archive
 
@@ -126,11 +126,16 @@ def bootstrap_of(spark: SparkSession, given: str | None = None) -> str:
     )
 
 
-def data_dir_of_active() -> Path | None:
-    """What the session of this process was told; `settings.data_dir` is what to ask."""
+def data_dir() -> Path:
+    """The data folder of this process. Options of the launch come first, then those of the session."""
     spark = _running_session()
-    told = None if spark is None else spark.conf.get(DATA_DIR_KEY, None)
-    return None if told is None else Path(told)
+    of_session = None if spark is None else spark.conf.get(DATA_DIR_KEY, None)
+    return Path(launch.current().data_dir or of_session or pipeline_settings().data_dir).absolute()
+
+
+def connector_jars() -> str:
+    """The value of `spark.jars` with which a session of your own reads topics. Fetched once, as by `session()`."""
+    return ",".join(str(jar) for jar in sorted(fetch_jars(CONNECTOR).glob("*.jar")))
 
 
 def log_file(data_dir: Path, name: str) -> Path:

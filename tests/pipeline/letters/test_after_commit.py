@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.pipeline import Job, read_topic
-from headrace.pipeline.letters.behind import POSITION_FILE
+from headrace.pipeline.checkpoint import Checkpoint
+from headrace.pipeline.errors import JobFailed
+from headrace.pipeline.letters.after_commit import POSITION_FILE
 from headrace.pipeline.report.registry import JobState
-from headrace.pipeline.run.checkpoint import Checkpoint
-from headrace.pipeline.run.supervisor import JobFailed
 from headrace.pipeline.sinks import Topic
 from tests.compatibility.topic_contents import read_committed
 

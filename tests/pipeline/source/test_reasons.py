@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from headrace.pipeline.letters.reasons import Finding, reason
+from headrace.pipeline.source.reasons import Finding, reason
 
 ROW = json.dumps(
     {"fields": [{"name": "at", "type": "timestamp"}, {"name": "tags", "type": {"type": "array"}}]}

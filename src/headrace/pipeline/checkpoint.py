@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.errors import HeadraceError
-from headrace.pipeline.sinks.fence import Fence
+from headrace.pipeline.fence import Fence
 
 NO_OFFSET = "-"
 """Spark's own sign for a source that has nothing in a batch yet."""

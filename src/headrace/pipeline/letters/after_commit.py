@@ -14,13 +14,14 @@ import queue
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from headrace.pipeline import points
+from headrace.pipeline.checkpoint import Checkpoint
+from headrace.pipeline.fence import Fence
+from headrace.pipeline.files import replace_text
+from headrace.pipeline.letters.batch import BatchLetters
 from headrace.pipeline.report.progress import bad_counts
-from headrace.pipeline.report.registry import replace_text
-from headrace.pipeline.run.checkpoint import Checkpoint
-from headrace.pipeline.sinks.fence import Fence
 from headrace.values import value
 
 logger = logging.getLogger("headrace.pipeline")
@@ -31,14 +32,6 @@ WRITE_S_MAX = 180.0
 
 NOTHING = -1
 """The batch before the first one."""
-
-
-class Letters(Protocol):
-    """What is used of `BatchLetters`."""
-
-    def of_counts(self, counts: Mapping[str, int], fence: Fence) -> None: ...
-
-    def of_replay(self, fence: Fence) -> None: ...
 
 
 @value
@@ -63,10 +56,10 @@ class _Heard:
     counts: Mapping[str, int]
 
 
-class LettersBehind:
+class LettersAfterCommit:
     """Follows the commits of one run of a query; `catch_up` before and after it."""
 
-    def __init__(self, job: str, checkpoint: Checkpoint, letters: Letters) -> None:
+    def __init__(self, job: str, checkpoint: Checkpoint, letters: BatchLetters) -> None:
         self._job = job
         self._checkpoint = checkpoint.reopened()
         self._letters = letters

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from headrace.plan_names import SKEW
 from headrace.values import value
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-SKEW_METRIC = "skew_ms"
 SHARES = (0.5, 0.95, 0.99)
 
 ACCURACY = 200
@@ -38,7 +38,7 @@ def skew_column(event_time: Column, offset: Column) -> Column:
 
     age_ms = F.unix_millis(F.current_timestamp()) - F.unix_millis(event_time)
     sampled = F.when(offset % ONE_OUT_OF == 0, age_ms)
-    return F.percentile_approx(sampled, list(SHARES), ACCURACY).alias(SKEW_METRIC)
+    return F.percentile_approx(sampled, list(SHARES), ACCURACY).alias(SKEW)
 
 
 def skew_of(progress: Mapping[str, Any]) -> Skew | None:
@@ -46,7 +46,7 @@ def skew_of(progress: Mapping[str, Any]) -> Skew | None:
     observed = [
         each for each in (progress.get("observedMetrics") or {}).values() if isinstance(each, Mapping)
     ]
-    found = [each[SKEW_METRIC] for each in observed if each.get(SKEW_METRIC)]
+    found = [each[SKEW] for each in observed if each.get(SKEW)]
     if not found:
         return None
     p50, p95, p99 = (max(int(each[number]) for each in found) for number in range(len(SHARES)))

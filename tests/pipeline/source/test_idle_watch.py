@@ -13,14 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace import operators as op
 from headrace.pipeline import Job, read_topic
+from headrace.pipeline.checkpoint import Checkpoint
+from headrace.pipeline.errors import BadJob
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.graph import plan
 from headrace.pipeline.graph.plan import PlanChanged
-from headrace.pipeline.report.registry import BadJob
-from headrace.pipeline.run.checkpoint import Checkpoint
-from headrace.pipeline.sinks.fence import Fence
 from headrace.pipeline.source.formats import BadSource
-from headrace.pipeline.source.idle import IdleWatch, Silence, signal_file
-from headrace.pipeline.source.read_topic import SourceSpec
+from headrace.pipeline.source.heartbeats import signal_file
+from headrace.pipeline.source.idle_watch import IdleWatch, Silence
+from headrace.pipeline.source.spec import SourceSpec
 from headrace.testing.manual_clock import ManualClock
 from tests.pipeline.journal_sink import Journal, rows_in
 from tests.pipeline.test_job import drain, eventually

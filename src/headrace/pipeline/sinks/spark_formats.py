@@ -1,8 +1,8 @@
 """The sinks as formats of Spark: `writeStream.format("headrace-table")` in plain Spark code and declarative pipelines.
 
-    from headrace.pipeline.spark import formats as spark_formats
+    from headrace.pipeline import register_formats
 
-    spark_formats.register(spark)
+    register_formats(spark)
     rows.writeStream.format("headrace-search").option("name", "articles").option("key", "id") \
         .option("checkpointLocation", "data/articles").start()
 
@@ -30,8 +30,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from headrace.errors import HeadraceError
-from headrace.pipeline.run.checkpoint import Checkpoint
-from headrace.pipeline.sinks.fence import Fence
+from headrace.pipeline.checkpoint import Checkpoint
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.sink import BadSink, RefusedRow, Sink
 from headrace.pipeline.sinks.staged_rows import (
     StagedRows,
@@ -65,7 +65,7 @@ class RowsRefused(HeadraceError):
     """The target will not take some rows, and a plain Spark query has no dead letters to put them in."""
 
 
-def register(spark: SparkSession) -> None:
+def register_formats(spark: SparkSession) -> None:
     """Make the formats known to a session. Once for each session; a declarative pipeline does it in its definitions."""
     for each in FORMATS:
         spark.dataSource.register(each)
@@ -87,14 +87,6 @@ def _leave_out_worker_profiles(client: Any) -> None:
                 yield answer
 
     client._execute_and_fetch_as_iterator = without_profiles
-
-
-def connector_jars() -> str:
-    """The value of `spark.jars` with which a session of your own reads topics; fetched once, as `session()` does."""
-    from headrace.java import fetch_jars
-    from headrace.pipeline.spark.session import CONNECTOR
-
-    return ",".join(str(jar) for jar in sorted(fetch_jars(CONNECTOR).glob("*.jar")))
 
 
 @value

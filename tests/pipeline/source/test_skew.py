@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.pipeline import Job, read_topic
-from headrace.pipeline.report.skew import Skew, skew_of
+from headrace.pipeline.source.skew import Skew, skew_of
 from tests.pipeline.journal_sink import Journal, rows_in
 
 WAIT_S = 250.0

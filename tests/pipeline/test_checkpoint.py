@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.run.checkpoint import BadCheckpoint, Checkpoint
-from headrace.pipeline.sinks.fence import Fence
+from headrace.pipeline.checkpoint import BadCheckpoint, Checkpoint
+from headrace.pipeline.fence import Fence
 
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
 FIRST, SECOND, THIRD = ('{"clicks":{"0":0}}', '{"clicks":{"0":10}}', '{"clicks":{"0":25}}')

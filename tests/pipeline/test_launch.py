@@ -5,23 +5,24 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from headrace.pipeline.run import launch
-from headrace.pipeline.run.launch import Launch
+from headrace.pipeline import launch
+from headrace.pipeline.launch import Launch
+from headrace.pipeline.run.launched import launched_jobs, launching
 from headrace.pipeline.settings import pipeline_settings
 
 
 def test_script_by_itself_has_no_options() -> None:
     assert launch.current() == Launch()
-    assert launch.launched() is None
+    assert launched_jobs() is None
 
 
 def test_options_hold_inside_in_every_thread_and_not_behind() -> None:
     seen: list[Launch] = []
-    with launch.using(Launch(once=True)) as launched:
+    with launching(Launch(once=True)) as launched:
         thread = threading.Thread(target=lambda: seen.append(launch.current()))
         thread.start()
         thread.join()
-        assert launch.launched() is launched
+        assert launched_jobs() is launched
     assert seen == [Launch(once=True)]
     assert launch.current() == Launch()
 

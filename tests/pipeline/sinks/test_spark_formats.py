@@ -12,9 +12,9 @@ import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.pipeline import register_formats
 from headrace.pipeline.sinks.delta import Delta
 from headrace.pipeline.sinks.search import Search
-from headrace.pipeline.spark import formats as spark_formats
 from headrace.testing.redis_server import RedisServer
 from tests.compatibility.topic_contents import read_committed
 
@@ -23,7 +23,7 @@ COLUMNS = "id LONG, city STRING, price DOUBLE"
 
 @pytest.fixture(scope="module")
 def spark_with_formats(spark: SparkSession) -> SparkSession:
-    spark_formats.register(spark)
+    register_formats(spark)
     return spark
 
 

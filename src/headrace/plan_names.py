@@ -1,0 +1,94 @@
+"""Names by which operators, sources and jobs find each other in a Spark plan and in the progress of its query.
+
+Operators put them there, jobs look for them. Some of them are in checkpoints: changing one breaks running jobs.
+This module imports neither Spark nor the operators.
+"""
+
+from __future__ import annotations
+
+import json
+
+from headrace.values import value
+
+# Metadata of columns.
+
+EVENT_TIME = "headrace.event_time"
+"""The column holds the event time, in bounded and streaming DataFrames alike."""
+
+BATCH_WATERMARK = "headrace.batch_watermark"
+"""The job fills the column with the watermark of the batch, which Spark's own windows don't know."""
+
+WATERMARK_DELAY = "spark.watermarkDelayMs"
+"""Spark sets it for a column with a watermark, and for windows over such a column."""
+
+# Aliases of plan nodes.
+
+OPERATOR_ALIAS = "headrace.operator:"
+"""Prefix of the alias by which a stateful operator describes itself; an `OperatorMark` follows as JSON."""
+
+MERGE_ALIAS = "headrace.merge:"
+"""Prefix of the alias of merged sources; the policy of their watermarks follows."""
+
+# Observed metrics: prefixes of their names, and the names of their values.
+
+BAD_METRIC = "headrace.bad:"
+"""Of a source; its id follows."""
+BAD = "bad"
+"""Records that could not be parsed."""
+SKEW = "skew_ms"
+"""Percentiles of processing time minus event time."""
+
+LATE_METRIC = "headrace.late:"
+"""Of an operator with windows; its name and an id follow."""
+LATE = "late"
+"""Rows dropped as late, once for each window."""
+WINDOW_ROWS = "rows"
+"""All rows, once for each window."""
+CORRECTED = "corrected"
+"""Rows that arrived after the on-time pane and were added to their window."""
+ALARM_ABOVE = "alarm_above"
+"""The share of late rows above which a warning is logged."""
+
+LEFT_OUT_METRIC = "headrace.left_out:"
+"""Of a window; its name and an id follow. Its values count rows that fit no window, one value for each reason."""
+
+# Columns.
+
+RECORD_COLUMNS = ("_key", "_headers", "_topic", "_partition", "_offset", "_timestamp")
+"""The columns that `read_topic` adds: which record the row came from."""
+
+KEY_BASE64 = "_key_base64"
+"""`_key` in the JSON of a late row, if the key is binary."""
+
+CHANGE_TIME = "_change_ts"
+"""In rows of changes: when the database made the change."""
+
+# Local properties of Spark.
+
+LATE_ROWS_FOLDER = "headrace.late_rows.folder"
+"""Set in the thread that starts a query: a folder that driver and executors share."""
+
+
+@value
+class OperatorMark:
+    """A stateful operator of Headrace in a plan."""
+
+    operator: str
+    kept_for: str
+    """everything that its state depends on"""
+    owner: str
+    late_topic: str | None
+    """where its late rows go, if they are kept"""
+
+    def to_alias(self) -> str:
+        fields = {
+            "operator": self.operator,
+            "kept_for": self.kept_for,
+            "owner": self.owner,
+            "late_topic": self.late_topic,
+        }
+        return OPERATOR_ALIAS + json.dumps(fields, ensure_ascii=False)
+
+    @classmethod
+    def from_alias(cls, alias: str) -> OperatorMark:
+        return cls(**json.loads(alias.removeprefix(OPERATOR_ALIAS)))
