@@ -24,6 +24,7 @@ from headrace.protocol.primitives import uvarint
 from headrace.testing.wire import Disconnected, Wire, encode_request
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.observing import eventually, metrics
+from tests.broker.quota_requests import alter as alter_quota
 from tests.broker.requests import (
     FETCH_BY_NAME,
     PRODUCE_BY_NAME,
@@ -36,7 +37,6 @@ from tests.broker.requests import (
     produce_request,
     values_of,
 )
-from tests.broker.test_client_quotas import alter as alter_quota
 from tests.faults.broker_process import BrokerProcess
 
 FOR_EVER_MS = 2**31 - 1

@@ -18,9 +18,9 @@ from headrace.log.filesystem import DiskFileSystem
 from headrace.protocol.messages.api_versions import ApiVersionsRequest
 from headrace.testing.wire import Wire
 from tests.broker.conftest import Connect, StartBroker
+from tests.broker.quota_requests import alter
 from tests.broker.requests import batch, create_topic, fetch_request, produce_request, records_of
 from tests.broker.share_requests import ShareMember, set_group_configs
-from tests.broker.test_client_quotas import alter
 
 WINDOW_S = 10
 

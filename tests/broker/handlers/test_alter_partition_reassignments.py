@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments and ListPartitionReassignments over the wire, as Apache Kafka answers them."""
+"""AlterPartitionReassignments over the wire, as Apache Kafka answers it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from headrace.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from headrace.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from headrace.testing.wire import Wire
 
 NODE_ID = 1
@@ -53,9 +52,3 @@ def test_partition_that_is_not_there_cannot_be_moved(
 ) -> None:
     assert reassign(any_wire, any_topic, 9, replicas) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert reassign(any_wire, "no-such-topic", 0, replicas) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def test_no_reassignment_is_under_way_after_one_was_accepted(any_wire: Wire, any_topic: str) -> None:
-    assert reassign(any_wire, any_topic, 0, (NODE_ID,)) == 0
-    answer = any_wire.ask(ListPartitionReassignmentsRequest())
-    assert (answer.error_code, answer.topics) == (0, ())

@@ -1,0 +1,28 @@
+"""DescribeCluster over the wire."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.describe_cluster import DescribeClusterRequest
+from headrace.protocol.messages.metadata import MetadataRequest
+from headrace.testing.wire import Wire
+
+CONTROLLERS = 2
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_cluster_and_broker_are_those_of_metadata(any_wire: Wire, version: int) -> None:
+    answer = any_wire.ask(DescribeClusterRequest(), version=version)
+    metadata = any_wire.ask(MetadataRequest(topics=()))
+    assert answer.cluster_id == metadata.cluster_id
+    assert [(one.broker_id, one.host, one.port) for one in answer.brokers] == [
+        (one.node_id, one.host, one.port) for one in metadata.brokers
+    ]
+
+
+def test_broker_that_is_asked_for_controllers_refuses(wire: Wire) -> None:
+    answer = wire.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert "ask for brokers" in (answer.error_message or "")
