@@ -169,7 +169,7 @@ class BrokerCollector(Collector):
 
     def _lag(self, group_id: str, subscribed: AbstractSet[str]) -> int:
         try:
-            committed = dict(self._parts.groups.committed(group_id))
+            committed = dict(self._parts.groups.offsets.committed(group_id))
         except GroupRefused:
             return 0  # the broker is stopping
         topics = [self._parts.topics.get(name) for name in subscribed | {one.topic for one in committed}]

@@ -118,7 +118,7 @@ def build(
         defaults={LOCK_DURATION: str(settings.share_record_lock_duration_ms)},
         groups_max=settings.groups_max,
     )
-    registry = GroupRegistry()
+    registry = GroupRegistry(settings.groups_max)
     memory = MemberMemory(
         member_bytes_max=settings.group_member_bytes_max,
         groups_bytes_max=settings.groups_bytes_max,
@@ -151,14 +151,14 @@ def build(
         memory=memory,
         shares=shares,
     )
-    markers = Markers(clock, topics, flusher, groups)
+    markers = Markers(clock, topics, flusher, groups.offsets)
     transactions = TransactionCoordinator(
         settings,
         runtime=runtime,
         topics=topics,
         state=state_topic(TRANSACTIONS_TOPIC),
         markers=markers,
-        offsets=groups,
+        groups=groups,
         producer_ids=producer_ids,
         log_throttle=log_throttle,
     )

@@ -105,7 +105,7 @@ class Running:
         committed = CommittedOffset(
             offset=offset, leader_epoch=-1, metadata="", committed_at_ms=self.clock.now_ms()
         )
-        await self.groups.commit(
+        await self.groups.offsets.commit(
             group_id,
             {A0: committed},
             member_id="" if by is None else by.member_id,
@@ -114,7 +114,7 @@ class Running:
         )
 
     def committed(self, group_id: str = "g") -> int | None:
-        found = self.groups.committed(group_id).get(A0)
+        found = self.groups.offsets.committed(group_id).get(A0)
         return None if found is None else found.offset
 
 
@@ -334,7 +334,7 @@ def test_offsets_of_a_deleted_topic_are_gone(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as broker:
             await broker.commit(3)
-            broker.groups.topic_deleted("a")
+            broker.groups.offsets.topic_deleted("a")
             await broker.settle()
             assert broker.committed() is None
         async with running(tmp_path) as broker:
@@ -365,14 +365,14 @@ def test_a_commit_that_arrives_while_thousands_of_offsets_are_deleted_is_not_los
             await broker.commit(3)
             other = CommittedOffset(offset=1, leader_epoch=-1, metadata="", committed_at_ms=0)
             others = {TopicPartition("b" * 200, index): other for index in range(3_000)}
-            await broker.groups.commit("g", others, member_id="", instance_id=None, generation=-1)
+            await broker.groups.offsets.commit("g", others, member_id="", instance_id=None, generation=-1)
             deleting = asyncio.ensure_future(broker.groups.delete("g"))
             await broker.commit(4)
             await deleting
-            assert dict(broker.groups.committed("g")).keys() == {A0}
+            assert dict(broker.groups.offsets.committed("g")).keys() == {A0}
             assert broker.committed() == 4
         async with running(tmp_path) as broker:
-            assert dict(broker.groups.committed("g")).keys() == {A0}
+            assert dict(broker.groups.offsets.committed("g")).keys() == {A0}
             assert broker.committed() == 4
 
     asyncio.run(scenario())
@@ -385,7 +385,7 @@ def test_a_deleted_offset_is_not_restored_by_an_older_commit_of_a_transaction_th
         async with running(tmp_path) as broker:
             await broker.commit(3)
             in_transaction = CommittedOffset(offset=5, leader_epoch=-1, metadata="", committed_at_ms=0)
-            broker.groups.commit_in_transaction(
+            broker.groups.offsets.commit_in_transaction(
                 "g",
                 {A0: in_transaction},
                 producer_id=1,
@@ -394,7 +394,7 @@ def test_a_deleted_offset_is_not_restored_by_an_older_commit_of_a_transaction_th
                 instance_id=None,
                 generation=-1,
             )
-            await broker.groups.delete_offsets("g", [A0])
+            await broker.groups.offsets.delete("g", [A0])
             [partition] = broker.server.parts.topics.internal(OFFSETS_TOPIC).partitions
             await broker.server.parts.markers.write_one(partition, MarkerType.COMMIT, 1, 0)
             assert broker.committed() is None
@@ -431,7 +431,7 @@ def test_commits_and_departures_take_effect_in_the_order_in_which_they_came(tmp_
         async with running(tmp_path) as broker:
             member = await broker.member()
             committed = CommittedOffset(offset=9, leader_epoch=-1, metadata="", committed_at_ms=0)
-            storing = broker.groups.commit(
+            storing = broker.groups.offsets.commit(
                 "g",
                 {A0: committed},
                 member_id=member.member_id,

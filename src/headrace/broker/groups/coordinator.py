@@ -1,7 +1,7 @@
-"""The broker's face to groups: who is there, what they have committed, and what of it is kept on disk.
+"""The coordinator of classic and consumer groups: requests of members, loading, storing, deleting and expiring groups.
 
-Everything here happens in the event loop's thread. A request takes effect when its method is called, and what
-is returned to wait for is the disk, or the other members. So requests take effect in the order in which they came.
+Everything here happens in the event loop's thread. A request takes effect when its method is called; its answer waits
+for the disk, or for the other members. So requests take effect in the order in which they came.
 """
 
 from __future__ import annotations
@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Collection
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from headrace.broker.failures import log_failure
 from headrace.broker.group_configs import GroupConfigs
 from headrace.broker.groups import storage
-from headrace.broker.groups.classic import check_commit
 from headrace.broker.groups.classic_members import ClassicMembers
-from headrace.broker.groups.consumer import ConsumerHeartbeat, check_epoch_of
+from headrace.broker.groups.consumer import ConsumerHeartbeat
 from headrace.broker.groups.consumer_members import ConsumerMembers, Done
 from headrace.broker.groups.consumer_state import JOIN_EPOCH, ConsumerGroup, ConsumerGroupState
 from headrace.broker.groups.consumer_step import ConsumerRefused
@@ -36,17 +34,15 @@ from headrace.broker.groups.events import (
     Sync,
     SyncAnswer,
 )
+from headrace.broker.groups.group_offsets import GroupOffsets
 from headrace.broker.groups.kept_offsets import KeptOffsets
 from headrace.broker.groups.member_memory import MemberMemory, size_of_names, size_of_protocols
-from headrace.broker.groups.offsets import CommittedOffset, TopicPartition, expired, expired_of_consumers
 from headrace.broker.groups.registry import GroupRegistry
-from headrace.broker.groups.state import TRANSITIONS, UNKNOWN_MEMBER, Group, GroupLimits, GroupState, Trigger
-from headrace.broker.groups.subscription import is_subscribed
-from headrace.broker.partition import Pending
-from headrace.broker.retries import until_done
+from headrace.broker.groups.state import TRANSITIONS, UNKNOWN_MEMBER, Group, GroupLimits, Trigger
 from headrace.broker.runtime import Runtime
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.state_topic import StateTopic
+from headrace.broker.tasks import Tasks
 from headrace.broker.topics import Topics
 from headrace.errors import HeadraceError
 from headrace.protocol.error_codes import ErrorCode
@@ -77,6 +73,7 @@ class GroupCoordinator:
         self._registry = registry
         self._groups = registry.classic
         self._memory = memory
+        self._tasks = Tasks(runtime.loop)
         self._offsets = KeptOffsets(state)
         self._members = ClassicMembers(
             registry.classic,
@@ -99,7 +96,15 @@ class GroupCoordinator:
             configs=configs,
             become_classic=self._members.inherit,
         )
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self.offsets = GroupOffsets(
+            self._offsets,
+            runtime=runtime,
+            registry=registry,
+            members=self._members,
+            consumers=self._consumers,
+            tasks=self._tasks,
+            unavailable=lambda: self._unavailable,
+        )
         self._loading: asyncio.Task[None] | None = None
         self._unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._started = (self._clock.now_ms(), self._clock.monotonic_s())
@@ -108,12 +113,12 @@ class GroupCoordinator:
 
     @property
     def unavailable(self) -> ErrorCode | None:
-        """Why no request can be served now, if that is so."""
+        """Why requests fail now; None if they are served."""
         return self._unavailable
 
     def load(self) -> None:
         """Start to load groups and offsets; until that is done, requests fail with COORDINATOR_LOAD_IN_PROGRESS."""
-        self._loading = self._spawn(self._load())
+        self._loading = self._tasks.start(self._load())
 
     async def loaded(self) -> None:
         """Wait until groups and offsets are loaded."""
@@ -128,7 +133,7 @@ class GroupCoordinator:
         self._consumers.loaded(contents.consumer_groups)
         self._offsets.load(contents.offsets, contents.pending)
         for group in self._groups.values():
-            # Members of before the restart are alive until their sessions say otherwise.
+            # Members from before the restart are alive until their sessions time out.
             for member in group.members.values():
                 self._members.touch(group, member.member_id)
         self._unavailable = None
@@ -136,13 +141,13 @@ class GroupCoordinator:
         logger.info("groups loaded", extra={"groups": groups, "offsets": len(self._offsets)})
 
     def _not_loaded(self, failure: Exception) -> None:
-        """To go on without some offsets would send consumers back to the start, or ahead to the end."""
+        """Without all offsets, consumers would start again at the start or at the end of their partitions."""
         if self._unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             log_failure(f"groups can't be served: {self._topic.name} is not readable", failure)
         self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def close(self) -> None:
-        """End all time-outs, and let nobody wait for an answer."""
+        """Stop the timers, and answer the requests that wait."""
         self._unavailable = ErrorCode.NOT_COORDINATOR
         if self._loading is not None:
             self._loading.cancel()
@@ -150,12 +155,11 @@ class GroupCoordinator:
         self._consumers.close()
 
     async def idle(self) -> None:
-        """Until all that was begun (loading, writing, expiring) is done."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        """Wait until nothing is loaded, written or expired any more."""
+        await self._tasks.idle()
 
     def run_due_timers(self) -> None:
-        """Let what is overdue happen now; the event loop does the same by itself in time."""
+        """Run the timers that are due, as the event loop does."""
         self._members.timers.run_due()
         self._consumers.timers.run_due()
 
@@ -176,7 +180,7 @@ class GroupCoordinator:
         return self._members.join(group, join)
 
     def _make_way(self, group: ConsumerGroup) -> None:
-        """A group of the newer protocol without members does not keep its name from one of the classic."""
+        """Delete a consumer group without members, so that a classic group can have its name."""
         self._consumers.forget(group)
         try:
             self._topic.flush_soon(self._topic.append(entries(tombstones(group))))
@@ -194,10 +198,10 @@ class GroupCoordinator:
         shortest, longest = settings.group_session_timeout_ms_min, settings.group_session_timeout_ms_max
         if not shortest <= join.session_timeout_ms <= longest:
             return ErrorCode.INVALID_SESSION_TIMEOUT
-        if not self.is_taken(group_id):
+        if not self._registry.is_taken(group_id):
             if join.member_id != UNKNOWN_MEMBER:
                 return ErrorCode.UNKNOWN_MEMBER_ID
-            error = self._check_room()
+            error = self._registry.check_room()
             if error is not ErrorCode.NONE:
                 return error
         if not self._memory.admits(group_id, size_of_protocols(join.protocols)):
@@ -205,14 +209,14 @@ class GroupCoordinator:
         return ErrorCode.NONE
 
     def consumer_heartbeat(self, group_id: str, heartbeat: ConsumerHeartbeat) -> Done:
-        """A member of the newer protocol joins, reports or leaves. Raises ConsumerRefused."""
+        """A member of a consumer group joins, reports or leaves. Raises ConsumerRefused."""
         if self._unavailable is not None:
             raise ConsumerRefused(self._unavailable, "Groups can't be served now.")
         if group_id in self._registry.share:
             raise ConsumerRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is a share group.")
         classic = self._groups.get(group_id)
-        is_new = heartbeat.member_epoch == JOIN_EPOCH and not self.is_taken(group_id)
-        if is_new and self._check_room() is not ErrorCode.NONE:
+        is_new = heartbeat.member_epoch == JOIN_EPOCH and not self._registry.is_taken(group_id)
+        if is_new and self._registry.check_room() is not ErrorCode.NONE:
             raise ConsumerRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, "There are too many groups.")
         if heartbeat.topics and not self._memory.admits(group_id, size_of_names(heartbeat.topics)):
             raise ConsumerRefused(
@@ -238,9 +242,7 @@ class GroupCoordinator:
 
     def heartbeat(self, group_id: str, heartbeat: Heartbeat) -> HeartbeatAnswer:
         if self._unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            return (
-                HeartbeatAnswer()
-            )  # whether it is a member is not known yet; its session starts anew anyway
+            return HeartbeatAnswer()  # the members are not loaded yet; their sessions start after that
         group, error = self._find(group_id)
         consumers = self._consumers.get(group_id)
         if consumers is not None and self._unavailable is None:
@@ -273,12 +275,12 @@ class GroupCoordinator:
         return future
 
     def _store(self, action: StoreGroup) -> None:
-        self._spawn(self._write(action))
+        self._tasks.start(self._write(action))
 
     async def _write(self, action: StoreGroup) -> None:
         error = ErrorCode.NONE
         if self._consumers.get(action.group.group_id) is not None:
-            return  # it has become one of the newer protocol since, and nobody waits for this any more
+            return  # it became a consumer group in the meantime, and nobody waits for this
         try:
             pending = self._topic.append([storage.group_record(action.group)])
             if action.waits_for_disk:
@@ -292,149 +294,15 @@ class GroupCoordinator:
         if action.then is not None and group is not None and self._unavailable is None:
             self._members.stored(group, replace(action.then, error=error))
 
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    # Offsets
-
-    def commit(
-        self,
-        group_id: str,
-        offsets: Mapping[TopicPartition, CommittedOffset],
-        *,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        says_epoch: bool = True,
-    ) -> Awaitable[None]:
-        """Keep offsets; done when they are durable. Raises GroupRefused, also from the awaitable.
-
-        `says_epoch`: the request is of a version in which `generation` may be a member's epoch.
-        """
-        self._require_available()
-        group = self._groups.get(group_id)
-        consumers = self._consumers.get(group_id)
-        if consumers is not None:
-            checked = self._consumers.check_commit(
-                consumers, offsets, member_id=member_id, epoch=generation, says_epoch=says_epoch
-            )
-            _require(checked)
-        elif group is None:
-            if generation >= 0:
-                raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND)
-            _require(self._check_room())
-        else:
-            _require(check_commit(group, member_id=member_id, instance_id=instance_id, generation=generation))
-            if group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
-                self._members.touch(group, member_id)  # whoever commits is alive
-        return self._spawn(self._commit(group_id, offsets))
-
-    async def _commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        await self._offsets.put(group_id, offsets)
-        if offsets:
-            self._ensure(group_id)
-
-    def _ensure(self, group_id: str) -> None:
-        """Whoever commits without ever joining is a group all the same."""
-        if not self.is_taken(group_id):
-            self._groups[group_id] = Group(group_id=group_id, state_since_ms=self._clock.now_ms())
-
-    def commit_in_transaction(
-        self,
-        group_id: str,
-        offsets: Mapping[TopicPartition, CommittedOffset],
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-    ) -> Pending:
-        """Keep offsets that count when the producer's transaction is committed; see `end_transaction`."""
-        self._require_available()
-        group = self._groups.get(group_id)
-        consumers = self._consumers.get(group_id)
-        if consumers is not None:
-            if generation >= 0 or member_id != UNKNOWN_MEMBER or instance_id is not None:
-                checked = self._consumers.check_commit(
-                    consumers, offsets, member_id=member_id, epoch=generation, says_epoch=True
-                )
-                # That a member's epoch is stale is something that transactional producers don't know.
-                is_stale = checked is ErrorCode.STALE_MEMBER_EPOCH
-                _require(ErrorCode.ILLEGAL_GENERATION if is_stale else checked)
-        elif group is None:
-            if generation >= 0:
-                raise GroupRefused(ErrorCode.ILLEGAL_GENERATION)
-            _require(self._check_room())
-        elif generation >= 0 or member_id != UNKNOWN_MEMBER or instance_id is not None:
-            _require(check_commit(group, member_id=member_id, instance_id=instance_id, generation=generation))
-        return self._offsets.put_in_transaction(
-            group_id, offsets, producer_id=producer_id, producer_epoch=producer_epoch
-        )
-
-    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """The marker of a producer's transaction is durable: its offsets count, or are gone."""
-        for group_id in self._offsets.end_transaction(producer_id, is_commit=is_commit):
-            self._ensure(group_id)
-
-    def unstable(self, group_id: str) -> Collection[TopicPartition]:
-        """The partitions whose offset an open transaction may still change."""
-        return self._offsets.unstable(group_id)
-
-    def committed(
-        self, group_id: str, *, member_id: str | None = None, member_epoch: int = -1
-    ) -> Mapping[TopicPartition, CommittedOffset]:
-        """What a group has committed; a member of the newer protocol says who it is, and must not be stale."""
-        self._require_available()
-        group = self._consumers.get(group_id)
-        if group is not None and (member_id is not None or member_epoch >= 0):
-            _require(check_epoch_of(group, member_id or "", member_epoch, covers=None))
-        return self._offsets.of(group_id)
-
-    def delete_offsets(
-        self, group_id: str, partitions: Collection[TopicPartition]
-    ) -> Awaitable[Mapping[TopicPartition, ErrorCode]]:
-        """Forget offsets that nobody consumes from; what became of each partition."""
-        self._require_available()
-        consumed = self._consumed(group_id, {name.topic for name in partitions})
-        results = {
-            name: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if name.topic in consumed else ErrorCode.NONE
-            for name in partitions
-        }
-        known = self._offsets.of(group_id)
-        removed = [(group_id, name) for name in partitions if name.topic not in consumed and name in known]
-        return self._spawn(self._delete_offsets(removed, results))
-
-    def _consumed(self, group_id: str, topics: Collection[str]) -> set[str]:
-        """Those that members of the group consume now."""
-        consumers = self._consumers.get(group_id)
-        if consumers is not None:
-            return consumers.subscribed_topics() & {*topics}
-        group = self._groups.get(group_id)
-        if group is None:
-            raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND)
-        if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
-            raise GroupRefused(ErrorCode.NON_EMPTY_GROUP)
-        return {topic for topic in topics if is_subscribed(group, topic)}
-
-    async def _delete_offsets(
-        self, removed: Sequence[tuple[str, TopicPartition]], results: Mapping[TopicPartition, ErrorCode]
-    ) -> Mapping[TopicPartition, ErrorCode]:
-        await self._offsets.remove(removed)
-        return results
-
     # Groups as a whole
 
     def groups(self) -> Collection[Group]:
-        """Those of the classic protocol."""
+        """Groups of the classic protocol."""
         self._require_available()
         return self._groups.values()
 
     def consumer_groups(self) -> Collection[ConsumerGroup]:
-        """Those of the newer protocol."""
+        """Groups of the consumer protocol."""
         self._require_available()
         return self._consumers.groups.values()
 
@@ -447,17 +315,17 @@ class GroupCoordinator:
         return self._groups.get(group_id)
 
     def is_taken(self, group_id: str) -> bool:
-        """Whether there is a group of this name, so that no share group can have it."""
-        return group_id in self._groups or self._consumers.get(group_id) is not None
+        """Whether a group has this name, so that no share group can have it."""
+        return self._registry.is_taken(group_id)
 
     def delete(self, group_id: str) -> Awaitable[None]:
-        """Forget an empty group and its offsets."""
+        """Delete an empty group and its offsets."""
         self._require_available()
-        if not self.is_taken(group_id):
+        if not self._registry.is_taken(group_id):
             raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND)
         if not self._is_empty(group_id):
             raise GroupRefused(ErrorCode.NON_EMPTY_GROUP)
-        return self._spawn(self._delete(group_id))
+        return self._tasks.start(self._delete(group_id))
 
     def _is_empty(self, group_id: str) -> bool:
         consumers = self._consumers.get(group_id)
@@ -474,30 +342,18 @@ class GroupCoordinator:
             self._consumers.forget(consumers)  # a member that joins from now on joins a new group
         await removed
         # If a member joined or committed in the meantime, the group continues without its old offsets.
-        if self._offsets.of(group_id) or (self.is_taken(group_id) and not self._is_empty(group_id)):
+        if self._offsets.of(group_id) or (self._registry.is_taken(group_id) and not self._is_empty(group_id)):
             return
         self._groups.pop(group_id, None)
         logger.info("group %r deleted", group_id)
 
     def expire(self, now_ms: int) -> None:
-        """Forget offsets that were kept long enough, and groups that have neither members nor offsets."""
+        """Delete offsets after their retention, and groups that have neither members nor offsets."""
         if self._unavailable is None:
-            self._spawn(self._expire(self._aged_ms(now_ms)))
+            self._tasks.start(self._expire(self._aged_ms(now_ms)))
 
     async def _expire(self, now_ms: int) -> None:
-        retention_ms = self._settings.offsets_retention_ms
-        old = [
-            (group.group_id, partition)
-            for group in self._groups.values()
-            for partition in expired(
-                group, self._offsets.of(group.group_id), now_ms=now_ms, retention_ms=retention_ms
-            )
-        ]
-        for consumers in self._consumers.groups.values():
-            offsets = self._offsets.of(consumers.group_id)
-            consumed = self._consumed(consumers.group_id, {partition.topic for partition in offsets})
-            gone = expired_of_consumers(consumed, offsets, now_ms=now_ms, retention_ms=retention_ms)
-            old += [(consumers.group_id, partition) for partition in gone]
+        old = self.offsets.expired(now_ms, self._settings.offsets_retention_ms)
         try:
             if old:
                 await self._offsets.remove(old)
@@ -506,7 +362,7 @@ class GroupCoordinator:
                 if self._is_abandoned(group_id):
                     await self._delete(group_id)
         except GroupRefused:
-            return  # logged where it happened; the next round tries again
+            return  # logged by `KeptOffsets`; the next run retries
 
     def _is_abandoned(self, group_id: str) -> bool:
         group = self._groups.get(group_id)
@@ -515,34 +371,10 @@ class GroupCoordinator:
         return self._is_empty(group_id) and not has_work
 
     def _aged_ms(self, now_ms: int) -> int:
-        # If the wall clock was set forward while we run, the time that really passed is the smaller one.
+        # If the system clock was set forward since the start, the monotonic clock has the time that has passed.
         started_ms, started_s = self._started
         return min(now_ms, started_ms + int((self._clock.monotonic_s() - started_s) * 1000))
-
-    def topic_deleted(self, topic: str) -> None:
-        """A topic is gone, and with it what was committed for it."""
-        if self._unavailable is None:
-            self._spawn(self._store_removed(self._offsets.forget_topic(topic)))
-
-    async def _store_removed(self, gone: Sequence[tuple[str, TopicPartition]]) -> None:
-        def failed(failure: Exception) -> None:
-            if not isinstance(failure, GroupRefused):  # which is logged where it happened
-                self._runtime.failures.report("offsets of a deleted topic are not removed", failure)
-
-        await until_done(partial(self._offsets.store_removed, gone), on_failure=failed)
-
-    def _check_room(self) -> ErrorCode:
-        count = len(self._groups) + len(self._consumers)
-        if count < self._settings.groups_max:
-            return ErrorCode.NONE
-        logger.warning("group refused: there are %d already; raise groups_max", count)
-        return ErrorCode.POLICY_VIOLATION
 
     def _require_available(self) -> None:
         if self._unavailable is not None:
             raise GroupRefused(self._unavailable)
-
-
-def _require(error: ErrorCode) -> None:
-    if error is not ErrorCode.NONE:
-        raise GroupRefused(error)

@@ -57,6 +57,6 @@ async def _delete_topic(topic: Topic, call: Call, turns: Turns) -> DeletableTopi
         return DeletableTopicResult(
             name=topic.name, topic_id=topic.id, error_code=error_code(error), error_message=str(error)
         )
-    call.parts.groups.topic_deleted(topic.name)
+    call.parts.groups.offsets.topic_deleted(topic.name)
     call.parts.shares.topic_deleted(topic)
     return DeletableTopicResult(name=topic.name, topic_id=topic.id)

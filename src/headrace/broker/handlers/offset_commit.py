@@ -44,7 +44,7 @@ def offset_commit(
             key = TopicPartition(name, partition.partition_index)
             offsets[key] = _committed(partition, request.retention_time_ms, call)
     try:
-        storing = call.parts.groups.commit(
+        storing = call.parts.groups.offsets.commit(
             request.group_id,
             offsets,
             member_id=request.member_id,

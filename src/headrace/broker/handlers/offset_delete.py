@@ -30,7 +30,7 @@ def offset_delete(
         if call.parts.topics.get(topic.name) is not None
     ]
     try:
-        deleting = call.parts.groups.delete_offsets(request.group_id, wanted)
+        deleting = call.parts.groups.offsets.delete(request.group_id, wanted)
     except GroupRefused as refused:
         return OffsetDeleteResponse(error_code=refused.code)
     return _respond(request, deleting)

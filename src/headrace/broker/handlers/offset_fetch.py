@@ -56,12 +56,12 @@ def offset_fetch(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse
 def _fetch(wanted: OffsetFetchRequestGroup, require_stable: bool, call: Call) -> OffsetFetchResponseGroup:
     groups = call.parts.groups
     try:
-        offsets = groups.committed(
+        offsets = groups.offsets.committed(
             wanted.group_id, member_id=wanted.member_id, member_epoch=wanted.member_epoch
         )
     except GroupRefused as refused:
         return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=refused.code)
-    unstable = groups.unstable(wanted.group_id) if require_stable else ()
+    unstable = groups.offsets.unstable(wanted.group_id) if require_stable else ()
     if unstable:
         offsets = {**offsets, **dict.fromkeys(unstable, UNSTABLE)}
     topics = _all(offsets, call) if wanted.topics is None else _some(wanted.topics, offsets, call)

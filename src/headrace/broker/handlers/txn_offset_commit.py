@@ -73,7 +73,7 @@ async def _commit(
         parts.transactions.check_partition(request.transactional_id, producer, OFFSETS_PARTITION)
     if not offsets:
         return
-    committed = parts.groups.commit_in_transaction(
+    committed = parts.groups.offsets.commit_in_transaction(
         request.group_id,
         offsets,
         producer_id=producer.id,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from headrace.broker.client import Client
@@ -31,6 +31,7 @@ from headrace.broker.shares.states import RecordState
 from headrace.broker.shares.storage import ShareKey, StoredWindow
 from headrace.broker.shares.window import Acknowledgement, AcknowledgeType, Acquired, Burial, Window
 from headrace.broker.state_topic import StateTopic
+from headrace.broker.tasks import Tasks
 from headrace.broker.timers import Timers
 from headrace.broker.topics import Topic, Topics
 from headrace.errors import HeadraceError
@@ -82,7 +83,7 @@ class ShareCoordinator:
             on_buried=self._buried,
         )
         self._timers: Timers[ShareKey] = Timers(runtime.loop, runtime.clock, self._due)
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = Tasks(runtime.loop)
         self._loading: asyncio.Task[Any] | None = None
         self._loaded: asyncio.Future[None] = runtime.loop.create_future()
         self._unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -96,7 +97,7 @@ class ShareCoordinator:
 
     def load(self) -> None:
         """Start to load the states; until that is done, fetches wait and all other requests fail."""
-        self._loading = self._spawn(self._load())
+        self._loading = self._tasks.start(self._load())
 
     async def _load(self) -> None:
         stored = await self._topic.load(storage.StoredWindows, on_failure=self._not_loaded)
@@ -122,7 +123,7 @@ class ShareCoordinator:
             rules = self.config(share).rules
             self._dead_letters.bury(share, stored.window.unburied(rules), is_perhaps_written=True)
         if gone:
-            self._spawn(self._remove(gone))
+            self._tasks.start(self._remove(gone))
         self._end_loading()
         if windows:
             logger.info(
@@ -161,7 +162,7 @@ class ShareCoordinator:
     def expire(self) -> None:
         """Keep the topic of states short."""
         if self._unavailable is None:
-            self._spawn(self._prune())
+            self._tasks.start(self._prune())
 
     async def _prune(self) -> None:
         try:
@@ -172,12 +173,6 @@ class ShareCoordinator:
     def run_due_timers(self) -> None:
         """Let what is overdue happen now; the event loop does the same by itself in time."""
         self._timers.run_due()
-
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = self._runtime.loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     # Which partitions a group has
 
@@ -417,7 +412,7 @@ class ShareCoordinator:
         if self._unavailable is None:
             keys = [key for key in self._shares if key.topic_id == topic.id]
             self._drop(keys)
-            self._spawn(self._remove(keys))
+            self._tasks.start(self._remove(keys))
 
     async def _remove(self, keys: Collection[ShareKey]) -> None:
         """Delete the windows of deleted topics. If that fails the next start does it."""

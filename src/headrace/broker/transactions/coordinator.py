@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from headrace.broker.failures import log_failure
+from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.log_throttle import LogThrottle
 from headrace.broker.partition import Pending
 from headrace.broker.producer_ids import ProducerIds
@@ -27,10 +28,11 @@ from headrace.broker.retries import RETRY_MS_MAX, until_done
 from headrace.broker.runtime import Runtime
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.state_topic import StateTopic
+from headrace.broker.tasks import Tasks
 from headrace.broker.timers import Timers
 from headrace.broker.topics import Topics
 from headrace.broker.transactions import rules, storage
-from headrace.broker.transactions.markers import GroupOffsets, Markers, OpenTransaction, unknown_transactions
+from headrace.broker.transactions.markers import Markers, OpenTransaction, unknown_transactions
 from headrace.broker.transactions.state import (
     NO_PRODUCER_ID,
     ClientVersion,
@@ -75,7 +77,7 @@ class TransactionCoordinator:
         topics: Topics,
         state: StateTopic,
         markers: Markers,
-        offsets: GroupOffsets,
+        groups: GroupCoordinator,
         producer_ids: ProducerIds,
         log_throttle: LogThrottle,
     ) -> None:
@@ -86,7 +88,7 @@ class TransactionCoordinator:
         self._topics = topics
         self._topic = state
         self._markers = markers
-        self._offsets = offsets
+        self._groups = groups
         self._producer_ids = producer_ids
         self._log_throttle = log_throttle
         self.counters = TransactionCounters()
@@ -94,7 +96,7 @@ class TransactionCoordinator:
         self._appended: dict[str, Pending] = {}
         """The last record of each id, if it was appended since the start."""
         self._timers: Timers[str] = Timers(runtime.loop, runtime.clock, self._timed_out)
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = Tasks(runtime.loop)
         self._unknown: set[OpenTransaction] = set()
         """What the start found open in partitions and in no transaction, until it is aborted."""
         self._unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -108,7 +110,7 @@ class TransactionCoordinator:
 
     def load(self) -> None:
         """Start to load transactions; until that is done, requests fail with COORDINATOR_LOAD_IN_PROGRESS."""
-        self._spawn(self._load())
+        self._tasks.start(self._load())
 
     async def _load(self) -> None:
         stored = await self._topic.load(storage.StoredTransactions, on_failure=self._not_loaded)
@@ -116,13 +118,13 @@ class TransactionCoordinator:
             return
         self._transactions = stored.by_id
         # The end of a transaction makes its offsets count, so they must be loaded.
-        await self._offsets.loaded()
+        await self._groups.loaded()
         if self._unavailable is ErrorCode.NOT_COORDINATOR:
             return  # stopped in the meantime
         self._unavailable = None
         self._unknown = unknown_transactions(self._topics.partitions(), self._transactions.values())
         for unknown in self._unknown:
-            self._spawn(self._abort_unknown(unknown))
+            self._tasks.start(self._abort_unknown(unknown))
         for transaction in [*self._transactions.values()]:
             if transaction.state.is_prepared:
                 self._finish_later(transaction)
@@ -146,8 +148,7 @@ class TransactionCoordinator:
         """End all time-outs; what is prepared is finished by the next start."""
         self._unavailable = ErrorCode.NOT_COORDINATOR
         self._timers.close()
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
 
     # Looking
 
@@ -274,7 +275,7 @@ class TransactionCoordinator:
         answer: asyncio.Future[Producer] = self._loop.create_future()
         # Nobody may be waiting for it.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._spawn(self._finish(prepared, answer))
+        self._tasks.start(self._finish(prepared, answer))
         return answer
 
     async def _finish(self, prepared: Transaction, answer: asyncio.Future[Producer]) -> None:
@@ -399,11 +400,6 @@ class TransactionCoordinator:
     def _require_available(self) -> None:
         if self._unavailable is not None:
             raise TransactionRefused(self._unavailable)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _require(error: ErrorCode) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from headrace.broker.flusher import Flusher
+from headrace.broker.groups.group_offsets import GroupOffsets
 from headrace.broker.groups.storage import OFFSETS_TOPIC
 from headrace.broker.partition import Partition
 from headrace.broker.topics import Topics
@@ -21,16 +22,6 @@ COORDINATOR_EPOCH = 0
 
 class MarkersFailed(HeadraceError):
     """A partition could not append its marker."""
-
-
-class GroupOffsets(Protocol):
-    """Offsets that transactions commit for consumer groups."""
-
-    async def loaded(self) -> None:
-        """Return when the offsets are loaded, or can't be."""
-
-    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """Commit or drop the offsets of a producer's transaction, whose marker is durable."""
 
 
 class Markers:
