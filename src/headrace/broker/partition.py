@@ -77,7 +77,13 @@ class Partition:
         appended = self.log.append(batch, now_ms=now_ms, from_client=from_client, is_inspected=is_inspected)
         if self._reads_unflushed and not appended.duplicate:
             self.grown(len(batch))
-        return Pending(self, *appended)
+        return Pending(
+            self,
+            appended.base_offset,
+            appended.last_offset,
+            appended.log_append_time_ms,
+            appended.duplicate,
+        )
 
     def pending(self) -> Pending:
         """All that was appended up to now."""

@@ -112,9 +112,8 @@ class StateTopic:
         Raises HeadraceError or OSError. Then records of the first batches may be in the log.
         """
         batches = [*self.append_batches(entries, producer_id=producer_id, producer_epoch=producer_epoch)]
-        return (
-            batches[-1]._replace(base_offset=batches[0].base_offset) if batches else self.partition.pending()
-        )
+        assert batches, "nothing to append"
+        return Pending(batches[0].partition, batches[0].base_offset, batches[-1].last_offset)
 
     def append_batches(
         self,

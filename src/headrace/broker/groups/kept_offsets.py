@@ -83,7 +83,7 @@ class KeptOffsets:
             await self._removed(removed, self._append(storage.offset_tombstone(*name) for name in removed))
 
     def remove_group(self, group_id: str, tombstones: Iterable[KeyValue]) -> Awaitable[None]:
-        """Remove a group's offsets, and with `tombstones` the group itself: the log has all of it or nothing."""
+        """Remove a group's offsets together with the group itself, whose tombstones come last."""
         removed = [(group_id, partition) for partition in self._offsets.of(group_id)]
         offsets = (storage.offset_tombstone(*name) for name in removed)
         return self._removed(removed, self._append([*offsets, *tombstones]))
