@@ -6,7 +6,7 @@ import pytest
 
 from headrace.operators import SideOutput
 from headrace.operators.operator import BadOperator
-from headrace.pipeline.sinks.sink import BadSink
+from headrace.pipeline.errors import BadSink
 from headrace.pipeline.sinks.topic import Topic
 from headrace.topic_names import InvalidTopicName, check_topic_name
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pyspark.sql.types import StructType
 
+from headrace.pipeline.errors import BadSink
 from headrace.pipeline.sinks.search import Search
 from headrace.pipeline.sinks.search_layout import TERM_BYTES_MAX
-from headrace.pipeline.sinks.search_reader import HITS_MAX, BadSearch
+from headrace.pipeline.sinks.search_reader import HITS_MAX
 from tests.contract.sink_contract import Lab, Row, SinkCase, row, sink_case
 
 
@@ -29,7 +30,7 @@ def _case(sink: Search, refused: Row | None = None) -> SinkCase:
 def _rows(sink: Search, schema: StructType) -> list[Row]:
     try:
         reader = sink.reader()
-    except BadSearch:
+    except BadSink:
         return []
     found: list[Row] = []
     while hits := reader.search("*", limit=HITS_MAX, offset=len(found)):

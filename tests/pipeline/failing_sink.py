@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from headrace.pipeline.errors import SinkUnavailable
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.sink import Refuse, Sink, SinkUnavailable, SinkWriter
+from headrace.pipeline.sinks.sink import Refuse, Sink, SinkWriter
 from tests.pipeline.journal_sink import Journal
 
 if TYPE_CHECKING:

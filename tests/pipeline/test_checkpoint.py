@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.checkpoint import BadCheckpoint, Checkpoint
+from headrace.pipeline.checkpoint import Checkpoint
+from headrace.pipeline.errors import BadJob
 from headrace.pipeline.fence import Fence
 
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
@@ -104,8 +105,8 @@ def test_restoring_leaves_nothing_of_an_older_checkpoint(tmp_path: Path) -> None
 def test_damaged_or_unknown_files_are_told_apart_from_missing_ones(tmp_path: Path) -> None:
     checkpoint = as_spark_writes(tmp_path)
     (tmp_path / "offsets" / "1").write_text(f"v9\n{METADATA}\n{THIRD}")
-    with pytest.raises(BadCheckpoint, match="version v9"):
+    with pytest.raises(BadJob, match="version v9"):
         checkpoint.fence("j", 1)
     (tmp_path / "metadata").write_text("{")
-    with pytest.raises(BadCheckpoint, match="damaged"):
+    with pytest.raises(BadJob, match="damaged"):
         checkpoint.identity()

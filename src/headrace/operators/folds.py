@@ -27,10 +27,6 @@ SUM_MAX = float(2**63)
 """Sums of integers are 64-bit integers. They would wrap around silently; so a sum in floats watches over them."""
 
 
-class SumOverflow(HeadraceError):
-    """A sum of integers that does not fit in 64 bits."""
-
-
 class Fold(abc.ABC):
     """One aggregate of one column. `values` are that column's; None stands for `*`."""
 
@@ -314,7 +310,7 @@ def _sums(column: pa.Array, starts: Ints) -> pa.Array:
     if numbers.dtype == np.int64:
         watch = np.add.reduceat(numbers.astype(np.float64), starts)
         if (np.abs(watch) >= SUM_MAX * 0.999).any():
-            raise SumOverflow(
+            raise HeadraceError(
                 "a sum of integers does not fit in 64 bits", hint='sum doubles: "sum(cast(amount as double))"'
             )
     return pa.array(sums)

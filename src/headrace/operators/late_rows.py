@@ -40,10 +40,6 @@ LATE_ROWS = pa.schema(
 """A row for each window that a row came too late for; `original` is what `original_row` makes."""
 
 
-class LateRowsUnkept(HeadraceError):
-    """Rows are late, and nobody has said where to leave them."""
-
-
 @value
 class LateRowsTo:
     """Where an operator's late rows go."""
@@ -62,7 +58,7 @@ class LateRowsTo:
         folder = context.getLocalProperty(LATE_ROWS_FOLDER) if context else None
         batch = context.getLocalProperty(_BATCH_PROPERTY) if context else None
         if not folder or not batch:
-            raise LateRowsUnkept(
+            raise HeadraceError(
                 f"{self.operator}: late rows go to {f'topic {self.topic}' if self.topic else 'a topic'}, and only a "
                 "Job writes them",
                 hint="run it as a Job; or leave them as files: "

@@ -16,17 +16,13 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from headrace.errors import HeadraceError
+from headrace.pipeline.errors import BadJob
 from headrace.pipeline.fence import Fence
 
 NO_OFFSET = "-"
 """Spark's own sign for a source that has nothing in a batch yet."""
 
 LOG_VERSION = "v1"
-
-
-class BadCheckpoint(HeadraceError):
-    """A checkpoint folder that Spark did not write this way."""
 
 
 class Checkpoint:
@@ -50,7 +46,7 @@ class Checkpoint:
         try:
             return str(json.loads(text)["id"])
         except (ValueError, KeyError, TypeError) as error:
-            raise BadCheckpoint(
+            raise BadJob(
                 f"{self.folder / 'metadata'} is damaged: {text[:100]!r}",
                 hint="remove the checkpoint folder: a job without state goes on where its target is, and another "
                 "one says how to rebuild it",
@@ -100,7 +96,7 @@ class Checkpoint:
         path = self.folder / "offsets" / str(batch_id)
         version, about, *sources = path.read_text().rstrip("\n").split("\n")
         if version != LOG_VERSION:
-            raise BadCheckpoint(
+            raise BadJob(
                 f"{path} is of version {version}, and {LOG_VERSION} is known",
                 hint="another Spark wrote it; run the job with that one, or reset it",
             )

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import json
 
-from headrace.errors import HeadraceError
+from headrace.pipeline.errors import BadJob
 from headrace.values import value
-
-
-class BadFence(HeadraceError):
-    """What a target keeps as a fence is not one."""
 
 
 @value
@@ -59,7 +55,7 @@ class Fence:
                 ends=tuple(kept["ends"]),
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise BadFence(
+            raise BadJob(
                 f"this is not a fence: {text[:200]!r}",
                 hint="somebody else wrote it; give the job another name, or remove the fence from the target",
             ) from error

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.errors import HeadraceError
 from headrace.operators.state.bucket import work
 from headrace.operators.state.cache import RunCache
-from headrace.operators.state.manifest import Manifest, UnreadableState
+from headrace.operators.state.manifest import Manifest
 from headrace.operators.state.run import Run
 from headrace.operators.state.step import BEGINNING_US, StepTime
 from headrace.operators.windows.slots import ClockSlots
@@ -164,6 +165,6 @@ def test_state_that_does_not_fit_is_refused(manifest: str, problem: str) -> None
     store.manifest = manifest
     rows = windows.lift(table_of([("a", 1, 1)]))[0]
     time = StepTime(watermark_us=BEGINNING_US, now_us=1)
-    with pytest.raises(UnreadableState, match=problem) as refused:
+    with pytest.raises(HeadraceError, match=problem) as refused:
         work(windows.step, store, rows, time, buckets=4, cache=RunCache(), bucket="a")
     assert refused.value.hint

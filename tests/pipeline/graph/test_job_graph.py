@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.pipeline.graph.job_graph import BadGraph, EdgeKind, GraphJob, draw_text, graph_of
+from headrace.pipeline.errors import BadJob
+from headrace.pipeline.graph.job_graph import EdgeKind, GraphJob, draw_text, graph_of
 
 SHOP = GraphJob(
     name="shop-clicks", reads=("topic clicks",), writes="topic shop-clicks", about=("micro-batch",)
@@ -88,7 +89,7 @@ def test_circle_is_drawn_and_ends() -> None:
 
 
 def test_two_jobs_of_one_name_are_refused() -> None:
-    with pytest.raises(BadGraph, match="two jobs are called counts"):
+    with pytest.raises(BadJob, match="two jobs are called counts"):
         graph_of([COUNTS, COUNTS])
 
 

@@ -17,11 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace import operators as op
 from headrace.operators.late_rows import late_lots
 from headrace.pipeline import Job, read_topic
-from headrace.pipeline.errors import BadJob
+from headrace.pipeline.errors import BadJob, SinkUnavailable
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.graph.plan import PlanChanged
 from headrace.pipeline.sinks import Topic
-from headrace.pipeline.sinks.sink import Refuse, SinkUnavailable, SinkWriter
+from headrace.pipeline.sinks.sink import Refuse, SinkWriter
 from headrace.plan_names import LATE_ROWS_FOLDER
 from tests.operators.streams import Stream
 from tests.pipeline.journal_sink import Journal, JournalWriter, rows_in
@@ -217,14 +216,12 @@ def test_another_operator_on_the_same_checkpoint_is_refused(
     journal = Journal(tmp_path / "journal.db")
     late = op.Correct(within="1 hour")
     drain(name, read(spark, topic).transform(op.Tumbling("60 seconds", by="user", late=late)), journal)
-    with pytest.raises(
-        PlanChanged, match=r"was `tumbling: Tumbling\(.*is now `session: Session\("
-    ) as refused:
+    with pytest.raises(BadJob, match=r"was `tumbling: Tumbling\(.*is now `session: Session\(") as refused:
         Job(
             name, read(spark, topic).transform(op.Session(gap="1 minute", by="user", late=late)), journal
         ).start()
     assert f"headrace job reset {name}" in refused.value.hint
-    with pytest.raises(PlanChanged, match=r"by=\('user', 'n'\)"):
+    with pytest.raises(BadJob, match=r"by=\('user', 'n'\)"):
         Job(
             name, read(spark, topic).transform(op.Tumbling("1 minute", by=["user", "n"], late=late)), journal
         ).start()

@@ -10,15 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.errors import BadJob
-from headrace.pipeline.report.registry import (
-    Forgotten,
-    JobFolder,
-    JobRuns,
-    JobState,
-    JobStatus,
-    NoSuchJob,
-    Registry,
-)
+from headrace.pipeline.report.registry import Forgotten, JobFolder, JobState, JobStatus, Registry
 
 
 def status(name: str = "orders", state: JobState = JobState.RUNNING, checkpoint: str = "") -> JobStatus:
@@ -71,7 +63,7 @@ def test_job_that_said_goodbye_was_not_killed(registry: Registry, folder: JobFol
 
 def test_unknown_job_is_told_with_those_that_sound_like_it(registry: Registry, folder: JobFolder) -> None:
     folder.write(status())
-    with pytest.raises(NoSuchJob, match="known here: orders"):
+    with pytest.raises(BadJob, match="known here: orders"):
         registry.read("order")
 
 
@@ -85,7 +77,7 @@ def test_second_process_cannot_take_a_job(folder: JobFolder) -> None:
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"taken\n"
-        with pytest.raises(JobRuns, match="runs already"):
+        with pytest.raises(BadJob, match="runs already"):
             folder.take()
         other.kill()
     folder.take()  # a lock does not outlive its process
@@ -134,6 +126,6 @@ def test_running_job_cannot_be_reset(registry: Registry, folder: JobFolder) -> N
     folder.write(status(checkpoint="one"))
     folder.take()
     other = Registry(folder.path.parent.parent)
-    with pytest.raises(JobRuns, match="stop orders first"):
+    with pytest.raises(BadJob, match="stop orders first"):
         other.reset("orders")
     assert folder.forgotten() == Forgotten()

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 
-from headrace.pipeline.graph.plan import PlanChanged
+from headrace.pipeline.errors import BadJob, BadSink, SinkUnavailable
 from headrace.pipeline.run import failures
-from headrace.pipeline.run.recovery import StateLost
-from headrace.pipeline.sinks.sink import BadSink, SinkUnavailable
 
 NO_SPACE = """[STREAM_FAILED] Query [id = 1a, runId = 2b] terminated with exception: No space left SQLSTATE: XXKST
 === Streaming Query ===
@@ -20,8 +18,7 @@ Caused by: java.io.IOException: No space left on device
     "error",
     [
         BadSink("no such column"),
-        PlanChanged("another plan"),
-        StateLost("gone"),
+        BadJob("another plan"),
         AnalysisException("UNRESOLVED_COLUMN"),
         StreamingQueryException(
             "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state."

@@ -10,9 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace import operators as op
-from headrace.operators.state.inspect import BadKey
+from headrace.errors import HeadraceError
 from headrace.pipeline import read_topic
-from headrace.pipeline.run.state import NoState, read_job_state
+from headrace.pipeline.errors import BadJob
+from headrace.pipeline.run.state import read_job_state
 from headrace.pipeline.spark.session import data_dir
 from tests.pipeline.journal_sink import Journal
 from tests.pipeline.test_job import drain
@@ -50,9 +51,9 @@ def test_what_an_operator_keeps_is_found_by_its_key(
     assert (row["total.0"], row["rows_"], row["rows"], row["end"] - row["start"]) == (27, 1, 1, 60_000_000)
     (state,) = read_job_state(data_dir(), name, rows_max=10, keys=["nobody"])
     assert (state.count, state.rows.num_rows) == (0, 0)
-    with pytest.raises(NoState, match="no stateful operator 7"):
+    with pytest.raises(BadJob, match="no stateful operator 7"):
         read_job_state(data_dir(), name, rows_max=10, operator=7)
-    with pytest.raises(BadKey, match="'usr'") as refused:
+    with pytest.raises(HeadraceError, match="'usr'") as refused:
         read_job_state(data_dir(), name, rows_max=10, keys={"usr": "u7"})
     assert refused.value.hint == "the key is: user, n"
 
@@ -66,7 +67,7 @@ def test_what_spark_keeps_by_itself_is_shown_as_it_is(
     (state,) = read_job_state(data_dir(), name, rows_max=10)
     assert state.count == 2
     assert sorted(tuple(row.values()) for row in state.rows.to_pylist()) == [("ann", 2), ("bob", 1)]
-    with pytest.raises(NoState, match="Spark's own"):
+    with pytest.raises(BadJob, match="Spark's own"):
         read_job_state(data_dir(), name, rows_max=10, keys=["ann"])
 
 
@@ -75,5 +76,5 @@ def test_job_without_state_is_refused(
 ) -> None:
     send(topic, event("ann", 1, 5))
     drain(name, read_topic(spark, topic, schema=SCHEMA), Journal(tmp_path / "journal.db"))
-    with pytest.raises(NoState, match="keeps no state"):
+    with pytest.raises(BadJob, match="keeps no state"):
         read_job_state(data_dir(), name, rows_max=10)

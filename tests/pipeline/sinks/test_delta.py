@@ -15,10 +15,11 @@ import pyarrow
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from headrace.pipeline.errors import BadSink
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.delta import FENCES, Delta
 from headrace.pipeline.sinks.delta_upkeep import small_files
-from headrace.pipeline.sinks.sink import BadSink, RefusedRow, SinkWriter
+from headrace.pipeline.sinks.sink import RefusedRow, SinkWriter
 
 ARROW = pyarrow.schema(
     [

@@ -8,9 +8,11 @@ import pyarrow
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from headrace.errors import HeadraceError
+from headrace.pipeline.errors import BadSink
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.each import Each, TooManyRefused, TryAgain
-from headrace.pipeline.sinks.sink import BadSink, RefusedRow
+from headrace.pipeline.sinks.each import Each, TryAgain
+from headrace.pipeline.sinks.sink import RefusedRow
 
 FENCE = Fence(job="mailing", checkpoint="c-1", batch_id=7)
 ROWS = pyarrow.table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
@@ -61,7 +63,7 @@ def test_more_refusals_than_allowed_fail_the_batch_before_any_row_is_given_up() 
 
     refused: list[RefusedRow] = []
     writer = Each(send, refused_rows_max=2).open("mailing", SCHEMA)
-    with pytest.raises(TooManyRefused, match="ConnectionError: refused"):
+    with pytest.raises(HeadraceError, match="ConnectionError: refused"):
         writer.apply(ROWS.to_batches(), FENCE, refused.extend)
     assert refused == []
 

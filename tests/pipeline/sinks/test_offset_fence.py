@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.pipeline.fence import BadFence
+from headrace.pipeline.errors import BadJob
 from headrace.pipeline.sinks.offset_fence import METADATA_BYTES_MAX, cut, group_name, join
 
 KAFKA_BYTES_MAX = 4_096
@@ -41,13 +41,13 @@ def test_short_text_is_kept_as_it_is_for_people_to_read() -> None:
 
 
 def test_text_that_is_too_long_to_keep_is_refused() -> None:
-    with pytest.raises(BadFence, match="fewer topics"):
+    with pytest.raises(BadJob, match="fewer topics"):
         cut(text_of(1_000_000))
 
 
 def test_piece_that_somebody_changed_is_noticed() -> None:
     pieces = cut(text_of(20_000))
-    with pytest.raises(BadFence, match="do not fit"):
+    with pytest.raises(BadJob, match="do not fit"):
         joined([pieces[0], "", *pieces[2:]])
 
 

@@ -16,11 +16,11 @@ import pyarrow
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from headrace.pipeline.errors import BadSink
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.search import Search
 from headrace.pipeline.sinks.search_layout import TERM_BYTES_MAX
-from headrace.pipeline.sinks.search_reader import BadSearch
-from headrace.pipeline.sinks.sink import BadSink, RefusedRow, SinkWriter
+from headrace.pipeline.sinks.sink import RefusedRow, SinkWriter
 
 ARROW = pyarrow.schema(
     [
@@ -229,11 +229,11 @@ def test_other_columns_are_an_error_that_names_them(index: Search, writer: SinkW
 
 
 def test_query_that_cannot_be_is_an_error_with_the_columns(index: Search, writer: SinkWriter) -> None:
-    with pytest.raises(BadSearch, match="the columns are: id, title, body, stars"):
+    with pytest.raises(BadSink, match="the columns are: id, title, body, stars"):
         index.reader().search("author:me")
-    with pytest.raises(BadSearch, match="there is no index in"):
+    with pytest.raises(BadSink, match="there is no index in"):
         Search("nowhere", at=index.folder / "nowhere").reader()
-    with pytest.raises(BadSearch, match="its key is: id"):
+    with pytest.raises(BadSink, match="its key is: id"):
         index.reader().get(title="x")
 
 

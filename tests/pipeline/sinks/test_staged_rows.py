@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow
 import pytest
 
+from headrace.errors import HeadraceError
+from headrace.pipeline.errors import BadSink
 from headrace.pipeline.sinks.staged_rows import (
     INLINE_BYTES_MAX,
-    StagedRowsLost,
-    StagingUnreachable,
     batch_folder,
     discard,
     local_path,
@@ -55,7 +55,7 @@ def test_what_a_crash_left_is_swept(tmp_path: Path) -> None:
 def test_file_that_the_driver_cannot_see_is_an_error_that_says_what_to_share(tmp_path: Path) -> None:
     staged = stage(MANY.to_batches(), str(tmp_path))
     discard([staged])
-    with pytest.raises(StagedRowsLost, match="staging"):
+    with pytest.raises(HeadraceError, match="staging"):
         list(read_staged([staged]))
 
 
@@ -64,5 +64,5 @@ def test_folders_of_two_queries_differ() -> None:
     assert query_folder("/a", "/shared") != query_folder("/b", "/shared")
     assert batch_folder("file:///shared") == "/shared"
     assert local_path("/a b") == Path("/a b")
-    with pytest.raises(StagingUnreachable, match="s3://bucket/checkpoint"):
+    with pytest.raises(BadSink, match="s3://bucket/checkpoint"):
         query_folder("s3://bucket/checkpoint", None)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
-from headrace.pipeline.sinks.sink import BadSink
+from headrace.pipeline.errors import BadSink
 from headrace.pipeline.sinks.table import Table
 from tests.pipeline.sinks.databases import Batches, Database, Postgres, Sqlite, schema_of
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.errors import BadSink, SinkUnavailable
 from headrace.pipeline.sinks import table_sqlite
-from headrace.pipeline.sinks.sink import BadSink, RefusedRow, SinkUnavailable
+from headrace.pipeline.sinks.sink import RefusedRow
 from headrace.pipeline.sinks.table import Table
 from headrace.testing.postgres import PostgresServer
 from headrace.testing.requirements import require_postgres

@@ -21,10 +21,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headrace.pipeline import read_topic
+from headrace.pipeline.errors import BadSink
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import Topic
-from headrace.pipeline.sinks.fenced_producer import FencedProducer, TakenOver
-from headrace.pipeline.sinks.sink import BadSink, RefusedRow, SinkWriter
+from headrace.pipeline.sinks.fenced_producer import FencedProducer, TransactionFailed
+from headrace.pipeline.sinks.sink import RefusedRow, SinkWriter
 from headrace.pipeline.sinks.topic_task import task_writer
 from headrace.pipeline.sinks.topic_writer import writer_name
 from tests.compatibility.topic_contents import read_committed, read_to_end
@@ -299,7 +300,7 @@ def test_driver_that_was_thought_dead_writes_nothing_any_more(
     thought_dead = opened(sink, rows)
     thought_dead.write(sink.prepare(rows), fence(0), refuse_none)
     opened(sink, rows).write(sink.prepare(numbers(spark, 10, first=10)), fence(1), refuse_none)
-    with pytest.raises(TakenOver, match="another process"):
+    with pytest.raises(TransactionFailed, match="another process"):
         thought_dead.write(sink.prepare(numbers(spark, 10, first=20)), fence(2), refuse_none)
     assert ids(read_committed(either, name)) == list(range(20))
 
@@ -315,7 +316,7 @@ def test_task_that_was_thought_dead_leaves_nothing(
     zombie.begin(1, fence(1).to_json())
     zombie.produce(name, b'{"id": -1}', None)
     assert writer.write(sink.prepare(numbers(spark, 8, first=8)), fence(1), refuse_none) == 8
-    with pytest.raises(TakenOver):
+    with pytest.raises(TransactionFailed, match="another process"):
         zombie.commit()
     zombie.close()
     assert ids(read_committed(either, name)) == list(range(16))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.fenced_producer import TakenOver
+from headrace.pipeline.sinks.fenced_producer import TransactionFailed
 from headrace.pipeline.sinks.transactional_batch import OutgoingMessage, TransactionalBatch
 from tests.compatibility.topic_contents import read_committed, read_to_end
 
@@ -80,7 +80,7 @@ def test_second_instance_takes_over(either: str, name: str) -> None:
     first.write([OutgoingMessage(value=b"a")], fence(0))
     with TransactionalBatch(f"{name}.writer", topic=name, bootstrap=either) as second:
         second.write([OutgoingMessage(value=b"b")], fence(1))
-        with pytest.raises(TakenOver):
+        with pytest.raises(TransactionFailed, match="another process"):
             first.write([OutgoingMessage(value=b"zombie")], fence(2))
         first.close()
     assert values(either, name) == [b"a", b"b"]

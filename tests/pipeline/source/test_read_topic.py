@@ -18,10 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.kafka.errors import NoSuchTopic
 from headrace.pipeline import Pattern, read_topic
+from headrace.pipeline.errors import BadSource
 from headrace.pipeline.graph import plan
-from headrace.pipeline.source.formats import BadSource
 from headrace.pipeline.source.options import BATCH_BOUND, without_batch_bound
-from headrace.pipeline.source.positions import BadPosition
 from headrace.pipeline.source.read_topic import bad_count
 from headrace.pipeline.source.spec import SourceSpec
 from headrace.plan_names import EVENT_TIME
@@ -362,9 +361,9 @@ def test_rows_for_real_time_mode_have_no_bound_on_batches_and_are_otherwise_the_
         ({"schema": "_offset INT"}, BadSource, "'_offset'"),
         ({"schema": CLICK, "key": "json"}, BadSource, "binary"),
         ({"schema": CLICK, "end": "latest"}, BadSource, "bounded=True"),
-        ({"schema": CLICK, "start": "yesterday"}, BadPosition, '"earliest", "latest", a datetime'),
-        ({"schema": CLICK, "start": datetime(2026, 1, 1)}, BadPosition, "time zone"),  # noqa: DTZ001
-        ({"schema": CLICK, "start": {"no-such-topic": {0: 1}}, "bounded": True}, BadPosition, "partition 0"),
+        ({"schema": CLICK, "start": "yesterday"}, BadSource, '"earliest", "latest", a datetime'),
+        ({"schema": CLICK, "start": datetime(2026, 1, 1)}, BadSource, "time zone"),  # noqa: DTZ001
+        ({"schema": CLICK, "start": {"no-such-topic": {0: 1}}, "bounded": True}, BadSource, "partition 0"),
     ],
 )
 def test_a_source_that_cannot_be_says_what_can(

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from headrace.errors import HeadraceError
 from headrace.pipeline import launch, session
 from headrace.pipeline.launch import Launch
 from headrace.pipeline.settings import pipeline_settings
@@ -21,7 +22,6 @@ from headrace.pipeline.spark.session import (
     COLLECTOR,
     ROCKSDB,
     SOCKET_PATIENCE_S,
-    SessionUnavailable,
     bootstrap_of,
     collector,
     data_dir,
@@ -93,9 +93,9 @@ def test_python_is_as_patient_as_the_jvm_when_rows_are_collected(spark: SparkSes
 
 
 def test_what_a_running_session_cannot_become_is_refused(spark: SparkSession) -> None:
-    with pytest.raises(SessionUnavailable, match=r"on local\[2\] and not on spark://head:7077"):
+    with pytest.raises(HeadraceError, match=r"on local\[2\] and not on spark://head:7077"):
         session(master="spark://head:7077")
-    with pytest.raises(SessionUnavailable, match=r"driver\.memory can no longer be set to '7g'"):
+    with pytest.raises(HeadraceError, match=r"driver\.memory can no longer be set to '7g'"):
         session(conf={"spark.driver.memory": "7g"}, bootstrap=bootstrap_of(spark), data_dir=data_dir())
 
 
@@ -137,7 +137,7 @@ def test_a_session_that_does_not_start_says_why_and_where_its_log_is(
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
-    last = done.stderr[done.stderr.rindex("SessionUnavailable") :]
+    last = done.stderr[done.stderr.rindex("HeadraceError") :]
     assert done.returncode == 1
     assert says in last
     assert str(tmp_path / "log") in last

@@ -10,8 +10,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from headrace.errors import HeadraceError
 from headrace.operators.state.cache import RunCache
-from headrace.operators.state.manifest import Manifest, UnreadableState
+from headrace.operators.state.manifest import Manifest
 from headrace.operators.state.run import GONE, NEVER, Run, without_gone
 from headrace.operators.state.step import Advanced, Step, StepTime, advance
 from headrace.operators.state.table import StateTable
@@ -93,7 +94,7 @@ def _open(
         if run is None:
             content = store.read_run(name)
             if content is None:
-                raise UnreadableState(
+                raise HeadraceError(
                     f"a part of the state is missing: run {name}", hint="rebuild the job's state by replay"
                 )
             run = Run.decode(content, name=name)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.errors import HeadraceError
-from headrace.operators.state.manifest import Manifest, UnreadableState
+from headrace.operators.state.manifest import Manifest
 from headrace.operators.state.run import COLUMN, GONE, ID, LABEL, Run, decode_tables, encode_table
 from headrace.operators.state.table import StateTable
 from headrace.values import value
@@ -30,10 +30,6 @@ Keys = Sequence[str] | Mapping[str, str]
 """Texts of a key's columns: in their order, or by name."""
 
 _FOUND = "owner string, keys array<string>, rows binary, count bigint"
-
-
-class BadKey(HeadraceError):
-    """A key that the state can't have."""
 
 
 @value
@@ -162,7 +158,7 @@ def _finder(keys: Keys, rows_max: int) -> Callable[[pa.Table], pa.Table]:
 def _bucket(manifest: Manifest, runs: Mapping[str, bytes], bucket: int) -> pa.Table | None:
     missing = [name for name in manifest.runs if name not in runs]
     if missing:
-        raise UnreadableState(
+        raise HeadraceError(
             f"a part of the state of bucket {bucket} is missing: run {missing[0]}",
             hint="a batch was committed while the state was being read: read it again",
         )
@@ -187,7 +183,7 @@ def _of_key(rows: pa.Table, keys: Keys) -> pa.Table:
 def _check_keys(names: Sequence[str], keys: Keys) -> None:
     unknown = [key for key in keys if key not in names] if isinstance(keys, Mapping) else keys[len(names) :]
     if unknown:
-        raise BadKey(
+        raise HeadraceError(
             f"the state has no column for the key {unknown[0]!r}",
             hint=f"the key is: {', '.join(names)}" if names else "there is no key: all rows are together",
         )

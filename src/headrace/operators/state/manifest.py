@@ -10,10 +10,6 @@ from headrace.values import value
 FORMAT = 1
 
 
-class UnreadableState(HeadraceError):
-    """State that this operator can't have written, or that was written for another number of buckets."""
-
-
 @value
 class Manifest:
     version: int
@@ -41,7 +37,7 @@ class Manifest:
         try:
             kept = json.loads(text)
             if kept["format"] != FORMAT:
-                raise UnreadableState(
+                raise HeadraceError(
                     f"this state has format {kept['format']}, and {FORMAT} is what is known here",
                     hint="a newer Headrace wrote it: use that one",
                 )
@@ -53,24 +49,24 @@ class Manifest:
                 owner=kept.get("owner", ""),
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise UnreadableState(
+            raise HeadraceError(
                 f"this is no state of Headrace's: {text[:100]!r}",
                 hint="is the checkpoint that of another job?",
             ) from error
 
     def check(self, *, version: int, buckets: int, owner: str = "") -> None:
         if self.owner and owner and self.owner != owner:
-            raise UnreadableState(
+            raise HeadraceError(
                 f"the state was kept by `{self.owner}`, and is asked for by `{owner}`: another one, or set otherwise",
                 hint="put the operator back as it was, or build the state anew: another checkpoint, or --rebuild",
             )
         if self.buckets != buckets:
-            raise UnreadableState(
+            raise HeadraceError(
                 f"the state was kept in {self.buckets} buckets, and is asked for in {buckets}",
                 hint=f"set spark.headrace.state.buckets to {self.buckets}, or rebuild the job's state",
             )
         if self.version > version:
-            raise UnreadableState(
+            raise HeadraceError(
                 f"the state has version {self.version}, and {version} is what is known here",
                 hint="a newer Headrace wrote it: use that one",
             )

@@ -9,15 +9,11 @@ import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
-from headrace.errors import HeadraceError
+from headrace.pipeline.errors import BadJob
 from headrace.values import value
 
 PATTERN_KIND = "topics"
 """The first word of a source that is a pattern, such as `topics clicks\\..*`."""
-
-
-class BadGraph(HeadraceError):
-    """Jobs that cannot be in one graph."""
 
 
 @value
@@ -88,9 +84,7 @@ def graph_of(jobs: Sequence[GraphJob]) -> Graph:
         for source in job.reads:
             edges[Edge(source=store(source), target=made.id, kind=EdgeKind.READS)] = None
         if made.id in nodes:
-            raise BadGraph(
-                f"two jobs are called {job.name}", hint="a job's name is its checkpoint: rename one"
-            )
+            raise BadJob(f"two jobs are called {job.name}", hint="a job's name is its checkpoint: rename one")
         nodes[made.id] = made
         edges[Edge(source=made.id, target=store(job.writes), kind=EdgeKind.WRITES)] = None
         for letters in job.dead_letters:

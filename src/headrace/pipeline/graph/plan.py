@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import HeadraceError
+from headrace.pipeline.errors import BadJob
 from headrace.pipeline.files import replace_text
 from headrace.pipeline.source import heartbeats
 from headrace.pipeline.source.spec import SOURCE_OPTION, SourceSpec
@@ -78,10 +79,6 @@ _OWN_PACKING = re.compile(r"\b(?:bucket|payload)\b.*\bpayload\b")
 _PYTHON_EXPRESSIONS = frozenset({"PythonUDF", "PythonUDAF", "PythonUDTF"})
 # Names, and counts that change no row.
 _UNSEEN = frozenset({"CollectMetrics", "SubqueryAlias", "View"})
-
-
-class PlanChanged(HeadraceError):
-    """The checkpoint was made by another plan, in a way that Spark could not carry over."""
 
 
 class StepKind(enum.StrEnum):
@@ -209,7 +206,7 @@ def check_fits(name: str, before: Sequence[Step], after: Sequence[Step]) -> tupl
             [step for step in before if step.kind is kind], [step for step in after if step.kind is kind]
         )
         if difference:
-            raise PlanChanged(
+            raise BadJob(
                 f"job {name}: its checkpoint was made by another plan. {difference}",
                 hint=f"`--rebuild` clears the target and replays from the start; `headrace job reset {name}` forgets "
                 "the checkpoint and leaves the target; or give the changed job another name",

@@ -34,14 +34,6 @@ NAME_LENGTH_MAX = 200
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-class NoSuchJob(HeadraceError):
-    """Nothing is known of a job of this name."""
-
-
-class JobRuns(HeadraceError):
-    """The job runs already, or must not run for what is asked."""
-
-
 class JobState(enum.StrEnum):
     """What a job does.
 
@@ -175,7 +167,7 @@ class JobFolder:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             held.close()
-            raise JobRuns(
+            raise BadJob(
                 f"job {self.name} runs already",
                 hint=f"headrace job stop {self.name}, or give this one another name",
             ) from error
@@ -258,7 +250,7 @@ class Registry:
         if record is None:
             names = [each.name for each in self.list()]
             near = difflib.get_close_matches(name, names) or names
-            raise NoSuchJob(
+            raise BadJob(
                 f"there is no job {name} in {self._jobs.parent}",
                 hint=f"known here: {', '.join(near) or 'none'}",
             )
@@ -290,8 +282,8 @@ class Registry:
         folder = self.folder(name)
         try:
             folder.take()
-        except JobRuns as runs:
-            raise JobRuns(f"job {name} runs", hint=f"headrace job stop {name} first") from runs
+        except BadJob as runs:
+            raise BadJob(f"job {name} runs", hint=f"headrace job stop {name} first") from runs
         try:
             self._forget(folder, clear_target)
         finally:

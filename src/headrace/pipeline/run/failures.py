@@ -5,17 +5,10 @@ from __future__ import annotations
 import re
 
 from headrace.errors import HeadraceError
-from headrace.pipeline.checkpoint import BadCheckpoint
 from headrace.pipeline.errors import BadJob
-from headrace.pipeline.fence import BadFence
-from headrace.pipeline.graph.plan import PlanChanged
-from headrace.pipeline.run.recovery import ForeignFence, StateLost
-from headrace.pipeline.sinks.sink import BadSink
 
 LINE_LENGTH_MAX = 500
 """Spark's messages carry whole plans; the rest is in Spark's log."""
-
-_PERMANENT = (BadSink, BadFence, BadJob, BadCheckpoint, PlanChanged, StateLost, ForeignFence)
 
 _STATE_LOST = re.compile(r"CANNOT_LOAD_STATE_STORE|STATE_STORE_.*SCHEMA|STATE_STORE_PROVIDER_DOES_NOT")
 _SPARK_GONE = re.compile(
@@ -31,7 +24,7 @@ def is_permanent(error: BaseException) -> bool:
     from py4j.protocol import Py4JNetworkError
     from pyspark.errors import AnalysisException
 
-    if isinstance(error, (*_PERMANENT, AnalysisException, Py4JNetworkError, ConnectionRefusedError)):
+    if isinstance(error, (BadJob, AnalysisException, Py4JNetworkError, ConnectionRefusedError)):
         return True
     text = str(error)
     return bool(_STATE_LOST.search(text) or _SPARK_GONE.search(text))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
-from headrace.errors import HeadraceError
+from headrace.pipeline.errors import BadJob
 from headrace.values import value
 
 if TYPE_CHECKING:
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
 
 BOUNDED_PREFIX = "bounded:"
 """Of the identity under which a bounded job writes: there is no checkpoint to go on with."""
-
-
-class StateLost(HeadraceError):
-    """The state of a job is gone or does not fit its target: only a rebuild brings it back."""
-
-
-class ForeignFence(HeadraceError):
-    """The target was written by another checkpoint of a job with this name, which nobody has forgotten."""
 
 
 class Way(enum.StrEnum):
@@ -85,7 +77,7 @@ def decide(
     if found.identity is None:
         return _restore(job, fence, is_stateful, what="its checkpoint is gone")
     if found.identity != fence.checkpoint:
-        raise ForeignFence(
+        raise BadJob(
             f"job {job}: the target was last written under checkpoint {fence.checkpoint}, and this one is "
             f"{found.identity}: two jobs of this name write to it",
             hint=f"give one of them another name; if the other checkpoint is history, `headrace job reset {job}` or "
@@ -112,7 +104,7 @@ def _without_fence(found: Found, *, is_target_known: bool) -> Decision:
 
 def _restore(job: str, fence: Fence, is_stateful: bool, *, what: str) -> Decision:
     if is_stateful:
-        raise StateLost(
+        raise BadJob(
             f"job {job}: {what}, and with it the state of its aggregates or joins",
             hint="`--rebuild` clears the target and builds both again by replay from the start of the sources",
         )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headrace.errors import HeadraceError
 from headrace.pipeline.checkpoint import Checkpoint
+from headrace.pipeline.errors import BadJob
 from headrace.pipeline.report.registry import Registry
 from headrace.values import value
 
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 """Hears what is being done: Spark takes seconds to start, and large state some more."""
-
-
-class NoState(HeadraceError):
-    """The job keeps nothing, or nothing of what is asked for."""
 
 
 @value
@@ -46,9 +42,9 @@ def stateful_checkpoint(data_dir: Path, job: str) -> Checkpoint:
     record = registry.read(job)
     checkpoint = Checkpoint(Path(record.checkpoint_folder or registry.folder(job).checkpoint))
     if checkpoint.committed_batch() is None:
-        raise NoState(f"job {job} has no batch behind it yet", hint="run it; its state is that of a batch")
+        raise BadJob(f"job {job} has no batch behind it yet", hint="run it; its state is that of a batch")
     if not any((checkpoint.folder / "state").glob("*")):
-        raise NoState(
+        raise BadJob(
             f"job {job} keeps no state: none of its steps has to remember anything",
             hint=f"`headrace job status {job}` shows how far it is",
         )
@@ -75,7 +71,7 @@ def read_job_state(
         wanted = [each for each in there if operator is None or each.number == operator]
         if not wanted:
             numbers = ", ".join(f"{each.number} ({each.name})" for each in there)
-            raise NoState(f"job {job} has no stateful operator {operator}", hint=f"there are: {numbers}")
+            raise BadJob(f"job {job} has no stateful operator {operator}", hint=f"there are: {numbers}")
         found = []
         for each in wanted:
             tell(f"reading operator {each.number} of batch {batch_id}")
@@ -104,7 +100,7 @@ def _read(
             count=state.count,
         )
     if keys:
-        raise NoState(
+        raise BadJob(
             f"operator {operator.number} ({operator.name}) is Spark's own: its keys have no names to look for",
             hint="leave --key out, and look through what it shows",
         )

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pyarrow
 
-from headrace.errors import HeadraceError
-from headrace.pipeline.fence import BadFence, Fence
+from headrace.pipeline.errors import BadJob, BadSink, SinkUnavailable
+from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import changes
 from headrace.pipeline.sinks.delta_upkeep import DeltaUpkeep
-from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkWriter, check_folder_name
+from headrace.pipeline.sinks.sink import Refuse, RefusedRow, Sink, SinkWriter, check_folder_name
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -38,10 +38,6 @@ HISTORY_COMMITS_MAX = 1_000
 """How far back a fence is looked for. All commits of Headrace carry it; these are others' in a row."""
 
 _IS_GONE = "headrace_is_gone"
-
-
-class DeltaBusy(HeadraceError):
-    """Others change the table so often that a batch never gets its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +246,7 @@ class _DeltaWriter(SinkWriter):
             self._fences[self._job] = fence
             self._upkeep.after_batch(self._table)
             return written
-        raise DeltaBusy(
+        raise SinkUnavailable(
             f"the table {self._sink.name} was changed by others {COMMIT_TRIES_MAX} times while a batch was written",
             hint="several writers of one table should append, or keep to partitions of their own",
         )
@@ -368,7 +364,7 @@ def _read_fences(text: str) -> dict[str, Fence]:
     try:
         return {job: Fence.from_json(kept) for job, kept in json.loads(text).items()}
     except (ValueError, AttributeError) as error:
-        raise BadFence(
+        raise BadJob(
             f"this is no list of fences: {text[:200]!r}", hint="somebody else wrote it into the table's log"
         ) from error
 

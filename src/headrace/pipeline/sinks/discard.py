@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from headrace.pipeline.sinks.sink import BadSink, NativeSink, Sink, SinkWriter
+from headrace.pipeline.errors import BadSink
+from headrace.pipeline.sinks.sink import NativeSink, Sink, SinkWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

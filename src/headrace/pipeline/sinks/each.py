@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow
 
 from headrace.errors import HeadraceError
-from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkWriter
+from headrace.pipeline.errors import BadSink
+from headrace.pipeline.sinks.sink import Refuse, RefusedRow, Sink, SinkWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -26,10 +27,6 @@ REASON_CHARACTERS_MAX = 500
 
 class TryAgain(HeadraceError):
     """Raised by a function to say that nothing is wrong with its rows: the batch fails, and the job repeats it."""
-
-
-class TooManyRefused(HeadraceError):
-    """So many rows of a batch were refused that the fault is hardly theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ class _RowByRow(_Caller):
 
     def _check(self, refused: list[RefusedRow], error: Exception) -> None:
         if len(refused) > self._sink.refused_rows_max:
-            raise TooManyRefused(
+            raise HeadraceError(
                 f"{self._sink.target()} refused more than {self._sink.refused_rows_max} rows of a batch, "
                 f"the last one with {_reason(error)}",
                 hint="mend the cause, or raise refused_rows_max if these rows are to become dead letters",

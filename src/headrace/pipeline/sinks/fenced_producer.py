@@ -68,10 +68,6 @@ class TransactionFailed(HeadraceError):
     opened again."""
 
 
-class TakenOver(TransactionFailed):
-    """Somebody else opened the same writer's name."""
-
-
 class FencedProducer:
     """Owns a writer's name from its making until somebody else makes another."""
 
@@ -238,7 +234,7 @@ class FencedProducer:
     def _failure(self, what: str, error: KafkaException) -> TransactionFailed:
         cause: KafkaError = error.args[0]
         if cause.code() in _FENCED or (cause.fatal() and "fenced" in cause.str().lower()):
-            return TakenOver(
+            return TransactionFailed(
                 f"{self.writer} {what}: another process has opened it ({cause.str()})",
                 hint="a job runs in one process at a time; stop the other one",
             )

@@ -11,7 +11,7 @@ import binascii
 import zlib
 from collections.abc import Callable
 
-from headrace.pipeline.fence import BadFence
+from headrace.pipeline.errors import BadJob
 
 METADATA_BYTES_MAX = 4_000
 """`offset.metadata.max.bytes` is 4,096 unless somebody changed it; some room is left for the count in front."""
@@ -36,7 +36,7 @@ def cut(text: str) -> list[str]:
         packed[start : start + METADATA_BYTES_MAX] for start in range(0, len(packed), METADATA_BYTES_MAX)
     ]
     if len(pieces) > GROUPS_MAX:
-        raise BadFence(
+        raise BadJob(
             f"the positions of this batch take {len(packed):,} bytes; "
             f"{GROUPS_MAX * METADATA_BYTES_MAX:,} can be kept",
             hint="read fewer topics or partitions in one job",
@@ -53,7 +53,7 @@ def join(first: str, piece_of: Callable[[int], str]) -> str:
         packed = start + "".join(piece_of(number) for number in range(1, int(count)))
         return zlib.decompress(base64.b85decode(packed)).decode()
     except (ValueError, zlib.error, binascii.Error) as error:
-        raise BadFence(
+        raise BadJob(
             f"the pieces of a fence do not fit together: {error}",
             hint="somebody else committed offsets to its groups; give the job another name",
         ) from error

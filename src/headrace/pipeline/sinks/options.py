@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headrace.pipeline.sinks.sink import BadSink
+from headrace.pipeline.errors import BadSink
 
 
 def read_options(

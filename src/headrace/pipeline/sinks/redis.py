@@ -17,11 +17,11 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from headrace.errors import HeadraceError
+from headrace.pipeline.errors import BadSink, SinkUnavailable
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.options import read_options
 from headrace.pipeline.sinks.redis_commands import Command, RedisLayout
-from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkWriter
+from headrace.pipeline.sinks.sink import Refuse, RefusedRow, Sink, SinkWriter
 from headrace.redaction import ESCAPE_HINT, redacted
 
 if TYPE_CHECKING:
@@ -39,18 +39,6 @@ TIMEOUT_S = 60.0
 ANSWER_TIMEOUT_S = 30.0
 
 T = TypeVar("T")
-
-
-class RedisLost(BadSink):
-    """Redis does not have what was written to it. That does not pass by itself."""
-
-
-class RedisAway(HeadraceError):
-    """Redis does not answer."""
-
-
-class RedisTakenOver(HeadraceError):
-    """Another process writes to the same keys as the same job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +214,7 @@ class RedisWriter(SinkWriter):
         owner, text = client.hmget(self._fence_key, "owner", "fence")
         kept = None if text is None else Fence.from_json(text.decode())
         if owner is not None and owner.decode() != self._owner:
-            raise RedisTakenOver(
+            raise SinkUnavailable(
                 f"another process writes to redis {self._layout.name} as job {self._job}",
                 hint="a job runs in one process at a time; stop the other one",
             )
@@ -234,9 +222,9 @@ class RedisWriter(SinkWriter):
             raise self._lost(kept, fence)
         return kept is not None and kept.covers(fence)
 
-    def _lost(self, kept: Fence | None, fence: Fence) -> RedisLost:
+    def _lost(self, kept: Fence | None, fence: Fence) -> BadSink:
         has = "nothing" if kept is None else f"the batches up to {kept.batch_id}"
-        return RedisLost(
+        return BadSink(
             f"Redis has {has} of job {self._job}, which is at batch {fence.batch_id}: it lost what was written to it",
             hint="build it again with `headrace job run --rebuild`; give Redis `appendonly yes` to keep it",
         )
@@ -255,7 +243,7 @@ class RedisWriter(SinkWriter):
                 continue
             except (redis.ConnectionError, redis.TimeoutError) as error:
                 if time.monotonic() >= deadline_s:
-                    raise RedisAway(
+                    raise SinkUnavailable(
                         f"no answer from Redis at {redacted(self._at)} for {self._timeout_s:.0f} s: {error}",
                         hint="is it running? `at` says where it is",
                     ) from error

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import pyarrow
 
+from headrace.pipeline.errors import BadSink, SinkUnavailable
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import changes
 from headrace.pipeline.sinks.search_layout import (
@@ -32,15 +33,7 @@ from headrace.pipeline.sinks.search_layout import (
     write_layout,
 )
 from headrace.pipeline.sinks.search_reader import SearchReader
-from headrace.pipeline.sinks.sink import (
-    BadSink,
-    Refuse,
-    RefusedRow,
-    Sink,
-    SinkUnavailable,
-    SinkWriter,
-    check_folder_name,
-)
+from headrace.pipeline.sinks.sink import Refuse, RefusedRow, Sink, SinkWriter, check_folder_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

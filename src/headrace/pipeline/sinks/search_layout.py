@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow
 from pyarrow import types as arrow_types
 
-from headrace.pipeline.sinks.sink import BadSink
+from headrace.pipeline.errors import BadSink
 from headrace.values import value
 
 LAYOUT_FILE = "headrace-layout.json"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import HeadraceError
+from headrace.pipeline.errors import BadSink
 from headrace.pipeline.sinks.search_layout import (
     FENCE_MARK,
     KEY_FIELD,
@@ -19,10 +19,6 @@ from headrace.values import value
 
 HITS_MAX = 10_000
 """A search keeps its hits in memory; more than these are no longer read by a person."""
-
-
-class BadSearch(HeadraceError):
-    """A query that can't be understood, or an index that isn't there."""
 
 
 @value
@@ -49,7 +45,7 @@ class SearchReader:
         self.folder = Path(folder)
         layout = read_layout(self.folder)
         if layout is None or not tantivy.Index.exists(str(self.folder)):
-            raise BadSearch(
+            raise BadSink(
                 f"there is no index in {self.folder}", hint="it is made when the job that writes it starts"
             )
         self._layout = layout
@@ -61,7 +57,7 @@ class SearchReader:
     ) -> list[Hit]:
         """The best hits first. `columns` are those where words without a column are looked for: all text by default."""
         if not 0 < limit <= HITS_MAX:
-            raise BadSearch(f"limit={limit} is not possible", hint=f"ask for 1 to {HITS_MAX} hits")
+            raise BadSink(f"limit={limit} is not possible", hint=f"ask for 1 to {HITS_MAX} hits")
         searcher = self._searcher()
         found = searcher.search(self._query(query, columns), limit=limit, offset=offset, count=False)
         return [self._hit(searcher, score, address) for score, address in found.hits]
@@ -76,7 +72,7 @@ class SearchReader:
         import tantivy
 
         if sorted(key) != sorted(self._layout.key):
-            raise BadSearch(
+            raise BadSink(
                 f"{', '.join(key) or 'nothing'} is not the key of this index",
                 hint=f"its key is: {', '.join(self._layout.key) or 'none'}",
             )
@@ -102,7 +98,7 @@ class SearchReader:
             )
         except ValueError as error:
             known = ", ".join(column.name for column in self._layout.columns)
-            raise BadSearch(
+            raise BadSink(
                 f"{query!r} can't be searched for: {error}", hint=f"the columns are: {known}"
             ) from error
         return tantivy.Query.boolean_query([(tantivy.Occur.Must, wanted), (tantivy.Occur.MustNot, fences)])

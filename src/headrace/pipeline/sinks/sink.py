@@ -10,7 +10,7 @@ import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from headrace.errors import HeadraceError
+from headrace.pipeline.errors import BadSink
 from headrace.values import value
 
 if TYPE_CHECKING:
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from headrace.pipeline.fence import Fence
 
 
-class BadSink(HeadraceError):
-    """A sink that cannot be: a wrong option, a column that is not there, a target of another shape."""
-
-
 def check_folder_name(what: str, name: str) -> None:
     """Raise `BadSink` unless the name is one of a folder below another, whatever it is joined to."""
     if not name or name in (".", "..") or set(name) & {"/", "\\", "\0"}:
@@ -32,10 +28,6 @@ def check_folder_name(what: str, name: str) -> None:
             f"{what} can't be called {name!r}",
             hint="its folder has this name: no / and \\, and neither . nor ..",
         )
-
-
-class SinkUnavailable(HeadraceError):
-    """A target that can't be reached now: a lost connection, a server that is going down. Try the same batch again."""
 
 
 @value

@@ -31,8 +31,9 @@ from pyspark.sql.types import StructType
 
 from headrace.errors import HeadraceError
 from headrace.pipeline.checkpoint import Checkpoint
+from headrace.pipeline.errors import BadSink
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.sink import BadSink, RefusedRow, Sink
+from headrace.pipeline.sinks.sink import RefusedRow, Sink
 from headrace.pipeline.sinks.staged_rows import (
     StagedRows,
     batch_folder,
@@ -59,10 +60,6 @@ SPARKS_OWN = ("queryname",)
 
 READ_PARTITIONS_MAX = 200
 """Tasks that read a table of many small files; a task for every file would be mostly overhead."""
-
-
-class RowsRefused(HeadraceError):
-    """The target will not take some rows, and a plain Spark query has no dead letters to put them in."""
 
 
 def register_formats(spark: SparkSession) -> None:
@@ -229,7 +226,7 @@ def _refuse_nothing(rows: Sequence[RefusedRow]) -> None:
     shown = "; ".join(
         f"{json.dumps(dict(each.row), default=str)}: {each.reason}" for each in rows[:REFUSED_SHOWN_MAX]
     )
-    raise RowsRefused(
+    raise HeadraceError(
         f"{len(rows)} rows were refused, such as {shown}",
         hint="filter them out before, or run this as a Job of Headrace, which has dead letters",
     )

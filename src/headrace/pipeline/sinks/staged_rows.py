@@ -17,20 +17,13 @@ import pyarrow.ipc
 from pyspark.sql.datasource import WriterCommitMessage
 
 from headrace.errors import HeadraceError
+from headrace.pipeline.errors import BadSink
 
 INLINE_BYTES_MAX = 1_000_000
 """Of one task. Spark's driver takes 1 GiB of results in all (spark.driver.maxResultSize), from any number of tasks."""
 
 FOLDER = "headrace-staging"
 SUFFIX = ".arrow"
-
-
-class StagedRowsLost(HeadraceError):
-    """The driver can't find what a task has written."""
-
-
-class StagingUnreachable(HeadraceError):
-    """A folder that can't be used from here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +52,7 @@ def local_path(address: str) -> Path:
     if address.startswith("file:"):
         return Path("/" + address.removeprefix("file:").lstrip("/"))
     if "://" in address:
-        raise StagingUnreachable(
+        raise BadSink(
             f"{address} is not a folder of this machine",
             hint="the formats need a checkpoint in a folder that driver and executors share; a Job has no such need",
         )
@@ -112,7 +105,7 @@ def _read_file(path: Path) -> Iterator[pyarrow.RecordBatch]:
     try:
         source = pyarrow.memory_map(str(path))
     except FileNotFoundError as error:
-        raise StagedRowsLost(
+        raise HeadraceError(
             f"rows that a task has written to {path} are not there",
             hint='on a cluster give .option("staging", …): a folder that the driver and all executors share',
         ) from error

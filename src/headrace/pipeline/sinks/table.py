@@ -17,11 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.pipeline.errors import BadSink
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.changes import OFFSET, OP, Changes, accumulate, collapse
 from headrace.pipeline.sinks.json_text import JSON_OPTIONS, is_nested, json_column
 from headrace.pipeline.sinks.options import read_options
-from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, Sink, SinkWriter
+from headrace.pipeline.sinks.sink import Refuse, RefusedRow, Sink, SinkWriter
 from headrace.pipeline.sinks.table_schema import JSON_MARK, SUMMABLE, Column, Kind, columns_of
 from headrace.pipeline.sinks.table_schema import is_nested as is_nested_in_spark
 from headrace.pipeline.sinks.table_sqlite import EXACT_DIGITS, SqliteStore

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from psycopg import sql
 from pyarrow import csv
 
+from headrace.pipeline.errors import BadSink, SinkUnavailable
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.sink import BadSink, SinkUnavailable
 from headrace.pipeline.sinks.table_schema import Column, ExistingColumn, Kind, columns_to_add
 from headrace.pipeline.sinks.table_store import FENCES, RowRefusal, TableShape, TableStore
 from headrace.redaction import ESCAPE_HINT

@@ -10,8 +10,8 @@ from enum import Enum
 
 from pyspark.sql.types import DataType, DecimalType, StructField, StructType
 
+from headrace.pipeline.errors import BadSink
 from headrace.pipeline.sinks.changes import METADATA_PREFIX, OP
-from headrace.pipeline.sinks.sink import BadSink
 from headrace.values import value
 
 JSON_MARK = "headrace.json"

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.pipeline.errors import BadSink, SinkUnavailable
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.sink import BadSink, SinkUnavailable
 from headrace.pipeline.sinks.table_schema import Column, ExistingColumn, Kind, columns_to_add
 from headrace.pipeline.sinks.table_store import FENCES, RowRefusal, TableShape, TableStore
 

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from headrace.pipeline.errors import BadSink
 from headrace.pipeline.sinks.changes import METADATA_PREFIX, OP, RETRACTIONS
-from headrace.pipeline.sinks.sink import BadSink, NativeSink, Sink, SinkWriter
+from headrace.pipeline.sinks.sink import NativeSink, Sink, SinkWriter
 from headrace.topic_names import InvalidTopicName, check_topic_name
 
 if TYPE_CHECKING:

@@ -48,10 +48,6 @@ ANSWER_COLUMNS = (
 )
 
 
-class TooMuchRefused(HeadraceError):
-    """More than a few rows are too large."""
-
-
 @value
 class TaskPlan:
     """What every task of a batch is told."""
@@ -117,7 +113,7 @@ def write_rows(
             refused_bytes += too_large.nbytes
             refused.append(_answer_refused(too_large, message_bytes_max))
         if refused_bytes > REFUSED_BYTES_MAX:
-            raise TooMuchRefused(
+            raise HeadraceError(
                 f"{topic}: more than {REFUSED_BYTES_MAX:,} bytes of rows in one task are larger than the "
                 f"{message_bytes_max:,} bytes that the topic takes",
                 hint="raise max.message.bytes of the topic, or write less in a row",

@@ -15,11 +15,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.kafka.cluster import Cluster
+from headrace.pipeline.errors import BadSink
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import topic_task
 from headrace.pipeline.sinks.collecting import collect
 from headrace.pipeline.sinks.fenced_producer import size_limits
-from headrace.pipeline.sinks.sink import BadSink, Refuse, RefusedRow, SinkWriter
+from headrace.pipeline.sinks.sink import Refuse, RefusedRow, SinkWriter
 from headrace.pipeline.sinks.topic_admin import empty_topic, ensure_topic
 from headrace.pipeline.sinks.transactional_batch import TransactionalBatch
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructType
 
-from headrace.errors import HeadraceError
+from headrace.pipeline.errors import BadSource
 from headrace.pipeline.source.reasons import CHANGE_OPERATIONS, REGISTRY_PREFIX_BYTES
 from headrace.plan_names import CHANGE_TIME
 from headrace.values import value
@@ -29,10 +29,6 @@ CORRUPT = "__headrace_corrupt"
 ARRIVED = "__headrace_arrived"
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-
-
-class BadSource(HeadraceError):
-    """A source that cannot be: a wrong option, or a schema that is none."""
 
 
 @value

@@ -14,8 +14,8 @@ from typing import Any
 from confluent_kafka import IsolationLevel
 from confluent_kafka.admin import OffsetSpec
 
-from headrace.errors import HeadraceError
 from headrace.kafka.cluster import Cluster, Partition
+from headrace.pipeline.errors import BadSource
 from headrace.pipeline.source.offsets import Offsets, Span, offsets_text
 
 Position = str | datetime | Offsets
@@ -25,26 +25,22 @@ BROKER_TIMEOUT_S = 30.0
 """A broker answers these questions within milliseconds; one that restarts needs seconds."""
 
 
-class BadPosition(HeadraceError):
-    """A place to begin or end at that there is not."""
-
-
 def check(position: Position, *, name: str) -> None:
     """Refuse what is no position; `name` is the argument that it came in."""
     if isinstance(position, datetime):
         if position.tzinfo is None:
-            raise BadPosition(
+            raise BadSource(
                 f"{name}={position!r} has no time zone",
                 hint=f"say which: {name}=datetime({position.year}, …, tzinfo=UTC)",
             )
     elif isinstance(position, str):
         if position not in ("earliest", "latest"):
-            raise BadPosition(
+            raise BadSource(
                 f"{name}={position!r} is no position",
                 hint='"earliest", "latest", a datetime, or offsets as {"topic": {0: 17}}',
             )
     elif not _are_offsets(position):
-        raise BadPosition(
+        raise BadSource(
             f"{name}={position!r} is no position",
             hint='"earliest", "latest", a datetime, or offsets as {"topic": {0: 17}}',
         )
@@ -81,7 +77,7 @@ def _laid_over(everywhere: Offsets, given: Offsets, *, name: str) -> Offsets:
     for topic, offsets in given.items():
         unknown = sorted(set(offsets) - set(everywhere.get(topic, {})))
         if unknown:
-            raise BadPosition(
+            raise BadSource(
                 f"{name} names partition {unknown[0]} of {topic}, which is not there",
                 hint=f"its partitions are {sorted(everywhere.get(topic, {}))}; is it one of the topics that are read?",
             )

@@ -21,8 +21,9 @@ from pyspark.sql.types import StructType, TimestampType
 
 from headrace.dead_letters import TOPIC_PREFIX
 from headrace.pipeline import launch
+from headrace.pipeline.errors import BadSource
 from headrace.pipeline.settings import pipeline_settings
-from headrace.pipeline.source.formats import BadSource, Parser, parser_for, schema_text
+from headrace.pipeline.source.formats import Parser, parser_for, schema_text
 from headrace.pipeline.source.heartbeats import with_watermark_when_idle
 from headrace.pipeline.source.offsets import EARLIEST, Span
 from headrace.pipeline.source.options import BATCH_BOUND

@@ -73,10 +73,6 @@ _LOCAL_MASTER = re.compile(r"local(?:\[(?P<threads>\*|\d+)(?:,\d+)?\])?")
 _LOCK = threading.Lock()
 
 
-class SessionUnavailable(HeadraceError):
-    """Spark did not start, or is running already in another shape."""
-
-
 def session(
     name: str = "headrace",
     *,
@@ -101,7 +97,7 @@ def session(
         if running is None:
             _start_context(name, settings, wanted)
         elif master is not None and running.conf.get("spark.master") != settings.master:
-            raise SessionUnavailable(
+            raise HeadraceError(
                 f"Spark is running already, on {running.conf.get('spark.master')} and not on {settings.master}",
                 hint="there is one Spark in a process: stop() the session that is there, or ask for its master",
             )
@@ -204,7 +200,7 @@ def _start_context(name: str, settings: PipelineSettings, wanted: Mapping[str, s
     try:
         SparkContext(conf=conf, gateway=gateway)
     except Py4JError as error:
-        raise SessionUnavailable(
+        raise HeadraceError(
             f"Spark did not start on {settings.master}: {_first_line(error)}",
             hint=f"is the master right, and does it answer? Spark's log is {log}",
         ) from error
@@ -243,7 +239,7 @@ def _gateway(conf: SparkConf, output: Path) -> JavaGateway | None:
         try:
             gateway: JavaGateway = launch_gateway(conf, popen_kwargs={"stdout": stream, "stderr": stream})
         except PySparkRuntimeError as error:
-            raise SessionUnavailable(
+            raise HeadraceError(
                 f"Spark's Java process ended before it was ready; it last said:\n{last_lines(output.read_text())}",
                 hint=f"the whole of it is in {output}",
             ) from error
@@ -284,7 +280,7 @@ def _set_at_run_time(spark: SparkSession, settings: PipelineSettings, wanted: Ma
         if spark.conf.isModifiable(key):
             spark.conf.set(key, text)
         elif spark.conf.get(key, None) != text:
-            raise SessionUnavailable(
+            raise HeadraceError(
                 f"{key} can no longer be set to {text!r}: Spark is running already",
                 hint="stop() the session that is there, or set it in the first call of session()",
             )
