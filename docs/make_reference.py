@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import typer
 
 from headrace import Broker
@@ -217,23 +218,22 @@ def _fields_table(kind: type[Any], prefix: str = "") -> Iterator[str]:
     if not prefix:
         yield "| field | type | meaning |"
         yield "|---|---|---|"
-    hints = typing.get_type_hints(kind, include_extras=True)
-    for field in dataclasses.fields(kind):
-        hint, meaning = hints[field.name], ""
+    for field in msgspec.structs.fields(kind):
+        hint, meaning = field.type, ""
         if typing.get_origin(hint) is typing.Annotated:
             hint, meaning = typing.get_args(hint)
-        within = _dataclass_in(hint)
+        within = _struct_in(hint)
         name = f"{prefix}{field.name}"
         yield f"| `{name}` | {_cell(_json_type(hint))} | {_cell(meaning)} |"
         if within is not None and within not in RESULT_KINDS_ONCE:
             yield from _fields_table(within, f"{name}{_within_mark(hint)}.")
 
 
-def _dataclass_in(hint: Any) -> Any:
-    """The dataclass in `list[X]`, `dict[str, X]`, `X | None` or `X`."""
-    if dataclasses.is_dataclass(hint):
+def _struct_in(hint: Any) -> Any:
+    """The struct in `list[X]`, `dict[str, X]`, `X | None` or `X`."""
+    if isinstance(hint, msgspec.StructMeta):
         return hint
-    within = (_dataclass_in(each) for each in typing.get_args(hint))
+    within = (_struct_in(each) for each in typing.get_args(hint))
     return next((each for each in within if each is not None), None)
 
 

@@ -1,26 +1,22 @@
-"""Values behave as frozen, slotted, keyword-only dataclasses do."""
+"""What the code counts on where a value is declared: a frozen, keyword-only Struct."""
 
 from __future__ import annotations
 
 import copy
-import dataclasses
 import pickle
-from dataclasses import field
 
 import pytest
+from msgspec import Struct, field
+from msgspec.structs import replace
 
-from headrace.values import value
 
-
-@value
-class Point:
+class Point(Struct, frozen=True, kw_only=True):
     x: int
     y: int = 2
     tags: list[str] = field(default_factory=list)
 
 
-@value
-class Positive:
+class Positive(Struct, frozen=True, kw_only=True):
     number: int
 
     def __post_init__(self) -> None:
@@ -28,8 +24,7 @@ class Positive:
             raise ValueError(self.number)
 
 
-@value
-class Nothing:
+class Nothing(Struct, frozen=True, kw_only=True):
     pass
 
 
@@ -53,11 +48,11 @@ def test_missing_and_unknown_fields_are_refused(arguments: dict[str, int]) -> No
 
 def test_a_value_can_not_be_changed() -> None:
     point = Point(x=1)
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         point.x = 2  # type: ignore[misc]
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         del point.x
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         point.other = 2  # type: ignore[attr-defined]
     assert not hasattr(point, "__dict__")
 
@@ -79,10 +74,8 @@ def test_post_init_checks_the_value() -> None:
         Positive(number=0)
 
 
-def test_the_tools_for_dataclasses_work_on_values() -> None:
+def test_a_value_is_replaced_copied_and_pickled() -> None:
     point = Point(x=1, y=3)
-    assert dataclasses.replace(point, x=9) == Point(x=9, y=3)
-    assert [one.name for one in dataclasses.fields(Point)] == ["x", "y", "tags"]
-    assert dataclasses.is_dataclass(Point)
+    assert replace(point, x=9) == Point(x=9, y=3)
     assert copy.copy(point) == copy.deepcopy(point) == point
     assert pickle.loads(pickle.dumps(point)) == point

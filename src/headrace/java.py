@@ -18,9 +18,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
+
+from msgspec import Struct
 
 from headrace.errors import HeadraceError
 
@@ -41,8 +42,7 @@ class JavaUnavailable(HeadraceError):
     """Java, or the jars that were to run in it, cannot be had on this machine."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JarSet:
+class JarSet(Struct, frozen=True, kw_only=True):
     """Jars that are fetched together, with everything they need.
 
     Coordinates are written `organisation:module:revision`. An exclude is `organisation` or

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from headrace.values import value
+from msgspec import Struct
 
 # Metadata of columns.
 
@@ -69,8 +69,7 @@ LATE_ROWS_FOLDER = "headrace.late_rows.folder"
 """Set in the thread that starts a query: a folder that driver and executors share."""
 
 
-@value
-class OperatorMark:
+class OperatorMark(Struct, frozen=True, kw_only=True):
     """A stateful operator of Headrace in a plan."""
 
     operator: str

@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from headrace.broker.client_quotas import CLIENT_ID
 from headrace.broker.embedded import Broker

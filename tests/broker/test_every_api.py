@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import uuid
 from typing import Any
 
+import msgspec
 import pytest
 
 import headrace.broker.handlers  # noqa: F401  (registers all of them)
@@ -77,9 +77,9 @@ def _with_texts(value: Any, text: str) -> Any:
         return text
     if isinstance(value, tuple):
         return tuple(_with_texts(one, text) for one in value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [field.name for field in dataclasses.fields(value)]
-        return type(value)(**{name: _with_texts(getattr(value, name), text) for name in names})
+    if isinstance(value, msgspec.Struct):
+        fields = msgspec.structs.asdict(value)
+        return type(value)(**{name: _with_texts(each, text) for name, each in fields.items()})
     return value
 
 

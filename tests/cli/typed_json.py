@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import json
 import types
 import typing
 from typing import Any
+
+import msgspec
 
 from headrace.cli.main import COMMANDS
 from headrace.cli.output import RESULTS, Shape
@@ -42,7 +43,7 @@ def problems(found: Any, hint: Any, place: str) -> list[str]:
         return [
             each for name, item in found.items() for each in problems(item, members[1], f"{place}.{name}")
         ]
-    if dataclasses.is_dataclass(hint) and isinstance(found, dict):
+    if isinstance(hint, msgspec.StructMeta) and isinstance(found, dict):
         return _field_problems(found, hint, place)
     wanted = str if isinstance(hint, type) and issubclass(hint, str) else hint
     is_right = type(found) is wanted or (wanted is float and type(found) is int)
@@ -50,11 +51,10 @@ def problems(found: Any, hint: Any, place: str) -> list[str]:
 
 
 def _field_problems(found: dict[str, Any], kind: Any, place: str) -> list[str]:
-    hints = typing.get_type_hints(kind, include_extras=True)
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    required = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    required = {name for name, field in fields.items() if field.required}
     wrong = [f"{place}.{name} is not declared" for name in found.keys() - fields.keys()]
     wrong += [f"{place}.{name} is missing" for name in required - found.keys()]
     for name in found.keys() & fields.keys():
-        wrong += problems(found[name], hints[name], f"{place}.{name}")
+        wrong += problems(found[name], fields[name].type, f"{place}.{name}")
     return wrong

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from py4j.java_gateway import (
     CallbackServerParameters,
     GatewayParameters,
@@ -22,11 +23,9 @@ from py4j.protocol import Py4JJavaError
 
 from headrace.java import java_command
 from headrace.testing.java import HEAP_MB, JavaTools
-from headrace.values import value
 
 
-@value
-class Printed:
+class Printed(Struct, frozen=True, kw_only=True):
     """How a tool ended, and what it printed to either stream."""
 
     exit_code: int

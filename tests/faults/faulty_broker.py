@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -43,8 +42,7 @@ class GatedFileSystem(DiskFileSystem):
         super().sync(fd)
 
 
-@dataclass(slots=True, kw_only=True)
-class Unreadable(FailingFileSystem):
+class Unreadable(FailingFileSystem, kw_only=True):
     """Files that match can't be read by the threads that load them, as often as `failing` says."""
 
     pattern: str
@@ -55,8 +53,7 @@ class Unreadable(FailingFileSystem):
         if self.failing and is_loading and fnmatch(self._paths[fd], self.pattern):
             self.failing -= 1
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        # `super()` alone does not work in a class with slots, which the decorator makes a second time.
-        return super(Unreadable, self).read(fd, count, position)
+        return super().read(fd, count, position)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ PARTITIONS = 40
 class Crowded(FailingFileSystem):
     """Opens nothing, not even what exists, while `is_full`."""
 
-    is_full = False
+    is_full: bool = False
 
     def open(self, path: str) -> int:
         self._require()

@@ -154,8 +154,8 @@ def test_transactions_that_could_not_be_read_at_the_start_are_read_again(tmp_pat
 class Buggy(FailingFileSystem):
     """Raises what no code expects of a file system."""
 
-    bugs = 0
-    pattern = ""
+    bugs: int = 0
+    pattern: str = ""
 
     def write(self, fd: int, parts: Sequence[Buffer], position: int) -> None:
         if self.bugs and fnmatch(self._paths[fd], self.pattern):
@@ -199,7 +199,7 @@ def test_a_new_id_on_a_full_disk_is_refused_and_works_when_there_is_room(
 class Crowded(FailingFileSystem):
     """Too few file descriptors for some folders to be opened."""
 
-    failing = 0
+    failing: int = 0
 
     def open_directory(self, path: str) -> int:
         if self.failing:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing
 from typing import Any
 
+import msgspec
 import pytest
 
 from headrace.java import fetch_jars
@@ -101,7 +101,7 @@ def test_all_stable_versions_of_kafka_4_3_are_declared(
 def test_defaults_are_those_that_kafka_names(cls: type[Any], definitions: dict[str, Definition]) -> None:
     structs = structs_within(cls)
     for (struct_name, field_name), expected in definitions[cls.__name__].explicit_defaults().items():
-        fields = {field.name: field for field in dataclasses.fields(structs.get(struct_name, cls))}
+        fields = {field.name: field for field in msgspec.structs.fields(structs.get(struct_name, cls))}
         if struct_name not in structs or field_name not in fields:
             continue  # it belongs only to versions that we do not declare
         ours = fields[field_name].default
@@ -161,7 +161,7 @@ def test_stored_versions_and_defaults_are_those_of_kafka_4_3(
     assert definition.flexible_since == stored_format.flexible_since
     structs = structs_within(stored_format.value)
     for (struct_name, field_name), expected in definition.explicit_defaults().items():
-        fields = {field.name: field for field in dataclasses.fields(structs[struct_name])}
+        fields = {field.name: field for field in msgspec.structs.fields(structs[struct_name])}
         ours = fields[field_name].default
         assert getattr(ours, "int", ours) == expected, f"{struct_name}.{field_name}"
 

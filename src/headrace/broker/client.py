@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 
 class Waiting(Protocol):
@@ -30,8 +31,7 @@ class ClientMemory:
         """Count bytes of an answer that the connection does not have yet."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Client:
+class Client(Struct, kw_only=True):
     """One connected client. It names its software in ApiVersions (KIP-511)."""
 
     host: str

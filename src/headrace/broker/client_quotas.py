@@ -12,9 +12,10 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec import Struct
+
 from headrace.errors import HeadraceError
 from headrace.log.filesystem import FileSystem
-from headrace.values import value
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 ANONYMOUS = "ANONYMOUS"
@@ -33,8 +34,7 @@ class TooManyQuotas(HeadraceError):
     """The bound on entities with limits would be passed."""
 
 
-@value
-class QuotaKind:
+class QuotaKind(Struct, frozen=True, kw_only=True):
     is_whole: bool
     most: float
 

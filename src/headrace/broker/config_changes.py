@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec import Struct
+
 from headrace.broker import broker_configs, client_metrics, group_configs, topic_configs
 from headrace.broker.dispatch import Call
 from headrace.broker.error_codes import error_code
@@ -14,7 +16,6 @@ from headrace.broker.topic_configs import TopicConfig
 from headrace.broker.turns import in_turns
 from headrace.errors import HeadraceError
 from headrace.protocol.error_codes import ErrorCode
-from headrace.values import value
 
 Configs = Mapping[str, str]
 
@@ -27,8 +28,7 @@ DEFINITIONS: dict[int, Callable[[str], TopicConfig | ResourceConfig]] = {
 """What a config of a resource is, by the resource's type."""
 
 
-@value
-class Alteration:
+class Alteration(Struct, frozen=True, kw_only=True):
     """What a request wants of one resource: its configs are replaced by what `change` makes of them."""
 
     resource_type: int
@@ -36,8 +36,7 @@ class Alteration:
     change: Callable[[Configs], Configs]
 
 
-@value
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
 

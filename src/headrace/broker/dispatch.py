@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import field
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from headrace.broker.client import Client
 from headrace.broker.parts import Parts
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.codec import Codec, codec
 from headrace.protocol.types import MESSAGE_INFO
-from headrace.values import value
 
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
 
-@value
-class Call:
+class Call(Struct, frozen=True, kw_only=True):
     """The context of a request: the client, the version of the API, and the parts of the broker."""
 
     parts: Parts
@@ -33,8 +32,7 @@ class Call:
         )
 
 
-@value
-class Handler:
+class Handler(Struct, frozen=True, kw_only=True):
     """One API: the range that it serves, and the function, which returns the response or an awaitable of it.
 
     `None` instead of a response means that the client wants no answer (Produce with acks=0).

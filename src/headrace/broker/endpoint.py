@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from headrace.broker.client import Client
 from headrace.broker.settings import BrokerSettings
-from headrace.values import value
 
 
-@value
-class Endpoint:
+class Endpoint(Struct, frozen=True, kw_only=True):
     node_id: int
     host: str
     port: int

@@ -5,11 +5,10 @@ They belong to this version of Headrace, and are all at their highest level. Non
 
 from __future__ import annotations
 
-from headrace.values import value
+from msgspec import Struct
 
 
-@value
-class Feature:
+class Feature(Struct, frozen=True, kw_only=True):
     lowest: int
     level: int
 

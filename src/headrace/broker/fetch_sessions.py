@@ -10,7 +10,8 @@ import random
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from headrace.protocol.messages.fetch import FetchPartition, FetchRequest
 
@@ -23,8 +24,7 @@ PARTITION_OVERHEAD_BYTES = 550
 """What Python takes for a partition of a session besides the topic's name, measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionKey:
+class PartitionKey(Struct, frozen=True):
     """A topic by name or, from version 13 on, by id; the other is empty."""
 
     topic: str
@@ -37,8 +37,7 @@ class PartitionKey:
         return PARTITION_OVERHEAD_BYTES + len(self.topic)
 
 
-@dataclass(slots=True)
-class Followed:
+class Followed(Struct):
     """A partition in a session: where the client is, and what it was last told."""
 
     wanted: FetchPartition
@@ -58,8 +57,7 @@ class Followed:
         return news
 
 
-@dataclass(slots=True)
-class FetchSession:
+class FetchSession(Struct):
     id: int
     held_bytes: int = 0
     next_epoch: int = 1

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from headrace.broker.internal_topics import INTERNAL_TOPICS
 from headrace.broker.resource_configs import ResourceConfig, ResourceConfigs
 from headrace.broker.share_rules import Rules
@@ -17,7 +19,6 @@ from headrace.durations import iso_duration_us
 from headrace.errors import HeadraceError
 from headrace.log.filesystem import FileSystem
 from headrace.topic_names import check_topic_name
-from headrace.values import value
 
 
 def _number(name: str, default: int, least: int, most: int, doc: str) -> ResourceConfig:
@@ -43,8 +44,7 @@ def _choice(name: str, default: str, values: Mapping[str, Any], doc: str) -> Res
     return ResourceConfig(name=name, type=kind, default=default, doc=doc, parse=parse)
 
 
-@value
-class OffsetReset:
+class OffsetReset(Struct, frozen=True, kw_only=True):
     """Where a group begins in a partition that it has no state for."""
 
     strategy: str
@@ -230,8 +230,7 @@ def _value(configs: Mapping[str, str], name: str) -> Any:
     return config.parse(configs.get(name, config.default))
 
 
-@value
-class ShareConfig:
+class ShareConfig(Struct, frozen=True, kw_only=True):
     """The configs of a share group, parsed."""
 
     session_timeout_ms: int

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
-from headrace.values import value
+from msgspec import Struct
 
 logger = logging.getLogger(__name__)
 
@@ -20,8 +20,7 @@ HEAD_BYTES_MAX = 16_384
 """A request's first line and headers; a scraper sends a few hundred bytes."""
 
 
-@value
-class Page:
+class Page(Struct, frozen=True, kw_only=True):
     status: HTTPStatus = HTTPStatus.OK
     content_type: str = "text/plain; charset=utf-8"
     body: bytes

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from headrace.broker.archive_deletions import ArchiveDeletions
 from headrace.broker.archive_health import ArchiveHealth
@@ -44,8 +45,7 @@ from headrace.clock import Clock
 from headrace.log.filesystem import FileSystem
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
-class Parts:
+class Parts(Struct, frozen=True, kw_only=True):
     settings: BrokerSettings
     cluster_id: str
     runtime: Runtime

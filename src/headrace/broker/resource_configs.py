@@ -11,14 +11,14 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from headrace.broker.topic_configs import ConfigType
 from headrace.errors import HeadraceError
 from headrace.log.filesystem import FileSystem
-from headrace.values import value
 
 
-@value
-class ResourceConfig:
+class ResourceConfig(Struct, frozen=True, kw_only=True):
     """What a kind of resource can be configured with, by name."""
 
     name: str

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.values import value
+from msgspec import Struct
 
 
-@value
-class Rules:
+class Rules(Struct, frozen=True, kw_only=True):
     lock_ms: int = 30_000
     delivery_count_max: int = 5
     locks_max: int = 2_000

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any
 
+from msgspec import Struct
+
 from headrace.errors import HeadraceError
 from headrace.log.config import SAME_AS_RETENTION, LogConfig
 from headrace.names import did_you_mean
 from headrace.records.compression import Codec
-from headrace.values import value
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -34,8 +35,7 @@ class InvalidConfig(HeadraceError):
     """A config that does not exist, or a value that it can't have."""
 
 
-@value
-class TopicConfig:
+class TopicConfig(Struct, frozen=True, kw_only=True):
     name: str
     type: ConfigType
     default: str

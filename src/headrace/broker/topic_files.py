@@ -13,17 +13,17 @@ import uuid
 from collections.abc import Iterator, Mapping
 from zlib import crc32
 
+from msgspec import Struct
+
 from headrace.errors import HeadraceError
 from headrace.log.filesystem import FileSystem
-from headrace.values import value
 
 # File systems allow 255 bytes, and `.json.tmp` comes behind it; the file of a longer name is called after its id.
 FILE_STEM_CHARACTERS_MAX = 240
 _SEGMENT_FILE = re.compile(r"\d{20}\.log")
 
 
-@value
-class SavedTopic:
+class SavedTopic(Struct, frozen=True, kw_only=True):
     name: str
     id: uuid.UUID
     partitions: int

@@ -13,7 +13,8 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from headrace.broker.archive_deletions import ArchiveDeletions
 from headrace.broker.internal_topics import (
@@ -56,8 +57,7 @@ class InvalidPartitionCount(HeadraceError):
     """Partitions can only be added."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Topic:
+class Topic(Struct, kw_only=True):
     name: str
     id: uuid.UUID
     configs: dict[str, str]

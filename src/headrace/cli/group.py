@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from headrace.cli.addresses import BadArgument
 from headrace.cli.completion import complete_groups, complete_topics
@@ -34,14 +34,12 @@ Name = Annotated[
 
 
 @result("group list", shape=Shape.LIST)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedGroup:
+class ListedGroup(Struct, frozen=True, kw_only=True):
     group: str
     state: Annotated[str, "stable, empty, preparing_rebalancing, ..."]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPartition:
+class GroupPartition(Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     committed: Annotated[int | None, "the committed offset; null: none"]
@@ -50,8 +48,7 @@ class GroupPartition:
     member: Annotated[str | None, "who reads it; null: nobody"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMember:
+class GroupMember(Struct, frozen=True, kw_only=True):
     member: str
     client: str
     host: str
@@ -59,8 +56,7 @@ class GroupMember:
 
 
 @result("group describe")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedGroup:
+class DescribedGroup(Struct, frozen=True, kw_only=True):
     group: str
     state: str
     partitions: list[GroupPartition]
@@ -68,14 +64,12 @@ class DescribedGroup:
 
 
 @result("group delete")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletedGroup:
+class DeletedGroup(Struct, frozen=True, kw_only=True):
     group: str
 
 
 @result("group seek", "group reset", shape=Shape.LIST)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovedPartition:
+class MovedPartition(Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     before: Annotated[int | None, "the committed offset so far; null: none"]
@@ -187,8 +181,7 @@ def delete(
     show(DeletedGroup(group=name), format, f"deleted group {name}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """Where a group is to be moved; exactly one of the fields is given."""
 
     earliest: bool

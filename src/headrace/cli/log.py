@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
 import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
+from msgspec import Struct
 
 from headrace.cli.output import Format, OutputFormat, Shape, format_time, result, show
 from headrace.errors import HeadraceError
@@ -37,23 +37,20 @@ def log() -> None:
 
 
 @result("log dump", shape=Shape.LINES)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonDumped:
+class JsonDumped(Struct, frozen=True, kw_only=True):
     """What every line has; the rest are the fields of its kind."""
 
     file: str
     kind: Annotated[str, "batch, problem, or what the file is a list of; the fields of each kind follow"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DamagedPlace:
+class DamagedPlace(Struct, frozen=True, kw_only=True):
     position: Annotated[int, "in the file"]
     end_position: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairedSegment:
+class RepairedSegment(Struct, frozen=True, kw_only=True):
     path: str
     lost_offsets: int
     lost_bytes: int
@@ -62,8 +59,7 @@ class RepairedSegment:
 
 
 @result("log repair")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairedPartition:
+class RepairedPartition(Struct, frozen=True, kw_only=True):
     folder: str
     is_repaired: Annotated[bool, "false without --yes, or if it is sound"]
     segments: Annotated[list[RepairedSegment], "those with damage; empty if the partition is sound"]
@@ -226,7 +222,7 @@ def _as_text(item: Dumped) -> Iterator[str]:
     elif isinstance(item, DumpedProblem):
         yield f"DAMAGED at position {item.position}: {item.message}"
     else:
-        yield " ".join(f"{name}={_shown(value)}" for name, value in dataclasses.asdict(item).items())
+        yield " ".join(f"{name}={_shown(value)}" for name, value in msgspec.structs.asdict(item).items())
 
 
 def _batch_as_text(batch: DumpedBatch) -> Iterator[str]:
@@ -253,8 +249,7 @@ def _batch_as_text(batch: DumpedBatch) -> Iterator[str]:
 
 
 def _as_json(item: Dumped) -> dict[str, Any]:
-    values = {name: _json_value(value) for name, value in dataclasses.asdict(item).items()}
-    return {"kind": type(item).__name__.removeprefix("Dumped").lower(), **values}
+    return {"kind": type(item).__name__.removeprefix("Dumped").lower(), **_json_value(item)}
 
 
 def _json_value(value: Any) -> Any:
@@ -264,8 +259,8 @@ def _json_value(value: Any) -> Any:
         return value.decode(errors="backslashreplace")
     if isinstance(value, BatchHeader):
         return value._asdict()
-    if isinstance(value, dict):
-        return {name: _json_value(inner) for name, inner in value.items()}
+    if isinstance(value, msgspec.Struct):
+        return {name: _json_value(inner) for name, inner in msgspec.structs.asdict(value).items()}
     if isinstance(value, list | tuple):
         return [_json_value(inner) for inner in value]
     return value

@@ -5,14 +5,15 @@ What a command prints as JSON is a value of a class that `result` declares, so t
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+import msgspec
 import typer
+from msgspec import Struct
 
 from headrace.printable import printable, printable_json, printable_lines
 
@@ -39,8 +40,7 @@ class Shape(StrEnum):
     LINES = "an object on each line"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     kind: type[Any]
     shape: Shape
 
@@ -52,7 +52,7 @@ KindT = TypeVar("KindT", bound=type)
 
 
 def result(*commands: str, shape: Shape = Shape.ONE) -> Callable[[KindT], KindT]:
-    """Declare a dataclass as what these commands print as JSON.
+    """Declare a value as what these commands print as JSON.
 
     A field is `Annotated[type, "what it means"]`. One with a default may be missing in the JSON.
     """
@@ -82,15 +82,7 @@ def note(text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    print(printable_json(plain(value), indent=2))
-
-
-def plain(value: Any) -> Any:
-    """Results as what JSON has: objects and lists."""
-    if isinstance(value, list):
-        return [plain(each) for each in value]
-    is_result = dataclasses.is_dataclass(value) and not isinstance(value, type)
-    return dataclasses.asdict(value) if is_result else value
+    print(printable_json(msgspec.to_builtins(value), indent=2))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:

@@ -10,7 +10,6 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from confluent_kafka import (
@@ -32,6 +31,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+from msgspec import Struct
 
 from headrace.kafka.errors import NoBroker, NoSuchTopic, RequestFailed, request_failed
 from headrace.kafka.retries import retry
@@ -63,8 +63,7 @@ _RESOURCE_TYPES = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP}
 _INTERNAL_GROUP = re.compile(r"^__|^headrace-(?!job-)|\.redrive\.")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Partition:
+class Partition(Struct, frozen=True, order=True):
     topic: str
     number: int
 

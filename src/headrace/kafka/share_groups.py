@@ -9,6 +9,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from headrace.kafka.connection import Connection
 from headrace.kafka.errors import NoSuchGroup, RequestFailed
 from headrace.protocol.error_codes import ErrorCode
@@ -23,15 +25,13 @@ from headrace.protocol.messages.share_group_describe import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
-from headrace.values import value
 
 GROUP_RESOURCE = 32
 NUMBERS = "headrace.share.numbers"
 """Counts that only Headrace's broker reports, as a read-only config that has to be requested by its name."""
 
 
-@value
-class PartitionState:
+class PartitionState(Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     start_offset: int
@@ -40,8 +40,7 @@ class PartitionState:
     """Records that are available, locked or waiting for a retry; None if the broker does not report it."""
 
 
-@value
-class MemberState:
+class MemberState(Struct, frozen=True, kw_only=True):
     member_id: str
     client_id: str
     host: str
@@ -51,8 +50,7 @@ class MemberState:
     """Messages that it has locked; None if the broker does not report it."""
 
 
-@value
-class GroupState:
+class GroupState(Struct, frozen=True, kw_only=True):
     group: str
     state: str
     members: Sequence[MemberState]

@@ -7,11 +7,11 @@ its offset is known, and everything behind the snapshot is built again from the 
 
 from __future__ import annotations
 
-from struct import Struct
+import struct
 from typing import NamedTuple
 
 _VERSION = 0
-_ENTRY = Struct(">hqqqq")
+_ENTRY = struct.Struct(">hqqqq")
 ABORTED_ENTRY_BYTES = _ENTRY.size
 
 

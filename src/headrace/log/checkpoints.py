@@ -13,9 +13,10 @@ import os
 from collections.abc import Iterable, Mapping
 from zlib import crc32
 
+from msgspec import Struct
+
 from headrace.log.errors import InvalidFile
 from headrace.log.filesystem import FileSystem
-from headrace.values import value
 
 RECOVERY_POINT_NAME = "recovery-point-offset-checkpoint"
 LOG_START_NAME = "log-start-offset-checkpoint"
@@ -28,16 +29,14 @@ _VERSION = "0"
 OffsetsByPartition = dict[tuple[str, int], int]
 
 
-@value
-class EpochStart:
+class EpochStart(Struct, frozen=True, kw_only=True):
     """Records from start_offset on were written under this leader epoch, until the next one begins."""
 
     epoch: int
     start_offset: int
 
 
-@value
-class CleanStop:
+class CleanStop(Struct, frozen=True, kw_only=True):
     """How a log was closed: all of it was on disk."""
 
     start_offset: int

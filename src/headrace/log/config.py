@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from headrace.records.compression import Codec
 from headrace.records.record import BATCH_RECORDS_MAX
-from headrace.values import value
 
 NO_LIMIT = -1
 SAME_AS_RETENTION = -2
@@ -16,8 +16,7 @@ DAY_MS = 24 * HOUR_MS
 INT64_MAX = 2**63 - 1
 
 
-@value
-class LogConfig:
+class LogConfig(Struct, frozen=True, kw_only=True):
     segment_bytes_max: int = 1 << 30
     """Size at which a segment is closed (`segment.bytes`). Index positions are 32 bits, so 2 GiB - 1 at most."""
 

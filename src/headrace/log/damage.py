@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from headrace.log.errors import CorruptSegment
-from headrace.values import value
 
 
-@value
-class Damage:
+class Damage(Struct, frozen=True, kw_only=True):
     """Bytes without a valid batch that are not a torn tail: valid batches follow, or they were known to be on disk."""
 
     path: str

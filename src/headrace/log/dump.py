@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from struct import Struct
 
 import google_crc32c
+from msgspec import Struct
 
 from headrace.errors import HeadraceError
 from headrace.log.aborted_index import AbortedIndex
@@ -26,17 +27,16 @@ from headrace.records.batch import (
 )
 from headrace.records.errors import InvalidBatch
 from headrace.records.record import Record, decode_records
-from headrace.values import value
 
 # Enough for any batch that a default topic accepts, however well it was compressed.
 DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
 
-_INDEX_ENTRY = Struct(">ii")
-_TIME_INDEX_ENTRY = Struct(">qi")
-_SNAPSHOT_HEAD = Struct(">hI")
+_INDEX_ENTRY = struct.Struct(">ii")
+_TIME_INDEX_ENTRY = struct.Struct(">qi")
+_SNAPSHOT_HEAD = struct.Struct(">hI")
 _SNAPSHOT_CRC_POSITION = 2
-_SNAPSHOT_COUNT = Struct(">i")
-_SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
+_SNAPSHOT_COUNT = struct.Struct(">i")
+_SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _CHECKPOINT_NAMES = frozenset(
     {
         "cleaner-offset-checkpoint",
@@ -52,8 +52,7 @@ class CannotDump(HeadraceError):
     """The file is missing, or is none of a partition's."""
 
 
-@value
-class DumpedBatch:
+class DumpedBatch(Struct, frozen=True, kw_only=True):
     """One batch of a `.log` file."""
 
     position: int
@@ -64,24 +63,21 @@ class DumpedBatch:
     problem: str | None = None
 
 
-@value
-class DumpedIndexEntry:
+class DumpedIndexEntry(Struct, frozen=True, kw_only=True):
     """One entry of an `.index` file: the batch with this last offset begins at `log_position`."""
 
     offset: int
     log_position: int
 
 
-@value
-class DumpedTimeIndexEntry:
+class DumpedTimeIndexEntry(Struct, frozen=True, kw_only=True):
     """One entry of a `.timeindex` file: no record up to `offset` is newer than `timestamp_ms`."""
 
     timestamp_ms: int
     offset: int
 
 
-@value
-class DumpedProducer:
+class DumpedProducer(Struct, frozen=True, kw_only=True):
     """One producer of a `.snapshot` file, as of its last batch."""
 
     producer_id: int
@@ -95,8 +91,7 @@ class DumpedProducer:
     """-1 outside of a transaction."""
 
 
-@value
-class DumpedAborted:
+class DumpedAborted(Struct, frozen=True, kw_only=True):
     """One entry of a `.txnindex` file: an aborted transaction, whose marker stands at `last_offset`."""
 
     producer_id: int
@@ -105,16 +100,14 @@ class DumpedAborted:
     last_stable_offset: int
 
 
-@value
-class DumpedCheckpointLine:
+class DumpedCheckpointLine(Struct, frozen=True, kw_only=True):
     """One line of a checkpoint: `topic partition offset`, or `epoch offset` for leader epochs."""
 
     line: int
     fields: tuple[str, ...]
 
 
-@value
-class DumpedProblem:
+class DumpedProblem(Struct, frozen=True, kw_only=True):
     """From here on, or at this place, the file is not what it should be."""
 
     position: int
@@ -253,14 +246,14 @@ def dump_time_index(path: Path) -> Iterator[DumpedTimeIndexEntry | DumpedProblem
     yield from _rest(path, _TIME_INDEX_ENTRY)
 
 
-def _entries(path: Path, entry: Struct) -> Iterator[tuple[int, tuple[int, int]]]:
+def _entries(path: Path, entry: struct.Struct) -> Iterator[tuple[int, tuple[int, int]]]:
     content = path.read_bytes()  # an index is bounded by segment.index.bytes
     for position in range(0, len(content) - entry.size + 1, entry.size):
         first, second = entry.unpack_from(content, position)
         yield position, (first, second)
 
 
-def _rest(path: Path, entry: Struct) -> Iterator[DumpedProblem]:
+def _rest(path: Path, entry: struct.Struct) -> Iterator[DumpedProblem]:
     size_bytes = os.path.getsize(path)
     rest_bytes = size_bytes % entry.size
     if rest_bytes:

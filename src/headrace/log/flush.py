@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
+from msgspec import Struct
+
 from headrace.log.filesystem import FileSystem, OpenFile
 from headrace.log.folder import PartitionFolder
 from headrace.log.segment import Segment
 from headrace.log.segments import Segments
-from headrace.values import value
 
 
-@value
-class UnsyncedSegment:
+class UnsyncedSegment(Struct, frozen=True, kw_only=True):
     """A segment whose bytes up to size_bytes are in the page cache only."""
 
     segment: Segment
@@ -27,8 +27,7 @@ class UnsyncedSegment:
     """Of a closed segment: recovery does not rebuild them where it need not check the batches."""
 
 
-@value
-class Flush:
+class Flush(Struct, frozen=True, kw_only=True):
     """What was not durable at one moment. `sync` uses nothing that the log's own thread changes."""
 
     files: FileSystem

@@ -6,15 +6,15 @@ position it was sent to. Entries live in arrays in memory and reach the disk whe
 
 from __future__ import annotations
 
+import struct
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from struct import Struct
 
 OFFSET_ENTRY_BYTES = 8
 TIME_ENTRY_BYTES = 12
-_TIME_ENTRY = Struct(">qi")
-_OFFSET_ENTRY = Struct(">ii")
+_TIME_ENTRY = struct.Struct(">qi")
+_OFFSET_ENTRY = struct.Struct(">ii")
 _SWAP = sys.byteorder == "little"
 NO_TIMESTAMP = -1
 

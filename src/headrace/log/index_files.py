@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from msgspec import Struct
+
 from headrace.log.aborted_index import AbortedIndex
 from headrace.log.errors import CorruptSegment
 from headrace.log.filesystem import FileSystem, OpenFile
@@ -20,11 +22,9 @@ from headrace.log.index import (
     last_time_entry,
 )
 from headrace.log.segment_names import ABORTED_INDEX_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from headrace.values import value
 
 
-@value
-class LastEntries:
+class LastEntries(Struct, frozen=True, kw_only=True):
     """The last entries of the two indexes of a segment."""
 
     position: int

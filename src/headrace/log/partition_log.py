@@ -6,7 +6,7 @@ One thread owns a `PartitionLog` and is the only one to call it and its parts; a
 from __future__ import annotations
 
 import os
-from struct import Struct
+import struct
 from typing import NamedTuple
 
 from headrace.clock import Clock
@@ -45,7 +45,7 @@ from headrace.records.batch import CONTROL_BIT, LOG_OVERHEAD_BYTES, TRANSACTIONA
 from headrace.records.control import EndTransactionMarker
 
 # Base offset, length and leader epoch: the part of a batch that the log writes itself.
-_PREFIX = Struct(">qii")
+_PREFIX = struct.Struct(">qii")
 _pack_prefix = _PREFIX.pack
 _PREFIX_BYTES = _PREFIX.size
 

@@ -11,10 +11,9 @@ producer), followed by a section of our own with all batches that are remembered
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from collections.abc import Iterable
-from struct import Struct
-from struct import error as StructError
 from typing import NamedTuple
 
 import google_crc32c
@@ -29,11 +28,11 @@ ANY_SEQUENCE = -1
 NO_CHECKSUM = -1
 
 _SNAPSHOT_VERSION = 1
-_HEAD = Struct(">hI")
-_COUNT = Struct(">i")
-_ENTRY = Struct(">qhiqiqiq")
+_HEAD = struct.Struct(">hI")
+_COUNT = struct.Struct(">i")
+_ENTRY = struct.Struct(">qhiqiqiq")
 _BATCHES_MAGIC = b"HRSB"
-_BATCH = Struct(">qiiqqb")
+_BATCH = struct.Struct(">qiiqqb")
 
 
 class SequencedBatch(NamedTuple):
@@ -246,7 +245,7 @@ class ProducerStates:
         """Replace the state with that of a snapshot; InvalidFile leaves it as it was."""
         try:
             states, open_transactions = _decode(content)
-        except StructError as error:
+        except struct.error as error:
             raise InvalidFile(str(error)) from None
         self._by_id = states
         self.open_transactions = dict(sorted(open_transactions.items(), key=lambda entry: entry[1]))

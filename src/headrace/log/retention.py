@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
+from msgspec import Struct
+
 from headrace.log.config import LogConfig
 from headrace.log.segment import Segment
-from headrace.values import value
 
 
 class RetentionReason(Enum):
@@ -21,8 +22,7 @@ class RetentionReason(Enum):
     START_OFFSET = "all its records are below the start of the log"
 
 
-@value
-class RetentionSegment:
+class RetentionSegment(Struct, frozen=True, kw_only=True):
     """What the plan needs to know about a segment."""
 
     base_offset: int
@@ -39,8 +39,7 @@ class RetentionSegment:
         )
 
 
-@value
-class ExpiredSegment:
+class ExpiredSegment(Struct, frozen=True, kw_only=True):
     """A segment to remove, and why."""
 
     base_offset: int
@@ -48,8 +47,7 @@ class ExpiredSegment:
     explanation: str
 
 
-@value
-class RetentionPlan:
+class RetentionPlan(Struct, frozen=True, kw_only=True):
     """The segments to remove: always the oldest ones, without a gap."""
 
     expired: tuple[ExpiredSegment, ...]

@@ -6,24 +6,23 @@ index keeps that to a few of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from struct import Struct
+import struct
+
+from msgspec import Struct
 
 from headrace.log.errors import WouldBlock
 from headrace.log.filesystem import Buffer
 from headrace.log.segment import LENGTH_MIN, Segment
 from headrace.records.batch import LOG_OVERHEAD_BYTES, MAGIC, BatchHeader
 from headrace.records.record import iterate_records
-from headrace.values import value
 
 # What a search from batch to batch needs: base offset, length, (epoch), magic, (crc, attributes), last offset delta.
-_hop = Struct(">qi4xb6xi")
+_hop = struct.Struct(">qi4xb6xi")
 HOP_BYTES = _hop.size
 _unpack_hop = _hop.unpack_from
 
 
-@value
-class TimestampOffset:
+class TimestampOffset(Struct, frozen=True, kw_only=True):
     """A record found by time."""
 
     offset: int
@@ -31,8 +30,7 @@ class TimestampOffset:
     leader_epoch: int
 
 
-@dataclass(slots=True)
-class SegmentRead:
+class SegmentRead(Struct):
     """Batches out of one segment, and where the next read of this kind begins."""
 
     batches: Buffer

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from headrace.log.folder import PartitionFolder
 from headrace.log.segment import Segment
 from headrace.log.segment_names import segment_path
 
 
-@dataclass(slots=True)
-class View:
+class View(Struct):
     """All segments at one moment, oldest first, the active one last."""
 
     segments: tuple[Segment, ...]

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec import Struct
 
 from headrace.operators.folds import (
     CollectFold,
@@ -31,7 +32,6 @@ from headrace.operators.folds import (
 )
 from headrace.operators.operator import BadOperator
 from headrace.operators.sketches import TOP_RESULTS_MAX, DistinctFold, PercentileFold, TopFold
-from headrace.values import value
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -46,8 +46,7 @@ _ARGUMENTS_MAX = {"collect": 2, "percentile": 2, "top": 2}
 _CALL = re.compile(r"\s*([a-z_]+)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 
 
-@value
-class Aggregate:
+class Aggregate(Struct, frozen=True, kw_only=True):
     """One result column."""
 
     name: str

@@ -12,20 +12,19 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from headrace.operators.folds import Columns
 from headrace.operators.state.ids import Hashes, Ids, Ints, Mask, contains, ids_of, mixed
 from headrace.operators.state.run import COLUMN, LABEL, ids_column
 from headrace.operators.state.step import StepResult, StepTime
 from headrace.operators.state.table import StateTable, ids_in, state_schema
-from headrace.values import value
 
 NONE = -1
 """As a position or a revision: there is no such row."""
 
 
-@value
-class Compared:
+class Compared(Struct, frozen=True, kw_only=True):
     """Which columns results have, and which of them are compared."""
 
     columns: Sequence[pa.Field]

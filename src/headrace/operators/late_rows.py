@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec import Struct
 
 from headrace.errors import HeadraceError
 from headrace.plan_names import KEY_BASE64, LATE_ROWS_FOLDER, RECORD_COLUMNS
-from headrace.values import value
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -40,8 +40,7 @@ LATE_ROWS = pa.schema(
 """A row for each window that a row came too late for; `original` is what `original_row` makes."""
 
 
-@value
-class LateRowsTo:
+class LateRowsTo(Struct, frozen=True, kw_only=True):
     """Where an operator's late rows go."""
 
     topic: str
@@ -79,8 +78,7 @@ class LateRowsTo:
         beside.replace(folder / f"{self.operator} {self.owner} {bucket}{_SUFFIX}")
 
 
-@value
-class LateLot:
+class LateLot(Struct, frozen=True, kw_only=True):
     """The late rows of a batch that one bucket left."""
 
     topic: str

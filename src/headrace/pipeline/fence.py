@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 
+from msgspec import Struct
+
 from headrace.pipeline.errors import BadJob
-from headrace.values import value
 
 
-@value
-class Fence:
+class Fence(Struct, frozen=True, kw_only=True):
     """One micro-batch of one job.
 
     `checkpoint` is the identity that Spark gives a query and keeps in its checkpoint. `starts` and `ends` hold a text

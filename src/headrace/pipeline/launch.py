@@ -9,11 +9,10 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from headrace.values import value
+from msgspec import Struct
 
 
-@value
-class Launch:
+class Launch(Struct, frozen=True, kw_only=True):
     """Options of a launch. None and False leave the script's own setting in force.
 
     once       every job processes the records that exist and ends; a job that reads another's output runs after it

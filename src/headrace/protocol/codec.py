@@ -10,16 +10,16 @@ of the message has room for, and a message can't have more than `ELEMENTS_MAX` o
 
 from __future__ import annotations
 
-import dataclasses
 import struct
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
+
+from msgspec import Struct
 
 from headrace.protocol import primitives
 from headrace.protocol.primitives import MalformedMessage, read_uvarint, uvarint
 from headrace.protocol.schema import Encoding, FieldSchema, bytes_min, fields_at
 from headrace.protocol.types import MESSAGE_INFO, Buffer, Wire
-from headrace.values import value
 
 T = TypeVar("T")
 Reader = Callable[[Buffer, int, list[int]], tuple[Any, int]]
@@ -42,8 +42,7 @@ STRING_BYTES_MAX: Final = 0x7FFF
 record may have to repeat them."""
 
 
-@value
-class Codec(Generic[T]):
+class Codec(Struct, Generic[T], frozen=True, kw_only=True):
     """Bytes to value and back, for one message class at one version."""
 
     # The list holds two numbers: how many more array elements this message may have, and how many bytes of tags that
@@ -152,27 +151,10 @@ class _Generator:
         self._read_plain([field for field in fields if field.tag is None])
         if self.flexible:
             self._read_tags([field for field in fields if field.tag is not None])
-        self._make(cls, {field.name: _local(field) for field in fields})
+        values = ", ".join(f"{field.name}={_local(field)}" for field in fields)
+        self.line(f"return {self.name('cls', cls)}({values}), position")
         read: Reader = self.compile("def read(buffer, position, tally):", "read")
         return read
-
-    def _make(self, cls: type[Any], values: dict[str, str]) -> None:
-        """Return a value of the class.
-
-        A frozen dataclass sets each field by a call to `object.__setattr__`, which takes more time than all the
-        reading. So a twin that isn't frozen is filled, and then made an instance of the class.
-        """
-        twin = type(cls.__name__, (), {"__slots__": cls.__slots__})
-        self.line(f"made = {self.name('twin', twin)}()")
-        for field in dataclasses.fields(cls):
-            absent = field.name not in values
-            assert not absent or field.default is not dataclasses.MISSING, (
-                f"{cls.__name__}.{field.name} is not in version {self.version} and has no default"
-            )
-            value = self.name("default", field.default) if absent else values[field.name]
-            self.line(f"made.{field.name} = {value}")
-        self.line(f"made.__class__ = {self.name('cls', cls)}")
-        self.line("return made, position")
 
     def _read_plain(self, fields: list[FieldSchema]) -> None:
         run: list[FieldSchema] = []

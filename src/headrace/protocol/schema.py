@@ -6,13 +6,14 @@ with other definitions of the same messages.
 
 from __future__ import annotations
 
-import dataclasses
 import types
 import typing
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from headrace.protocol.types import SAME_AS_DEFAULT, NullableSince, Since, Tagged, Until, Wire, is_struct
-from headrace.values import value
 
 FIXED_SIZES = {
     Wire.BOOL: 1,
@@ -27,8 +28,7 @@ FIXED_SIZES = {
 }
 
 
-@value
-class Encoding:
+class Encoding(Struct, frozen=True, kw_only=True):
     """One of: a wire type, a struct, or an array of another encoding."""
 
     wire: Wire | None = None
@@ -43,8 +43,7 @@ class Encoding:
         return FIXED_SIZES.get(self.wire) if self.wire is not None else None
 
 
-@value
-class FieldSchema:
+class FieldSchema(Struct, frozen=True, kw_only=True):
     name: str
     encoding: Encoding
     tag: int | None
@@ -62,8 +61,7 @@ def fields_at(cls: type[Any], version: int) -> tuple[FieldSchema, ...]:
 
 
 def _fields_at(cls: type[Any], version: int) -> tuple[FieldSchema, ...]:
-    hints = typing.get_type_hints(cls, include_extras=True)
-    present = [_field_at(field, hints[field.name], version) for field in dataclasses.fields(cls)]
+    present = [_field_at(field, version) for field in msgspec.structs.fields(cls)]
     plain = [field for field in present if field is not None and field.tag is None]
     tagged = [field for field in present if field is not None and field.tag is not None]
     return (*plain, *sorted(tagged, key=lambda field: field.tag or 0))
@@ -83,8 +81,8 @@ def bytes_min(encoding: Encoding, version: int, flexible: bool) -> int:
     return 2 if encoding.wire is Wire.STRING else 4
 
 
-def _field_at(field: dataclasses.Field[Any], hint: Any, version: int) -> FieldSchema | None:
-    marks = list(getattr(hint, "__metadata__", ()))
+def _field_at(field: msgspec.structs.FieldInfo, version: int) -> FieldSchema | None:
+    marks = list(getattr(field.type, "__metadata__", ()))
     first = next((mark.version for mark in marks if isinstance(mark, Since)), 0)
     last = next((mark.version for mark in marks if isinstance(mark, Until)), version)
     if not first <= version <= last:
@@ -92,12 +90,12 @@ def _field_at(field: dataclasses.Field[Any], hint: Any, version: int) -> FieldSc
     tagged = next((mark for mark in marks if isinstance(mark, Tagged)), None)
     is_tagged = tagged is not None and version >= (tagged.since if tagged.since is not None else first)
     null_since = next((mark.version for mark in marks if isinstance(mark, NullableSince)), 0)
-    encoding = encoding_of(hint)
+    encoding = encoding_of(field.type)
     if encoding.nullable and version < null_since:
-        encoding = dataclasses.replace(encoding, nullable=False)
+        encoding = msgspec.structs.replace(encoding, nullable=False)
     if is_tagged and encoding.struct is not None:
-        encoding = dataclasses.replace(encoding, in_tag=True)
-    default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        encoding = msgspec.structs.replace(encoding, in_tag=True)
+    default = field.default
     if tagged is not None and tagged.absent is not SAME_AS_DEFAULT:
         default = tagged.absent
     return FieldSchema(
@@ -121,7 +119,7 @@ def encoding_of(hint: Any) -> Encoding:
         return Encoding(element=encoding_of(typing.get_args(kind)[0]), nullable=nullable)
     if hasattr(kind, "__metadata__"):
         inner = encoding_of(kind)
-        return dataclasses.replace(inner, nullable=inner.nullable or nullable)
+        return msgspec.structs.replace(inner, nullable=inner.nullable or nullable)
     assert is_struct(kind), f"{kind!r} has no encoding"
     return Encoding(struct=kind, nullable=nullable)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
+from msgspec import Struct
+
 from headrace.protocol import stored_consumer_groups as consumer_groups
 from headrace.protocol import stored_share_groups as share_groups
 from headrace.protocol.stored_format import StoredFormat, StoredTopic
@@ -23,11 +25,9 @@ from headrace.protocol.types import (
     tagged,
     until,
 )
-from headrace.values import value
 
 
-@value
-class OffsetCommitKey:
+class OffsetCommitKey(Struct, frozen=True, kw_only=True):
     """A group's offset in a partition. Kinds 0 and 1 look the same; 1 is the one to write."""
 
     group: String
@@ -35,8 +35,7 @@ class OffsetCommitKey:
     partition: Int32
 
 
-@value
-class OffsetCommitValue:
+class OffsetCommitValue(Struct, frozen=True, kw_only=True):
     """1: a time to live given by the client. 3: the leader epoch. 4: flexible; the topic's id."""
 
     offset: Int64
@@ -47,15 +46,13 @@ class OffsetCommitValue:
     topic_id: Annotated[Uuid, since(4), tagged(0)] = ZERO_UUID
 
 
-@value
-class GroupMetadataKey:
+class GroupMetadataKey(Struct, frozen=True, kw_only=True):
     """A group itself: its generation and its members."""
 
     group: String
 
 
-@value
-class MemberMetadata:
+class MemberMetadata(Struct, frozen=True, kw_only=True):
     member_id: String
     group_instance_id: Annotated[NullableString, since(3)] = None
     client_id: String = ""
@@ -66,8 +63,7 @@ class MemberMetadata:
     assignment: Bytes = b""
 
 
-@value
-class GroupMetadataValue:
+class GroupMetadataValue(Struct, frozen=True, kw_only=True):
     """1: rebalance time-outs. 2: when the state last changed. 3: static members. 4: flexible."""
 
     protocol_type: String = ""

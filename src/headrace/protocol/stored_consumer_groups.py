@@ -8,70 +8,61 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
+from msgspec import Struct
+
 from headrace.protocol.stored_format import StoredFormat
 from headrace.protocol.types import Bytes, Int8, Int32, Int64, NullableString, String, Uuid, tagged
-from headrace.values import value
 
 
-@value
-class ConsumerGroupMetadataKey:
+class ConsumerGroupMetadataKey(Struct, frozen=True, kw_only=True):
     group_id: String
 
 
-@value
-class ConsumerGroupMetadataValue:
+class ConsumerGroupMetadataValue(Struct, frozen=True, kw_only=True):
     """The hash is of the topics subscribed to: another one is a reason to assign anew."""
 
     epoch: Int32
     metadata_hash: Annotated[Int64, tagged(0)] = 0
 
 
-@value
-class ConsumerGroupPartitionMetadataKey:
+class ConsumerGroupPartitionMetadataKey(Struct, frozen=True, kw_only=True):
     group_id: String
 
 
-@value
-class PartitionMetadata:
+class PartitionMetadata(Struct, frozen=True, kw_only=True):
     partition: Int32
     racks: tuple[String, ...] = ()
 
 
-@value
-class TopicMetadata:
+class TopicMetadata(Struct, frozen=True, kw_only=True):
     topic_id: Uuid
     topic_name: String
     num_partitions: Int32
     partition_metadata: tuple[PartitionMetadata, ...] = ()
 
 
-@value
-class ConsumerGroupPartitionMetadataValue:
+class ConsumerGroupPartitionMetadataValue(Struct, frozen=True, kw_only=True):
     """The topics subscribed to, as Kafka 4.0 kept them; read, and no longer written."""
 
     topics: tuple[TopicMetadata, ...] = ()
 
 
-@value
-class ConsumerGroupMemberMetadataKey:
+class ConsumerGroupMemberMetadataKey(Struct, frozen=True, kw_only=True):
     group_id: String
     member_id: String
 
 
-@value
-class ClassicProtocol:
+class ClassicProtocol(Struct, frozen=True, kw_only=True):
     name: String
     metadata: Bytes
 
 
-@value
-class ClassicMemberMetadata:
+class ClassicMemberMetadata(Struct, frozen=True, kw_only=True):
     session_timeout_ms: Int32 = 0
     supported_protocols: tuple[ClassicProtocol, ...] = ()
 
 
-@value
-class ConsumerGroupMemberMetadataValue:
+class ConsumerGroupMemberMetadataValue(Struct, frozen=True, kw_only=True):
     """A member that speaks the classic protocol in a group of the newer one has `classic_member_metadata`.
 
     For all others Kafka writes a null: to leave the tag out would mean a classic member without protocols.
@@ -90,44 +81,37 @@ class ConsumerGroupMemberMetadataValue:
     ] = None
 
 
-@value
-class ConsumerGroupTargetAssignmentMetadataKey:
+class ConsumerGroupTargetAssignmentMetadataKey(Struct, frozen=True, kw_only=True):
     group_id: String
 
 
-@value
-class ConsumerGroupTargetAssignmentMetadataValue:
+class ConsumerGroupTargetAssignmentMetadataValue(Struct, frozen=True, kw_only=True):
     """The group's epoch that the target assignment was made for, and when."""
 
     assignment_epoch: Int32
     assignment_timestamp: Annotated[Int64, tagged(0)] = 0
 
 
-@value
-class ConsumerGroupTargetAssignmentMemberKey:
+class ConsumerGroupTargetAssignmentMemberKey(Struct, frozen=True, kw_only=True):
     group_id: String
     member_id: String
 
 
-@value
-class TopicPartition:
+class TopicPartition(Struct, frozen=True, kw_only=True):
     topic_id: Uuid
     partitions: tuple[Int32, ...]
 
 
-@value
-class ConsumerGroupTargetAssignmentMemberValue:
+class ConsumerGroupTargetAssignmentMemberValue(Struct, frozen=True, kw_only=True):
     topic_partitions: tuple[TopicPartition, ...] = ()
 
 
-@value
-class ConsumerGroupCurrentMemberAssignmentKey:
+class ConsumerGroupCurrentMemberAssignmentKey(Struct, frozen=True, kw_only=True):
     group_id: String
     member_id: String
 
 
-@value
-class TopicPartitions:
+class TopicPartitions(Struct, frozen=True, kw_only=True):
     """The epochs, one for each partition, are those at which the member got it: older commits are refused.
 
     Records of older versions have none.
@@ -138,8 +122,7 @@ class TopicPartitions:
     assignment_epochs: Annotated[tuple[Int32, ...] | None, tagged(0)] = ()
 
 
-@value
-class ConsumerGroupCurrentMemberAssignmentValue:
+class ConsumerGroupCurrentMemberAssignmentValue(Struct, frozen=True, kw_only=True):
     """States: 0 stable, 1 still to give partitions up, 2 waiting for others to do so."""
 
     member_epoch: Int32
@@ -149,14 +132,12 @@ class ConsumerGroupCurrentMemberAssignmentValue:
     partitions_pending_revocation: tuple[TopicPartitions, ...] = ()
 
 
-@value
-class ConsumerGroupRegularExpressionKey:
+class ConsumerGroupRegularExpressionKey(Struct, frozen=True, kw_only=True):
     group_id: String
     regular_expression: String
 
 
-@value
-class ConsumerGroupRegularExpressionValue:
+class ConsumerGroupRegularExpressionValue(Struct, frozen=True, kw_only=True):
     """The topics that matched, the version of the cluster's metadata that was looked at, and when."""
 
     topics: tuple[String, ...]

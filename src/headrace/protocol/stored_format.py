@@ -9,19 +9,19 @@ from __future__ import annotations
 import struct as packing
 from typing import Any, Generic, TypeVar, cast
 
+from msgspec import Struct
+
 from headrace.protocol.codec import struct_codec
 from headrace.protocol.primitives import MalformedMessage, truncated
 from headrace.protocol.types import Buffer
-from headrace.values import value
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
 
 _NUMBER = packing.Struct(">h")
 
 
-@value
-class StoredFormat:
+class StoredFormat(Struct, frozen=True, kw_only=True):
     """One kind of record: the struct of its key, and that of its value in versions 0 to the newest."""
 
     kind: int
@@ -31,8 +31,8 @@ class StoredFormat:
     flexible_since: int = 0
 
 
-class StoredTopic(Generic[Key]):
-    """The records of one internal topic, whose keys are of the classes that `Key` names.
+class StoredTopic(Generic[KeyT]):
+    """The records of one internal topic, whose keys are of the classes that `KeyT` names.
 
     Where two kinds have one class of keys, the later one is written.
     """
@@ -44,16 +44,16 @@ class StoredTopic(Generic[Key]):
         self._by_value = {one.value: one for one in formats}
         assert len(self._by_kind) == len(formats), "two formats of the same kind"
 
-    def encode_key(self, key: Key) -> bytes:
+    def encode_key(self, key: KeyT) -> bytes:
         cls: type[Any] = type(key)
         return _NUMBER.pack(self._by_key[cls].kind) + struct_codec(cls, 0, False).encode(key)
 
-    def decode_key(self, data: Buffer) -> Key | None:
+    def decode_key(self, data: Buffer) -> KeyT | None:
         """None for a kind that isn't known here: newer writers may keep more in the topic."""
         stored_format = self._by_kind.get(_number(data))
         if stored_format is None:
             return None
-        return cast(Key, struct_codec(stored_format.key, 0, False).decode(data, _NUMBER.size))
+        return cast(KeyT, struct_codec(stored_format.key, 0, False).decode(data, _NUMBER.size))
 
     def encode_value(self, value: object, version: int | None = None) -> bytes:
         """The value in a version: in the newest, if none is given."""
@@ -64,7 +64,7 @@ class StoredTopic(Generic[Key]):
         flexible = version >= stored_format.flexible_since
         return _NUMBER.pack(version) + struct_codec(cls, version, flexible).encode(value)
 
-    def decode_value(self, cls: type[Value], data: Buffer) -> Value:
+    def decode_value(self, cls: type[ValueT], data: Buffer) -> ValueT:
         """The value that belongs to a key, whose class says of which class it is."""
         stored_format = self._by_value[cls]
         version = _number(data)

@@ -8,82 +8,71 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
+from msgspec import Struct
+
 from headrace.protocol.stored_format import StoredFormat
 from headrace.protocol.types import Int8, Int32, Int64, NullableString, String, Uuid, tagged
-from headrace.values import value
 
 
-@value
-class ShareGroupMemberMetadataKey:
+class ShareGroupMemberMetadataKey(Struct, frozen=True, kw_only=True):
     group_id: String
     member_id: String
 
 
-@value
-class ShareGroupMemberMetadataValue:
+class ShareGroupMemberMetadataValue(Struct, frozen=True, kw_only=True):
     rack_id: NullableString = None
     client_id: String = ""
     client_host: String = ""
     subscribed_topic_names: tuple[String, ...] = ()
 
 
-@value
-class ShareGroupMetadataKey:
+class ShareGroupMetadataKey(Struct, frozen=True, kw_only=True):
     group_id: String
 
 
-@value
-class ShareGroupMetadataValue:
+class ShareGroupMetadataValue(Struct, frozen=True, kw_only=True):
     """The hash is of the topics subscribed to: another one is a reason to assign anew."""
 
     epoch: Int32
     metadata_hash: Int64 = 0
 
 
-@value
-class ShareGroupTargetAssignmentMetadataKey:
+class ShareGroupTargetAssignmentMetadataKey(Struct, frozen=True, kw_only=True):
     group_id: String
 
 
-@value
-class ShareGroupTargetAssignmentMetadataValue:
+class ShareGroupTargetAssignmentMetadataValue(Struct, frozen=True, kw_only=True):
     """The group's epoch that the target assignment was made for, and when."""
 
     assignment_epoch: Int32
     assignment_timestamp: Annotated[Int64, tagged(0)] = 0
 
 
-@value
-class ShareGroupTargetAssignmentMemberKey:
+class ShareGroupTargetAssignmentMemberKey(Struct, frozen=True, kw_only=True):
     group_id: String
     member_id: String
 
 
-@value
-class TopicPartition:
+class TopicPartition(Struct, frozen=True, kw_only=True):
     topic_id: Uuid
     partitions: tuple[Int32, ...]
 
 
-@value
-class ShareGroupTargetAssignmentMemberValue:
+class ShareGroupTargetAssignmentMemberValue(Struct, frozen=True, kw_only=True):
     topic_partitions: tuple[TopicPartition, ...] = ()
 
 
-@value
-class ShareGroupCurrentMemberAssignmentKey:
+class ShareGroupCurrentMemberAssignmentKey(Struct, frozen=True, kw_only=True):
     group_id: String
     member_id: String
 
 
-@value
-class TopicPartitions:
+class TopicPartitions(Struct, frozen=True, kw_only=True):
     topic_id: Uuid
     partitions: tuple[Int32, ...]
 
 
-@value
-class ShareGroupCurrentMemberAssignmentValue:
+class ShareGroupCurrentMemberAssignmentValue(Struct, frozen=True, kw_only=True):
     """The state is that of consumer groups' members; here it is always 0, stable."""
 
     member_epoch: Int32
@@ -92,26 +81,22 @@ class ShareGroupCurrentMemberAssignmentValue:
     assigned_partitions: tuple[TopicPartitions, ...] = ()
 
 
-@value
-class ShareGroupStatePartitionMetadataKey:
+class ShareGroupStatePartitionMetadataKey(Struct, frozen=True, kw_only=True):
     group_id: String
 
 
-@value
-class TopicPartitionsInfo:
+class TopicPartitionsInfo(Struct, frozen=True, kw_only=True):
     topic_id: Uuid
     topic_name: String
     partitions: tuple[Int32, ...]
 
 
-@value
-class TopicInfo:
+class TopicInfo(Struct, frozen=True, kw_only=True):
     topic_id: Uuid
     topic_name: String
 
 
-@value
-class ShareGroupStatePartitionMetadataValue:
+class ShareGroupStatePartitionMetadataValue(Struct, frozen=True, kw_only=True):
     """Partitions whose state is being made, is there, or is being deleted."""
 
     initializing_topics: tuple[TopicPartitionsInfo, ...] = ()

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
+from msgspec import Struct
+
 from headrace.protocol.stored_format import StoredFormat, StoredTopic
 from headrace.protocol.types import Int8, Int16, Int32, Int64, String, Uuid, tagged
-from headrace.values import value
 
 
-@value
-class ShareSnapshotKey:
+class ShareSnapshotKey(Struct, frozen=True, kw_only=True):
     group_id: String
     topic_id: Uuid
     partition: Int32
 
 
-@value
-class StateBatch:
+class StateBatch(Struct, frozen=True, kw_only=True):
     """Both offsets are part of it. States: 0 available, 2 acknowledged, 4 archived (rejected, or given up)."""
 
     first_offset: Int64
@@ -30,8 +29,7 @@ class StateBatch:
     delivery_count: Int16
 
 
-@value
-class ShareSnapshotValue:
+class ShareSnapshotValue(Struct, frozen=True, kw_only=True):
     """The count is of the offsets from the start on whose delivery is complete; -1 says that it isn't known."""
 
     snapshot_epoch: Int32
@@ -44,15 +42,13 @@ class ShareSnapshotValue:
     state_batches: tuple[StateBatch, ...] = ()
 
 
-@value
-class ShareUpdateKey:
+class ShareUpdateKey(Struct, frozen=True, kw_only=True):
     group_id: String
     topic_id: Uuid
     partition: Int32
 
 
-@value
-class ShareUpdateValue:
+class ShareUpdateValue(Struct, frozen=True, kw_only=True):
     """A start offset of -1 leaves it where it was."""
 
     snapshot_epoch: Int32

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
+from msgspec import Struct
+
 from headrace.protocol.stored_format import StoredFormat, StoredTopic
 from headrace.protocol.types import Int8, Int16, Int32, Int64, String, since, tagged
-from headrace.values import value
 
 
-@value
-class TransactionLogKey:
+class TransactionLogKey(Struct, frozen=True, kw_only=True):
     transactional_id: String
 
 
-@value
-class PartitionsSchema:
+class PartitionsSchema(Struct, frozen=True, kw_only=True):
     topic: String
     partition_ids: tuple[Int32, ...]
 
 
-@value
-class TransactionLogValue:
+class TransactionLogValue(Struct, frozen=True, kw_only=True):
     """The last state of a transactional id.
 
     Statuses: 0 empty, 1 ongoing, 2 commit and 3 abort prepared, 4 committed, 5 aborted, 6 dead, 7 a new epoch prepared.

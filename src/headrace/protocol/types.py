@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
 from enum import Enum
-from typing import Annotated, Any, Final, TypeVar, dataclass_transform
+from typing import Annotated, Any, Final, TypeVar
 
-from headrace.values import value
+from msgspec import Struct
 
 ZERO_UUID = uuid.UUID(int=0)
 
@@ -63,23 +62,19 @@ Records = Annotated[Buffer | None, Wire.RECORDS]
 SAME_AS_DEFAULT: Final = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Since:
+class Since(Struct, frozen=True):
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Until:
+class Until(Struct, frozen=True):
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class NullableSince:
+class NullableSince(Struct, frozen=True):
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Tagged:
+class Tagged(Struct, frozen=True):
     tag: int
     since: int | None = None
     absent: Any = SAME_AS_DEFAULT
@@ -112,8 +107,7 @@ def tagged(tag: int, *, since: int | None = None, absent: Any = SAME_AS_DEFAULT)
 T = TypeVar("T")
 
 
-@value
-class MessageInfo:
+class MessageInfo(Struct, frozen=True, kw_only=True):
     """What a message class says of itself: which API it belongs to and in which versions."""
 
     api_key: int
@@ -125,25 +119,23 @@ class MessageInfo:
 MESSAGE_INFO: dict[type[Any], MessageInfo] = {}
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True)
 def message(
     api_key: int, *, versions: tuple[int, int], flexible_since: int | None
 ) -> Callable[[type[T]], type[T]]:
     """A whole request or response: `<Api>Request` or `<Api>Response`, as its name says."""
 
     def declare(cls: type[T]) -> type[T]:
-        made = value(cls)
         assert cls.__name__.endswith(("Request", "Response")), cls.__name__
-        MESSAGE_INFO[made] = MessageInfo(
+        MESSAGE_INFO[cls] = MessageInfo(
             api_key=api_key,
             versions=versions,
             flexible_since=flexible_since,
             is_request=cls.__name__.endswith("Request"),
         )
-        return made
+        return cls
 
     return declare
 
 
 def is_struct(kind: object) -> bool:
-    return isinstance(kind, type) and is_dataclass(kind)
+    return isinstance(kind, type) and issubclass(kind, Struct)

@@ -13,6 +13,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka import Message as KafkaMessage
+from msgspec import Struct
 
 from headrace.dead_letters import dead_letter_topic
 from headrace.kafka.cluster import Cluster, Partition
@@ -21,7 +22,6 @@ from headrace.queue.errors import QueueError, queue_errors
 from headrace.queue.group_settings import read_settings
 from headrace.queue.letters import DeadLetter, read_letter, redriven_headers
 from headrace.queue.message import Place, headers_of
-from headrace.values import value
 
 REDRIVE_BATCH = 500
 """Letters that are put back before progress is committed: a crash may put back as many twice, and no more."""
@@ -38,8 +38,7 @@ class NoDeadLetters(QueueError):
     """The group has no dead-letter topic, or nothing was ever written to it."""
 
 
-@value
-class Redriven:
+class Redriven(Struct, frozen=True, kw_only=True):
     """What became of the letters that were looked at."""
 
     put_back: int
@@ -47,8 +46,7 @@ class Redriven:
     """They do not match; they are still listed afterwards."""
 
 
-@value
-class _Span:
+class _Span(Struct, frozen=True, kw_only=True):
     """What there is in one partition of the dead-letter topic, and how much of it was dealt with."""
 
     start: int

@@ -9,9 +9,10 @@ import logging
 import time
 from collections.abc import Mapping
 
+from msgspec import Struct
+
 from headrace.kafka.cluster import Cluster
 from headrace.kafka.errors import RequestFailed
-from headrace.values import value
 
 logger = logging.getLogger("headrace.queue")
 
@@ -27,8 +28,7 @@ VISIBLE_TIMEOUT_S = 10.0
 """Apache Kafka's nodes apply a change a moment after it was accepted; a group that joins earlier starts elsewhere."""
 
 
-@value
-class GroupSettings:
+class GroupSettings(Struct, frozen=True, kw_only=True):
     """What is in force for a group; `given` are the names that are set."""
 
     values: Mapping[str, str]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from msgspec import Struct
+
 from headrace.dead_letters import (
     DELIVERY_COUNT_HEADER,
     GROUP_HEADER,
@@ -16,7 +18,6 @@ from headrace.dead_letters import (
     with_errors,
 )
 from headrace.queue.message import Place
-from headrace.values import value
 
 REDRIVE_COUNT_HEADER = "headrace.redrive.count"
 """How often a message was put back; it stays on the message, and so on its next dead letter."""
@@ -24,8 +25,7 @@ REDRIVE_COUNT_HEADER = "headrace.redrive.count"
 Headers = list[Header]
 
 
-@value
-class DeadLetter:
+class DeadLetter(Struct, frozen=True, kw_only=True):
     """Where it lies, what it was, and why it died."""
 
     place: Place

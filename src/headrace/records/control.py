@@ -9,9 +9,10 @@ from __future__ import annotations
 import struct
 from enum import IntEnum
 
+from msgspec import Struct
+
 from headrace.records.errors import CorruptBatch
 from headrace.records.record import Record, encode_batch
-from headrace.values import value
 
 _VERSION = 0
 _KEY = struct.Struct(">hh")
@@ -26,8 +27,7 @@ class MarkerType(IntEnum):
     COMMIT = 1
 
 
-@value
-class EndTransactionMarker:
+class EndTransactionMarker(Struct, frozen=True, kw_only=True):
     """The end of a producer's transaction in a partition."""
 
     type: MarkerType

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from headrace.records.batch import (
     CODEC_BITS,
@@ -40,8 +41,7 @@ BATCH_RECORDS_MAX = 250_000
 _DAMAGED = "the batch is damaged, or was written by a client that does not keep to the format"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True):
     """One record with its place in the log."""
 
     offset: int

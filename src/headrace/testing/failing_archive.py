@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatch
+
+from msgspec import Struct, field
 
 from headrace.log.archive.store import ArchiveStore
 from headrace.log.errors import ArchiveUnreachable
 from headrace.testing.failing_filesystem import FailingFileSystem, Failure, PowerLost
 
 
-@dataclass(slots=True, kw_only=True)
-class FailingArchive:
+class FailingArchive(Struct, kw_only=True):
     """Stands in front of a real store; what does not fail really happens.
 
     Operations are called `put`, `read`, `delete` (once for each object) and `list`.

@@ -8,8 +8,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatch
+
+from msgspec import Struct, field
 
 from headrace.log.filesystem import Buffer, DiskFileSystem, FileSystem
 
@@ -18,8 +19,7 @@ class PowerLost(BaseException):
     """Nothing happens any more after this; it is no Exception, so that no handler mistakes it for a failed write."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, kw_only=True):
     """Fail operations with a name and a path. `times` counts down; None fails for ever."""
 
     operation: str
@@ -47,15 +47,13 @@ class Failure:
         return OSError(self.error_number, os.strerror(self.error_number), path)
 
 
-@dataclass(slots=True)
-class _Durable:
+class _Durable(Struct):
     """What a power cut would leave of a file."""
 
     size_bytes: int
 
 
-@dataclass(slots=True, kw_only=True)
-class FailingFileSystem:
+class FailingFileSystem(Struct, kw_only=True):
     """`fail(...)` arms a failure; `lose_power_at(n)` stops the world before the n-th changing operation."""
 
     files: FileSystem = field(default_factory=DiskFileSystem)

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, get_args
 
+from msgspec import Struct
+
 from headrace.errors import HeadraceError
 from headrace.pipeline import points
 from headrace.pipeline.errors import BadJob
 from headrace.pipeline.points import Point
-from headrace.values import value
 
 KILL_VARIABLE = "HEADRACE_TEST_KILL"
 
@@ -57,8 +58,7 @@ def abort_at(point: AbortPoint, *, job: str | None = None, time: int = 1) -> Ite
         points.hooks.remove(hook)
 
 
-@value
-class Kill:
+class Kill(Struct, frozen=True, kw_only=True):
     """`after-write:3` is the third time that a job reaches the point; `after-write:3:7` waits for seven jobs there."""
 
     point: Point

@@ -6,9 +6,10 @@ Where Java is, and how jars are fetched, is in `headrace.java`.
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from msgspec import Struct
 
 from headrace.java import java_command
 
@@ -16,8 +17,7 @@ HEAP_MB = 256
 """Enough for every command-line tool of Kafka, and little enough to run several beside a broker."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JavaTools:
+class JavaTools(Struct, frozen=True, kw_only=True):
     """The main classes of a folder of jars, each run in a Java process of its own.
 
     `quick_start` trades peak speed for a quicker start, which is right for a tool that lives for a second and

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from headrace.broker.groups import consumer, consumer_classic
 from headrace.broker.groups.assignors import Place
 from headrace.broker.groups.consumer import ConsumerHeartbeat
@@ -27,13 +29,11 @@ from headrace.broker.groups.events import Heartbeat, Join, Leave, LeavingMember,
 from headrace.broker.groups.state import MemberProtocol
 from headrace.protocol import stored
 from headrace.protocol.error_codes import ErrorCode
-from headrace.values import value
 
 AnswerT = TypeVar("AnswerT")
 
 
-@value
-class SomeTopic:
+class SomeTopic(Struct, frozen=True, kw_only=True):
     name: str
     id: uuid.UUID
     partition_count: int

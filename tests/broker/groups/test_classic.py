@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from headrace.broker.groups.classic import check_commit
 from headrace.broker.groups.events import AssignmentStored, TimerKind

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from headrace.broker.transactions import rules
 from headrace.broker.transactions.state import (
@@ -29,7 +28,7 @@ SPARE = 999
 def transaction(**changes: object) -> Transaction:
     made = rules.begin_producer("tx", 5, timeout_ms=1000, now_ms=0).transaction
     assert made is not None
-    return replace(made, **changes)  # type: ignore[arg-type]
+    return replace(made, **changes)
 
 
 def ongoing(**changes: object) -> Transaction:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from headrace.cli.job.screen import BarsView, EndView, LinesView, TableView, summary_of
@@ -17,10 +16,10 @@ STARTING = JobStatus(
     target="table counts",
     started_ms=1_000_000,
 )
-HALF = dataclasses.replace(
+HALF = msgspec.structs.replace(
     STARTING, state=JobState.RUNNING, batch_id=4, rows_in=500_000, rows_per_s=100_000.0, lag=1_500_000
 )
-DONE = dataclasses.replace(
+DONE = msgspec.structs.replace(
     HALF, state=JobState.DONE, batch_id=9, rows_in=2_000_000, lag=0, updated_ms=1_020_000
 )
 
@@ -46,7 +45,7 @@ def test_bar_counts_rows_done_of_rows_there_with_the_rate(capsys: pytest.Capture
 def test_bar_of_a_job_without_rows_is_full_at_its_end(capsys: pytest.CaptureFixture[str]) -> None:
     view = BarsView()
     with view:
-        view.show([dataclasses.replace(STARTING, state=JobState.DONE)])
+        view.show([msgspec.structs.replace(STARTING, state=JobState.DONE)])
 
     assert view.is_complete("counts")
 
@@ -60,9 +59,9 @@ def test_end_of_each_job_is_told_once(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_ends_are_told_in_the_order_of_the_script(capsys: pytest.CaptureFixture[str]) -> None:
-    first, second = (dataclasses.replace(DONE, name=each) for each in ("first", "second"))
+    first, second = (msgspec.structs.replace(DONE, name=each) for each in ("first", "second"))
     view = EndView()
-    view.show([dataclasses.replace(first, state=JobState.RUNNING), second])
+    view.show([msgspec.structs.replace(first, state=JobState.RUNNING), second])
     assert capsys.readouterr().out == ""
 
     view.show([first, second])
@@ -73,7 +72,7 @@ def test_ends_are_told_in_the_order_of_the_script(capsys: pytest.CaptureFixture[
 
 
 def test_end_of_a_job_tells_its_bad_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    EndView().show([dataclasses.replace(DONE, bad_rows=3)])
+    EndView().show([msgspec.structs.replace(DONE, bad_rows=3)])
 
     assert capsys.readouterr().out.endswith(", 3 of them bad\n")
 
@@ -82,7 +81,7 @@ def test_line_is_written_when_a_state_changes_and_not_for_every_batch(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     view = LinesView()
-    for job in (STARTING, HALF, dataclasses.replace(HALF, batch_id=5), DONE):
+    for job in (STARTING, HALF, msgspec.structs.replace(HALF, batch_id=5), DONE):
         view.show([job])
 
     states = [line.split()[2].strip(",") for line in capsys.readouterr().out.splitlines()]
@@ -93,7 +92,7 @@ def test_line_is_written_when_a_state_changes_and_not_for_every_batch(
 def test_table_shows_rate_lag_and_watermark(capsys: pytest.CaptureFixture[str]) -> None:
     watermark = "2026-11-15T10:00:00.000Z"
     with TableView() as view:
-        view.show([dataclasses.replace(HALF, watermark=watermark)])
+        view.show([msgspec.structs.replace(HALF, watermark=watermark)])
     shown = capsys.readouterr().out
 
     for words in ("counts", "running", "100,000", "1,500,000", watermark, "table counts"):
@@ -103,7 +102,7 @@ def test_table_shows_rate_lag_and_watermark(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.usefixtures("terminal")
 def test_table_obeys_nothing_that_a_name_says(capsys: pytest.CaptureFixture[str]) -> None:
     with TableView() as view:
-        view.show([dataclasses.replace(HALF, name="[/x]\x1b[2J", target="[red]t")])
+        view.show([msgspec.structs.replace(HALF, name="[/x]\x1b[2J", target="[red]t")])
     shown = capsys.readouterr().out
 
     for words in (r"[/x]\x1b[2J", "[red]t"):
@@ -111,6 +110,6 @@ def test_table_obeys_nothing_that_a_name_says(capsys: pytest.CaptureFixture[str]
 
 
 def test_failed_job_shows_the_first_line_of_its_error() -> None:
-    failed = dataclasses.replace(HALF, state=JobState.FAILED, restarts=2, error="no such host\nat line 1")
+    failed = msgspec.structs.replace(HALF, state=JobState.FAILED, restarts=2, error="no such host\nat line 1")
 
     assert summary_of(failed).endswith("2 restarts, no such host")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from headrace.log.archive.archived_files import Archive
 from headrace.log.archive.archived_segments import ArchivedSegment

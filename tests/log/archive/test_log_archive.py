@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from headrace.log.archive.archived_segments import LIST_NAME
 from headrace.log.archive.copying import CopyDiffers

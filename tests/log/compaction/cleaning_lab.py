@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from headrace.log.aborted_index import AbortedTransaction
 from headrace.log.compaction.cleaner import (

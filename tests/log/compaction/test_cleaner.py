@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
+from msgspec.structs import replace
 
 from headrace.log.compaction.cleaner import (
     CompactionFailed,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from headrace.log.config import LogConfig
 from headrace.log.partition_log import PartitionLog

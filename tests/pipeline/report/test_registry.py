@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from headrace.pipeline.errors import BadJob
 from headrace.pipeline.report.registry import Forgotten, JobFolder, JobState, JobStatus, Registry

@@ -10,10 +10,9 @@ import heapq
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import Final, NamedTuple
 
-from headrace.values import value
+from msgspec import Struct, field
 
 Assignment = Mapping[uuid.UUID, frozenset[int]]
 PartitionCounts = Mapping[uuid.UUID, int]
@@ -28,8 +27,7 @@ class Place(NamedTuple):
     partition: int
 
 
-@value
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """A member as the assignors see it."""
 
     member_id: str

@@ -6,7 +6,7 @@ that don't exist, and the bounds of a session time-out, are the coordinator's ma
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from headrace.broker.groups.events import (
     Action,

@@ -9,8 +9,9 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
+
+from msgspec.structs import replace
 
 from headrace.broker.groups.classic import handle
 from headrace.broker.groups.events import (

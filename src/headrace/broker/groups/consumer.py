@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.broker.groups.assignors import ASSIGNORS, UNIFORM, Assignment, Candidate
 from headrace.broker.groups.consumer_patterns import InvalidPattern, compiled, matching
@@ -28,11 +30,9 @@ from headrace.broker.groups.consumer_state import (
 )
 from headrace.broker.groups.consumer_step import Arm, Cancel, ConsumerRefused, ConsumerStep, ConsumerTimer
 from headrace.protocol.error_codes import ErrorCode
-from headrace.values import value
 
 
-@value
-class ConsumerHeartbeat:
+class ConsumerHeartbeat(Struct, frozen=True, kw_only=True):
     """None (or -1 for the time-out) says: as before."""
 
     member_id: str
@@ -56,8 +56,7 @@ class ConsumerHeartbeat:
         )
 
 
-@value
-class ConsumerAnswer:
+class ConsumerAnswer(Struct, frozen=True, kw_only=True):
     member_id: str
     member_epoch: int
     assignment: Owned | None = None

@@ -7,7 +7,8 @@ epoch here, and what it gets from SyncGroup is what the broker assigned to it.
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from headrace.broker.groups.consumer import (
     check_room,

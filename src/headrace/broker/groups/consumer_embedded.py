@@ -8,11 +8,12 @@ from __future__ import annotations
 import struct
 from typing import Annotated, Final
 
+from msgspec import Struct
+
 from headrace.broker.groups.state import MemberProtocol
 from headrace.protocol.codec import struct_codec
 from headrace.protocol.primitives import MalformedMessage
 from headrace.protocol.types import Int32, NullableBytes, NullableString, String, since
-from headrace.values import value
 
 _VERSION = struct.Struct(">h")
 
@@ -20,14 +21,12 @@ SUBSCRIPTION_VERSION_NEWEST: Final = 3
 ASSIGNMENT_VERSION_NEWEST: Final = 3
 
 
-@value
-class EmbeddedPartitions:
+class EmbeddedPartitions(Struct, frozen=True, kw_only=True):
     topic: String
     partitions: tuple[Int32, ...]
 
 
-@value
-class EmbeddedSubscription:
+class EmbeddedSubscription(Struct, frozen=True, kw_only=True):
     """1: what the member has. 2: since which generation. 3: its rack."""
 
     topics: tuple[String, ...]
@@ -37,8 +36,7 @@ class EmbeddedSubscription:
     rack_id: Annotated[NullableString, since(3)] = None
 
 
-@value
-class EmbeddedAssignment:
+class EmbeddedAssignment(Struct, frozen=True, kw_only=True):
     assigned_partitions: tuple[EmbeddedPartitions, ...] = ()
     user_data: NullableBytes = None
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import uuid
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from headrace.broker.groups.consumer_classic import assignment_of
 from headrace.broker.groups.consumer_embedded import read_assignment, read_subscription

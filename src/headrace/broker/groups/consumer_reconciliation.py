@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from headrace.broker.groups.assignors import Assignment, Place
 from headrace.broker.groups.consumer_state import ConsumerGroup, ConsumerMember, MemberState, Owned

@@ -10,13 +10,14 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
 from enum import Enum, IntEnum
 from typing import Protocol, TypeAlias
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from headrace.broker.groups.assignors import NO_ASSIGNMENT, Assignment, Place
 from headrace.broker.groups.state import MemberProtocol
-from headrace.values import value
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -46,16 +47,14 @@ Owned: TypeAlias = Mapping[uuid.UUID, Mapping[int, int]]
 """Partitions of topics, each with the epoch in which the member got it."""
 
 
-@value
-class ClassicSide:
+class ClassicSide(Struct, frozen=True, kw_only=True):
     """What is kept of a member that speaks the classic protocol in a group of the newer one."""
 
     session_timeout_ms: int
     protocols: tuple[MemberProtocol, ...]
 
 
-@value
-class ConsumerMember:
+class ConsumerMember(Struct, frozen=True, kw_only=True):
     member_id: str
     instance_id: str | None = None
     rack_id: str | None = None
@@ -110,8 +109,7 @@ class Catalog(Protocol):
         """Those that a pattern may match."""
 
 
-@value
-class Resolved:
+class Resolved(Struct, frozen=True, kw_only=True):
     """The topics that a regular expression stands for."""
 
     topics: frozenset[str]
@@ -119,8 +117,7 @@ class Resolved:
     resolved_at_ms: int
 
 
-@value
-class Epochs:
+class Epochs(Struct, frozen=True, kw_only=True):
     group: int = 0
     """Grows with every change of members, subscriptions or topics."""
     topics_hash: int = 0
@@ -133,29 +130,25 @@ class Epochs:
 # Changes. `before` is what `after` takes the place of; None is nothing.
 
 
-@value
-class MemberChange:
+class MemberChange(Struct, frozen=True, kw_only=True):
     member_id: str
     before: ConsumerMember | None
     after: ConsumerMember | None
 
 
-@value
-class TargetChange:
+class TargetChange(Struct, frozen=True, kw_only=True):
     member_id: str
     before: Assignment | None
     after: Assignment | None
 
 
-@value
-class PatternChange:
+class PatternChange(Struct, frozen=True, kw_only=True):
     pattern: str
     before: Resolved | None
     after: Resolved | None
 
 
-@value
-class EpochsChange:
+class EpochsChange(Struct, frozen=True, kw_only=True):
     before: Epochs
     after: Epochs
 

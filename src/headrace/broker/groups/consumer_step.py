@@ -5,9 +5,11 @@ A step changes its group as it goes. If it can't be finished, or can't be stored
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from headrace.broker.groups.assignors import Assignment
 from headrace.broker.groups.consumer_state import (
@@ -63,8 +65,7 @@ class Cancel(NamedTuple):
     member_id: str
 
 
-@dataclass(slots=True, kw_only=True)
-class ConsumerStep:
+class ConsumerStep(Struct, kw_only=True):
     group: ConsumerGroup
     catalog: Catalog
     now_ms: int

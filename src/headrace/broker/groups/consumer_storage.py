@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from headrace.broker.groups.assignors import Assignment
 from headrace.broker.groups.consumer_state import (
@@ -189,8 +191,7 @@ def entries(changed: Iterable[Fact]) -> Iterable[KeyValue]:
 # From records to groups
 
 
-@dataclass(slots=True)
-class _Parts:
+class _Parts(Struct):
     """The records of one group: the last of each key, in whatever order they came."""
 
     epoch: formats.ConsumerGroupMetadataValue | None = None

@@ -10,8 +10,9 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Awaitable, Collection
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from headrace.broker.failures import log_failure
 from headrace.broker.group_configs import GroupConfigs

@@ -6,18 +6,17 @@ Requests that wait for an answer are known here by a number; the coordinator kee
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from enum import Enum
+
+from msgspec import Struct
 
 from headrace.broker.groups.state import Group, MemberProtocol
 from headrace.protocol.error_codes import ErrorCode
-from headrace.values import value
 
 # Events: requests of members.
 
 
-@value
-class Join:
+class Join(Struct, frozen=True, kw_only=True):
     request: int = 0
     """Numbered by the coordinator."""
     member_id: str
@@ -36,8 +35,7 @@ class Join:
     """The client understands that it leads but must not assign again."""
 
 
-@value
-class Sync:
+class Sync(Struct, frozen=True, kw_only=True):
     request: int = 0
     member_id: str
     instance_id: str | None
@@ -47,22 +45,19 @@ class Sync:
     assignments: Mapping[str, bytes]
 
 
-@value
-class Heartbeat:
+class Heartbeat(Struct, frozen=True, kw_only=True):
     request: int = 0
     member_id: str
     instance_id: str | None
     generation: int
 
 
-@value
-class LeavingMember:
+class LeavingMember(Struct, frozen=True, kw_only=True):
     member_id: str
     instance_id: str | None
 
 
-@value
-class Leave:
+class Leave(Struct, frozen=True, kw_only=True):
     request: int = 0
     members: tuple[LeavingMember, ...]
 
@@ -70,35 +65,29 @@ class Leave:
 # Events: time passed, or the disk answered.
 
 
-@value
-class SessionExpired:
+class SessionExpired(Struct, frozen=True, kw_only=True):
     member_id: str
 
 
-@value
-class JoinPhaseExpired:
+class JoinPhaseExpired(Struct, frozen=True, kw_only=True):
     pass
 
 
-@value
-class SyncPhaseExpired:
+class SyncPhaseExpired(Struct, frozen=True, kw_only=True):
     pass
 
 
-@value
-class MembersInherited:
+class MembersInherited(Struct, frozen=True, kw_only=True):
     """The group was one of the newer protocol until now, and its members have to agree anew."""
 
 
-@value
-class AssignmentStored:
+class AssignmentStored(Struct, frozen=True, kw_only=True):
     generation: int
     assignments: Mapping[str, bytes]
     error: ErrorCode = ErrorCode.NONE
 
 
-@value
-class StaticMemberStored:
+class StaticMemberStored(Struct, frozen=True, kw_only=True):
     request: int
     member_id: str
     leader_id: str | None
@@ -115,15 +104,13 @@ Event = Join | Sync | Heartbeat | Leave | Expired | MembersInherited | Stored
 # Answers.
 
 
-@value
-class MemberMetadata:
+class MemberMetadata(Struct, frozen=True, kw_only=True):
     member_id: str
     instance_id: str | None
     metadata: bytes
 
 
-@value
-class JoinAnswer:
+class JoinAnswer(Struct, frozen=True, kw_only=True):
     error: ErrorCode = ErrorCode.NONE
     member_id: str = ""
     generation: int = -1
@@ -135,21 +122,18 @@ class JoinAnswer:
     skip_assignment: bool = False
 
 
-@value
-class SyncAnswer:
+class SyncAnswer(Struct, frozen=True, kw_only=True):
     error: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignment: bytes = b""
 
 
-@value
-class HeartbeatAnswer:
+class HeartbeatAnswer(Struct, frozen=True, kw_only=True):
     error: ErrorCode = ErrorCode.NONE
 
 
-@value
-class LeaveAnswer:
+class LeaveAnswer(Struct, frozen=True, kw_only=True):
     error: ErrorCode = ErrorCode.NONE
     members: tuple[tuple[LeavingMember, ErrorCode], ...] = ()
 
@@ -163,14 +147,12 @@ class TimerKind(Enum):
     SYNC_PHASE = "sync phase"
 
 
-@value
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     request: int
     answer: JoinAnswer | SyncAnswer | HeartbeatAnswer | LeaveAnswer
 
 
-@value
-class ArmTimer:
+class ArmTimer(Struct, frozen=True, kw_only=True):
     """Start a time-out, or start it anew if it runs."""
 
     kind: TimerKind
@@ -178,17 +160,15 @@ class ArmTimer:
     member_id: str = ""
 
 
-@value
-class CancelTimer:
+class CancelTimer(Struct, frozen=True, kw_only=True):
     kind: TimerKind
     member_id: str = ""
 
 
-@value
-class StoreGroup:
+class StoreGroup(Struct, frozen=True, kw_only=True):
     """Write the group to the log; `then` happens to it when it is there, or (with an error) can't be."""
 
-    group: Group = field(repr=False)
+    group: Group
     then: Stored | None = None
     waits_for_disk: bool = False
     """A generation that a power cut takes back costs a rebalance, which is less than an fsync in every rebalance.

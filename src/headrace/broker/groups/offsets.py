@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterator, KeysView, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from headrace.broker.groups.state import Group, GroupState
 from headrace.broker.groups.subscription import is_subscribed, subscribed_topics
-from headrace.values import value
 
 
 class TopicPartition(NamedTuple):
@@ -16,8 +17,7 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
-@value
-class CommittedOffset:
+class CommittedOffset(Struct, frozen=True, kw_only=True):
     offset: int
     leader_epoch: int
     metadata: str

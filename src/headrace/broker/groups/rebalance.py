@@ -6,7 +6,9 @@ Functions here work on a `Step`, the one mutable thing of the pure core: it live
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from headrace.broker.groups.events import (
     Action,
@@ -33,8 +35,7 @@ from headrace.broker.groups.state import (
 from headrace.protocol.error_codes import ErrorCode
 
 
-@dataclass(slots=True, kw_only=True)
-class Step:
+class Step(Struct, kw_only=True):
     """One event's way through a group: the group so far, and what is to be done about it."""
 
     group: Group

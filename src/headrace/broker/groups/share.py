@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from headrace.broker.groups.state import GroupState
 from headrace.protocol.error_codes import ErrorCode
-from headrace.values import value
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -34,8 +34,7 @@ class FoundTopic(NamedTuple):
     partition_count: int
 
 
-@value
-class ShareHeartbeat:
+class ShareHeartbeat(Struct, frozen=True, kw_only=True):
     member_id: str
     member_epoch: int
     client_id: str
@@ -45,8 +44,7 @@ class ShareHeartbeat:
     """None says: as before."""
 
 
-@value
-class ShareHeartbeatAnswer:
+class ShareHeartbeatAnswer(Struct, frozen=True, kw_only=True):
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
     member_epoch: int = 0
@@ -54,8 +52,7 @@ class ShareHeartbeatAnswer:
     """None says: as before."""
 
 
-@dataclass(slots=True, kw_only=True)
-class ShareMember:
+class ShareMember(Struct, kw_only=True):
     member_id: str
     client_id: str
     client_host: str

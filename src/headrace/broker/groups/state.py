@@ -7,12 +7,13 @@ these values, and `coordinator` performs the actions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
 from enum import Enum
 from types import MappingProxyType
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from headrace.protocol.error_codes import ErrorCode
-from headrace.values import value
 
 UNKNOWN_MEMBER = ""
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -59,8 +60,7 @@ TRANSITIONS: Mapping[tuple[GroupState, Trigger], GroupState] = MappingProxyType(
 )
 
 
-@value
-class GroupLimits:
+class GroupLimits(Struct, frozen=True, kw_only=True):
     """The settings that the rules need."""
 
     members_max: int
@@ -68,16 +68,14 @@ class GroupLimits:
     new_member_join_timeout_ms: int
 
 
-@value
-class MemberProtocol:
+class MemberProtocol(Struct, frozen=True, kw_only=True):
     """One way of assigning partitions that a member offers, with what it tells the leader for it."""
 
     name: str
     metadata: bytes
 
 
-@value
-class Member:
+class Member(Struct, frozen=True, kw_only=True):
     member_id: str
     instance_id: str | None
     """Given by the user for a static member, which keeps its place while it is away."""
@@ -103,8 +101,7 @@ class Member:
         return next((offer.metadata for offer in self.protocols if offer.name == protocol_name), b"")
 
 
-@value
-class InitialDelay:
+class InitialDelay(Struct, frozen=True, kw_only=True):
     """The first rebalance of an empty group waits a little, and longer while members keep arriving."""
 
     delay_ms: int
@@ -112,8 +109,7 @@ class InitialDelay:
     was_joined: bool = False
 
 
-@value
-class Group:
+class Group(Struct, frozen=True, kw_only=True):
     """A group of the classic protocol. `put` and `without` are the only ways to change its members."""
 
     group_id: str

@@ -6,7 +6,7 @@ offsets again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from headrace.broker.error_codes import error_code
 from headrace.broker.groups.consumer_state import ConsumerGroup
@@ -81,8 +81,7 @@ def group_tombstone(group_id: str) -> KeyValue:
     return KeyValue(stored.encode_key(stored.GroupMetadataKey(group=group_id)), None)
 
 
-@dataclass(slots=True)
-class Contents:
+class Contents(Struct):
     """All groups and offsets of a log."""
 
     groups: dict[str, Group] = field(default_factory=dict)

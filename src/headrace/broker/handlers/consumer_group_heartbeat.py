@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from dataclasses import replace
 from uuid import uuid4
+
+from msgspec.structs import replace
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.group_configs import CONSUMER_HEARTBEAT_INTERVAL

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from msgspec import Struct
+
 from headrace.broker.broker_configs import ALL_BROKERS, BROKER_CONFIGS, MIN_INSYNC_REPLICAS
 from headrace.broker.client_metrics import CLIENT_METRICS_CONFIGS
 from headrace.broker.config_synonyms import BROKER_SYNONYMS
@@ -33,7 +35,6 @@ from headrace.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from headrace.redaction import redacted
-from headrace.values import value
 
 TOPIC_SOURCE, BROKER_SOURCE, ALL_BROKERS_SOURCE, STATIC_BROKER_SOURCE, DEFAULT_SOURCE = 1, 2, 3, 4, 5
 CLIENT_METRICS_SOURCE, GROUP_SOURCE = 7, 8
@@ -44,8 +45,7 @@ READ_ONLY_PARTITIONS = "headrace.read.only.partitions"
 HEALTH = "headrace.health"
 
 
-@value
-class Inherited:
+class Inherited(Struct, frozen=True, kw_only=True):
     """What a config is where the resource itself does not set it, and where that comes from."""
 
     value: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from uuid import UUID
+
+from msgspec import Struct
 
 from headrace.broker.client_quotas import CONSUMER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
@@ -34,7 +35,6 @@ from headrace.protocol.messages.fetch import (
 )
 from headrace.protocol.types import Buffer
 from headrace.records.batch import iterate_headers
-from headrace.values import value
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +48,7 @@ _SESSION_ERRORS = {
 }
 
 
-@value
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """One partition of a fetch: what to read, or why not."""
 
     key: PartitionKey
@@ -61,8 +60,7 @@ class Wanted:
     """Where reading stops: the high watermark, or the last stable offset for readers of committed data."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Found:
+class Found(Struct, kw_only=True):
     """What reading a partition gave."""
 
     records: Buffer = b""

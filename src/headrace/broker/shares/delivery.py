@@ -6,7 +6,8 @@ Records are not decoded; the headers of batches say enough. Safe to run in a thr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from headrace.broker.shares.window import LogBatch, Run
 from headrace.log.partition_log import PartitionLog
@@ -20,8 +21,7 @@ RUNS_MAX = 64
 """Separate places that one answer reads from: records that were released one by one lie apart."""
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(Struct):
     """Batches in the order of the log."""
 
     pieces: list[Buffer] = field(default_factory=list)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from headrace.broker.client import Client
 from headrace.broker.fetch_waiters import FetchWaiters
@@ -18,7 +20,6 @@ from headrace.broker.shares.window import Acquired, Run
 from headrace.errors import HeadraceError
 from headrace.log.errors import WouldBlock
 from headrace.protocol.types import Buffer
-from headrace.values import value
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +29,7 @@ RECORDS_ENOUGH = 50
 partition is given out as far as the fetch allows, so that a backlog costs no more fetches than before."""
 
 
-@value
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """What a fetch asks for."""
 
     records_max: int
@@ -40,8 +40,7 @@ class Wanted:
     """Never more than `records_max`, not even to finish a batch."""
 
 
-@dataclass(slots=True)
-class Delivered:
+class Delivered(Struct):
     """What a partition gives."""
 
     records: Buffer = b""
@@ -49,8 +48,7 @@ class Delivered:
     error: HeadraceError | OSError | None = None
 
 
-@dataclass(slots=True)
-class _Plan:
+class _Plan(Struct):
     share: SharePartition
     runs: list[Run]
     records_max: int

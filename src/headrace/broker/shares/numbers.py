@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
 
-from headrace.broker.shares.share_partition import ShareCounters, SharePartition
+from msgspec.structs import asdict
+
+from headrace.broker.shares.share_partition import SharePartition
 from headrace.broker.shares.states import RecordState
 from headrace.errors import HeadraceError
 
@@ -42,8 +43,8 @@ def group_numbers(shares: Iterable[SharePartition], now_ms: int) -> dict[str, fl
         numbers["window_pieces"] += window.pieces
         numbers["redelivered"] += window.redelivered_records
         numbers["oldest_age_seconds"] = max(numbers["oldest_age_seconds"], _age_s(share, now_ms))
-        for counter in fields(ShareCounters):
-            numbers[counter.name] += getattr(share.counters, counter.name)
+        for name, count in asdict(share.counters).items():
+            numbers[name] += count
     return numbers
 
 

@@ -13,17 +13,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from headrace.broker.stored_batches import batches_in
 from headrace.log.errors import CorruptArchive, CorruptSegment, OffsetOutOfRange
 from headrace.log.partition_log import PartitionLog
 from headrace.records.batch import checksum_matches, iterate_headers, read_header
 from headrace.records.errors import InvalidBatch
 from headrace.records.record import Record, check_record_count, iterate_records
-from headrace.values import value
 
 
-@value
-class Bounds:
+class Bounds(Struct, frozen=True, kw_only=True):
     """How far a batch is unpacked."""
 
     bytes_max: int

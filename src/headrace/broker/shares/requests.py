@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
+from msgspec import Struct
+
 from headrace.broker.client import Client
 from headrace.broker.error_codes import error_code
 from headrace.broker.shares.coordinator import ShareCoordinator, ShareRefused
@@ -26,7 +28,6 @@ from headrace.broker.topics import Topics
 from headrace.errors import HeadraceError
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.share_fetch import AcknowledgementBatch
-from headrace.values import value
 
 RENEW_SINCE = 2
 
@@ -40,8 +41,7 @@ class SessionRequest(Protocol):
     def share_session_epoch(self) -> int: ...
 
 
-@value
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """What became of the acknowledgements for a partition."""
 
     code: ErrorCode = ErrorCode.NONE

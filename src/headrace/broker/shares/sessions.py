@@ -5,8 +5,9 @@ from __future__ import annotations
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from headrace.broker.client import Client
 
@@ -37,8 +38,7 @@ class TooManySessions(Exception):
     """The bound on sessions is reached."""
 
 
-@dataclass(slots=True, eq=False)
-class ShareSession:
+class ShareSession(Struct, eq=False):
     key: SessionKey
     client: Client
     epoch: int = 1

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from headrace.broker.fetch_waiters import FetchWaiter
 from headrace.broker.group_configs import ShareConfig
@@ -13,8 +14,7 @@ from headrace.broker.shares.window import Window
 from headrace.records.batch import iterate_headers
 
 
-@dataclass(slots=True)
-class ShareCounters:
+class ShareCounters(Struct):
     """What happened since the start, for metrics."""
 
     delivered: int = 0
@@ -70,8 +70,7 @@ class GrowthOf:
         self._line.wake_all()
 
 
-@dataclass(slots=True, eq=False)
-class SharePartition:
+class SharePartition(Struct, eq=False):
     partition: Partition
     stored: StoredWindow
     is_stored: bool = False

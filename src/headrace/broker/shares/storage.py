@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from headrace.broker.shares.spans import Span
 from headrace.broker.shares.states import RecordState
@@ -40,8 +41,7 @@ class ShareKey(NamedTuple):
     partition: int
 
 
-@dataclass(slots=True, eq=False)
-class StoredWindow:
+class StoredWindow(Struct, eq=False):
     """A window, and what is known of its records in the log."""
 
     key: ShareKey

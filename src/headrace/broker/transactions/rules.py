@@ -7,7 +7,9 @@ followed by markers in all of its partitions and then by `complete`.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.broker.transactions.state import (
     EPOCH_HANDED_OUT_MAX,
@@ -22,11 +24,9 @@ from headrace.broker.transactions.state import (
     Trigger,
 )
 from headrace.protocol.error_codes import ErrorCode
-from headrace.values import value
 
 
-@value
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     error: ErrorCode = ErrorCode.NONE
     transaction: Transaction | None = None
     """What to store, and to go on with; None when nothing changes."""

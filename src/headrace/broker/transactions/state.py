@@ -7,12 +7,12 @@ values, and `coordinator` performs it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from headrace.values import value
+from msgspec import Struct
+from msgspec.structs import replace
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
@@ -105,16 +105,14 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
-@value
-class Producer:
+class Producer(Struct, frozen=True, kw_only=True):
     """Who writes: an id, and which of its instances or transactions."""
 
     id: int
     epoch: int
 
 
-@value
-class Transaction:
+class Transaction(Struct, frozen=True, kw_only=True):
     """A transactional id and where its last transaction stands."""
 
     transactional_id: str
@@ -144,4 +142,4 @@ class Transaction:
 
     def moved(self, trigger: Trigger, now_ms: int, **changes: object) -> Transaction:
         """The transaction after a step of the table; the caller has checked that there is one."""
-        return replace(self, state=TRANSITIONS[self.state, trigger], updated_ms=now_ms, **changes)  # type: ignore[arg-type]
+        return replace(self, state=TRANSITIONS[self.state, trigger], updated_ms=now_ms, **changes)

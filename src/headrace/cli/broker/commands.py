@@ -5,12 +5,12 @@ A start imports the broker and nothing else that is heavy: no client library, no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from headrace.cli.addresses import parse_pairs
 from headrace.cli.broker.log_format import LogFormat, LogLevel, configure_logging
@@ -108,8 +108,7 @@ def broker(
 
 
 @result("broker")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedBroker:
+class CheckedBroker(Struct, frozen=True, kw_only=True):
     bootstrap: str
     is_healthy: bool
     problems: Annotated[list[str], "why it is not healthy"]

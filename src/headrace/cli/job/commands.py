@@ -6,11 +6,11 @@ import importlib.util
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from headrace.cli.output import Format, OutputFormat, format_time, note, print_table, result, show
 from headrace.errors import HeadraceError
@@ -209,8 +209,7 @@ def state(
 
 
 @result("job stop")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoppedJob:
+class StoppedJob(Struct, frozen=True, kw_only=True):
     name: str
     was_running: Annotated[bool, "false: it had ended before"]
     state: Annotated[str, "as it is now"]
@@ -242,8 +241,7 @@ def stop(name: Name, data_dir: DataDir = None, format: Format = OutputFormat.TEX
 
 
 @result("job reset")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResetJob:
+class ResetJob(Struct, frozen=True, kw_only=True):
     name: str
     target_cleared: Annotated[bool, "whether the next run empties the target"]
 

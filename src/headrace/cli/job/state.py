@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from headrace.cli.output import Shape, note, print_json, print_table, result
 from headrace.errors import HeadraceError
@@ -69,8 +69,7 @@ def _keys(said: Sequence[str]) -> Sequence[str] | Mapping[str, str]:
 
 
 @result("job state", shape=Shape.LIST)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonState:
+class JsonState(Struct, frozen=True, kw_only=True):
     operator: Annotated[int, "its number in the plan"]
     name: str
     batch: Annotated[int, "the last one that is committed"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from headrace.cli.addresses import BadArgument
 from headrace.cli.connecting import connect
@@ -32,8 +32,7 @@ Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
 
 
 @result("queue list", shape=Shape.LIST)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedQueue:
+class ListedQueue(Struct, frozen=True, kw_only=True):
     group: str
     state: str
     members: Annotated[int, "how many"]
@@ -43,16 +42,14 @@ class ListedQueue:
     topics: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuePartition:
+class QueuePartition(Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     done_up_to: Annotated[int | None, "the first offset that is not done; null: the group has not begun"]
     not_done: Annotated[int | None, "null if the broker does not report it"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueMember:
+class QueueMember(Struct, frozen=True, kw_only=True):
     member: str
     client: str
     host: str
@@ -61,8 +58,7 @@ class QueueMember:
 
 
 @result("queue describe")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedQueue:
+class DescribedQueue(Struct, frozen=True, kw_only=True):
     group: str
     state: str
     waiting: Annotated[int | None, "messages that no worker has; null if the broker does not report it"]
@@ -75,22 +71,19 @@ class DescribedQueue:
     members: list[QueueMember]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueConfig:
+class QueueConfig(Struct, frozen=True, kw_only=True):
     value: str
     is_default: bool
 
 
 @result("queue alter")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlteredQueue:
+class AlteredQueue(Struct, frozen=True, kw_only=True):
     group: str
     configs: Annotated[dict[str, QueueConfig], "those in force"]
 
 
 @result("queue delete")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletedQueue:
+class DeletedQueue(Struct, frozen=True, kw_only=True):
     group: str
 
 

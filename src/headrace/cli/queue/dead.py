@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from headrace.cli.addresses import BadArgument
 from headrace.cli.connecting import connect
@@ -51,8 +51,7 @@ Topic = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LetterOrigin:
+class LetterOrigin(Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     offset: int
@@ -60,8 +59,7 @@ class LetterOrigin:
 
 @result("queue dead list", shape=Shape.LIST)
 @result("queue dead show")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonLetter:
+class JsonLetter(Struct, frozen=True, kw_only=True):
     partition: Annotated[int, "of the dead-letter topic"]
     offset: int
     died: Annotated[str, "ISO 8601 in UTC"]
@@ -78,16 +76,14 @@ class JsonLetter:
 
 
 @result("queue dead redrive")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedrivenLetters:
+class RedrivenLetters(Struct, frozen=True, kw_only=True):
     group: str
     put_back: Annotated[int, "letters; with --dry-run, that would be"]
     left: Annotated[int | None, "that stay, because they do not match; null with --dry-run"]
 
 
 @result("queue dead purge")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PurgedLetters:
+class PurgedLetters(Struct, frozen=True, kw_only=True):
     group: str
     topic: str
     records: Annotated[int, "that are gone"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
+
+from msgspec import Struct
 
 from headrace.cli.output import Shape, format_time, result
 
@@ -51,16 +52,14 @@ def as_text(message: Message) -> str:
     return f"{_time(message) or '-'} {place}{shown_key} {shown_value}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonHeader:
+class JsonHeader(Struct, frozen=True, kw_only=True):
     name: str
     value: Annotated[str | None, "null: a header without a value"] = None
     value_base64: Annotated[str | None, "instead of the value, if it is not UTF-8"] = None
 
 
 @result("consume", shape=Shape.LINES)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonRecord:
+class JsonRecord(Struct, frozen=True, kw_only=True):
     """What `as_json` returns."""
 
     topic: str

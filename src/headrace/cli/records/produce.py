@@ -6,12 +6,12 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
+from msgspec import Struct
 
 from headrace.cli.addresses import BadArgument, parse_pairs
 from headrace.cli.completion import complete_topics
@@ -61,8 +61,7 @@ class Acks(StrEnum):
 
 
 @result("produce")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Produced:
+class Produced(Struct, frozen=True, kw_only=True):
     topic: str
     records: Annotated[int, "that the broker has acknowledged"]
     failed: Annotated[int, "that it has not"]

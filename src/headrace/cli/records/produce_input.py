@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO, NoReturn
+
+from msgspec import Struct
 
 # The largest request that a broker takes by default: no record can be larger, so no line needs to be.
 RECORD_BYTES_MAX = 104_857_600
@@ -18,22 +19,19 @@ class InputFormat(StrEnum):
     BINARY = "binary"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputRecord:
+class InputRecord(Struct, frozen=True, kw_only=True):
     key: bytes | None
     value: bytes | None
     input_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BadLine:
+class BadLine(Struct, frozen=True, kw_only=True):
     number: int
     reason: str
     input_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineRules:
+class LineRules(Struct, frozen=True, kw_only=True):
     """How a line becomes a record."""
 
     is_json: bool

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from msgspec import Struct
 
 from headrace.cli.addresses import BadArgument
 from headrace.cli.output import note
@@ -27,8 +27,7 @@ POLL_S = 0.2
 POLL_RECORDS_MAX = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class Start(Struct, frozen=True, kw_only=True):
     """Where to begin; with nothing given, at the end."""
 
     beginning: bool = False

@@ -6,10 +6,12 @@ import contextlib
 import itertools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated
 
-from headrace.cli.output import OutputFormat, Shape, format_time, plain, result
+import msgspec
+from msgspec import Struct
+
+from headrace.cli.output import OutputFormat, Shape, format_time, result
 from headrace.cli.top.jobs import ReportedJobs
 from headrace.cli.top.panels import (
     GroupsPanel,
@@ -29,8 +31,7 @@ from headrace.printable import printable_json
 
 
 @result("top", shape=Shape.LINES)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Look(Struct, frozen=True, kw_only=True):
     time: Annotated[str, "ISO 8601 in UTC"]
     problem: Annotated[str | None, "why the broker could not be asked; the rest is that of the look before"]
     topics: list[TopicTraffic]
@@ -57,7 +58,7 @@ def watch(
             groups=groups.rows,
             jobs=jobs.rows,
         )
-        print(printable_json(plain(look)), flush=True)
+        print(printable_json(msgspec.to_builtins(look)), flush=True)
 
     with contextlib.ExitStack() as stack:
         stack.callback(jobs.close)

@@ -9,8 +9,9 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Protocol
+
+from msgspec import Struct
 
 from headrace.cli.output import plain_text
 from headrace.clock import Clock
@@ -51,8 +52,7 @@ class Panel(Protocol):
         """What was seen, in a few words for a line of plain text."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicTraffic:
+class TopicTraffic(Struct, frozen=True, kw_only=True):
     topic: str
     partitions: Annotated[int, "how many"]
     offsets: Annotated[int, "end less start, over all partitions"]
@@ -60,8 +60,7 @@ class TopicTraffic:
     records_per_s: Annotated[float | None, "written since the look before; null at the first look"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupTraffic:
+class GroupTraffic(Struct, frozen=True, kw_only=True):
     group: str
     kind: Annotated[str, "consumer or queue"]
     state: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from headrace.cli.completion import complete_topics
 from headrace.cli.connecting import connect
@@ -44,22 +44,19 @@ Configs = Annotated[
 
 
 @result("topic create", shape=Shape.LIST)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatedTopic:
+class CreatedTopic(Struct, frozen=True, kw_only=True):
     topic: str
     created: Annotated[bool, "false if it existed, with --if-not-exists"]
 
 
 @result("topic list", shape=Shape.LIST)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedTopic:
+class ListedTopic(Struct, frozen=True, kw_only=True):
     topic: str
     partitions: Annotated[int, "how many"]
     offsets: Annotated[int, "end less start, over all partitions"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedPartition:
+class DescribedPartition(Struct, frozen=True, kw_only=True):
     partition: int
     start_offset: Annotated[int, "of the oldest record"]
     end_offset: Annotated[int, "of the next record"]
@@ -69,24 +66,21 @@ class DescribedPartition:
 
 
 @result("topic describe")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedTopic:
+class DescribedTopic(Struct, frozen=True, kw_only=True):
     topic: str
     partitions: list[DescribedPartition]
     configs: Annotated[dict[str, str], "those that differ from their defaults; with --all-configs all"]
 
 
 @result("topic alter")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlteredTopic:
+class AlteredTopic(Struct, frozen=True, kw_only=True):
     topic: str
     configs: Annotated[dict[str, str | None], "what was set; null: back to the default"]
     partitions: Annotated[int | None, "the new number; null: unchanged"]
 
 
 @result("topic delete", shape=Shape.LIST)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletedTopic:
+class DeletedTopic(Struct, frozen=True, kw_only=True):
     topic: str
     offsets: Annotated[int, "end less start, over all partitions: at least as many as it held records"]
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from headrace.log.archive.manifest import Manifest
 from headrace.log.config import SAME_AS_RETENTION, LogConfig
@@ -22,8 +24,7 @@ LIST_NAME = "archived-segments"
 LIST_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchivedSegment:
+class ArchivedSegment(Struct, frozen=True, kw_only=True):
     """A line of the list: what must be known without reading the archive."""
 
     base_offset: int

@@ -12,11 +12,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(slots=True)
-class _Piece:
+class _Piece(Struct):
     path: str
     size_bytes: int
 

@@ -7,9 +7,9 @@ made once more over the old one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import google_crc32c
+from msgspec import Struct
 
 from headrace.log.archive.archived_segments import ArchivedSegment, entry_of
 from headrace.log.archive.manifest import FileSum, Manifest, encode_manifest
@@ -36,8 +36,7 @@ class Interrupted(Exception):
     """The broker is stopping; the copy is made at its next start."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentCopy:
+class SegmentCopy(Struct, frozen=True, kw_only=True):
     """One segment to copy, and what its manifest should say."""
 
     files: FileSystem

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from headrace.log.errors import InvalidFile
 
 MANIFEST_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileSum:
+class FileSum(Struct, frozen=True, kw_only=True):
     """Size and CRC-32C of one archived file, as a whole and per chunk, so that each chunk can be checked alone."""
 
     size_bytes: int
@@ -21,8 +21,7 @@ class FileSum:
     chunk_crcs: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Manifest(Struct, frozen=True, kw_only=True):
     """Enough to check every byte of a segment, and to know which partition it belongs to."""
 
     topic: str
@@ -42,7 +41,7 @@ class Manifest:
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    return json.dumps({"version": MANIFEST_VERSION, **asdict(manifest)}).encode()
+    return json.dumps({"version": MANIFEST_VERSION, **to_builtins(manifest)}).encode()
 
 
 def decode_manifest(content: bytes) -> Manifest:

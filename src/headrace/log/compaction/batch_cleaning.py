@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from headrace.log.compaction.compacted_transactions import Fate
 from headrace.log.compaction.offset_map import OffsetMap, decode_spans
 from headrace.records.batch import (
@@ -22,11 +24,9 @@ from headrace.records.compression import compress
 from headrace.records.errors import InvalidBatch
 from headrace.records.record import BATCH_RECORDS_MAX, RecordSpan
 from headrace.records.varint import append_varint
-from headrace.values import value
 
 
-@value
-class CleanedBatch:
+class CleanedBatch(Struct, frozen=True, kw_only=True):
     """The outcome for one batch."""
 
     batch: bytes | None
@@ -38,8 +38,7 @@ class CleanedBatch:
     """Why the batch was kept without being looked into."""
 
 
-@value
-class CleaningRules:
+class CleaningRules(Struct, frozen=True, kw_only=True):
     """What holds for every batch of a pass."""
 
     offset_map: OffsetMap

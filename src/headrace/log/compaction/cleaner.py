@@ -8,9 +8,10 @@ which keys are superseded, and `compacted_transactions` which transactions were 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from headrace.log.aborted_index import AbortedTransaction
 from headrace.log.compaction.batch_cleaning import CleaningRules, clean_batch
@@ -27,7 +28,6 @@ from headrace.log.config import LogConfig
 from headrace.log.errors import LogError
 from headrace.records.batch import NO_PRODUCER_ID, BatchHeader, read_header
 from headrace.records.errors import InvalidBatch, InvalidBatchKind
-from headrace.values import value
 
 # A full map of this size takes some 140 MB (measured: 133 bytes a key); more keys take more passes.
 OFFSET_MAP_ENTRIES_MAX = 1_000_000
@@ -59,8 +59,7 @@ ReadBatches = Callable[[CompactionSegment], Iterator[bytes]]
 OpenCleaned = Callable[[int], CleanedSegmentWriter]
 
 
-@value
-class UndecodableBatch:
+class UndecodableBatch(Struct, frozen=True, kw_only=True):
     """A batch that was kept unchanged because it could not be decoded."""
 
     path: Path
@@ -69,8 +68,7 @@ class UndecodableBatch:
     message: str
 
 
-@value
-class Replacement:
+class Replacement(Struct, frozen=True, kw_only=True):
     """The segment of `writer` replaces `sources`, with the base offset of the first one."""
 
     sources: tuple[CompactionSegment, ...]
@@ -82,8 +80,7 @@ class Replacement:
         return self.sources[0].base_offset
 
 
-@dataclass(slots=True, kw_only=True)
-class CompactionTally:
+class CompactionTally(Struct, kw_only=True):
     """Counts of one pass."""
 
     records_read: int = 0
@@ -96,8 +93,7 @@ class CompactionTally:
     """The first UNDECODABLE_REPORTED_MAX of them."""
 
 
-@value
-class Compacted:
+class Compacted(Struct, frozen=True, kw_only=True):
     """A finished pass: swap `replacements` in, then write `first_dirty_offset` to the cleaner checkpoint."""
 
     replacements: tuple[Replacement, ...]

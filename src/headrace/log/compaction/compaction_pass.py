@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from headrace.log.aborted_index import AbortedTransaction
 from headrace.log.compaction import cleaner
 from headrace.log.compaction.planning import CompactionPlan, CompactionSegment
@@ -15,11 +17,9 @@ from headrace.log.recovery.leftovers import CLEANED_SUFFIX
 from headrace.log.segment import Segment
 from headrace.log.segment_names import ABORTED_INDEX_SUFFIX, segment_path
 from headrace.records.batch import HEADER_BYTES, BatchHeader
-from headrace.values import value
 
 
-@value
-class CompactionPass:
+class CompactionPass(Struct, frozen=True, kw_only=True):
     """One pass. `run` may run in any thread; it changes no segment of the log."""
 
     files: FileSystem

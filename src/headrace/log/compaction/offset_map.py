@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
+from msgspec import Struct
+
 from headrace.records.batch import BatchHeader, checksum_matches, read_header
 from headrace.records.errors import CorruptBatch, InvalidBatch
 from headrace.records.record import (
@@ -17,14 +19,12 @@ from headrace.records.record import (
     records_section,
     walk_records,
 )
-from headrace.values import value
 
 # Keys are remembered by a digest of this size, however long they are: at 128 bits two never meet by chance.
 _DIGEST_BYTES = 16
 
 
-@value
-class OffsetMap:
+class OffsetMap(Struct, frozen=True, kw_only=True):
     """The last offset of every key among the records from the first dirty offset to `latest_offset`."""
 
     offsets: dict[bytes, int]

@@ -7,15 +7,15 @@ from enum import Enum
 from itertools import pairwise
 from pathlib import Path
 
+from msgspec import Struct
+
 from headrace.log.config import LogConfig
-from headrace.values import value
 
 # An index entry holds offsets relative to the segment's base, and positions, in 32 signed bits.
 RELATIVE_MAX = 2**31 - 1
 
 
-@value
-class CompactionSegment:
+class CompactionSegment(Struct, frozen=True, kw_only=True):
     """What the plan needs to know about a segment, closed or active."""
 
     base_offset: int
@@ -35,8 +35,7 @@ class CompactionReason(Enum):
     MAX_LAG = "a dirty record has waited for max.compaction.lag.ms"
 
 
-@value
-class CompactionPlan:
+class CompactionPlan(Struct, frozen=True, kw_only=True):
     """A pass over `segments`, from the start of the log to the first segment that must wait."""
 
     segments: tuple[CompactionSegment, ...]

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.log import checkpoints
 from headrace.log.config import LogConfig
@@ -39,7 +41,6 @@ from headrace.records.batch import (
     checksum_matches,
     read_header,
 )
-from headrace.values import value
 
 Known = TypeVar("Known")
 
@@ -47,8 +48,7 @@ DAMAGED_SUFFIX = ".damaged"
 COPY_BYTES = 1024 * 1024
 
 
-@value
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """Bytes of the damaged file that are kept. A prefix, if given, replaces the first of them."""
 
     position: int
@@ -56,16 +56,14 @@ class Part:
     prefix: bytes = b""
 
 
-@value
-class Piece:
+class Piece(Struct, frozen=True, kw_only=True):
     """A new segment, made of parts that follow each other without a loss between them."""
 
     base_offset: int
     parts: tuple[Part, ...]
 
 
-@value
-class SegmentRepair:
+class SegmentRepair(Struct, frozen=True, kw_only=True):
     """What is wrong with a segment and what it will be replaced with."""
 
     path: str
@@ -83,8 +81,7 @@ class SegmentRepair:
         return sum(damage.end_position - damage.position for damage in self.lost)
 
 
-@value
-class RepairPlan:
+class RepairPlan(Struct, frozen=True, kw_only=True):
     """Everything that `repair` would do to a partition; empty when it is sound."""
 
     directory: str

@@ -12,7 +12,8 @@ import re
 import struct
 from bisect import bisect_right
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from headrace.log.checkpoints import EpochStart
 from headrace.log.damage import Damage, missing_offsets
@@ -36,8 +37,7 @@ BATCH_BYTES_POSSIBLE = 104_857_600
 _LENGTH_MIN = HEADER_BYTES - LOG_OVERHEAD_BYTES
 
 
-@dataclass(slots=True, kw_only=True)
-class Recovery:
+class Recovery(Struct, kw_only=True):
     """What checking the segments needs to know, and what it has found."""
 
     on_event: EventSink

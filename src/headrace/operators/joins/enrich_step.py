@@ -13,6 +13,7 @@ from enum import IntEnum
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from headrace.operators.folds import Columns
 from headrace.operators.state.ids import Hashes, Ids, Ints, contains, ids_of, mixed
@@ -20,7 +21,6 @@ from headrace.operators.state.run import COLUMN, LABEL, NEVER, ids_column
 from headrace.operators.state.step import BEGINNING_US, StepResult, StepTime
 from headrace.operators.state.table import StateTable, ids_in, state_schema
 from headrace.operators.windows.panes import column_of, ints_of
-from headrace.values import value
 
 ALWAYS_US = -(2**61)
 """Since when an entry is valid that has no time: before every time there is, with room to take durations away."""
@@ -47,8 +47,7 @@ class Kept(IntEnum):
     """There was no entry; one may arrive."""
 
 
-@value
-class EnrichRules:
+class EnrichRules(Struct, frozen=True, kw_only=True):
     is_latest: bool = False
     """The newest entry there is, instead of the one valid at the row's time."""
     wait_us: int | None = None

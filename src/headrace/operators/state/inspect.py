@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from headrace.errors import HeadraceError
 from headrace.operators.state.manifest import Manifest
 from headrace.operators.state.run import COLUMN, GONE, ID, LABEL, Run, decode_tables, encode_table
 from headrace.operators.state.table import StateTable
-from headrace.values import value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -32,8 +32,7 @@ Keys = Sequence[str] | Mapping[str, str]
 _FOUND = "owner string, keys array<string>, rows binary, count bigint"
 
 
-@value
-class StateOperator:
+class StateOperator(Struct, frozen=True, kw_only=True):
     """A stateful operator of a checkpoint."""
 
     number: int
@@ -44,8 +43,7 @@ class StateOperator:
     """`left` or `right`, of Spark's own join of streams"""
 
 
-@value
-class StateRows:
+class StateRows(Struct, frozen=True, kw_only=True):
     """What was found."""
 
     owner: str

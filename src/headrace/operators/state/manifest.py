@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 
+from msgspec import Struct
+
 from headrace.errors import HeadraceError
-from headrace.values import value
 
 FORMAT = 1
 
 
-@value
-class Manifest:
+class Manifest(Struct, frozen=True, kw_only=True):
     version: int
     """Of the step's columns."""
     buckets: int

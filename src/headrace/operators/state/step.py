@@ -6,11 +6,11 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from headrace.operators.state.ids import Hashes, Ids
 from headrace.operators.state.run import NEVER
 from headrace.operators.state.table import StateTable
-from headrace.values import value
 
 BEGINNING_US = np.iinfo(np.int64).min
 """The watermark of a stream that has none yet."""
@@ -19,16 +19,14 @@ END_US = 2**62
 """The watermark behind the last row of a bounded input: after every time there is, with room to add durations."""
 
 
-@value
-class StepTime:
+class StepTime(Struct, frozen=True, kw_only=True):
     """When a step happens: what the stream knows of event time, and the clock on the wall. Both only move on."""
 
     watermark_us: int
     now_us: int
 
 
-@value
-class StepResult:
+class StepResult(Struct, frozen=True, kw_only=True):
     """What changed, and what there is to say."""
 
     rows: pa.Table
@@ -83,8 +81,7 @@ class Step(Protocol):
         """Rows as an earlier version kept them, in the columns of this one."""
 
 
-@value
-class Counts:
+class Counts(Struct, frozen=True, kw_only=True):
     """Of one step; what was neither corrected nor late was there in time."""
 
     rows_in: int
@@ -92,8 +89,7 @@ class Counts:
     late: int
 
 
-@value
-class Advanced:
+class Advanced(Struct, frozen=True, kw_only=True):
     """A bucket after a step."""
 
     table: StateTable

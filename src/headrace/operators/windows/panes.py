@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from headrace.operators.folds import Columns, CompletenessFold, Fold
 from headrace.operators.late_rows import LATE_ROWS, UTC_TIME
@@ -20,7 +21,6 @@ from headrace.operators.state.run import COLUMN, LABEL, NEVER, ids_column
 from headrace.operators.state.step import StepResult, StepTime
 from headrace.operators.state.table import StateTable, ids_in, state_schema
 from headrace.operators.triggers import Pane, Panes
-from headrace.values import value
 
 ORIGINALS = "originals"
 """What comes in, and is not kept: the rows that were merged into a slot, if late ones are to go somewhere."""
@@ -28,8 +28,7 @@ ORIGINALS = "originals"
 _PANES = tuple(Pane)
 
 
-@value
-class PaneRules:
+class PaneRules(Struct, frozen=True, kw_only=True):
     """When to publish, and how long to keep."""
 
     within_us: int = 0

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct
 
 from headrace.operators.state.ids import Ints
-from headrace.values import value
 
 
-@value
-class ClockSlots:
+class ClockSlots(Struct, frozen=True, kw_only=True):
     """Windows of `length_us`, one beginning every `every_us`, counted from `offset_us` after the epoch."""
 
     length_us: int

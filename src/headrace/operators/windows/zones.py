@@ -20,7 +20,6 @@ from headrace.operators.operator import BadOperator
 from headrace.operators.state.ids import Ints
 from headrace.operators.windows.slots import ClockSlots
 from headrace.plan_names import WATERMARK_DELAY
-from headrace.values import value
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -41,8 +40,7 @@ _READINGS_US = (
 )
 
 
-@value
-class ZoneSlots(ClockSlots):
+class ZoneSlots(ClockSlots, frozen=True, kw_only=True):
     """Windows of `length_us`, one beginning every `every_us`, both in whole days by the clock of the zone.
 
     They are counted from `offset_us` after the clock there showed the beginning of 1970.

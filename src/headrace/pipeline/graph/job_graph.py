@@ -9,15 +9,15 @@ import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
+from msgspec import Struct
+
 from headrace.pipeline.errors import BadJob
-from headrace.values import value
 
 PATTERN_KIND = "topics"
 """The first word of a source that is a pattern, such as `topics clicks\\..*`."""
 
 
-@value
-class GraphJob:
+class GraphJob(Struct, frozen=True, kw_only=True):
     """One job, by what it touches. A store is its kind and its name, as in `topic clicks` or `table clicks_by_url`."""
 
     name: str
@@ -35,8 +35,7 @@ class EdgeKind(StrEnum):
     MATCHES = "matches"
 
 
-@value
-class Node:
+class Node(Struct, frozen=True, kw_only=True):
     kind: str
     name: str
     about: tuple[str, ...] = ()
@@ -46,8 +45,7 @@ class Node:
         return f"{self.kind} {self.name}"
 
 
-@value
-class Edge:
+class Edge(Struct, frozen=True, kw_only=True):
     """From the node that data leaves to the node where it arrives, by their ids."""
 
     source: str
@@ -55,8 +53,7 @@ class Edge:
     kind: EdgeKind
 
 
-@value
-class Graph:
+class Graph(Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
 

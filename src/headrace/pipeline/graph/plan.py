@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from headrace.errors import HeadraceError
 from headrace.pipeline.errors import BadJob
 from headrace.pipeline.files import replace_text
 from headrace.pipeline.source import heartbeats
 from headrace.pipeline.source.spec import SOURCE_OPTION, SourceSpec
 from headrace.plan_names import MERGE_ALIAS, OPERATOR_ALIAS, WATERMARK_DELAY, OperatorMark
-from headrace.values import value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -87,8 +88,7 @@ class StepKind(enum.StrEnum):
     STATELESS = "stateless"
 
 
-@value
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     kind: StepKind
     operator: str
     detail: str
@@ -120,8 +120,7 @@ class Step:
         return f"{self.operator} {self.detail}"
 
 
-@value
-class SourceStep:
+class SourceStep(Struct, frozen=True, kw_only=True):
     """A source as the plan has it; `spec` is what `read_topic` was asked for, if it made the source."""
 
     description: str
@@ -131,8 +130,7 @@ class SourceStep:
     """offsets where a bounded source begins and ends, in Spark's notation"""
 
 
-@value
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
     sources: tuple[SourceStep, ...]
     is_aggregated: bool

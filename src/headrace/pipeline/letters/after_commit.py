@@ -16,13 +16,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from headrace.pipeline import points
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.files import replace_text
 from headrace.pipeline.letters.batch import BatchLetters
 from headrace.pipeline.report.progress import bad_counts
-from headrace.values import value
 
 logger = logging.getLogger("headrace.pipeline")
 
@@ -34,8 +35,7 @@ NOTHING = -1
 """The batch before the first one."""
 
 
-@value
-class Position:
+class Position(Struct, frozen=True, kw_only=True):
     """All letters up to this batch, which ended at these offsets, are written."""
 
     batch_id: int = NOTHING
@@ -50,8 +50,7 @@ class Position:
         return cls(batch_id=kept["batch"], ends=tuple(kept["ends"]))
 
 
-@value
-class _Heard:
+class _Heard(Struct, frozen=True, kw_only=True):
     batch_id: int
     counts: Mapping[str, int]
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
 from pyspark.sql import Row, SparkSession
 
 from headrace import dead_letters
@@ -45,7 +46,6 @@ from headrace.pipeline.source.read_topic import (
 )
 from headrace.pipeline.source.reasons import Finding, reason
 from headrace.pipeline.source.spec import SourceSpec
-from headrace.values import value
 
 TOPIC_CONFIG = {**dead_letters.TOPIC_CONFIG, "max.message.bytes": str(64 * 1024 * 1024)}
 """A record of the largest size that its own topic allows grows by the headers."""
@@ -54,8 +54,7 @@ LETTER_BYTES_SPARE = 1_000
 """For what Kafka puts around a message, and for one more header."""
 
 
-@value
-class SourceBatch:
+class SourceBatch(Struct, frozen=True, kw_only=True):
     """What a batch took from one source: Spark's own texts of the offsets, `-` where there are none."""
 
     spec: SourceSpec
@@ -173,8 +172,7 @@ class DeadLetters:
         )
 
 
-@value
-class _Known:
+class _Known(Struct, frozen=True, kw_only=True):
     """Which records a writer of letters has been past, by the offsets of the fence that it keeps.
 
     A batch begins where the one before ended, and letters that were not written in their time are written with those

@@ -6,12 +6,12 @@ reports are lost then, and counted, but never waited for by anything but the thr
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from confluent_kafka import KafkaException, Producer
 
 from headrace.kafka.cluster import Cluster, Partition
@@ -42,7 +42,7 @@ def measure(status: JobStatus, progress: Mapping[str, Any], *, now_ms: int) -> J
     skew = skew_of(progress)
     rows, behind = window_rows(progress)
     rows, behind = status.window_rows + rows, status.window_rows_behind + behind
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         status,
         updated_ms=now_ms,
         batch_id=progress["batchId"],
@@ -141,7 +141,7 @@ def processed(progress: Mapping[str, Any]) -> dict[tuple[str, int], int]:
 
 def record_of(status: JobStatus, progress: Mapping[str, Any] | None) -> dict[str, Any]:
     """What is published: the status, and how long the parts of the batch took."""
-    record = {each.name: getattr(status, each.name) for each in dataclasses.fields(status)}
+    record = msgspec.structs.asdict(status)
     record["event"] = "state" if progress is None else "batch"
     if progress is not None:
         record["rows_in_batch"] = progress["numInputRows"]

@@ -12,7 +12,6 @@ Nothing of Spark is imported: `headrace job list` reads these files and nothing 
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import enum
 import fcntl
@@ -22,11 +21,13 @@ import time
 from pathlib import Path
 from typing import IO
 
+import msgspec
+from msgspec import Struct
+
 from headrace.errors import HeadraceError
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.errors import BadJob
 from headrace.pipeline.files import replace_text
-from headrace.values import value
 
 NAME_LENGTH_MAX = 200
 """A name becomes a folder, a topic key and the end of a consumer group's name, each of which ends at 249 or 255."""
@@ -57,8 +58,7 @@ class JobState(enum.StrEnum):
 ENDS = frozenset({JobState.STOPPED, JobState.DONE, JobState.FAILED, JobState.KILLED})
 
 
-@value
-class JobStatus:
+class JobStatus(Struct, frozen=True, kw_only=True):
     """What `job.json` holds. Numbers without another word are those of the last batch."""
 
     name: str
@@ -113,21 +113,17 @@ class JobStatus:
     skew_ms_p99: int | None = None
 
     def to_json(self) -> str:
-        return json.dumps(
-            {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}, indent=1
-        )
+        return json.dumps(msgspec.structs.asdict(self), indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> JobStatus:
-        known = {each.name for each in dataclasses.fields(cls)}
-        kept = {name: got for name, got in json.loads(text).items() if name in known}
+        kept = {name: got for name, got in json.loads(text).items() if name in cls.__struct_fields__}
         for name in ("sources", "notes"):
             kept[name] = tuple(kept.get(name, ()))
         return cls(**{**kept, "state": JobState(kept["state"])})
 
 
-@value
-class Forgotten:
+class Forgotten(Struct, frozen=True, kw_only=True):
     """Checkpoints whose fences mean nothing any more, and whether the target is to be cleared at the next start."""
 
     checkpoints: tuple[str, ...] = ()
@@ -203,7 +199,7 @@ class JobFolder:
                 hint="remove it; the next start writes it anew",
             ) from error
         if record.state not in ENDS and not self.is_taken():
-            return dataclasses.replace(record, state=JobState.KILLED)
+            return msgspec.structs.replace(record, state=JobState.KILLED)
         return record
 
     def write(self, record: JobStatus) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import logging
 import queue
@@ -13,6 +12,8 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from headrace.clock import Clock, SystemClock
 from headrace.pipeline.report import progress
@@ -169,7 +170,9 @@ class JobReport:
     def change(self, state: JobState, **fields: Any) -> None:
         """Another state: written at once, published soon."""
         with self._lock:
-            changed = dataclasses.replace(self.status, state=state, updated_ms=self._clock.now_ms(), **fields)
+            changed = msgspec.structs.replace(
+                self.status, state=state, updated_ms=self._clock.now_ms(), **fields
+            )
             self.status = changed
             self._write()
         _thread.submit(lambda: self._publish(changed, None))
@@ -178,7 +181,7 @@ class JobReport:
         """Spark's account of a batch, and what was `written` so far. Returns at once."""
         with self._lock:
             measured = progress.measure(self.status, told, now_ms=self._clock.now_ms())
-            measured = dataclasses.replace(measured, **written)
+            measured = msgspec.structs.replace(measured, **written)
             self.status = measured
             self._offsets.update(progress.processed(told))
         _thread.submit(lambda: self._publish(measured, told))

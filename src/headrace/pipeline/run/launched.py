@@ -7,16 +7,16 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from headrace.pipeline import launch
 from headrace.pipeline.launch import Launch
-from headrace.values import value
 
 if TYPE_CHECKING:
     from headrace.pipeline.run.supervisor import RunningJob
 
 
-@value
-class RecordedJob:
+class RecordedJob(Struct, frozen=True, kw_only=True):
     """A declared job in words: what `headrace job explain` draws."""
 
     name: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from headrace.pipeline.errors import BadJob
-from headrace.values import value
 
 if TYPE_CHECKING:
     from headrace.pipeline.checkpoint import Checkpoint
@@ -36,8 +37,7 @@ class Way(enum.StrEnum):
     """the target is cleared, the checkpoint forgotten, and everything replayed"""
 
 
-@value
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """What a start finds."""
 
     identity: str | None
@@ -55,8 +55,7 @@ class Found:
         )
 
 
-@value
-class Decision:
+class Decision(Struct, frozen=True, kw_only=True):
     way: Way
     note: str = ""
 

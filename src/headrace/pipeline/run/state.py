@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec import Struct
 
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.errors import BadJob
 from headrace.pipeline.report.registry import Registry
-from headrace.values import value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,8 +23,7 @@ Tell = Callable[[str], None]
 """Hears what is being done: Spark takes seconds to start, and large state some more."""
 
 
-@value
-class OperatorState:
+class OperatorState(Struct, frozen=True, kw_only=True):
     """What one operator keeps, as of a batch."""
 
     number: int

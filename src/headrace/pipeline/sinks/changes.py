@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from headrace.values import value
+from msgspec import Struct
 
 OP = "op"
 RETRACTIONS = ("d", "-")
@@ -24,8 +23,7 @@ OFFSET = "_offset"
 _RANK = "headrace_rank"
 
 
-@value
-class Changes:
+class Changes(Struct, frozen=True, kw_only=True):
     """One row a key over both tables. Positions say where in the batch each row stood."""
 
     upserts: pa.Table

@@ -8,25 +8,23 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from headrace.pipeline.sinks import changes
 from headrace.pipeline.sinks.json_text import is_nested, json_column
 from headrace.pipeline.sinks.sink import RefusedRow
-from headrace.values import value
 
 Word = bytes | str | int | float
 
 
-@value
-class Command:
+class Command(Struct, frozen=True, kw_only=True):
     """One command, and the row that it is for."""
 
     words: tuple[Word, ...]
     row: Callable[[], Mapping[str, Any]]
 
 
-@value
-class RedisLayout:
+class RedisLayout(Struct, frozen=True, kw_only=True):
     """Where in Redis the rows of one sink are."""
 
     name: str

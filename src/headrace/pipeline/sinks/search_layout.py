@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
+from msgspec import Struct
 from pyarrow import types as arrow_types
 
 from headrace.pipeline.errors import BadSink
-from headrace.values import value
 
 LAYOUT_FILE = "headrace-layout.json"
 """Beside tantivy's files, which don't say which columns hold lists, nor what a key is."""
@@ -49,8 +49,7 @@ class FieldKind(StrEnum):
     JSON = "json"
 
 
-@value
-class Column:
+class Column(Struct, frozen=True, kw_only=True):
     name: str
     kind: FieldKind
     is_many: bool = False
@@ -59,8 +58,7 @@ class Column:
     """What JSON has no type for, and a reader wants back as it was; see `_RESTORE`."""
 
 
-@value
-class Layout:
+class Layout(Struct, frozen=True, kw_only=True):
     """The columns of an index, and those that make a row's key."""
 
     columns: tuple[Column, ...]

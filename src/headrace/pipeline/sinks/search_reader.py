@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from headrace.pipeline.errors import BadSink
 from headrace.pipeline.sinks.search_layout import (
     FENCE_MARK,
@@ -15,14 +17,12 @@ from headrace.pipeline.sinks.search_layout import (
     read_layout,
     row_of_document,
 )
-from headrace.values import value
 
 HITS_MAX = 10_000
 """A search keeps its hits in memory; more than these are no longer read by a person."""
 
 
-@value
-class Hit:
+class Hit(Struct, frozen=True, kw_only=True):
     """A document that was found: its row, and how well it fits (higher is better)."""
 
     row: Mapping[str, Any]

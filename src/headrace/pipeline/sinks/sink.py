@@ -10,8 +10,9 @@ import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from msgspec import Struct
+
 from headrace.pipeline.errors import BadSink
-from headrace.values import value
 
 if TYPE_CHECKING:
     import pyarrow
@@ -30,8 +31,7 @@ def check_folder_name(what: str, name: str) -> None:
         )
 
 
-@value
-class RefusedRow:
+class RefusedRow(Struct, frozen=True, kw_only=True):
     """A row that the target will not take, whoever asks. It goes to the job's dead letters."""
 
     row: Mapping[str, Any]
@@ -44,8 +44,7 @@ Refuse = Callable[[Sequence[RefusedRow]], None]
 """Called by a writer before it commits the rest of the batch, so that a crash in between loses no row."""
 
 
-@value
-class NativeSink:
+class NativeSink(Struct, frozen=True, kw_only=True):
     """A format of Spark's own that writes the stream itself, without a writer and without a fence."""
 
     format: str

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow
+from msgspec import Struct
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -44,7 +45,6 @@ from headrace.pipeline.sinks.staged_rows import (
     stage,
     sweep,
 )
-from headrace.values import value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,8 +86,7 @@ def _leave_out_worker_profiles(client: Any) -> None:
     client._execute_and_fetch_as_iterator = without_profiles
 
 
-@value
-class Written:
+class Written(Struct, frozen=True, kw_only=True):
     """What a writer needs of the options: the sink's own, and those of every format."""
 
     sink: Sink

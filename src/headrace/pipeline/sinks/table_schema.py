@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
+from msgspec import Struct
 from pyspark.sql.types import DataType, DecimalType, StructField, StructType
 
 from headrace.pipeline.errors import BadSink
 from headrace.pipeline.sinks.changes import METADATA_PREFIX, OP
-from headrace.values import value
 
 JSON_MARK = "headrace.json"
 """In the metadata of a text column that `Table.prepare` made of a struct, an array or a map."""
@@ -43,8 +43,7 @@ SUMMABLE = frozenset(
 )
 
 
-@value
-class Column:
+class Column(Struct, frozen=True, kw_only=True):
     name: str
     kind: Kind
     precision: int = 0
@@ -52,8 +51,7 @@ class Column:
     scale: int = 0
 
 
-@value
-class ExistingColumn:
+class ExistingColumn(Struct, frozen=True, kw_only=True):
     """A column as the database describes it."""
 
     type: str

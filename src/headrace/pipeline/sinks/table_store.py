@@ -10,17 +10,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
 import pyarrow as pa
+from msgspec import Struct
 
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.table_schema import Column
-from headrace.values import value
 
 FENCES = "headrace_fences"
 """The table, in the same database, that says how far each job has come with each table."""
 
 
-@value
-class TableShape:
+class TableShape(Struct, frozen=True, kw_only=True):
     """What a store needs to know of its table."""
 
     job: str
@@ -34,8 +33,7 @@ class TableShape:
         return next(column for column in self.columns if column.name == name)
 
 
-@value
-class RowRefusal:
+class RowRefusal(Struct, frozen=True, kw_only=True):
     """What the database would not do for a row: where it stands among the rows that were given, and why."""
 
     position: int

@@ -14,12 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 from pyspark import TaskContext
 
 from headrace.errors import HeadraceError
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.fenced_producer import FencedProducer, TransactionFailed
-from headrace.values import value
 
 PRODUCERS_MAX = 8
 """Producers that a worker keeps open: each has threads and connections. A worker sees as many as its jobs
@@ -48,8 +48,7 @@ ANSWER_COLUMNS = (
 )
 
 
-@value
-class TaskPlan:
+class TaskPlan(Struct, frozen=True, kw_only=True):
     """What every task of a batch is told."""
 
     writer: str

@@ -15,18 +15,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from msgspec import Struct
+
 from headrace.kafka.cluster import Cluster
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.fenced_producer import FencedProducer, TransactionFailed, size_limits
 from headrace.pipeline.sinks.topic_admin import delete_fence, ensure_topic
-from headrace.values import value
 
 TIMEOUT_S = 60.0
 """How long a broker may be away, as when it is restarted, before a batch fails."""
 
 
-@value
-class OutgoingMessage:
+class OutgoingMessage(Struct, frozen=True, kw_only=True):
     """A message to write, in bytes."""
 
     value: bytes | None

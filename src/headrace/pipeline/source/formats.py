@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec import Struct
 from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -20,7 +21,6 @@ from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructTy
 from headrace.pipeline.errors import BadSource
 from headrace.pipeline.source.reasons import CHANGE_OPERATIONS, REGISTRY_PREFIX_BYTES
 from headrace.plan_names import CHANGE_TIME
-from headrace.values import value
 
 # Columns on the way; a name that no payload has.
 PARSED = "__headrace_parsed"
@@ -31,8 +31,7 @@ ARRIVED = "__headrace_arrived"
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
-@value
-class Parser:
+class Parser(Struct, frozen=True, kw_only=True):
     """The way from Kafka's own columns (`key`, `value`, …) to the payload's.
 
     `stages` are columns that are added one after the other; `fields` are the payload, made of them. A record that

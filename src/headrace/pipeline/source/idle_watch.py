@@ -11,6 +11,8 @@ import logging
 import threading
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from headrace.clock import Clock, SystemClock
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.files import replace_text
@@ -18,7 +20,6 @@ from headrace.pipeline.source.heartbeats import signal_file
 from headrace.pipeline.source.offsets import Offsets, offsets_of
 from headrace.pipeline.source.positions import TopicsOnBroker
 from headrace.pipeline.source.spec import SourceSpec
-from headrace.values import value
 
 logger = logging.getLogger("headrace.pipeline")
 
@@ -27,8 +28,7 @@ LOOK_S_MIN, LOOK_S_MAX = 0.5, 60.0
 """A look costs a request to the broker, and a heartbeat costs a micro-batch."""
 
 
-@value
-class Silence:
+class Silence(Struct, frozen=True, kw_only=True):
     """Since when a topic has had these end offsets."""
 
     ends: Offsets

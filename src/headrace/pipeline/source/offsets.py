@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.values import value
+from msgspec import Struct
 
 Offsets = Mapping[str, Mapping[int, int]]
 """Topic, partition, offset."""
@@ -19,8 +19,7 @@ HEARTBEAT_OFFSET = "headrace.idle_us"
 """The name of the offset of a source of heartbeats (`heartbeats`)."""
 
 
-@value
-class Span:
+class Span(Struct, frozen=True, kw_only=True):
     """A range of offsets, without its ends. Both name the same partitions."""
 
     starts: Offsets

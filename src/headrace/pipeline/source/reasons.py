@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headrace.values import value
+from msgspec import Struct
 
 NAMED_MAX = 3
 """Fields that a reason names: enough to find the bug, and a reason stays a line."""
@@ -24,8 +24,7 @@ REGISTRY_PREFIX_BYTES = 5
 """What serializers with a schema registry put in front: a zero, and the number of the schema in four bytes."""
 
 
-@value
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """What Spark says about a bad record."""
 
     is_unreadable: bool

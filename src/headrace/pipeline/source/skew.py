@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from headrace.plan_names import SKEW
-from headrace.values import value
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -24,8 +25,7 @@ ONE_OUT_OF = 8
 a job with a window takes for one; looking at all of them would cost 200 ns."""
 
 
-@value
-class Skew:
+class Skew(Struct, frozen=True, kw_only=True):
     """Processing time minus event time, of the last batch that had any. Negative where clocks are ahead."""
 
     ms_p50: int

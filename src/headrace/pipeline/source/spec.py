@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from msgspec import Struct
+
 from headrace.plan_names import BAD_METRIC
-from headrace.values import value
 
 SOURCE_OPTION = "headrace.source"
 """The option of a Kafka source that holds its `SourceSpec`. Spark keeps unknown options."""
 
 
-@value
-class SourceSpec:
+class SourceSpec(Struct, frozen=True, kw_only=True):
     """What a source was made from. `schema` is the text that `formats.schema_text` gives."""
 
     id: str

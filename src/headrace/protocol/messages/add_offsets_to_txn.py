@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Int16, Int32, Int64, String, message
 
 
 @message(ApiKey.ADD_OFFSETS_TO_TXN, versions=(0, 4), flexible_since=3)
-class AddOffsetsToTxnRequest:
+class AddOffsetsToTxnRequest(Struct, frozen=True, kw_only=True):
     transactional_id: String
     producer_id: Int64
     producer_epoch: Int16
@@ -20,6 +22,6 @@ class AddOffsetsToTxnRequest:
 
 
 @message(ApiKey.ADD_OFFSETS_TO_TXN, versions=(0, 4), flexible_since=3)
-class AddOffsetsToTxnResponse:
+class AddOffsetsToTxnResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

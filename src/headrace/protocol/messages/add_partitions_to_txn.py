@@ -10,19 +10,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Bool, Int16, Int32, Int64, String, message, since, until
-from headrace.values import value
 
 
-@value
-class AddPartitionsToTxnTopic:
+class AddPartitionsToTxnTopic(Struct, frozen=True, kw_only=True):
     name: String
     partitions: tuple[Int32, ...]
 
 
-@value
-class AddPartitionsToTxnTransaction:
+class AddPartitionsToTxnTransaction(Struct, frozen=True, kw_only=True):
     transactional_id: String
     producer_id: Int64
     producer_epoch: Int16
@@ -31,7 +30,7 @@ class AddPartitionsToTxnTransaction:
 
 
 @message(ApiKey.ADD_PARTITIONS_TO_TXN, versions=(0, 5), flexible_since=3)
-class AddPartitionsToTxnRequest:
+class AddPartitionsToTxnRequest(Struct, frozen=True, kw_only=True):
     transactions: Annotated[tuple[AddPartitionsToTxnTransaction, ...], since(4)] = ()
     v3_and_below_transactional_id: Annotated[String, until(3)] = ""
     v3_and_below_producer_id: Annotated[Int64, until(3)] = 0
@@ -39,26 +38,23 @@ class AddPartitionsToTxnRequest:
     v3_and_below_topics: Annotated[tuple[AddPartitionsToTxnTopic, ...], until(3)] = ()
 
 
-@value
-class AddPartitionsToTxnPartitionResult:
+class AddPartitionsToTxnPartitionResult(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     partition_error_code: Int16 = 0
 
 
-@value
-class AddPartitionsToTxnTopicResult:
+class AddPartitionsToTxnTopicResult(Struct, frozen=True, kw_only=True):
     name: String
     results_by_partition: tuple[AddPartitionsToTxnPartitionResult, ...]
 
 
-@value
-class AddPartitionsToTxnResult:
+class AddPartitionsToTxnResult(Struct, frozen=True, kw_only=True):
     transactional_id: String
     topic_results: tuple[AddPartitionsToTxnTopicResult, ...] = ()
 
 
 @message(ApiKey.ADD_PARTITIONS_TO_TXN, versions=(0, 5), flexible_since=3)
-class AddPartitionsToTxnResponse:
+class AddPartitionsToTxnResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, since(4)] = 0
     results_by_transaction: Annotated[tuple[AddPartitionsToTxnResult, ...], since(4)] = ()

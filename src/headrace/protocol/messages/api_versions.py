@@ -9,40 +9,38 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Bool, Int16, Int32, Int64, String, message, since, tagged
-from headrace.values import value
 
 
 @message(ApiKey.API_VERSIONS, versions=(0, 4), flexible_since=3)
-class ApiVersionsRequest:
+class ApiVersionsRequest(Struct, frozen=True, kw_only=True):
     client_software_name: Annotated[String, since(3)] = ""
     client_software_version: Annotated[String, since(3)] = ""
 
 
-@value
-class ApiVersion:
+class ApiVersion(Struct, frozen=True, kw_only=True):
     api_key: Int16
     min_version: Int16
     max_version: Int16
 
 
-@value
-class SupportedFeatureKey:
+class SupportedFeatureKey(Struct, frozen=True, kw_only=True):
     name: String
     min_version: Int16
     max_version: Int16
 
 
-@value
-class FinalizedFeatureKey:
+class FinalizedFeatureKey(Struct, frozen=True, kw_only=True):
     name: String
     max_version_level: Int16
     min_version_level: Int16
 
 
 @message(ApiKey.API_VERSIONS, versions=(0, 4), flexible_since=3)
-class ApiVersionsResponse:
+class ApiVersionsResponse(Struct, frozen=True, kw_only=True):
     error_code: Int16 = 0
     api_keys: tuple[ApiVersion, ...]
     throttle_time_ms: Annotated[Int32, since(1)] = 0

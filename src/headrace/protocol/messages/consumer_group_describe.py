@@ -7,31 +7,29 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Bool, Int8, Int16, Int32, NullableString, String, Uuid, message, since
-from headrace.values import value
 
 
 @message(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1), flexible_since=0)
-class ConsumerGroupDescribeRequest:
+class ConsumerGroupDescribeRequest(Struct, frozen=True, kw_only=True):
     group_ids: tuple[String, ...]
     include_authorized_operations: Bool = False
 
 
-@value
-class TopicPartitions:
+class TopicPartitions(Struct, frozen=True, kw_only=True):
     topic_id: Uuid
     topic_name: String
     partitions: tuple[Int32, ...]
 
 
-@value
-class Assignment:
+class Assignment(Struct, frozen=True, kw_only=True):
     topic_partitions: tuple[TopicPartitions, ...] = ()
 
 
-@value
-class Member:
+class Member(Struct, frozen=True, kw_only=True):
     member_id: String
     instance_id: NullableString = None
     rack_id: NullableString = None
@@ -45,8 +43,7 @@ class Member:
     member_type: Annotated[Int8, since(1)] = -1
 
 
-@value
-class DescribedGroup:
+class DescribedGroup(Struct, frozen=True, kw_only=True):
     error_code: Int16 = 0
     error_message: NullableString = None
     group_id: String
@@ -59,6 +56,6 @@ class DescribedGroup:
 
 
 @message(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1), flexible_since=0)
-class ConsumerGroupDescribeResponse:
+class ConsumerGroupDescribeResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     groups: tuple[DescribedGroup, ...]

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Int16, Int32, NullableString, String, Uuid, message, since
-from headrace.values import value
 
 
-@value
-class TopicPartitions:
+class TopicPartitions(Struct, frozen=True, kw_only=True):
     topic_id: Uuid
     partitions: tuple[Int32, ...]
 
 
 @message(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), flexible_since=0)
-class ConsumerGroupHeartbeatRequest:
+class ConsumerGroupHeartbeatRequest(Struct, frozen=True, kw_only=True):
     group_id: String
     member_id: String
     member_epoch: Int32
@@ -35,13 +35,12 @@ class ConsumerGroupHeartbeatRequest:
     topic_partitions: tuple[TopicPartitions, ...] | None = None
 
 
-@value
-class Assignment:
+class Assignment(Struct, frozen=True, kw_only=True):
     topic_partitions: tuple[TopicPartitions, ...]
 
 
 @message(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), flexible_since=0)
-class ConsumerGroupHeartbeatResponse:
+class ConsumerGroupHeartbeatResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: NullableString = None

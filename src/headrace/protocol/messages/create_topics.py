@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import (
     ZERO_UUID,
@@ -24,23 +26,19 @@ from headrace.protocol.types import (
     since,
     tagged,
 )
-from headrace.values import value
 
 
-@value
-class CreatableReplicaAssignment:
+class CreatableReplicaAssignment(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     broker_ids: tuple[Int32, ...]
 
 
-@value
-class CreatableTopicConfig:
+class CreatableTopicConfig(Struct, frozen=True, kw_only=True):
     name: String
     value: NullableString = None
 
 
-@value
-class CreatableTopic:
+class CreatableTopic(Struct, frozen=True, kw_only=True):
     name: String
     num_partitions: Int32 = -1
     replication_factor: Int16 = -1
@@ -49,14 +47,13 @@ class CreatableTopic:
 
 
 @message(ApiKey.CREATE_TOPICS, versions=(2, 7), flexible_since=5)
-class CreateTopicsRequest:
+class CreateTopicsRequest(Struct, frozen=True, kw_only=True):
     topics: tuple[CreatableTopic, ...]
     timeout_ms: Int32 = 60_000
     validate_only: Bool = False
 
 
-@value
-class CreatableTopicConfigs:
+class CreatableTopicConfigs(Struct, frozen=True, kw_only=True):
     name: String
     value: NullableString = None
     read_only: Bool = False
@@ -64,8 +61,7 @@ class CreatableTopicConfigs:
     is_sensitive: Bool = False
 
 
-@value
-class CreatableTopicResult:
+class CreatableTopicResult(Struct, frozen=True, kw_only=True):
     name: String
     topic_id: Annotated[Uuid, since(7)] = ZERO_UUID
     error_code: Int16 = 0
@@ -77,6 +73,6 @@ class CreatableTopicResult:
 
 
 @message(ApiKey.CREATE_TOPICS, versions=(2, 7), flexible_since=5)
-class CreateTopicsResponse:
+class CreateTopicsResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     topics: tuple[CreatableTopicResult, ...]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import (
     ZERO_UUID,
@@ -22,24 +24,21 @@ from headrace.protocol.types import (
     since,
     until,
 )
-from headrace.values import value
 
 
-@value
-class DeleteTopicState:
+class DeleteTopicState(Struct, frozen=True, kw_only=True):
     name: NullableString = None
     topic_id: Uuid = ZERO_UUID
 
 
 @message(ApiKey.DELETE_TOPICS, versions=(1, 6), flexible_since=4)
-class DeleteTopicsRequest:
+class DeleteTopicsRequest(Struct, frozen=True, kw_only=True):
     topics: Annotated[tuple[DeleteTopicState, ...], since(6)] = ()
     topic_names: Annotated[tuple[String, ...], until(5)] = ()
     timeout_ms: Int32 = 60_000
 
 
-@value
-class DeletableTopicResult:
+class DeletableTopicResult(Struct, frozen=True, kw_only=True):
     name: Annotated[NullableString, nullable_since(6)]
     topic_id: Annotated[Uuid, since(6)] = ZERO_UUID
     error_code: Int16 = 0
@@ -47,6 +46,6 @@ class DeletableTopicResult:
 
 
 @message(ApiKey.DELETE_TOPICS, versions=(1, 6), flexible_since=4)
-class DeleteTopicsResponse:
+class DeleteTopicsResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     responses: tuple[DeletableTopicResult, ...]

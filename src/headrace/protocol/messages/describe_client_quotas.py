@@ -5,44 +5,41 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Bool, Float64, Int8, Int16, Int32, NullableString, String, message
-from headrace.values import value
 
 
-@value
-class ComponentData:
+class ComponentData(Struct, frozen=True, kw_only=True):
     entity_type: String
     match_type: Int8
     match: NullableString
 
 
 @message(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=(0, 1), flexible_since=1)
-class DescribeClientQuotasRequest:
+class DescribeClientQuotasRequest(Struct, frozen=True, kw_only=True):
     components: tuple[ComponentData, ...]
     strict: Bool = False
 
 
-@value
-class EntityData:
+class EntityData(Struct, frozen=True, kw_only=True):
     entity_type: String
     entity_name: NullableString
 
 
-@value
-class ValueData:
+class ValueData(Struct, frozen=True, kw_only=True):
     key: String
     value: Float64
 
 
-@value
-class EntryData:
+class EntryData(Struct, frozen=True, kw_only=True):
     entity: tuple[EntityData, ...]
     values: tuple[ValueData, ...]
 
 
 @message(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=(0, 1), flexible_since=1)
-class DescribeClientQuotasResponse:
+class DescribeClientQuotasResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: NullableString = None

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Bool, Int8, Int16, Int32, NullableString, String, message, since
-from headrace.values import value
 
 
 @message(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2), flexible_since=0)
-class DescribeClusterRequest:
+class DescribeClusterRequest(Struct, frozen=True, kw_only=True):
     include_cluster_authorized_operations: Bool = False
     endpoint_type: Annotated[Int8, since(1)] = 1
     include_fenced_brokers: Annotated[Bool, since(2)] = False
 
 
-@value
-class DescribeClusterBroker:
+class DescribeClusterBroker(Struct, frozen=True, kw_only=True):
     broker_id: Int32
     host: String
     port: Int32
@@ -30,7 +30,7 @@ class DescribeClusterBroker:
 
 
 @message(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2), flexible_since=0)
-class DescribeClusterResponse:
+class DescribeClusterResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: NullableString = None

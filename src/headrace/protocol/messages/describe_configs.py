@@ -8,34 +8,32 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Bool, Int8, Int16, Int32, NullableString, String, message, since
-from headrace.values import value
 
 
-@value
-class DescribeConfigsResource:
+class DescribeConfigsResource(Struct, frozen=True, kw_only=True):
     resource_type: Int8
     resource_name: String
     configuration_keys: tuple[String, ...] | None = None
 
 
 @message(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), flexible_since=4)
-class DescribeConfigsRequest:
+class DescribeConfigsRequest(Struct, frozen=True, kw_only=True):
     resources: tuple[DescribeConfigsResource, ...]
     include_synonyms: Bool = False
     include_documentation: Annotated[Bool, since(3)] = False
 
 
-@value
-class DescribeConfigsSynonym:
+class DescribeConfigsSynonym(Struct, frozen=True, kw_only=True):
     name: String
     value: NullableString = None
     source: Int8
 
 
-@value
-class DescribeConfigsResourceResult:
+class DescribeConfigsResourceResult(Struct, frozen=True, kw_only=True):
     name: String
     value: NullableString = None
     read_only: Bool = False
@@ -46,8 +44,7 @@ class DescribeConfigsResourceResult:
     documentation: Annotated[NullableString, since(3)] = None
 
 
-@value
-class DescribeConfigsResult:
+class DescribeConfigsResult(Struct, frozen=True, kw_only=True):
     error_code: Int16 = 0
     error_message: NullableString = None
     resource_type: Int8
@@ -56,6 +53,6 @@ class DescribeConfigsResult:
 
 
 @message(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), flexible_since=4)
-class DescribeConfigsResponse:
+class DescribeConfigsResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     results: tuple[DescribeConfigsResult, ...]

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Bool, Bytes, Int16, Int32, NullableString, String, message, since
-from headrace.values import value
 
 
 @message(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), flexible_since=5)
-class DescribeGroupsRequest:
+class DescribeGroupsRequest(Struct, frozen=True, kw_only=True):
     groups: tuple[String, ...]
     include_authorized_operations: Annotated[Bool, since(3)] = False
 
 
-@value
-class DescribedGroupMember:
+class DescribedGroupMember(Struct, frozen=True, kw_only=True):
     member_id: String
     group_instance_id: Annotated[NullableString, since(4)] = None
     client_id: String = ""
@@ -32,8 +32,7 @@ class DescribedGroupMember:
     member_assignment: Bytes = b""
 
 
-@value
-class DescribedGroup:
+class DescribedGroup(Struct, frozen=True, kw_only=True):
     error_code: Int16 = 0
     error_message: Annotated[NullableString, since(6)] = None
     group_id: String
@@ -45,6 +44,6 @@ class DescribedGroup:
 
 
 @message(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), flexible_since=5)
-class DescribeGroupsResponse:
+class DescribeGroupsResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     groups: tuple[DescribedGroup, ...]

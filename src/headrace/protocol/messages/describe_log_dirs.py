@@ -7,38 +7,35 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Bool, Int16, Int32, Int64, String, message, since
-from headrace.values import value
 
 
-@value
-class DescribableLogDirTopic:
+class DescribableLogDirTopic(Struct, frozen=True, kw_only=True):
     topic: String
     partitions: tuple[Int32, ...]
 
 
 @message(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 5), flexible_since=2)
-class DescribeLogDirsRequest:
+class DescribeLogDirsRequest(Struct, frozen=True, kw_only=True):
     topics: tuple[DescribableLogDirTopic, ...] | None
 
 
-@value
-class DescribeLogDirsPartition:
+class DescribeLogDirsPartition(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     partition_size: Int64
     offset_lag: Int64
     is_future_key: Bool
 
 
-@value
-class DescribeLogDirsTopic:
+class DescribeLogDirsTopic(Struct, frozen=True, kw_only=True):
     name: String
     partitions: tuple[DescribeLogDirsPartition, ...]
 
 
-@value
-class DescribeLogDirsResult:
+class DescribeLogDirsResult(Struct, frozen=True, kw_only=True):
     error_code: Int16
     log_dir: String
     topics: tuple[DescribeLogDirsTopic, ...]
@@ -48,7 +45,7 @@ class DescribeLogDirsResult:
 
 
 @message(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 5), flexible_since=2)
-class DescribeLogDirsResponse:
+class DescribeLogDirsResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, since(3)] = 0
     results: tuple[DescribeLogDirsResult, ...] = ()

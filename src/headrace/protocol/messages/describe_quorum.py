@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import (
     ZERO_UUID,
@@ -20,27 +22,23 @@ from headrace.protocol.types import (
     message,
     since,
 )
-from headrace.values import value
 
 
-@value
-class RequestPartitionData:
+class RequestPartitionData(Struct, frozen=True, kw_only=True):
     partition_index: Int32
 
 
-@value
-class RequestTopicData:
+class RequestTopicData(Struct, frozen=True, kw_only=True):
     topic_name: String
     partitions: tuple[RequestPartitionData, ...]
 
 
 @message(ApiKey.DESCRIBE_QUORUM, versions=(0, 2), flexible_since=0)
-class DescribeQuorumRequest:
+class DescribeQuorumRequest(Struct, frozen=True, kw_only=True):
     topics: tuple[RequestTopicData, ...]
 
 
-@value
-class ReplicaState:
+class ReplicaState(Struct, frozen=True, kw_only=True):
     replica_id: Int32
     replica_directory_id: Annotated[Uuid, since(2)] = ZERO_UUID
     log_end_offset: Int64
@@ -48,8 +46,7 @@ class ReplicaState:
     last_caught_up_timestamp: Annotated[Int64, since(1)] = -1
 
 
-@value
-class PartitionData:
+class PartitionData(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     error_code: Int16 = 0
     error_message: Annotated[NullableString, since(2)] = None
@@ -60,27 +57,24 @@ class PartitionData:
     observers: tuple[ReplicaState, ...] = ()
 
 
-@value
-class TopicData:
+class TopicData(Struct, frozen=True, kw_only=True):
     topic_name: String
     partitions: tuple[PartitionData, ...]
 
 
-@value
-class Listener:
+class Listener(Struct, frozen=True, kw_only=True):
     name: String
     host: String
     port: UInt16
 
 
-@value
-class Node:
+class Node(Struct, frozen=True, kw_only=True):
     node_id: Int32
     listeners: tuple[Listener, ...]
 
 
 @message(ApiKey.DESCRIBE_QUORUM, versions=(0, 2), flexible_since=0)
-class DescribeQuorumResponse:
+class DescribeQuorumResponse(Struct, frozen=True, kw_only=True):
     error_code: Int16 = 0
     error_message: Annotated[NullableString, since(2)] = None
     topics: tuple[TopicData, ...] = ()

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import (
     ZERO_UUID,
@@ -19,17 +21,14 @@ from headrace.protocol.types import (
     message,
     since,
 )
-from headrace.values import value
 
 
-@value
-class DescribeShareGroupOffsetsRequestTopic:
+class DescribeShareGroupOffsetsRequestTopic(Struct, frozen=True, kw_only=True):
     topic_name: String
     partitions: tuple[Int32, ...]
 
 
-@value
-class DescribeShareGroupOffsetsRequestGroup:
+class DescribeShareGroupOffsetsRequestGroup(Struct, frozen=True, kw_only=True):
     """Null asks for all partitions that the group has read from."""
 
     group_id: String
@@ -37,12 +36,11 @@ class DescribeShareGroupOffsetsRequestGroup:
 
 
 @message(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions=(0, 1), flexible_since=0)
-class DescribeShareGroupOffsetsRequest:
+class DescribeShareGroupOffsetsRequest(Struct, frozen=True, kw_only=True):
     groups: tuple[DescribeShareGroupOffsetsRequestGroup, ...]
 
 
-@value
-class DescribeShareGroupOffsetsResponsePartition:
+class DescribeShareGroupOffsetsResponsePartition(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     start_offset: Int64 = -1
     leader_epoch: Int32 = 0
@@ -51,15 +49,13 @@ class DescribeShareGroupOffsetsResponsePartition:
     error_message: NullableString = None
 
 
-@value
-class DescribeShareGroupOffsetsResponseTopic:
+class DescribeShareGroupOffsetsResponseTopic(Struct, frozen=True, kw_only=True):
     topic_name: String
     topic_id: Uuid = ZERO_UUID
     partitions: tuple[DescribeShareGroupOffsetsResponsePartition, ...]
 
 
-@value
-class DescribeShareGroupOffsetsResponseGroup:
+class DescribeShareGroupOffsetsResponseGroup(Struct, frozen=True, kw_only=True):
     group_id: String
     topics: tuple[DescribeShareGroupOffsetsResponseTopic, ...] = ()
     error_code: Int16 = 0
@@ -67,6 +63,6 @@ class DescribeShareGroupOffsetsResponseGroup:
 
 
 @message(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions=(0, 1), flexible_since=0)
-class DescribeShareGroupOffsetsResponse:
+class DescribeShareGroupOffsetsResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     groups: tuple[DescribeShareGroupOffsetsResponseGroup, ...]

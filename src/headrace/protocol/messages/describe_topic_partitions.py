@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import (
     ZERO_UUID,
@@ -13,29 +15,25 @@ from headrace.protocol.types import (
     Uuid,
     message,
 )
-from headrace.values import value
 
 
-@value
-class TopicRequest:
+class TopicRequest(Struct, frozen=True, kw_only=True):
     name: String
 
 
-@value
-class Cursor:
+class Cursor(Struct, frozen=True, kw_only=True):
     topic_name: String
     partition_index: Int32
 
 
 @message(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), flexible_since=0)
-class DescribeTopicPartitionsRequest:
+class DescribeTopicPartitionsRequest(Struct, frozen=True, kw_only=True):
     topics: tuple[TopicRequest, ...]
     response_partition_limit: Int32 = 2000
     cursor: Cursor | None = None
 
 
-@value
-class DescribeTopicPartitionsResponsePartition:
+class DescribeTopicPartitionsResponsePartition(Struct, frozen=True, kw_only=True):
     error_code: Int16 = 0
     partition_index: Int32
     leader_id: Int32 = -1
@@ -47,8 +45,7 @@ class DescribeTopicPartitionsResponsePartition:
     offline_replicas: tuple[Int32, ...] = ()
 
 
-@value
-class DescribeTopicPartitionsResponseTopic:
+class DescribeTopicPartitionsResponseTopic(Struct, frozen=True, kw_only=True):
     error_code: Int16 = 0
     name: NullableString
     topic_id: Uuid = ZERO_UUID
@@ -58,7 +55,7 @@ class DescribeTopicPartitionsResponseTopic:
 
 
 @message(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), flexible_since=0)
-class DescribeTopicPartitionsResponse:
+class DescribeTopicPartitionsResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     topics: tuple[DescribeTopicPartitionsResponseTopic, ...]
     next_cursor: Cursor | None = None

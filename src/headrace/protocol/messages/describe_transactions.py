@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Int16, Int32, Int64, String, message
-from headrace.values import value
 
 
 @message(ApiKey.DESCRIBE_TRANSACTIONS, versions=(0, 0), flexible_since=0)
-class DescribeTransactionsRequest:
+class DescribeTransactionsRequest(Struct, frozen=True, kw_only=True):
     transactional_ids: tuple[String, ...]
 
 
-@value
-class TopicData:
+class TopicData(Struct, frozen=True, kw_only=True):
     topic: String
     partitions: tuple[Int32, ...]
 
 
-@value
-class TransactionState:
+class TransactionState(Struct, frozen=True, kw_only=True):
     """Once a transaction ends, `topics` has only the partitions whose markers are still to be written."""
 
     error_code: Int16 = 0
@@ -33,6 +32,6 @@ class TransactionState:
 
 
 @message(ApiKey.DESCRIBE_TRANSACTIONS, versions=(0, 0), flexible_since=0)
-class DescribeTransactionsResponse:
+class DescribeTransactionsResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     transaction_states: tuple[TransactionState, ...]

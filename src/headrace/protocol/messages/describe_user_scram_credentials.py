@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Int8, Int16, Int32, NullableString, String, message
-from headrace.values import value
 
 
-@value
-class UserName:
+class UserName(Struct, frozen=True, kw_only=True):
     name: String
 
 
 @message(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0), flexible_since=0)
-class DescribeUserScramCredentialsRequest:
+class DescribeUserScramCredentialsRequest(Struct, frozen=True, kw_only=True):
     users: tuple[UserName, ...] | None
 
 
-@value
-class CredentialInfo:
+class CredentialInfo(Struct, frozen=True, kw_only=True):
     mechanism: Int8
     iterations: Int32
 
 
-@value
-class DescribeUserScramCredentialsResult:
+class DescribeUserScramCredentialsResult(Struct, frozen=True, kw_only=True):
     user: String
     error_code: Int16
     error_message: NullableString = None
@@ -32,7 +30,7 @@ class DescribeUserScramCredentialsResult:
 
 
 @message(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0), flexible_since=0)
-class DescribeUserScramCredentialsResponse:
+class DescribeUserScramCredentialsResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: NullableString = None

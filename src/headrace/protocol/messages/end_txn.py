@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Bool, Int16, Int32, Int64, String, message, since
 
 
 @message(ApiKey.END_TXN, versions=(0, 5), flexible_since=3)
-class EndTxnRequest:
+class EndTxnRequest(Struct, frozen=True, kw_only=True):
     transactional_id: String
     producer_id: Int64
     producer_epoch: Int16
@@ -23,7 +25,7 @@ class EndTxnRequest:
 
 
 @message(ApiKey.END_TXN, versions=(0, 5), flexible_since=3)
-class EndTxnResponse:
+class EndTxnResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     producer_id: Annotated[Int64, since(5)] = -1

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import (
     ZERO_UUID,
@@ -32,17 +34,14 @@ from headrace.protocol.types import (
     tagged,
     until,
 )
-from headrace.values import value
 
 
-@value
-class ReplicaState:
+class ReplicaState(Struct, frozen=True, kw_only=True):
     replica_id: Int32 = -1
     replica_epoch: Int64 = -1
 
 
-@value
-class FetchPartition:
+class FetchPartition(Struct, frozen=True, kw_only=True):
     partition: Int32
     current_leader_epoch: Annotated[Int32, since(9)] = -1
     fetch_offset: Int64
@@ -53,22 +52,20 @@ class FetchPartition:
     high_watermark: Annotated[Int64, since(18), tagged(1)] = 2**63 - 1
 
 
-@value
-class FetchTopic:
+class FetchTopic(Struct, frozen=True, kw_only=True):
     topic: Annotated[String, until(12)] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
     partitions: tuple[FetchPartition, ...]
 
 
-@value
-class ForgottenTopic:
+class ForgottenTopic(Struct, frozen=True, kw_only=True):
     topic: Annotated[String, until(12)] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
     partitions: tuple[Int32, ...]
 
 
 @message(ApiKey.FETCH, versions=(4, 18), flexible_since=12)
-class FetchRequest:
+class FetchRequest(Struct, frozen=True, kw_only=True):
     cluster_id: Annotated[NullableString, since(12), tagged(0)] = None
     replica_id: Annotated[Int32, until(14)] = -1
     replica_state: Annotated[ReplicaState, since(15), tagged(1)] = ReplicaState()
@@ -83,32 +80,27 @@ class FetchRequest:
     rack_id: Annotated[String, since(11)] = ""
 
 
-@value
-class EpochEndOffset:
+class EpochEndOffset(Struct, frozen=True, kw_only=True):
     epoch: Int32 = -1
     end_offset: Int64 = -1
 
 
-@value
-class LeaderIdAndEpoch:
+class LeaderIdAndEpoch(Struct, frozen=True, kw_only=True):
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1
 
 
-@value
-class SnapshotId:
+class SnapshotId(Struct, frozen=True, kw_only=True):
     end_offset: Int64 = -1
     epoch: Int32 = -1
 
 
-@value
-class AbortedTransaction:
+class AbortedTransaction(Struct, frozen=True, kw_only=True):
     producer_id: Int64
     first_offset: Int64
 
 
-@value
-class PartitionData:
+class PartitionData(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     error_code: Int16 = 0
     high_watermark: Int64 = -1
@@ -122,15 +114,13 @@ class PartitionData:
     records: Records = b""
 
 
-@value
-class FetchableTopicResponse:
+class FetchableTopicResponse(Struct, frozen=True, kw_only=True):
     topic: Annotated[String, until(12)] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
     partitions: tuple[PartitionData, ...]
 
 
-@value
-class NodeEndpoint:
+class NodeEndpoint(Struct, frozen=True, kw_only=True):
     node_id: Int32
     host: String
     port: Int32
@@ -138,7 +128,7 @@ class NodeEndpoint:
 
 
 @message(ApiKey.FETCH, versions=(4, 18), flexible_since=12)
-class FetchResponse:
+class FetchResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, since(7)] = 0
     session_id: Annotated[Int32, since(7)] = 0

@@ -11,20 +11,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Int8, Int16, Int32, NullableString, String, message, since, until
-from headrace.values import value
 
 
 @message(ApiKey.FIND_COORDINATOR, versions=(0, 6), flexible_since=3)
-class FindCoordinatorRequest:
+class FindCoordinatorRequest(Struct, frozen=True, kw_only=True):
     key: Annotated[String, until(3)] = ""
     key_type: Annotated[Int8, since(1)] = 0
     coordinator_keys: Annotated[tuple[String, ...], since(4)] = ()
 
 
-@value
-class Coordinator:
+class Coordinator(Struct, frozen=True, kw_only=True):
     key: String
     node_id: Int32 = -1
     host: String = ""
@@ -34,7 +34,7 @@ class Coordinator:
 
 
 @message(ApiKey.FIND_COORDINATOR, versions=(0, 6), flexible_since=3)
-class FindCoordinatorResponse:
+class FindCoordinatorResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     error_code: Annotated[Int16, until(3)] = 0
     error_message: Annotated[NullableString, since(1), until(3)] = None

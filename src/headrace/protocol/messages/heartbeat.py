@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Int16, Int32, NullableString, String, message, since
 
 
 @message(ApiKey.HEARTBEAT, versions=(0, 4), flexible_since=4)
-class HeartbeatRequest:
+class HeartbeatRequest(Struct, frozen=True, kw_only=True):
     group_id: String
     generation_id: Int32
     member_id: String
@@ -22,6 +24,6 @@ class HeartbeatRequest:
 
 
 @message(ApiKey.HEARTBEAT, versions=(0, 4), flexible_since=4)
-class HeartbeatResponse:
+class HeartbeatResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     error_code: Int16 = 0

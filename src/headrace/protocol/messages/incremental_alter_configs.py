@@ -5,33 +5,31 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Bool, Int8, Int16, Int32, NullableString, String, message
-from headrace.values import value
 
 
-@value
-class AlterableConfig:
+class AlterableConfig(Struct, frozen=True, kw_only=True):
     name: String
     config_operation: Int8
     value: NullableString = None
 
 
-@value
-class AlterConfigsResource:
+class AlterConfigsResource(Struct, frozen=True, kw_only=True):
     resource_type: Int8
     resource_name: String
     configs: tuple[AlterableConfig, ...]
 
 
 @message(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), flexible_since=1)
-class IncrementalAlterConfigsRequest:
+class IncrementalAlterConfigsRequest(Struct, frozen=True, kw_only=True):
     resources: tuple[AlterConfigsResource, ...]
     validate_only: Bool = False
 
 
-@value
-class AlterConfigsResourceResponse:
+class AlterConfigsResourceResponse(Struct, frozen=True, kw_only=True):
     error_code: Int16 = 0
     error_message: NullableString = None
     resource_type: Int8
@@ -39,6 +37,6 @@ class AlterConfigsResourceResponse:
 
 
 @message(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), flexible_since=1)
-class IncrementalAlterConfigsResponse:
+class IncrementalAlterConfigsResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     responses: tuple[AlterConfigsResourceResponse, ...]

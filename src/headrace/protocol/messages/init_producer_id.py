@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Int16, Int32, Int64, NullableString, message, since
 
 
 @message(ApiKey.INIT_PRODUCER_ID, versions=(0, 5), flexible_since=2)
-class InitProducerIdRequest:
+class InitProducerIdRequest(Struct, frozen=True, kw_only=True):
     transactional_id: NullableString = None
     transaction_timeout_ms: Int32 = 60_000
     producer_id: Annotated[Int64, since(3)] = -1
@@ -23,7 +25,7 @@ class InitProducerIdRequest:
 
 
 @message(ApiKey.INIT_PRODUCER_ID, versions=(0, 5), flexible_since=2)
-class InitProducerIdResponse:
+class InitProducerIdResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     producer_id: Int64 = -1

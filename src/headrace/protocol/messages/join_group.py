@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import (
     Bool,
@@ -26,17 +28,15 @@ from headrace.protocol.types import (
     nullable_since,
     since,
 )
-from headrace.values import value
 
 
-@value
-class JoinGroupRequestProtocol:
+class JoinGroupRequestProtocol(Struct, frozen=True, kw_only=True):
     name: String
     metadata: Bytes
 
 
 @message(ApiKey.JOIN_GROUP, versions=(0, 9), flexible_since=6)
-class JoinGroupRequest:
+class JoinGroupRequest(Struct, frozen=True, kw_only=True):
     group_id: String
     session_timeout_ms: Int32
     rebalance_timeout_ms: Annotated[Int32, since(1)] = -1
@@ -47,15 +47,14 @@ class JoinGroupRequest:
     reason: Annotated[NullableString, since(8)] = None
 
 
-@value
-class JoinGroupResponseMember:
+class JoinGroupResponseMember(Struct, frozen=True, kw_only=True):
     member_id: String
     group_instance_id: Annotated[NullableString, since(5)] = None
     metadata: Bytes = b""
 
 
 @message(ApiKey.JOIN_GROUP, versions=(0, 9), flexible_since=6)
-class JoinGroupResponse:
+class JoinGroupResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Annotated[Int32, since(2)] = 0
     error_code: Int16 = 0
     generation_id: Int32 = -1

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Int8, Int16, Int32, String, message, since
-from headrace.values import value
 
 
 @message(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1), flexible_since=0)
-class ListConfigResourcesRequest:
+class ListConfigResourcesRequest(Struct, frozen=True, kw_only=True):
     resource_types: Annotated[tuple[Int8, ...], since(1)] = ()
 
 
-@value
-class ConfigResource:
+class ConfigResource(Struct, frozen=True, kw_only=True):
     resource_name: String
     resource_type: Annotated[Int8, since(1)] = 16
 
 
 @message(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1), flexible_since=0)
-class ListConfigResourcesResponse:
+class ListConfigResourcesResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     config_resources: tuple[ConfigResource, ...] = ()

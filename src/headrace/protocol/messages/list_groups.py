@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Int16, Int32, String, message, since
-from headrace.values import value
 
 
 @message(ApiKey.LIST_GROUPS, versions=(0, 5), flexible_since=3)
-class ListGroupsRequest:
+class ListGroupsRequest(Struct, frozen=True, kw_only=True):
     states_filter: Annotated[tuple[String, ...], since(4)] = ()
     types_filter: Annotated[tuple[String, ...], since(5)] = ()
 
 
-@value
-class ListedGroup:
+class ListedGroup(Struct, frozen=True, kw_only=True):
     group_id: String
     protocol_type: String = ""
     group_state: Annotated[String, since(4)] = ""
@@ -30,7 +30,7 @@ class ListedGroup:
 
 
 @message(ApiKey.LIST_GROUPS, versions=(0, 5), flexible_since=3)
-class ListGroupsResponse:
+class ListGroupsResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     error_code: Int16 = 0
     groups: tuple[ListedGroup, ...] = ()

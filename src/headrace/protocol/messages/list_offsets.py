@@ -14,34 +14,32 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Int8, Int16, Int32, Int64, String, message, since
-from headrace.values import value
 
 
-@value
-class ListOffsetsPartition:
+class ListOffsetsPartition(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     current_leader_epoch: Annotated[Int32, since(4)] = -1
     timestamp: Int64
 
 
-@value
-class ListOffsetsTopic:
+class ListOffsetsTopic(Struct, frozen=True, kw_only=True):
     name: String
     partitions: tuple[ListOffsetsPartition, ...]
 
 
 @message(ApiKey.LIST_OFFSETS, versions=(1, 11), flexible_since=6)
-class ListOffsetsRequest:
+class ListOffsetsRequest(Struct, frozen=True, kw_only=True):
     replica_id: Int32 = -1
     isolation_level: Annotated[Int8, since(2)] = 0
     topics: tuple[ListOffsetsTopic, ...]
     timeout_ms: Annotated[Int32, since(10)] = 0
 
 
-@value
-class ListOffsetsPartitionResponse:
+class ListOffsetsPartitionResponse(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     error_code: Int16 = 0
     timestamp: Int64 = -1
@@ -49,13 +47,12 @@ class ListOffsetsPartitionResponse:
     leader_epoch: Annotated[Int32, since(4)] = -1
 
 
-@value
-class ListOffsetsTopicResponse:
+class ListOffsetsTopicResponse(Struct, frozen=True, kw_only=True):
     name: String
     partitions: tuple[ListOffsetsPartitionResponse, ...]
 
 
 @message(ApiKey.LIST_OFFSETS, versions=(1, 11), flexible_since=6)
-class ListOffsetsResponse:
+class ListOffsetsResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Annotated[Int32, since(2)] = 0
     topics: tuple[ListOffsetsTopicResponse, ...]

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import (
     ZERO_UUID,
@@ -32,33 +34,29 @@ from headrace.protocol.types import (
     since,
     until,
 )
-from headrace.values import value
 
 
-@value
-class MetadataRequestTopic:
+class MetadataRequestTopic(Struct, frozen=True, kw_only=True):
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     name: Annotated[NullableString, nullable_since(10)]
 
 
 @message(ApiKey.METADATA, versions=(0, 13), flexible_since=9)
-class MetadataRequest:
+class MetadataRequest(Struct, frozen=True, kw_only=True):
     topics: Annotated[tuple[MetadataRequestTopic, ...] | None, nullable_since(1)]
     allow_auto_topic_creation: Annotated[Bool, since(4)] = True
     include_cluster_authorized_operations: Annotated[Bool, since(8), until(10)] = False
     include_topic_authorized_operations: Annotated[Bool, since(8)] = False
 
 
-@value
-class MetadataResponseBroker:
+class MetadataResponseBroker(Struct, frozen=True, kw_only=True):
     node_id: Int32
     host: String
     port: Int32
     rack: Annotated[NullableString, since(1)] = None
 
 
-@value
-class MetadataResponsePartition:
+class MetadataResponsePartition(Struct, frozen=True, kw_only=True):
     error_code: Int16 = 0
     partition_index: Int32
     leader_id: Int32 = -1
@@ -68,8 +66,7 @@ class MetadataResponsePartition:
     offline_replicas: Annotated[tuple[Int32, ...], since(5)] = ()
 
 
-@value
-class MetadataResponseTopic:
+class MetadataResponseTopic(Struct, frozen=True, kw_only=True):
     error_code: Int16 = 0
     name: Annotated[NullableString, nullable_since(12)]
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
@@ -79,7 +76,7 @@ class MetadataResponseTopic:
 
 
 @message(ApiKey.METADATA, versions=(0, 13), flexible_since=9)
-class MetadataResponse:
+class MetadataResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Annotated[Int32, since(3)] = 0
     brokers: tuple[MetadataResponseBroker, ...]
     cluster_id: Annotated[NullableString, since(2)] = None

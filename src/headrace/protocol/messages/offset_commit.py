@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import (
     ZERO_UUID,
@@ -26,26 +28,23 @@ from headrace.protocol.types import (
     since,
     until,
 )
-from headrace.values import value
 
 
-@value
-class OffsetCommitRequestPartition:
+class OffsetCommitRequestPartition(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     committed_offset: Int64
     committed_leader_epoch: Annotated[Int32, since(6)] = -1
     committed_metadata: NullableString = ""
 
 
-@value
-class OffsetCommitRequestTopic:
+class OffsetCommitRequestTopic(Struct, frozen=True, kw_only=True):
     name: Annotated[String, until(9)] = ""
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     partitions: tuple[OffsetCommitRequestPartition, ...]
 
 
 @message(ApiKey.OFFSET_COMMIT, versions=(2, 10), flexible_since=8)
-class OffsetCommitRequest:
+class OffsetCommitRequest(Struct, frozen=True, kw_only=True):
     group_id: String
     generation_id_or_member_epoch: Int32 = -1
     member_id: String = ""
@@ -54,20 +53,18 @@ class OffsetCommitRequest:
     topics: tuple[OffsetCommitRequestTopic, ...]
 
 
-@value
-class OffsetCommitResponsePartition:
+class OffsetCommitResponsePartition(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     error_code: Int16 = 0
 
 
-@value
-class OffsetCommitResponseTopic:
+class OffsetCommitResponseTopic(Struct, frozen=True, kw_only=True):
     name: Annotated[String, until(9)] = ""
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     partitions: tuple[OffsetCommitResponsePartition, ...]
 
 
 @message(ApiKey.OFFSET_COMMIT, versions=(2, 10), flexible_since=8)
-class OffsetCommitResponse:
+class OffsetCommitResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Annotated[Int32, since(3)] = 0
     topics: tuple[OffsetCommitResponseTopic, ...]

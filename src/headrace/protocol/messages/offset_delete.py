@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Int16, Int32, String, message
-from headrace.values import value
 
 
-@value
-class OffsetDeleteRequestPartition:
+class OffsetDeleteRequestPartition(Struct, frozen=True, kw_only=True):
     partition_index: Int32
 
 
-@value
-class OffsetDeleteRequestTopic:
+class OffsetDeleteRequestTopic(Struct, frozen=True, kw_only=True):
     name: String
     partitions: tuple[OffsetDeleteRequestPartition, ...]
 
 
 @message(ApiKey.OFFSET_DELETE, versions=(0, 0), flexible_since=None)
-class OffsetDeleteRequest:
+class OffsetDeleteRequest(Struct, frozen=True, kw_only=True):
     group_id: String
     topics: tuple[OffsetDeleteRequestTopic, ...]
 
 
-@value
-class OffsetDeleteResponsePartition:
+class OffsetDeleteResponsePartition(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     error_code: Int16 = 0
 
 
-@value
-class OffsetDeleteResponseTopic:
+class OffsetDeleteResponseTopic(Struct, frozen=True, kw_only=True):
     name: String
     partitions: tuple[OffsetDeleteResponsePartition, ...]
 
 
 @message(ApiKey.OFFSET_DELETE, versions=(0, 0), flexible_since=None)
-class OffsetDeleteResponse:
+class OffsetDeleteResponse(Struct, frozen=True, kw_only=True):
     error_code: Int16 = 0
     throttle_time_ms: Int32 = 0
     topics: tuple[OffsetDeleteResponseTopic, ...] = ()

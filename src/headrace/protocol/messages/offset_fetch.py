@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import (
     ZERO_UUID,
@@ -29,24 +31,20 @@ from headrace.protocol.types import (
     since,
     until,
 )
-from headrace.values import value
 
 
-@value
-class OffsetFetchRequestTopic:
+class OffsetFetchRequestTopic(Struct, frozen=True, kw_only=True):
     name: String
     partition_indexes: tuple[Int32, ...]
 
 
-@value
-class OffsetFetchRequestTopics:
+class OffsetFetchRequestTopics(Struct, frozen=True, kw_only=True):
     name: Annotated[String, until(9)] = ""
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     partition_indexes: tuple[Int32, ...]
 
 
-@value
-class OffsetFetchRequestGroup:
+class OffsetFetchRequestGroup(Struct, frozen=True, kw_only=True):
     group_id: String
     member_id: Annotated[NullableString, since(9)] = None
     member_epoch: Annotated[Int32, since(9)] = -1
@@ -54,15 +52,14 @@ class OffsetFetchRequestGroup:
 
 
 @message(ApiKey.OFFSET_FETCH, versions=(1, 10), flexible_since=6)
-class OffsetFetchRequest:
+class OffsetFetchRequest(Struct, frozen=True, kw_only=True):
     group_id: Annotated[String, until(7)] = ""
     topics: Annotated[tuple[OffsetFetchRequestTopic, ...] | None, until(7), nullable_since(2)] = ()
     groups: Annotated[tuple[OffsetFetchRequestGroup, ...], since(8)] = ()
     require_stable: Annotated[Bool, since(7)] = False
 
 
-@value
-class OffsetFetchResponsePartition:
+class OffsetFetchResponsePartition(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     committed_offset: Int64 = -1
     committed_leader_epoch: Annotated[Int32, since(5)] = -1
@@ -70,14 +67,12 @@ class OffsetFetchResponsePartition:
     error_code: Int16 = 0
 
 
-@value
-class OffsetFetchResponseTopic:
+class OffsetFetchResponseTopic(Struct, frozen=True, kw_only=True):
     name: String
     partitions: tuple[OffsetFetchResponsePartition, ...]
 
 
-@value
-class OffsetFetchResponsePartitions:
+class OffsetFetchResponsePartitions(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     committed_offset: Int64 = -1
     committed_leader_epoch: Int32 = -1
@@ -85,22 +80,20 @@ class OffsetFetchResponsePartitions:
     error_code: Int16 = 0
 
 
-@value
-class OffsetFetchResponseTopics:
+class OffsetFetchResponseTopics(Struct, frozen=True, kw_only=True):
     name: Annotated[String, until(9)] = ""
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     partitions: tuple[OffsetFetchResponsePartitions, ...]
 
 
-@value
-class OffsetFetchResponseGroup:
+class OffsetFetchResponseGroup(Struct, frozen=True, kw_only=True):
     group_id: String
     topics: tuple[OffsetFetchResponseTopics, ...] = ()
     error_code: Int16 = 0
 
 
 @message(ApiKey.OFFSET_FETCH, versions=(1, 10), flexible_since=6)
-class OffsetFetchResponse:
+class OffsetFetchResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Annotated[Int32, since(3)] = 0
     topics: Annotated[tuple[OffsetFetchResponseTopic, ...], until(7)] = ()
     error_code: Annotated[Int16, since(2), until(7)] = 0

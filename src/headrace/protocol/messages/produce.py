@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import (
     ZERO_UUID,
@@ -19,52 +21,45 @@ from headrace.protocol.types import (
     tagged,
     until,
 )
-from headrace.values import value
 
 
-@value
-class PartitionProduceData:
+class PartitionProduceData(Struct, frozen=True, kw_only=True):
     index: Int32
     records: Records
 
 
-@value
-class TopicProduceData:
+class TopicProduceData(Struct, frozen=True, kw_only=True):
     name: Annotated[String, until(12)] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
     partition_data: tuple[PartitionProduceData, ...]
 
 
 @message(ApiKey.PRODUCE, versions=(3, 13), flexible_since=9)
-class ProduceRequest:
+class ProduceRequest(Struct, frozen=True, kw_only=True):
     transactional_id: Annotated[NullableString, since(3)] = None
     acks: Int16
     timeout_ms: Int32
     topic_data: tuple[TopicProduceData, ...]
 
 
-@value
-class BatchIndexAndErrorMessage:
+class BatchIndexAndErrorMessage(Struct, frozen=True, kw_only=True):
     batch_index: Int32
     batch_index_error_message: NullableString = None
 
 
-@value
-class LeaderIdAndEpoch:
+class LeaderIdAndEpoch(Struct, frozen=True, kw_only=True):
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1
 
 
-@value
-class NodeEndpoint:
+class NodeEndpoint(Struct, frozen=True, kw_only=True):
     node_id: Int32
     host: String
     port: Int32
     rack: NullableString = None
 
 
-@value
-class PartitionProduceResponse:
+class PartitionProduceResponse(Struct, frozen=True, kw_only=True):
     index: Int32
     error_code: Int16 = 0
     base_offset: Int64 = -1
@@ -75,15 +70,14 @@ class PartitionProduceResponse:
     current_leader: Annotated[LeaderIdAndEpoch, since(10), tagged(0)] = LeaderIdAndEpoch()
 
 
-@value
-class TopicProduceResponse:
+class TopicProduceResponse(Struct, frozen=True, kw_only=True):
     name: Annotated[String, until(12)] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
     partition_responses: tuple[PartitionProduceResponse, ...]
 
 
 @message(ApiKey.PRODUCE, versions=(3, 13), flexible_since=9)
-class ProduceResponse:
+class ProduceResponse(Struct, frozen=True, kw_only=True):
     responses: tuple[TopicProduceResponse, ...]
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     node_endpoints: Annotated[tuple[NodeEndpoint, ...], since(10), tagged(0)] = ()

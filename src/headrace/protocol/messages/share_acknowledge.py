@@ -10,26 +10,25 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.messages.share_fetch import AcknowledgementBatch, LeaderIdAndEpoch, NodeEndpoint
 from headrace.protocol.types import Bool, Int16, Int32, NullableString, Uuid, message, since
-from headrace.values import value
 
 
-@value
-class AcknowledgePartition:
+class AcknowledgePartition(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     acknowledgement_batches: tuple[AcknowledgementBatch, ...]
 
 
-@value
-class AcknowledgeTopic:
+class AcknowledgeTopic(Struct, frozen=True, kw_only=True):
     topic_id: Uuid
     partitions: tuple[AcknowledgePartition, ...]
 
 
 @message(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 2), flexible_since=0)
-class ShareAcknowledgeRequest:
+class ShareAcknowledgeRequest(Struct, frozen=True, kw_only=True):
     group_id: NullableString = None
     member_id: NullableString
     share_session_epoch: Int32
@@ -37,22 +36,20 @@ class ShareAcknowledgeRequest:
     topics: tuple[AcknowledgeTopic, ...]
 
 
-@value
-class PartitionData:
+class PartitionData(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     error_code: Int16 = 0
     error_message: NullableString = None
     current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
 
 
-@value
-class ShareAcknowledgeTopicResponse:
+class ShareAcknowledgeTopicResponse(Struct, frozen=True, kw_only=True):
     topic_id: Uuid
     partitions: tuple[PartitionData, ...]
 
 
 @message(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 2), flexible_since=0)
-class ShareAcknowledgeResponse:
+class ShareAcknowledgeResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: NullableString = None

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import (
     Bool,
@@ -27,11 +29,9 @@ from headrace.protocol.types import (
     message,
     since,
 )
-from headrace.values import value
 
 
-@value
-class AcknowledgementBatch:
+class AcknowledgementBatch(Struct, frozen=True, kw_only=True):
     """Both offsets are part of it."""
 
     first_offset: Int64
@@ -39,26 +39,23 @@ class AcknowledgementBatch:
     acknowledge_types: tuple[Int8, ...]
 
 
-@value
-class FetchPartition:
+class FetchPartition(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     acknowledgement_batches: tuple[AcknowledgementBatch, ...] = ()
 
 
-@value
-class FetchTopic:
+class FetchTopic(Struct, frozen=True, kw_only=True):
     topic_id: Uuid
     partitions: tuple[FetchPartition, ...]
 
 
-@value
-class ForgottenTopic:
+class ForgottenTopic(Struct, frozen=True, kw_only=True):
     topic_id: Uuid
     partitions: tuple[Int32, ...]
 
 
 @message(ApiKey.SHARE_FETCH, versions=(1, 2), flexible_since=0)
-class ShareFetchRequest:
+class ShareFetchRequest(Struct, frozen=True, kw_only=True):
     group_id: NullableString = None
     member_id: NullableString
     share_session_epoch: Int32
@@ -73,14 +70,12 @@ class ShareFetchRequest:
     forgotten_topics_data: tuple[ForgottenTopic, ...] = ()
 
 
-@value
-class LeaderIdAndEpoch:
+class LeaderIdAndEpoch(Struct, frozen=True, kw_only=True):
     leader_id: Int32 = 0
     leader_epoch: Int32 = 0
 
 
-@value
-class AcquiredRecords:
+class AcquiredRecords(Struct, frozen=True, kw_only=True):
     """Both offsets are part of it."""
 
     first_offset: Int64
@@ -88,8 +83,7 @@ class AcquiredRecords:
     delivery_count: Int16
 
 
-@value
-class PartitionData:
+class PartitionData(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     error_code: Int16 = 0
     error_message: NullableString = None
@@ -100,14 +94,12 @@ class PartitionData:
     acquired_records: tuple[AcquiredRecords, ...] = ()
 
 
-@value
-class ShareFetchableTopicResponse:
+class ShareFetchableTopicResponse(Struct, frozen=True, kw_only=True):
     topic_id: Uuid
     partitions: tuple[PartitionData, ...]
 
 
-@value
-class NodeEndpoint:
+class NodeEndpoint(Struct, frozen=True, kw_only=True):
     node_id: Int32
     host: String
     port: Int32
@@ -115,7 +107,7 @@ class NodeEndpoint:
 
 
 @message(ApiKey.SHARE_FETCH, versions=(1, 2), flexible_since=0)
-class ShareFetchResponse:
+class ShareFetchResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: NullableString = None

@@ -5,20 +5,20 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.messages.consumer_group_describe import Assignment
 from headrace.protocol.types import Bool, Int16, Int32, NullableString, String, message
-from headrace.values import value
 
 
 @message(ApiKey.SHARE_GROUP_DESCRIBE, versions=(1, 1), flexible_since=0)
-class ShareGroupDescribeRequest:
+class ShareGroupDescribeRequest(Struct, frozen=True, kw_only=True):
     group_ids: tuple[String, ...]
     include_authorized_operations: Bool = False
 
 
-@value
-class Member:
+class Member(Struct, frozen=True, kw_only=True):
     member_id: String
     rack_id: NullableString = None
     member_epoch: Int32
@@ -28,8 +28,7 @@ class Member:
     assignment: Assignment = Assignment()
 
 
-@value
-class DescribedGroup:
+class DescribedGroup(Struct, frozen=True, kw_only=True):
     error_code: Int16 = 0
     error_message: NullableString = None
     group_id: String
@@ -42,6 +41,6 @@ class DescribedGroup:
 
 
 @message(ApiKey.SHARE_GROUP_DESCRIBE, versions=(1, 1), flexible_since=0)
-class ShareGroupDescribeResponse:
+class ShareGroupDescribeResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     groups: tuple[DescribedGroup, ...]

@@ -8,13 +8,14 @@ without an assignment leaves the member with the one that it has.
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Int16, Int32, NullableString, String, Uuid, message
-from headrace.values import value
 
 
 @message(ApiKey.SHARE_GROUP_HEARTBEAT, versions=(1, 1), flexible_since=0)
-class ShareGroupHeartbeatRequest:
+class ShareGroupHeartbeatRequest(Struct, frozen=True, kw_only=True):
     group_id: String
     member_id: String
     member_epoch: Int32
@@ -22,19 +23,17 @@ class ShareGroupHeartbeatRequest:
     subscribed_topic_names: tuple[String, ...] | None = None
 
 
-@value
-class TopicPartitions:
+class TopicPartitions(Struct, frozen=True, kw_only=True):
     topic_id: Uuid
     partitions: tuple[Int32, ...]
 
 
-@value
-class Assignment:
+class Assignment(Struct, frozen=True, kw_only=True):
     topic_partitions: tuple[TopicPartitions, ...]
 
 
 @message(ApiKey.SHARE_GROUP_HEARTBEAT, versions=(1, 1), flexible_since=0)
-class ShareGroupHeartbeatResponse:
+class ShareGroupHeartbeatResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: NullableString = None

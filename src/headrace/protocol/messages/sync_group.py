@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Bytes, Int16, Int32, NullableString, String, message, since
-from headrace.values import value
 
 
-@value
-class SyncGroupRequestAssignment:
+class SyncGroupRequestAssignment(Struct, frozen=True, kw_only=True):
     member_id: String
     assignment: Bytes
 
 
 @message(ApiKey.SYNC_GROUP, versions=(0, 5), flexible_since=4)
-class SyncGroupRequest:
+class SyncGroupRequest(Struct, frozen=True, kw_only=True):
     group_id: String
     generation_id: Int32
     member_id: String
@@ -33,7 +33,7 @@ class SyncGroupRequest:
 
 
 @message(ApiKey.SYNC_GROUP, versions=(0, 5), flexible_since=4)
-class SyncGroupResponse:
+class SyncGroupResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     error_code: Int16 = 0
     protocol_type: Annotated[NullableString, since(5)] = None

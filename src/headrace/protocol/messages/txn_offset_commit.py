@@ -10,27 +10,26 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Int16, Int32, Int64, NullableString, String, message, since
-from headrace.values import value
 
 
-@value
-class TxnOffsetCommitRequestPartition:
+class TxnOffsetCommitRequestPartition(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     committed_offset: Int64
     committed_leader_epoch: Annotated[Int32, since(2)] = -1
     committed_metadata: NullableString = ""
 
 
-@value
-class TxnOffsetCommitRequestTopic:
+class TxnOffsetCommitRequestTopic(Struct, frozen=True, kw_only=True):
     name: String
     partitions: tuple[TxnOffsetCommitRequestPartition, ...]
 
 
 @message(ApiKey.TXN_OFFSET_COMMIT, versions=(0, 5), flexible_since=3)
-class TxnOffsetCommitRequest:
+class TxnOffsetCommitRequest(Struct, frozen=True, kw_only=True):
     transactional_id: String
     group_id: String
     producer_id: Int64
@@ -41,19 +40,17 @@ class TxnOffsetCommitRequest:
     topics: tuple[TxnOffsetCommitRequestTopic, ...]
 
 
-@value
-class TxnOffsetCommitResponsePartition:
+class TxnOffsetCommitResponsePartition(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     error_code: Int16 = 0
 
 
-@value
-class TxnOffsetCommitResponseTopic:
+class TxnOffsetCommitResponseTopic(Struct, frozen=True, kw_only=True):
     name: String
     partitions: tuple[TxnOffsetCommitResponsePartition, ...]
 
 
 @message(ApiKey.TXN_OFFSET_COMMIT, versions=(0, 5), flexible_since=3)
-class TxnOffsetCommitResponse:
+class TxnOffsetCommitResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     topics: tuple[TxnOffsetCommitResponseTopic, ...]

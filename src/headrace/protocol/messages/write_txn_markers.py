@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.types import Bool, Int8, Int16, Int32, Int64, String, message, since
-from headrace.values import value
 
 
-@value
-class WritableTxnMarkerTopic:
+class WritableTxnMarkerTopic(Struct, frozen=True, kw_only=True):
     name: String
     partition_indexes: tuple[Int32, ...]
 
 
-@value
-class WritableTxnMarker:
+class WritableTxnMarker(Struct, frozen=True, kw_only=True):
     """The result is true for a commit, false for an abort."""
 
     producer_id: Int64
@@ -32,28 +31,25 @@ class WritableTxnMarker:
 
 
 @message(ApiKey.WRITE_TXN_MARKERS, versions=(1, 2), flexible_since=1)
-class WriteTxnMarkersRequest:
+class WriteTxnMarkersRequest(Struct, frozen=True, kw_only=True):
     markers: tuple[WritableTxnMarker, ...]
 
 
-@value
-class WritableTxnMarkerPartitionResult:
+class WritableTxnMarkerPartitionResult(Struct, frozen=True, kw_only=True):
     partition_index: Int32
     error_code: Int16 = 0
 
 
-@value
-class WritableTxnMarkerTopicResult:
+class WritableTxnMarkerTopicResult(Struct, frozen=True, kw_only=True):
     name: String
     partitions: tuple[WritableTxnMarkerPartitionResult, ...]
 
 
-@value
-class WritableTxnMarkerResult:
+class WritableTxnMarkerResult(Struct, frozen=True, kw_only=True):
     producer_id: Int64
     topics: tuple[WritableTxnMarkerTopicResult, ...]
 
 
 @message(ApiKey.WRITE_TXN_MARKERS, versions=(1, 2), flexible_since=1)
-class WriteTxnMarkersResponse:
+class WriteTxnMarkersResponse(Struct, frozen=True, kw_only=True):
     markers: tuple[WritableTxnMarkerResult, ...]
