@@ -34,7 +34,7 @@ from confluent_kafka.admin import (
 from msgspec import Struct
 
 from headrace.kafka.errors import NoBroker, NoSuchTopic, RequestFailed, request_failed
-from headrace.kafka.retries import retry
+from headrace.kafka.retries import COORDINATOR_MOVES, retry
 from headrace.kafka.settings import client_config, parse_address
 
 T = TypeVar("T")
@@ -302,11 +302,17 @@ class Cluster:
 
     def commit(self, group: str, offsets: Mapping[Partition, int]) -> None:
         """Set the committed offsets of a group that has no members."""
-        wanted = [ConsumerGroupTopicPartitions(group, _topic_partitions(offsets))]
-        future = self._admin.alter_consumer_group_offsets(wanted, request_timeout=self.timeout_s)[group]
-        for each in self._answer(future, f"committing offsets of group {group}").topic_partitions or []:
-            if each.error is not None:
-                raise request_failed(each.error, f"committing offset of {_partition(each)} of group {group}")
+
+        def ask() -> None:
+            wanted = [ConsumerGroupTopicPartitions(group, _topic_partitions(offsets))]
+            future = self._admin.alter_consumer_group_offsets(wanted, request_timeout=self.timeout_s)[group]
+            for each in self._answer(future, f"committing offsets of group {group}").topic_partitions or []:
+                if each.error is not None:
+                    raise request_failed(
+                        each.error, f"committing an offset of {_partition(each)} of group {group}"
+                    )
+
+        retry(ask, timeout_s=LEADER_APPEARS_S_MAX, codes=COORDINATOR_MOVES)
 
     # Configs
 

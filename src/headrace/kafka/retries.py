@@ -14,20 +14,23 @@ T = TypeVar("T")
 
 BACK_OFF_S = 0.05
 
-TRANSIENT = frozenset(
+COORDINATOR_MOVES = frozenset(
     {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.NOT_COORDINATOR,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.UNSTABLE_OFFSET_COMMIT,
-        KafkaError._TIMED_OUT,
-        KafkaError._TRANSPORT,
         KafkaError._WAIT_COORD,
     }
 )
+
+TRANSIENT = COORDINATOR_MOVES | {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+}
 """What brokers answer while they start, and right after a topic was created or a leader has changed."""
 
 
