@@ -15,13 +15,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.offsets import TopicPartition
 from headrace.broker.groups.subscription import subscribed_topics
 from headrace.broker.http_server import HttpServer, Page
 from headrace.broker.parts import Parts
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.shares.numbers import SHARE_COUNTERS, SHARE_GAUGES, group_numbers
-from headrace.broker.transactions.coordinator import TransactionRefused
 from headrace.broker.transactions.state import TransactionState
 from headrace.protocol.api_keys import ApiKey
 
@@ -104,7 +103,7 @@ class BrokerCollector(Collector):
         transactions = self._parts.transactions
         try:
             known = [*transactions.transactions()]
-        except TransactionRefused:
+        except RequestRefused:
             known = []  # not read yet
         is_open = [one for one in known if not one.state.is_at_rest]
         begun_ms = min(
@@ -154,7 +153,7 @@ class BrokerCollector(Collector):
         groups = self._parts.groups
         try:
             classic, newer = [*groups.groups()], [*groups.consumer_groups()]
-        except GroupRefused:
+        except RequestRefused:
             return []  # not read yet
         return [
             *(
@@ -170,7 +169,7 @@ class BrokerCollector(Collector):
     def _lag(self, group_id: str, subscribed: AbstractSet[str]) -> int:
         try:
             committed = dict(self._parts.groups.offsets.committed(group_id))
-        except GroupRefused:
+        except RequestRefused:
             return 0  # the broker is stopping
         topics = [self._parts.topics.get(name) for name in subscribed | {one.topic for one in committed}]
         lag = 0

@@ -23,10 +23,11 @@ from headrace.broker.groups.consumer_embedded import (
     write_subscription,
 )
 from headrace.broker.groups.consumer_state import ConsumerGroup
-from headrace.broker.groups.consumer_step import ConsumerRefused, ConsumerStep, ConsumerTimer
+from headrace.broker.groups.consumer_step import ConsumerStep, ConsumerTimer
 from headrace.broker.groups.consumer_storage import ReadConsumerGroups, facts
 from headrace.broker.groups.events import Heartbeat, Join, Leave, LeavingMember, Sync
 from headrace.broker.groups.state import MemberProtocol
+from headrace.broker.refusals import RequestRefused
 from headrace.protocol import stored
 from headrace.protocol.error_codes import ErrorCode
 
@@ -102,12 +103,12 @@ class Coordinator:
         )
         try:
             answer = act(step)
-        except ConsumerRefused:
+        except RequestRefused:
             step.undo()
             raise
         if self.is_disk_full and step.changes:
             step.undo()
-            raise ConsumerRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "full")
+            raise RequestRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "full")
         for key, fact in facts("g", step.changes):
             encoded = None if fact is None else stored.encode_value(fact)
             self.records.append((stored.encode_key(key), encoded))
@@ -161,7 +162,7 @@ class Client:
         consumer.check_heartbeat(heartbeat)
         try:
             answer = self.coordinator.run(lambda step: consumer.heartbeat(step, heartbeat))
-        except ConsumerRefused as refused:
+        except RequestRefused as refused:
             self.says_all = True
             if refused.code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
                 self.forget()
@@ -236,7 +237,7 @@ class ClassicClient:
             joined = self.coordinator.run(lambda step: consumer_classic.join(step, join))
             self.epoch = joined.generation
             self._sync()
-        except ConsumerRefused:
+        except RequestRefused:
             self.forget()
 
     def _sync(self) -> None:
@@ -261,7 +262,7 @@ class ClassicClient:
         heartbeat = Heartbeat(member_id=self.member_id, instance_id=None, generation=self.epoch)
         try:
             answer = self.coordinator.run(lambda step: consumer_classic.heartbeat(step, heartbeat))
-        except ConsumerRefused as refused:
+        except RequestRefused as refused:
             self.forget()
             self.rejoin()
             return refused.code

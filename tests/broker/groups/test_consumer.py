@@ -26,12 +26,12 @@ from headrace.broker.groups.consumer_step import (
     ASSIGNED_PER_MS_MAX,
     Arm,
     Cancel,
-    ConsumerRefused,
     ConsumerStep,
     ConsumerTimer,
 )
 from headrace.broker.groups.consumer_storage import ReadConsumerGroups
 from headrace.broker.groups.state import Group, GroupState, Member, MemberProtocol
+from headrace.broker.refusals import RequestRefused
 from headrace.protocol import stored
 from headrace.protocol import stored_consumer_groups as formats
 from headrace.protocol.error_codes import ErrorCode
@@ -197,7 +197,7 @@ def test_a_group_that_assigns_in_a_way_of_its_own_stays_classic() -> None:
 
     assert moved(classic_group("own", None)).epochs.group == 4
     assert moved(classic_group("cooperative-sticky", b"data")).members["k"].epoch == 4
-    with pytest.raises(ConsumerRefused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         moved(classic_group("own", b"data"))
     assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 

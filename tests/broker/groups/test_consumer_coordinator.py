@@ -10,9 +10,8 @@ import pytest
 
 from headrace.broker.groups.consumer import ConsumerAnswer, ConsumerHeartbeat
 from headrace.broker.groups.consumer_state import ConsumerGroup, ConsumerGroupState
-from headrace.broker.groups.consumer_step import ConsumerRefused
-from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.storage import OFFSETS_TOPIC
+from headrace.broker.refusals import RequestRefused
 from headrace.protocol.error_codes import ErrorCode
 from headrace.testing.failing_filesystem import FailingFileSystem
 from headrace.testing.manual_clock import ManualClock
@@ -37,7 +36,7 @@ def beat(
 
 
 def refused(broker: Running, member_id: str, epoch: int, *, group_id: str = "g") -> ErrorCode:
-    with pytest.raises(ConsumerRefused) as refusal:
+    with pytest.raises(RequestRefused) as refusal:
         beat(broker, member_id, epoch, group_id=group_id)
     return refusal.value.code
 
@@ -127,7 +126,7 @@ def test_a_group_is_deleted_with_its_offsets_or_not_at_all(tmp_path: Path) -> No
             beat(broker, "m", 0)
             beat(broker, "m", -1)
             files.fail("write", offsets_log, error_number=errno.ENOSPC)
-            with pytest.raises(GroupRefused):
+            with pytest.raises(RequestRefused):
                 await broker.groups.delete("g")
             assert (broker.committed(), group_of(broker).state) == (3, ConsumerGroupState.EMPTY)
             files.fail("write", offsets_log, error_number=errno.ENOSPC, skip=1, times=None)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from headrace.broker.groups.consumer_state import ConsumerGroupState, Epochs
-from headrace.broker.groups.consumer_step import ConsumerRefused, ConsumerTimer
+from headrace.broker.groups.consumer_step import ConsumerTimer
+from headrace.broker.refusals import RequestRefused
 from tests.broker.groups.consumer_simulation import ClassicClient, Client, Coordinator, SomeTopics
 
 TOPICS = ("a", "b", "c")
@@ -98,7 +99,7 @@ class ConsumerWalk(RuleBasedStateMachine):
         client = data.draw(st.sampled_from(self.all_clients))
         try:
             client.leave()
-        except ConsumerRefused:
+        except RequestRefused:
             self.expire(ConsumerTimer.SESSION, client.member_id)  # nobody heard it, so its session ends it
         self.forget(client)
 
@@ -107,7 +108,7 @@ class ConsumerWalk(RuleBasedStateMachine):
     def be_away_and_back_under_another_id(self, data: st.DataObject) -> None:
         static = [client for client in self.clients if client.instance_id]
         client = data.draw(st.sampled_from(static))
-        with contextlib.suppress(ConsumerRefused):
+        with contextlib.suppress(RequestRefused):
             client.leave(epoch=-2)
             client.member_id = f"m{next(self.ids)}"
             client.beat()

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from headrace.broker.groups.coordinator import GroupCoordinator
-from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.events import Heartbeat, Join, JoinAnswer, Leave, LeavingMember, Sync
 from headrace.broker.groups.offsets import CommittedOffset, TopicPartition
 from headrace.broker.groups.state import GroupState
 from headrace.broker.groups.storage import OFFSETS_TOPIC
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.server import Server
 from headrace.broker.settings import BrokerSettings
 from headrace.log.filesystem import FileSystem
@@ -246,7 +246,7 @@ def test_while_the_log_is_read_requests_are_told_to_wait(tmp_path: Path) -> None
         loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert (await broker.join()).error is loading
         assert broker.heartbeat(member) is ErrorCode.NONE, "a heartbeat is given the benefit of the doubt"
-        with pytest.raises(GroupRefused) as refused:
+        with pytest.raises(RequestRefused) as refused:
             broker.committed()
         assert refused.value.code is loading
         await broker.settle()
@@ -265,7 +265,7 @@ def test_a_damaged_log_stops_groups_rather_than_lose_offsets(tmp_path: Path) -> 
         damaged[-3] ^= 1
         segment.write_bytes(damaged)
         async with running(tmp_path) as broker:
-            with pytest.raises(GroupRefused) as refused:
+            with pytest.raises(RequestRefused) as refused:
                 broker.committed()
             assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
             assert (await broker.join()).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -284,7 +284,7 @@ def test_an_unreadable_log_is_answered_with_not_available_until_it_can_be_read(t
         broker = Running(server, ManualClock())
         groups, loading = server.parts.groups, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await asyncio.to_thread(eventually, lambda: groups.unavailable is not loading, "the first try fails")
-        with pytest.raises(GroupRefused) as refused:
+        with pytest.raises(RequestRefused) as refused:
             broker.committed()
         assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
         files.heal()
@@ -305,7 +305,7 @@ def test_a_full_disk_refuses_commits_and_assignments_until_there_is_room(tmp_pat
             member = await joining
             files.fail("write", f"*{OFFSETS_TOPIC}-0/*", error_number=errno.ENOSPC, times=None)
             assert await broker.sync(member) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-            with pytest.raises(GroupRefused) as refused:
+            with pytest.raises(RequestRefused) as refused:
                 await broker.commit(4, "simple")
             assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
             assert broker.committed("simple") == 3, "what was not stored is not told"
@@ -409,7 +409,7 @@ def test_a_group_too_many_is_refused_and_a_known_one_is_not(tmp_path: Path) -> N
         async with running(tmp_path, groups_max=1) as broker:
             await broker.commit(1, "first")
             assert (await broker.join(group_id="second")).error is ErrorCode.POLICY_VIOLATION
-            with pytest.raises(GroupRefused):
+            with pytest.raises(RequestRefused):
                 await broker.commit(1, "second")
             await broker.commit(2, "first")
             assert broker.committed("first") == 2

@@ -1,7 +1,7 @@
 """The rules of the newer group protocol (KIP-848): what a heartbeat, a departure and a time-out do to a group.
 
 Nothing here waits, writes or reads a clock. Functions change the group of a `ConsumerStep` and return what the member
-is told; they raise `ConsumerRefused` for what is not granted. Members that speak the classic protocol are in
+is told; they raise `RequestRefused` for what is not granted. Members that speak the classic protocol are in
 `consumer_classic`.
 """
 
@@ -28,7 +28,8 @@ from headrace.broker.groups.consumer_state import (
     Owned,
     Resolved,
 )
-from headrace.broker.groups.consumer_step import Arm, Cancel, ConsumerRefused, ConsumerStep, ConsumerTimer
+from headrace.broker.groups.consumer_step import Arm, Cancel, ConsumerStep, ConsumerTimer
+from headrace.broker.refusals import RequestRefused
 from headrace.protocol.error_codes import ErrorCode
 
 
@@ -84,13 +85,13 @@ def check_heartbeat(heartbeat: ConsumerHeartbeat) -> None:
             raise _invalid("SubscribedTopicNames or SubscribedTopicRegex must be set when (re-)joining.")
     if heartbeat.assignor is not None and heartbeat.assignor not in ASSIGNORS:
         known = ", ".join(ASSIGNORS)
-        raise ConsumerRefused(
+        raise RequestRefused(
             ErrorCode.UNSUPPORTED_ASSIGNOR, f"There is no assignor {heartbeat.assignor}, but {known}."
         )
 
 
-def _invalid(message: str) -> ConsumerRefused:
-    return ConsumerRefused(ErrorCode.INVALID_REQUEST, message)
+def _invalid(message: str) -> RequestRefused:
+    return RequestRefused(ErrorCode.INVALID_REQUEST, message)
 
 
 # A member joins, or reports
@@ -155,14 +156,14 @@ def check_room(step: ConsumerStep, member_id: str, instance_id: str | None) -> N
         instance_id is not None and group.static_member(instance_id) is not None
     )
     if not is_known and len(group.members) >= step.members_max:
-        raise ConsumerRefused(
+        raise RequestRefused(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"The group has {step.members_max} members, as many as group_members_max allows.",
         )
 
 
-def unknown_member(member_id: str) -> ConsumerRefused:
-    return ConsumerRefused(ErrorCode.UNKNOWN_MEMBER_ID, f"There is no member {member_id} in the group.")
+def unknown_member(member_id: str) -> RequestRefused:
+    return RequestRefused(ErrorCode.UNKNOWN_MEMBER_ID, f"There is no member {member_id} in the group.")
 
 
 def _static_member(
@@ -176,7 +177,7 @@ def _static_member(
     if existing is None:
         return step.group.members.get(heartbeat.member_id)
     if existing.epoch != STATIC_LEAVE_EPOCH and existing.classic is None:
-        raise ConsumerRefused(
+        raise RequestRefused(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"The instance id {heartbeat.instance_id} belongs to {existing.member_id}, which has not left.",
         )
@@ -186,9 +187,9 @@ def _static_member(
 def known_static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
     existing = group.static_member(instance_id)
     if existing is None:
-        raise ConsumerRefused(ErrorCode.UNKNOWN_MEMBER_ID, f"There is no instance id {instance_id} here.")
+        raise RequestRefused(ErrorCode.UNKNOWN_MEMBER_ID, f"There is no instance id {instance_id} here.")
     if existing.member_id != member_id:
-        raise ConsumerRefused(
+        raise RequestRefused(
             ErrorCode.FENCED_INSTANCE_ID,
             f"The instance id {instance_id} belongs to the member {existing.member_id} by now.",
         )
@@ -212,7 +213,7 @@ def _check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
     # The answer that moved the member on may have been lost: then it has nothing that it should not have.
     is_behind = epoch == member.previous_epoch and epoch < member.epoch
     if not is_behind or not _is_part(heartbeat.reported, member.assigned):
-        raise ConsumerRefused(
+        raise RequestRefused(
             ErrorCode.FENCED_MEMBER_EPOCH,
             f"The member is at epoch {member.epoch} and not at {epoch}: "
             "it must give up its partitions and join again.",
@@ -247,7 +248,7 @@ def _check_pattern(pattern: str) -> None:
     try:
         compiled(pattern)
     except InvalidPattern as error:
-        raise ConsumerRefused(
+        raise RequestRefused(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"{pattern!r} is no regular expression: {error.message}",
         ) from error

@@ -33,7 +33,7 @@ from headrace.broker.groups.consumer_state import (
     ConsumerMember,
     MemberState,
 )
-from headrace.broker.groups.consumer_step import Arm, Cancel, ConsumerRefused, ConsumerStep, ConsumerTimer
+from headrace.broker.groups.consumer_step import Arm, Cancel, ConsumerStep, ConsumerTimer
 from headrace.broker.groups.events import (
     Heartbeat,
     HeartbeatAnswer,
@@ -46,6 +46,7 @@ from headrace.broker.groups.events import (
     SyncAnswer,
 )
 from headrace.broker.groups.state import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER
+from headrace.broker.refusals import RequestRefused
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.primitives import MalformedMessage
 
@@ -56,13 +57,13 @@ def join(step: ConsumerStep, join: Join) -> JoinAnswer:
     member_id = join.new_member_id if is_new else join.member_id
     check_room(step, member_id, join.instance_id)
     if join.protocol_type != CONSUMER_PROTOCOL_TYPE or not group.supports_classic(join.protocols):
-        raise _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        raise RequestRefused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if is_new and join.instance_id is None and join.needs_known_id:
         return JoinAnswer(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
     try:
         subscription = read_subscription(join.protocols)
     except MalformedMessage as error:
-        raise _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL) from error
+        raise RequestRefused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL) from error
     before = _member_before(step, join, member_id)
     member = _updated(before or ConsumerMember(member_id=member_id), join, subscription)
     step.put(member)
@@ -76,10 +77,6 @@ def join(step: ConsumerStep, join: Join) -> JoinAnswer:
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         protocol_name=join.protocols[0].name,
     )
-
-
-def _refused(code: ErrorCode) -> ConsumerRefused:
-    return ConsumerRefused(code, f"refused with {code.name}")
 
 
 def _all_classic(group: ConsumerGroup) -> bool:
@@ -129,7 +126,7 @@ def sync(step: ConsumerStep, sync: Sync) -> SyncAnswer:
     assert member.classic is not None
     chosen = member.classic.protocols[0].name
     if sync.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or sync.protocol_name not in (None, chosen):
-        raise _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        raise RequestRefused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     # One that has still to give up partitions has rejoined already; it goes on with what it keeps.
     is_behind = member.epoch < step.group.epochs.group
     if is_behind and member.state is not MemberState.UNREVOKED_PARTITIONS:
@@ -169,7 +166,7 @@ def _classic_member(
     if member.classic is None:
         raise unknown_member(member_id)
     if generation != member.epoch:
-        raise _refused(ErrorCode.ILLEGAL_GENERATION)
+        raise RequestRefused(ErrorCode.ILLEGAL_GENERATION)
     return member
 
 

@@ -24,7 +24,7 @@ from headrace.broker.groups.consumer_state import (
     ConsumerGroup,
     MemberState,
 )
-from headrace.broker.groups.consumer_step import Arm, ConsumerRefused, ConsumerStep, ConsumerTimer
+from headrace.broker.groups.consumer_step import Arm, ConsumerStep, ConsumerTimer
 from headrace.broker.groups.consumer_storage import entries, facts, tombstones
 from headrace.broker.groups.events import (
     Heartbeat,
@@ -38,6 +38,7 @@ from headrace.broker.groups.events import (
 )
 from headrace.broker.groups.state import Group
 from headrace.broker.partition import Pending
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.state_topic import KeyValue, StateTopic
 from headrace.broker.timers import Timers
 from headrace.broker.topics import Topic, Topics
@@ -172,7 +173,7 @@ class ConsumerMembers:
         future: asyncio.Future[JoinAnswer] = self._loop.create_future()
         try:
             answer, pending = self._run(self._step(group), lambda step: consumer_classic.join(step, join))
-        except ConsumerRefused as refused:
+        except RequestRefused as refused:
             future.set_result(JoinAnswer(error=refused.code, member_id=join.member_id))
             return future
         if pending is None:
@@ -186,19 +187,19 @@ class ConsumerMembers:
     def classic_sync(self, group: ConsumerGroup, sync: Sync) -> SyncAnswer:
         try:
             return self._run(self._step(group), lambda step: consumer_classic.sync(step, sync))[0]
-        except ConsumerRefused as refused:
+        except RequestRefused as refused:
             return SyncAnswer(error=refused.code)
 
     def classic_heartbeat(self, group: ConsumerGroup, heartbeat: Heartbeat) -> HeartbeatAnswer:
         try:
             return self._run(self._step(group), lambda step: consumer_classic.heartbeat(step, heartbeat))[0]
-        except ConsumerRefused as refused:
+        except RequestRefused as refused:
             return HeartbeatAnswer(error=refused.code)
 
     def classic_leave(self, group: ConsumerGroup, leave: Leave) -> LeaveAnswer:
         try:
             return self._run(self._step(group), lambda step: consumer_classic.leave(step, leave))[0]
-        except ConsumerRefused as refused:
+        except RequestRefused as refused:
             return LeaveAnswer(error=refused.code)
 
     # Offsets
@@ -264,13 +265,13 @@ class ConsumerMembers:
                 changed += [*entries(tombstones(group)), storage.group_record(classic)]
             if changed:
                 pending = self._topic.append(changed)
-        except ConsumerRefused:
+        except RequestRefused:
             step.undo()
             raise
         except (HeadraceError, OSError) as failure:
             step.undo()
             logger.error("group %r not stored: %s", group.group_id, failure)
-            raise ConsumerRefused(storage.told(failure), "The change can't be stored.") from failure
+            raise RequestRefused(storage.told(failure), "The change can't be stored.") from failure
         self._run_timers(step)
         if (group.epochs.group, len(group.members)) != state:
             _log_epoch(group)
@@ -297,7 +298,7 @@ class ConsumerMembers:
         step = self._step(group)
         try:
             is_out, _ = self._run(step, lambda step: timer_due(step, key.kind, key.member_id))
-        except ConsumerRefused:
+        except RequestRefused:
             self.timers.arm(key, step.session_timeout_ms)  # it can't be removed now, so it is later
             return
         if is_out:
@@ -317,8 +318,8 @@ def _answer_join(
         future.set_result(JoinAnswer(error=ErrorCode.COORDINATOR_NOT_AVAILABLE) if failed else answer)
 
 
-def _no_group(group_id: str) -> ConsumerRefused:
-    return ConsumerRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")
+def _no_group(group_id: str) -> RequestRefused:
+    return RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")
 
 
 def _log_epoch(group: ConsumerGroup) -> None:

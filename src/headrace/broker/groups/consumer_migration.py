@@ -23,8 +23,9 @@ from headrace.broker.groups.consumer_state import (
     Epochs,
     Owned,
 )
-from headrace.broker.groups.consumer_step import ConsumerRefused, ConsumerStep
+from headrace.broker.groups.consumer_step import ConsumerStep
 from headrace.broker.groups.state import CONSUMER_PROTOCOL_TYPE, Group, GroupState, Member
+from headrace.broker.refusals import RequestRefused
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.primitives import MalformedMessage
 
@@ -35,12 +36,12 @@ STANDARD_PROTOCOLS: Final = frozenset({"range", "roundrobin", "sticky", "coopera
 def upgrade(step: ConsumerStep, classic: Group) -> None:
     """Fill the step's group, which is new, with the members of a classic one."""
     if not classic.uses_consumer_protocol:
-        raise ConsumerRefused(
+        raise RequestRefused(
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"Group {classic.group_id} is a classic group of other members than consumers.",
         )
     if classic.protocol_name not in STANDARD_PROTOCOLS and _has_own_data(classic):
-        raise ConsumerRefused(
+        raise RequestRefused(
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"Group {classic.group_id} is a classic group that assigns in a way of its own "
             f"({classic.protocol_name}); move it to one of {', '.join(sorted(STANDARD_PROTOCOLS))} first.",
@@ -48,7 +49,7 @@ def upgrade(step: ConsumerStep, classic: Group) -> None:
     try:
         members = [_member(classic, member, step.catalog) for member in classic.members.values()]
     except MalformedMessage as error:
-        raise ConsumerRefused(
+        raise RequestRefused(
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"Group {classic.group_id} is a classic group whose members can't be understood: {error.message}",
         ) from error

@@ -24,22 +24,12 @@ from headrace.broker.groups.consumer_state import (
     Resolved,
     TargetChange,
 )
-from headrace.errors import HeadraceError
-from headrace.protocol.error_codes import ErrorCode
 
 ASSIGNED_AT_ONCE_MAX = 1_000
 """Members and partitions of a group that is assigned anew at every change; that takes about a millisecond."""
 ASSIGNED_PER_MS_MAX = 20
 """A bigger group waits in between, so that assigning takes a few hundredths of the time: with 10,000 members, half a
 second."""
-
-
-class ConsumerRefused(HeadraceError):
-    """A request that the rules don't grant; the client is told the code and the text."""
-
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class ConsumerTimer(Enum):

@@ -21,9 +21,7 @@ from headrace.broker.groups.classic_members import ClassicMembers
 from headrace.broker.groups.consumer import ConsumerHeartbeat
 from headrace.broker.groups.consumer_members import ConsumerMembers, Done
 from headrace.broker.groups.consumer_state import JOIN_EPOCH, ConsumerGroup, ConsumerGroupState
-from headrace.broker.groups.consumer_step import ConsumerRefused
 from headrace.broker.groups.consumer_storage import entries, tombstones
-from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.events import (
     Heartbeat,
     HeartbeatAnswer,
@@ -40,6 +38,7 @@ from headrace.broker.groups.kept_offsets import KeptOffsets
 from headrace.broker.groups.member_memory import MemberMemory, size_of_names, size_of_protocols
 from headrace.broker.groups.registry import GroupRegistry
 from headrace.broker.groups.state import TRANSITIONS, UNKNOWN_MEMBER, Group, GroupLimits, Trigger
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.runtime import Runtime
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.state_topic import StateTopic
@@ -210,17 +209,17 @@ class GroupCoordinator:
         return ErrorCode.NONE
 
     def consumer_heartbeat(self, group_id: str, heartbeat: ConsumerHeartbeat) -> Done:
-        """A member of a consumer group joins, reports or leaves. Raises ConsumerRefused."""
+        """A member of a consumer group joins, reports or leaves. Raises RequestRefused."""
         if self._unavailable is not None:
-            raise ConsumerRefused(self._unavailable, "Groups can't be served now.")
+            raise RequestRefused(self._unavailable, "Groups can't be served now.")
         if group_id in self._registry.share:
-            raise ConsumerRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is a share group.")
+            raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is a share group.")
         classic = self._groups.get(group_id)
         is_new = heartbeat.member_epoch == JOIN_EPOCH and not self._registry.is_taken(group_id)
         if is_new and self._registry.check_room() is not ErrorCode.NONE:
-            raise ConsumerRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, "There are too many groups.")
+            raise RequestRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, "There are too many groups.")
         if heartbeat.topics and not self._memory.admits(group_id, size_of_names(heartbeat.topics)):
-            raise ConsumerRefused(
+            raise RequestRefused(
                 ErrorCode.GROUP_MAX_SIZE_REACHED, "The member subscribes to too many topics."
             )
         done = self._consumers.heartbeat(group_id, heartbeat, classic)
@@ -323,9 +322,9 @@ class GroupCoordinator:
         """Delete an empty group and its offsets."""
         self._require_available()
         if not self._registry.is_taken(group_id):
-            raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND)
+            raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND)
         if not self._is_empty(group_id):
-            raise GroupRefused(ErrorCode.NON_EMPTY_GROUP)
+            raise RequestRefused(ErrorCode.NON_EMPTY_GROUP)
         return self._tasks.start(self._delete(group_id))
 
     def _is_empty(self, group_id: str) -> bool:
@@ -362,7 +361,7 @@ class GroupCoordinator:
             for group_id in [*self._groups, *self._consumers.groups]:
                 if self._is_abandoned(group_id):
                     await self._delete(group_id)
-        except GroupRefused:
+        except RequestRefused:
             return  # logged by `KeptOffsets`; the next run retries
 
     def _is_abandoned(self, group_id: str) -> bool:
@@ -378,4 +377,4 @@ class GroupCoordinator:
 
     def _require_available(self) -> None:
         if self._unavailable is not None:
-            raise GroupRefused(self._unavailable)
+            raise RequestRefused(self._unavailable)

@@ -1,6 +1,6 @@
 """The offsets of groups: whether a member may commit, fetch or delete them, and which of them expire.
 
-A change takes effect when its method is called; the caller waits only for the disk. Methods raise GroupRefused.
+A change takes effect when its method is called; the caller waits only for the disk. Methods raise RequestRefused.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from headrace.broker.groups.classic import check_commit
 from headrace.broker.groups.classic_members import ClassicMembers
 from headrace.broker.groups.consumer import check_epoch_of
 from headrace.broker.groups.consumer_members import ConsumerMembers
-from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.kept_offsets import KeptOffsets
 from headrace.broker.groups.offsets import CommittedOffset, TopicPartition, expired, expired_of_consumers
 from headrace.broker.groups.registry import GroupRegistry
 from headrace.broker.groups.state import UNKNOWN_MEMBER, Group, GroupState
 from headrace.broker.groups.subscription import is_subscribed
 from headrace.broker.partition import Pending
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.retries import until_done
 from headrace.broker.runtime import Runtime
 from headrace.broker.tasks import Tasks
@@ -56,7 +56,7 @@ class GroupOffsets:
         generation: int,
         says_epoch: bool = True,
     ) -> Awaitable[None]:
-        """Commit offsets; done when they are durable. Raises GroupRefused, also from the awaitable.
+        """Commit offsets; done when they are durable. Raises RequestRefused, also from the awaitable.
 
         `says_epoch`: the request is of a version in which `generation` may be a member's epoch.
         """
@@ -70,7 +70,7 @@ class GroupOffsets:
             _require(checked)
         elif group is None:
             if generation >= 0:
-                raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND)
+                raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND)
             _require(self._registry.check_room())
         else:
             _require(check_commit(group, member_id=member_id, instance_id=instance_id, generation=generation))
@@ -113,7 +113,7 @@ class GroupOffsets:
                 _require(ErrorCode.ILLEGAL_GENERATION if is_stale else checked)
         elif group is None:
             if generation >= 0:
-                raise GroupRefused(ErrorCode.ILLEGAL_GENERATION)
+                raise RequestRefused(ErrorCode.ILLEGAL_GENERATION)
             _require(self._registry.check_room())
         elif generation >= 0 or member_id != UNKNOWN_MEMBER or instance_id is not None:
             _require(check_commit(group, member_id=member_id, instance_id=instance_id, generation=generation))
@@ -161,9 +161,9 @@ class GroupOffsets:
             return consumers.subscribed_topics() & {*topics}
         group = self._registry.classic.get(group_id)
         if group is None:
-            raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND)
+            raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND)
         if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
-            raise GroupRefused(ErrorCode.NON_EMPTY_GROUP)
+            raise RequestRefused(ErrorCode.NON_EMPTY_GROUP)
         return {topic for topic in topics if is_subscribed(group, topic)}
 
     async def _delete(
@@ -179,7 +179,7 @@ class GroupOffsets:
 
     async def _store_removed(self, removed: Sequence[tuple[str, TopicPartition]]) -> None:
         def failed(failure: Exception) -> None:
-            if not isinstance(failure, GroupRefused):  # which `KeptOffsets` logs
+            if not isinstance(failure, RequestRefused):  # which `KeptOffsets` logs
                 self._runtime.failures.report("offsets of a deleted topic are not removed", failure)
 
         await until_done(partial(self._kept.store_removed, removed), on_failure=failed)
@@ -203,9 +203,9 @@ class GroupOffsets:
     def _require_available(self) -> None:
         error = self._unavailable()
         if error is not None:
-            raise GroupRefused(error)
+            raise RequestRefused(error)
 
 
 def _require(error: ErrorCode) -> None:
     if error is not ErrorCode.NONE:
-        raise GroupRefused(error)
+        raise RequestRefused(error)

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 
 from headrace.broker.groups import storage
-from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.offsets import CommittedOffset, Offsets, TopicPartition
 from headrace.broker.groups.transactional_offsets import PendingOffsets
 from headrace.broker.partition import Pending
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.state_topic import KeyValue, StateTopic
 from headrace.errors import HeadraceError
 from headrace.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class KeptOffsets:
-    """Methods raise GroupRefused if a change can't be made durable. Then it is not made."""
+    """Methods raise RequestRefused if a change can't be made durable. Then it is not made."""
 
     def __init__(self, topic: StateTopic) -> None:
         self._topic = topic
@@ -126,6 +126,6 @@ class KeptOffsets:
             raise _refused(failure) from failure
 
 
-def _refused(failure: HeadraceError | OSError) -> GroupRefused:
+def _refused(failure: HeadraceError | OSError) -> RequestRefused:
     logger.error("offsets not stored: %s", failure)
-    return GroupRefused(storage.told(failure))
+    return RequestRefused(storage.told(failure))

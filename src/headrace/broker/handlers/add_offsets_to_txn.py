@@ -8,7 +8,7 @@ from __future__ import annotations
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.storage import OFFSETS_TOPIC
 from headrace.broker.handlers.add_partitions_to_txn import told, when_durable
-from headrace.broker.transactions.coordinator import TransactionRefused
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.transactions.state import ClientVersion, Producer, TopicPartition
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -27,6 +27,6 @@ async def add_offsets_to_txn(request: AddOffsetsToTxnRequest, call: Call) -> Add
             request.transactional_id, producer, [TopicPartition(OFFSETS_TOPIC, 0)], ClientVersion.CLASSIC
         )
         await when_durable(added, call)
-    except TransactionRefused as refused:
+    except RequestRefused as refused:
         return AddOffsetsToTxnResponse(error_code=told(refused.code, call, fenced_since=FENCED_SINCE))
     return AddOffsetsToTxnResponse()

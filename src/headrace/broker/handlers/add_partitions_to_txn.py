@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.internal_topics import INTERNAL_TOPICS
 from headrace.broker.partition import Pending
-from headrace.broker.transactions.coordinator import TransactionRefused
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.transactions.state import ClientVersion, Producer, TopicPartition
 from headrace.log.errors import StorageFailed
 from headrace.protocol.api_keys import ApiKey
@@ -65,7 +65,7 @@ async def _add(wanted: AddPartitionsToTxnTransaction, call: Call) -> Results:
     try:
         added = transactions.add_partitions(wanted.transactional_id, producer, names, ClientVersion.CLASSIC)
         await when_durable(added, call)
-    except TransactionRefused as refused:
+    except RequestRefused as refused:
         code = told(refused.code, call, fenced_since=FENCED_SINCE)
         return _results(wanted.topics, lambda name: code)
     return _results(wanted.topics, lambda name: ErrorCode.NONE)
@@ -85,7 +85,7 @@ async def when_durable(added: Pending | None, call: Call) -> None:
     try:
         await call.parts.flusher.durable(added)
     except StorageFailed as failure:
-        raise TransactionRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE) from failure
+        raise RequestRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE) from failure
 
 
 def told(code: ErrorCode, call: Call, *, fenced_since: int) -> ErrorCode:
@@ -100,7 +100,7 @@ def _verified(
 ) -> ErrorCode:
     try:
         call.parts.transactions.check_partition(wanted.transactional_id, producer, name)
-    except TransactionRefused as refused:
+    except RequestRefused as refused:
         if refused.code is ErrorCode.TRANSACTION_ABORTABLE and call.version < ABORTABLE_SINCE:
             return ErrorCode.INVALID_TXN_STATE
         return refused.code

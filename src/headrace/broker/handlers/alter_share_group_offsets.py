@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
-from headrace.broker.shares.coordinator import ShareRefused
+from headrace.broker.refusals import RequestRefused
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -23,12 +23,12 @@ async def alter_share_group_offsets(
 ) -> AlterShareGroupOffsetsResponse:
     try:
         if not request.group_id:
-            raise ShareRefused(ErrorCode.INVALID_GROUP_ID, "GroupId can't be empty.")
+            raise RequestRefused(ErrorCode.INVALID_GROUP_ID, "GroupId can't be empty.")
         if call.parts.share_members.get(request.group_id) is None:
             require_free(request.group_id, call)
         else:
             require_empty(request.group_id, call)
-    except ShareRefused as refused:
+    except RequestRefused as refused:
         return AlterShareGroupOffsetsResponse(error_code=refused.code, error_message=refused.message)
     topics = [await _alter(request.group_id, topic, call) for topic in request.topics]
     return AlterShareGroupOffsetsResponse(responses=tuple(topics))
@@ -38,9 +38,9 @@ def require_free(group_id: str, call: Call) -> None:
     """Raise what must be answered unless there can be a share group of this name."""
     call.parts.shares.require_available()
     if call.parts.groups.is_taken(group_id):
-        raise ShareRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
     if not call.parts.share_members.has_room:
-        raise ShareRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, "There are too many groups.")
+        raise RequestRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, "There are too many groups.")
 
 
 def require_empty(group_id: str, call: Call) -> None:
@@ -48,9 +48,9 @@ def require_empty(group_id: str, call: Call) -> None:
     call.parts.shares.require_available()
     group = call.parts.share_members.get(group_id)
     if group is None:
-        raise ShareRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
     if group.members:
-        raise ShareRefused(ErrorCode.NON_EMPTY_GROUP, f"Group {group_id} has members.")
+        raise RequestRefused(ErrorCode.NON_EMPTY_GROUP, f"Group {group_id} has members.")
 
 
 async def _alter(

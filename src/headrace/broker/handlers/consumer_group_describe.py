@@ -12,7 +12,7 @@ from headrace.broker.authorized_operations import GROUP_OPERATIONS_ALL, NOT_ASKE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.assignors import UNIFORM
 from headrace.broker.groups.consumer_state import ConsumerGroup, ConsumerMember
-from headrace.broker.groups.errors import GroupRefused
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.turns import in_turns
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -43,7 +43,7 @@ def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
     try:
         group = call.parts.groups.consumer_group(group_id)
-    except GroupRefused as refused:
+    except RequestRefused as refused:
         return DescribedGroup(group_id=group_id, error_code=refused.code)
     if group is None:
         is_other = call.parts.groups.is_taken(group_id)

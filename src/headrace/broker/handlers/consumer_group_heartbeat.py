@@ -15,8 +15,8 @@ from headrace.broker.group_configs import CONSUMER_HEARTBEAT_INTERVAL
 from headrace.broker.groups.consumer import ConsumerAnswer, ConsumerHeartbeat, check_heartbeat
 from headrace.broker.groups.consumer_reconciliation import Reported
 from headrace.broker.groups.consumer_state import JOIN_EPOCH, Owned
-from headrace.broker.groups.consumer_step import ConsumerRefused
 from headrace.broker.partition import Pending
+from headrace.broker.refusals import RequestRefused
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -52,7 +52,7 @@ def consumer_group_heartbeat(
     try:
         heartbeat = _checked(request, heartbeat, call)
         done = call.parts.groups.consumer_heartbeat(request.group_id, heartbeat)
-    except ConsumerRefused as refused:
+    except RequestRefused as refused:
         return Response(error_code=refused.code, error_message=refused.message)
     response = _response(request.group_id, done.answer, call)
     return response if done.pending is None else _when_durable(response, done.pending, call)
@@ -62,9 +62,9 @@ def _checked(
     request: ConsumerGroupHeartbeatRequest, heartbeat: ConsumerHeartbeat, call: Call
 ) -> ConsumerHeartbeat:
     if not request.group_id:
-        raise ConsumerRefused(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
     if call.version >= OWN_IDS_SINCE and not request.member_id:
-        raise ConsumerRefused(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
     check_heartbeat(heartbeat)
     return heartbeat if heartbeat.member_id else replace(heartbeat, member_id=str(uuid4()))
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.storage import told
-from headrace.broker.shares.coordinator import ShareRefused
+from headrace.broker.refusals import RequestRefused
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -29,7 +28,7 @@ def _delete(group_id: str, call: Call) -> Awaitable[None] | ErrorCode:
         return call.parts.shares.delete_group(group_id)
     try:
         return call.parts.groups.delete(group_id)
-    except GroupRefused as refused:
+    except RequestRefused as refused:
         return refused.code
 
 
@@ -49,7 +48,7 @@ async def _outcome(deletion: Awaitable[None] | ErrorCode) -> ErrorCode:
         return deletion
     try:
         await deletion
-    except (GroupRefused, ShareRefused) as refused:
+    except RequestRefused as refused:
         return refused.code
     except (HeadraceError, OSError) as error:
         return told(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.handlers.alter_share_group_offsets import require_empty
-from headrace.broker.shares.coordinator import ShareRefused
+from headrace.broker.refusals import RequestRefused
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -22,7 +22,7 @@ async def delete_share_group_offsets(
 ) -> DeleteShareGroupOffsetsResponse:
     try:
         require_empty(request.group_id, call)
-    except ShareRefused as refused:
+    except RequestRefused as refused:
         return DeleteShareGroupOffsetsResponse(error_code=refused.code, error_message=refused.message)
     results = [await _delete(request.group_id, topic.topic_name, call) for topic in request.topics]
     return DeleteShareGroupOffsetsResponse(responses=tuple(results))

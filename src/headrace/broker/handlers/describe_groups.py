@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from headrace.broker.authorized_operations import GROUP_OPERATIONS_ALL, NOT_ASKED
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.state import Group, GroupState
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.turns import in_turns
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -32,7 +32,7 @@ async def describe_groups(request: DescribeGroupsRequest, call: Call) -> Describ
 def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
     try:
         group = call.parts.groups.group(group_id)
-    except GroupRefused as refused:
+    except RequestRefused as refused:
         return DescribedGroup(group_id=group_id, error_code=refused.code)
     if group is None:
         is_error = call.version >= NOT_FOUND_SINCE

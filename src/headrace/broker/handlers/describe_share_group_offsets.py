@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.shares.coordinator import ShareRefused
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.shares.share_partition import SharePartition
 from headrace.broker.shares.storage import ShareKey
 from headrace.protocol.api_keys import ApiKey
@@ -31,7 +31,7 @@ def _describe(
     group_id = wanted.group_id
     try:
         call.parts.shares.require_available()
-    except ShareRefused as refused:
+    except RequestRefused as refused:
         return DescribeShareGroupOffsetsResponseGroup(
             group_id=group_id, error_code=refused.code, error_message=refused.message
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.handlers.add_partitions_to_txn import told
-from headrace.broker.transactions.coordinator import TransactionRefused
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.transactions.state import ClientVersion, Producer
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -26,6 +26,6 @@ async def end_txn(request: EndTxnRequest, call: Call) -> EndTxnResponse:
             is_commit=request.committed,
             client_version=ClientVersion.EPOCH_BUMPS if bumps else ClientVersion.CLASSIC,
         )
-    except TransactionRefused as refused:
+    except RequestRefused as refused:
         return EndTxnResponse(error_code=told(refused.code, call, fenced_since=FENCED_SINCE))
     return EndTxnResponse(producer_id=producer.id, producer_epoch=producer.epoch)

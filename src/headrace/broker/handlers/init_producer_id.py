@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.transactions.coordinator import TransactionRefused
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.transactions.state import NO_EPOCH, NO_PRODUCER_ID, Producer
 from headrace.log.errors import StorageFailed
 from headrace.protocol.api_keys import ApiKey
@@ -35,7 +35,7 @@ def init_producer_id(
         storing = call.parts.transactions.init_producer(
             request.transactional_id, timeout_ms=request.transaction_timeout_ms, expected=expected
         )
-    except TransactionRefused as refused:
+    except RequestRefused as refused:
         return InitProducerIdResponse(error_code=_told(refused.code, call))
     return _when_stored(storing, call)
 
@@ -53,7 +53,7 @@ def _idempotent(call: Call) -> InitProducerIdResponse:
 async def _when_stored(storing: Awaitable[Producer], call: Call) -> InitProducerIdResponse:
     try:
         producer = await storing
-    except TransactionRefused as refused:
+    except RequestRefused as refused:
         return InitProducerIdResponse(error_code=_told(refused.code, call))
     return InitProducerIdResponse(producer_id=producer.id, producer_epoch=producer.epoch)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.groups.errors import GroupRefused
+from headrace.broker.refusals import RequestRefused
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
@@ -16,7 +16,7 @@ SHARE = "share"
 def list_groups(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
     try:
         groups = call.parts.groups.groups()
-    except GroupRefused as refused:
+    except RequestRefused as refused:
         return ListGroupsResponse(error_code=refused.code)
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.strip().lower() for kind in request.types_filter}

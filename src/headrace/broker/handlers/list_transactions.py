@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.transactions.coordinator import TransactionRefused
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.transactions.state import Transaction, TransactionState
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -18,7 +18,7 @@ def list_transactions(request: ListTransactionsRequest, call: Call) -> ListTrans
     try:
         transactions = call.parts.transactions.transactions()
         pattern = re.compile(request.transactional_id_pattern or "")
-    except TransactionRefused as refused:
+    except RequestRefused as refused:
         return ListTransactionsResponse(error_code=refused.code)
     except re.error:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)

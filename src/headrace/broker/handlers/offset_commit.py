@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.offsets import CommittedOffset, TopicPartition
+from headrace.broker.refusals import RequestRefused
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.offset_commit import (
@@ -52,7 +52,7 @@ def offset_commit(
             generation=request.generation_id_or_member_epoch,
             says_epoch=call.version >= MEMBER_EPOCH_SINCE,
         )
-    except GroupRefused as refused:
+    except RequestRefused as refused:
         return _respond(request, _refused(errors, _code(refused, call)))
     return _when_stored(storing, request, errors, call)
 
@@ -62,7 +62,7 @@ async def _when_stored(
 ) -> OffsetCommitResponse:
     try:
         await storing
-    except GroupRefused as refused:
+    except RequestRefused as refused:
         return _respond(request, _refused(errors, _code(refused, call)))
     return _respond(request, errors)
 
@@ -108,7 +108,7 @@ def _committed(
     )
 
 
-def _code(refused: GroupRefused, call: Call) -> ErrorCode:
+def _code(refused: RequestRefused, call: Call) -> ErrorCode:
     if refused.code is ErrorCode.GROUP_ID_NOT_FOUND and call.version < GROUP_NOT_FOUND_SINCE:
         return ErrorCode.ILLEGAL_GENERATION
     return refused.code

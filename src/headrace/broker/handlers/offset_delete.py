@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.offsets import TopicPartition
+from headrace.broker.refusals import RequestRefused
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.offset_delete import (
@@ -31,7 +31,7 @@ def offset_delete(
     ]
     try:
         deleting = call.parts.groups.offsets.delete(request.group_id, wanted)
-    except GroupRefused as refused:
+    except RequestRefused as refused:
         return OffsetDeleteResponse(error_code=refused.code)
     return _respond(request, deleting)
 
@@ -39,7 +39,7 @@ def offset_delete(
 async def _respond(request: OffsetDeleteRequest, deleting: Awaitable[Results]) -> OffsetDeleteResponse:
     try:
         results = await deleting
-    except GroupRefused as refused:
+    except RequestRefused as refused:
         return OffsetDeleteResponse(error_code=refused.code)
     return OffsetDeleteResponse(
         topics=tuple(

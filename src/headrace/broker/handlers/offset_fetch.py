@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.offsets import CommittedOffset, TopicPartition
+from headrace.broker.refusals import RequestRefused
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.offset_fetch import (
@@ -59,7 +59,7 @@ def _fetch(wanted: OffsetFetchRequestGroup, require_stable: bool, call: Call) ->
         offsets = groups.offsets.committed(
             wanted.group_id, member_id=wanted.member_id, member_epoch=wanted.member_epoch
         )
-    except GroupRefused as refused:
+    except RequestRefused as refused:
         return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=refused.code)
     unstable = groups.offsets.unstable(wanted.group_id) if require_stable else ()
     if unstable:

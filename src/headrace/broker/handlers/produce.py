@@ -13,7 +13,7 @@ from headrace.broker.client_quotas import PRODUCER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.partition import Partition, Pending
-from headrace.broker.transactions.coordinator import TransactionRefused
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.transactions.produce import enter_transaction, is_transactional
 from headrace.errors import HeadraceError
 from headrace.log.errors import InvalidRecord, RecordsWithoutKey, StorageFailed
@@ -193,7 +193,7 @@ def _failure(index: int, partition: Partition, error: HeadraceError, call: Call)
         )
     return PartitionProduceResponse(
         index=index,
-        error_code=error.code if isinstance(error, TransactionRefused) else error_code(error),
+        error_code=error.code if isinstance(error, RequestRefused) else error_code(error),
         record_errors=_record_errors(error),
         error_message=str(error),
         log_start_offset=partition.log.start_offset,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.shares.coordinator import ShareRefused
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.shares.requests import Acknowledging, is_final, open_or_continue
 from headrace.broker.shares.sessions import PartitionKey
 from headrace.protocol.api_keys import ApiKey
@@ -21,7 +21,7 @@ async def share_acknowledge(request: ShareAcknowledgeRequest, call: Call) -> Sha
     try:
         await shares.ready()
         session = open_or_continue(request, call.parts.shares, call.client, may_open=False)
-    except ShareRefused as refused:
+    except RequestRefused as refused:
         return ShareAcknowledgeResponse(error_code=refused.code, error_message=refused.message)
     acknowledging = Acknowledging(
         session, shares=call.parts.shares, topics=call.parts.topics, version=call.version

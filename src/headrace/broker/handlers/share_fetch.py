@@ -11,7 +11,7 @@ from uuid import UUID
 from headrace.broker.client_quotas import CONSUMER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
-from headrace.broker.shares.coordinator import ShareRefused
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.shares.fetching import Delivered, Wanted
 from headrace.broker.shares.requests import (
     Acknowledging,
@@ -47,7 +47,7 @@ async def share_fetch(request: ShareFetchRequest, call: Call) -> ShareFetchRespo
         await call.parts.shares.ready()
         _check(request)
         session = open_or_continue(request, call.parts.shares, call.client, may_open=True)
-    except ShareRefused as refused:
+    except RequestRefused as refused:
         return ShareFetchResponse(error_code=refused.code, error_message=refused.message)
     acknowledging = Acknowledging(
         session, shares=call.parts.shares, topics=call.parts.topics, version=call.version
@@ -70,7 +70,7 @@ async def share_fetch(request: ShareFetchRequest, call: Call) -> ShareFetchRespo
 def _check(request: ShareFetchRequest) -> None:
     has_acknowledgements = any(part.acknowledgement_batches for _, part in _partitions(request))
     if request.share_session_epoch == INITIAL_EPOCH and has_acknowledgements:
-        raise ShareRefused(ErrorCode.INVALID_REQUEST, "a new session has nothing to acknowledge")
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, "a new session has nothing to acknowledge")
 
 
 def _partitions(request: ShareFetchRequest) -> Iterator[tuple[PartitionKey, FetchPartition]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.broker.authorized_operations import GROUP_OPERATIONS_ALL, NOT_ASKED
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.share import ShareMember
-from headrace.broker.shares.coordinator import ShareRefused
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.turns import in_turns
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -30,7 +30,7 @@ async def share_group_describe(request: ShareGroupDescribeRequest, call: Call) -
 def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
     try:
         call.parts.shares.require_available()
-    except ShareRefused as refused:
+    except RequestRefused as refused:
         return DescribedGroup(group_id=group_id, error_code=refused.code, error_message=refused.message)
     group = call.parts.share_members.get(group_id)
     if group is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.share import Assignment, ShareHeartbeat
-from headrace.broker.shares.coordinator import ShareRefused
+from headrace.broker.refusals import RequestRefused
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages import share_group_heartbeat as wire
@@ -18,7 +18,7 @@ from headrace.protocol.messages.share_group_heartbeat import (
 def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
     try:
         _check(request, call)
-    except ShareRefused as refused:
+    except RequestRefused as refused:
         return ShareGroupHeartbeatResponse(error_code=refused.code, error_message=refused.message)
     answer = call.parts.share_members.heartbeat(
         request.group_id,
@@ -47,17 +47,17 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> Sh
 def _check(request: ShareGroupHeartbeatRequest, call: Call) -> None:
     call.parts.shares.require_available()
     if not request.group_id:
-        raise ShareRefused(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
     if not request.member_id:
-        raise ShareRefused(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
     if request.member_epoch < -1:
-        raise ShareRefused(
+        raise RequestRefused(
             ErrorCode.INVALID_REQUEST, f"MemberEpoch is {request.member_epoch}, but must be -1 or more."
         )
     if request.member_epoch == 0 and not request.subscribed_topic_names:
-        raise ShareRefused(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
     if call.parts.groups.is_taken(request.group_id):
-        raise ShareRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a share group.")
+        raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a share group.")
 
 
 def _assigned(group_id: str, assignment: Assignment, call: Call) -> wire.Assignment:

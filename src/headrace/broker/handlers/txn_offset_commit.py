@@ -10,12 +10,11 @@ import asyncio
 from collections.abc import Iterator
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.groups.errors import GroupRefused
 from headrace.broker.groups.offsets import CommittedOffset, TopicPartition
 from headrace.broker.groups.storage import OFFSETS_TOPIC
 from headrace.broker.handlers.add_partitions_to_txn import when_durable
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.transactions import state as transactions
-from headrace.broker.transactions.coordinator import TransactionRefused
 from headrace.log.errors import StorageFailed
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -47,10 +46,8 @@ async def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnO
             errors[name] = error
     try:
         await _commit(request, offsets, call)
-    except TransactionRefused as refused:
+    except RequestRefused as refused:
         return _respond(request, errors, _told(refused.code, call))
-    except GroupRefused as refused:
-        return _respond(request, errors, refused.code)
     except StorageFailed:
         return _respond(request, errors, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return _respond(request, errors, ErrorCode.NONE)

@@ -18,6 +18,7 @@ from headrace.broker.group_configs import GroupConfigs, OffsetReset, ShareConfig
 from headrace.broker.groups.registry import GroupRegistry
 from headrace.broker.groups.share import ShareGroup
 from headrace.broker.partition import Partition
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.runtime import Runtime
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.share_rules import Rules
@@ -41,14 +42,6 @@ logger = logging.getLogger(__name__)
 
 LAST_WORDS_S = 5.0
 """How long after leaving its group a member may still acknowledge; clients need milliseconds."""
-
-
-class ShareRefused(HeadraceError):
-    """A request about a share group that can't be granted; the client is told the code."""
-
-    def __init__(self, code: ErrorCode, message: str = "") -> None:
-        super().__init__(message or f"refused with {code.name}")
-        self.code = code
 
 
 class ShareCoordinator:
@@ -146,14 +139,14 @@ class ShareCoordinator:
             share.waiters.wake_all()
 
     async def ready(self) -> None:
-        """Until states are read; raises ShareRefused if there is no serving them."""
+        """Until states are read; raises RequestRefused if there is no serving them."""
         if not self._loaded.done():
             await asyncio.shield(self._loaded)
         self.require_available()
 
     def require_available(self) -> None:
         if self._unavailable is not None:
-            raise ShareRefused(self._unavailable)
+            raise RequestRefused(self._unavailable)
 
     @property
     def is_closed(self) -> bool:
@@ -401,9 +394,9 @@ class ShareCoordinator:
         self.require_available()
         group = self._groups.get(group_id)
         if group is None:
-            raise ShareRefused(ErrorCode.GROUP_ID_NOT_FOUND)
+            raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND)
         if group.members:
-            raise ShareRefused(ErrorCode.NON_EMPTY_GROUP)
+            raise RequestRefused(ErrorCode.NON_EMPTY_GROUP)
         await self._forget([*self._by_group.get(group_id, {})])
         if not group.members:
             self._groups.pop(group_id, None)

@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from headrace.broker.client import Client
 from headrace.broker.error_codes import error_code
-from headrace.broker.shares.coordinator import ShareCoordinator, ShareRefused
+from headrace.broker.refusals import RequestRefused
+from headrace.broker.shares.coordinator import ShareCoordinator
 from headrace.broker.shares.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -51,9 +52,9 @@ class Outcome(Struct, frozen=True, kw_only=True):
 def open_or_continue(
     request: SessionRequest, shares: ShareCoordinator, client: Client, *, may_open: bool
 ) -> ShareSession:
-    """The session of a request; raises ShareRefused."""
+    """The session of a request; raises RequestRefused."""
     if not request.group_id or not request.member_id:
-        raise ShareRefused(ErrorCode.INVALID_REQUEST, "a group and a member are needed")
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, "a group and a member are needed")
     key = SessionKey(request.group_id, request.member_id)
     sessions = shares.sessions
     try:
@@ -64,11 +65,11 @@ def open_or_continue(
         else:
             session = sessions.advance(key, request.share_session_epoch, client)
     except SessionNotFound:
-        raise ShareRefused(ErrorCode.SHARE_SESSION_NOT_FOUND) from None
+        raise RequestRefused(ErrorCode.SHARE_SESSION_NOT_FOUND) from None
     except InvalidSessionEpoch:
-        raise ShareRefused(ErrorCode.INVALID_SHARE_SESSION_EPOCH) from None
+        raise RequestRefused(ErrorCode.INVALID_SHARE_SESSION_EPOCH) from None
     except TooManySessions:
-        raise ShareRefused(ErrorCode.SHARE_SESSION_LIMIT_REACHED) from None
+        raise RequestRefused(ErrorCode.SHARE_SESSION_LIMIT_REACHED) from None
     client.when_gone.add(shares.client_gone)
     return session
 
@@ -78,13 +79,13 @@ def is_final(request: SessionRequest) -> bool:
 
 
 def acknowledgements(batches: Sequence[AcknowledgementBatch], version: int) -> list[Acknowledgement]:
-    """One for each run of offsets with the same type; raises ShareRefused where they make no sense."""
+    """One for each run of offsets with the same type; raises RequestRefused where they make no sense."""
     found: list[Acknowledgement] = []
     next_offset = 0
     for batch in batches:
         types, count = batch.acknowledge_types, batch.last_offset - batch.first_offset + 1
         if batch.first_offset < next_offset or count < 1 or len(types) not in (1, count):
-            raise ShareRefused(
+            raise RequestRefused(
                 ErrorCode.INVALID_REQUEST, "acknowledgements must be in order, with their types"
             )
         if len(types) == 1:
@@ -106,7 +107,7 @@ def _runs(first_offset: int, types: Sequence[int], version: int) -> Iterable[Ack
 
 def _type(number: int, version: int) -> AcknowledgeType:
     if not 0 <= number <= (AcknowledgeType.RENEW if version >= RENEW_SINCE else AcknowledgeType.REJECT):
-        raise ShareRefused(ErrorCode.INVALID_REQUEST, f"{number} is no way to acknowledge")
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, f"{number} is no way to acknowledge")
     return AcknowledgeType(number)
 
 
@@ -128,7 +129,7 @@ class Acknowledging:
         self._outcomes[key] = Outcome()
         try:
             self._apply(key, batches)
-        except ShareRefused as refused:
+        except RequestRefused as refused:
             self._outcomes[key] = Outcome(code=refused.code, message=refused.message)
         except InvalidRecordState as error:
             self._outcomes[key] = Outcome(code=ErrorCode.INVALID_RECORD_STATE, message=str(error))
@@ -137,10 +138,10 @@ class Acknowledging:
         shares, group_id = self._shares, self._session.key.group_id
         share = shares.get(ShareKey(group_id, key.topic_id, key.partition))
         if share is None:
-            raise ShareRefused(unknown_partition(key, self._topics))
+            raise RequestRefused(unknown_partition(key, self._topics))
         wanted = acknowledgements(batches, self._version)
         if not shares.config(share).may_renew and any(one.type == AcknowledgeType.RENEW for one in wanted):
-            raise ShareRefused(ErrorCode.INVALID_REQUEST, "locks of this group can't be renewed")
+            raise RequestRefused(ErrorCode.INVALID_REQUEST, "locks of this group can't be renewed")
         writing = shares.acknowledge(share, wanted, member_id=self._session.key.member_id)
         if writing is not None:
             self._writing[key] = writing

@@ -24,6 +24,7 @@ from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.log_throttle import LogThrottle
 from headrace.broker.partition import Pending
 from headrace.broker.producer_ids import ProducerIds
+from headrace.broker.refusals import RequestRefused
 from headrace.broker.retries import RETRY_MS_MAX, until_done
 from headrace.broker.runtime import Runtime
 from headrace.broker.settings import BrokerSettings
@@ -48,14 +49,6 @@ from headrace.protocol.error_codes import ErrorCode
 logger = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
-
-
-class TransactionRefused(HeadraceError):
-    """A request that can't be granted; the client is told the code."""
-
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(f"refused with {code.name}")
-        self.code = code
 
 
 class TransactionCounters:
@@ -165,10 +158,10 @@ class TransactionCoordinator:
     def init_producer(
         self, transactional_id: str, *, timeout_ms: int, expected: Producer | None
     ) -> Awaitable[Producer]:
-        """A new epoch for an id: whoever had the one before is fenced. Raises TransactionRefused."""
+        """A new epoch for an id: whoever had the one before is fenced. Raises RequestRefused."""
         self._require_available()
         if not 0 < timeout_ms <= self._settings.transaction_timeout_ms_max:
-            raise TransactionRefused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+            raise RequestRefused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         now_ms = self._clock.now_ms()
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
@@ -189,7 +182,7 @@ class TransactionCoordinator:
         if outcome.error:
             if outcome.transaction is not None:
                 self._finish_later(outcome.transaction)
-            raise TransactionRefused(outcome.error)
+            raise RequestRefused(outcome.error)
         assert outcome.transaction is not None
         return self._when_durable(outcome.transaction)
 
@@ -200,7 +193,7 @@ class TransactionCoordinator:
         partitions: Collection[TopicPartition],
         client_version: ClientVersion,
     ) -> Pending | None:
-        """Make partitions part of a transaction, which begins with the first of them. Raises TransactionRefused.
+        """Make partitions part of a transaction, which begins with the first of them. Raises RequestRefused.
 
         Returns what has to be durable before the client may rely on that; None if it was durable at the start. Also
         if nothing changes: another request may have added the partition a moment ago.
@@ -208,7 +201,7 @@ class TransactionCoordinator:
         self._require_available()
         if not self._unknown.isdisjoint((producer.id, name) for name in partitions):
             # Otherwise what is to be aborted there would become part of this transaction.
-            raise TransactionRefused(ErrorCode.CONCURRENT_TRANSACTIONS)
+            raise RequestRefused(ErrorCode.CONCURRENT_TRANSACTIONS)
         before = self._transactions.get(transactional_id)
         outcome = rules.add_partitions(
             before, producer, partitions, client_version=client_version, now_ms=self._clock.now_ms()
@@ -222,7 +215,7 @@ class TransactionCoordinator:
         return self._appended.get(transactional_id)
 
     def check_partition(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> None:
-        """Raise TransactionRefused unless the partition is part of the producer's open transaction."""
+        """Raise RequestRefused unless the partition is part of the producer's open transaction."""
         self._require_available()
         transaction = self._transactions.get(transactional_id)
         _require(rules.check_partition(transaction, producer, partition))
@@ -230,7 +223,7 @@ class TransactionCoordinator:
     def end(
         self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: ClientVersion
     ) -> Awaitable[Producer]:
-        """Commit or abort. Raises TransactionRefused, also from the awaitable.
+        """Commit or abort. Raises RequestRefused, also from the awaitable.
 
         Done when the decision is durable and the partitions have their markers, or can't have them now; with whom
         the producer is from then on.
@@ -262,7 +255,7 @@ class TransactionCoordinator:
         assert outcome.transaction is not None
         try:
             self._put(outcome.transaction)
-        except TransactionRefused:
+        except RequestRefused:
             return  # logged where it happened
         logger.warning("transaction of %r timed out and is aborted", transactional_id)
         self.counters.timed_out += 1
@@ -283,7 +276,7 @@ class TransactionCoordinator:
 
         def undecided(failure: Exception) -> None:
             if not answer.done():
-                answer.set_exception(TransactionRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+                answer.set_exception(RequestRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
         def decided(_: Exception | None = None) -> None:
             # It will be so after every start. The client comes again while the end is not reached.
@@ -331,7 +324,7 @@ class TransactionCoordinator:
         for transaction in old:
             try:
                 self._topic.flush_soon(self._put(rules.expire(transaction, now_ms)))
-            except TransactionRefused:
+            except RequestRefused:
                 return  # logged where it happened; the next round tries again
         if old:
             logger.info("transactional ids expired", extra={"transactional_ids": len(old)})
@@ -366,9 +359,9 @@ class TransactionCoordinator:
             raise self._not_stored(f"producer {transaction.producer_id}", failure) from failure
         return transaction.producer
 
-    def _not_stored(self, what: str, failure: Exception) -> TransactionRefused:
+    def _not_stored(self, what: str, failure: Exception) -> RequestRefused:
         self._log_failure(f"{what} is not stored", failure)
-        return TransactionRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return RequestRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _log_failure(self, failing: str, failure: Exception) -> None:
         """With a full disk every transaction fails, again and again: one line speaks for all of them.
@@ -395,13 +388,13 @@ class TransactionCoordinator:
     def _require_room(self) -> None:
         if len(self._transactions) >= self._settings.transactional_ids_max:
             logger.warning("transactional id refused: raise transactional_ids_max")
-            raise TransactionRefused(ErrorCode.POLICY_VIOLATION)
+            raise RequestRefused(ErrorCode.POLICY_VIOLATION)
 
     def _require_available(self) -> None:
         if self._unavailable is not None:
-            raise TransactionRefused(self._unavailable)
+            raise RequestRefused(self._unavailable)
 
 
 def _require(error: ErrorCode) -> None:
     if error is not ErrorCode.NONE:
-        raise TransactionRefused(error)
+        raise RequestRefused(error)

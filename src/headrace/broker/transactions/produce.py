@@ -7,7 +7,8 @@ with AddPartitionsToTxn.
 from __future__ import annotations
 
 from headrace.broker.partition import Partition, Pending
-from headrace.broker.transactions.coordinator import TransactionCoordinator, TransactionRefused
+from headrace.broker.refusals import RequestRefused
+from headrace.broker.transactions.coordinator import TransactionCoordinator
 from headrace.broker.transactions.state import ClientVersion, Producer, TopicPartition
 from headrace.protocol.error_codes import ErrorCode
 from headrace.records.batch import ATTRIBUTES_POSITION, TRANSACTIONAL_BIT, Buffer, read_header
@@ -38,7 +39,7 @@ def enter_transaction(
     transactions: TransactionCoordinator,
     version: int,
 ) -> Pending | None:
-    """Raise TransactionRefused unless the batch is part of an open transaction, or begins one.
+    """Raise RequestRefused unless the batch is part of an open transaction, or begins one.
 
     Returns what has to be durable before the batch may be acknowledged, if anything was added to the transaction.
     """
@@ -49,14 +50,14 @@ def enter_transaction(
     name = TopicPartition(partition.topic_name, partition.index)
     if transactional_id is None:
         # As in Kafka: without the id nobody can say to which transaction it belongs.
-        raise TransactionRefused(ErrorCode.INVALID_TXN_STATE)
+        raise RequestRefused(ErrorCode.INVALID_TXN_STATE)
     try:
         if version < ADDS_SINCE:
             transactions.check_partition(transactional_id, producer, name)
             return None
         return transactions.add_partitions(transactional_id, producer, [name], ClientVersion.EPOCH_BUMPS)
-    except TransactionRefused as refused:
-        raise TransactionRefused(_told(refused.code, version)) from refused
+    except RequestRefused as refused:
+        raise RequestRefused(_told(refused.code, version)) from refused
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:
