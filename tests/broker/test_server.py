@@ -89,7 +89,7 @@ def test_metrics_port_in_use_is_a_clear_error(tmp_path: Path) -> None:
 
 def test_data_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    assert "can't be made" in refusal(BrokerProcess(tmp_path / "file" / "data"))
+    assert "can't be created" in refusal(BrokerProcess(tmp_path / "file" / "data"))
 
 
 @pytest.mark.parametrize(

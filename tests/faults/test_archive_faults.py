@@ -227,7 +227,7 @@ def test_outage_is_said_once_and_so_is_its_end(filled: Path, caplog: pytest.LogC
             made.tend()
     said = [record.message for record in caplog.records if "the archive" in record.message]
     assert said == [
-        "the archive can't be used; local copies stay and it is tried again",
+        "the archive can't be used; local copies are kept, and it is retried",
         "the archive answers again",
     ]
 

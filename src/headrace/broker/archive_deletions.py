@@ -1,4 +1,4 @@
-"""Deleted topics whose archive is still to be deleted: a file each, so that no crash and no outage forgets one."""
+"""Deleted topics whose archive is still to be deleted: a file each, so that none is lost by a crash or an outage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the archive can be reached: counted for metrics, and said once when it changes."""
+"""Whether the archive is reachable: counted for metrics, and logged when it changes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from headrace.log.errors import ArchiveUnreachable, CorruptArchive
 
 logger = logging.getLogger(__name__)
 
-# Damaged objects that are remembered, so that each is reported once; many more is one catastrophe.
+# Damaged objects that are kept, so that each is logged once.
 CORRUPT_NAMES_MAX = 1_000
 
 
 class ArchiveHealth:
-    """Told of every use of the archive, from any thread."""
+    """Gets the outcome of every use of the archive, from any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -47,7 +47,7 @@ class ArchiveHealth:
             self._failing.add(operation)
         if is_news:
             logger.warning(
-                "the archive can't be used; local copies stay and it is tried again",
+                "the archive can't be used; local copies are kept, and it is retried",
                 extra={"operation": operation, "reason": str(error)},
             )
 
@@ -62,7 +62,7 @@ class ArchiveHealth:
 
 
 class WatchedStore:
-    """A store whose every use its health hears of."""
+    """A store that reports every use to its health."""
 
     def __init__(self, store: ArchiveStore, health: ArchiveHealth) -> None:
         self._store = store
@@ -88,7 +88,7 @@ class WatchedStore:
         with self._watched("delete"):
             self._store.delete(names)
 
-    # Below the others, which would otherwise take this name for the type.
+    # Last, because this name would hide the type `list` above.
     def list(self, prefix: str) -> list[tuple[str, int]]:
         with self._watched("list"):
             return self._store.list(prefix)

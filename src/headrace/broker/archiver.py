@@ -1,9 +1,9 @@
-"""The chore that keeps the archive: copies closed segments there, lets go of local copies, deletes what has expired.
+"""The archive chore: copies closed segments to the archive, deletes local copies, and deletes expired segments.
 
 The order of its steps is what makes it safe to be interrupted anywhere. A segment is copied, read back and compared;
-its manifest is written; the partition's list says that it is archived; only then may the local copy go. An expired one
-leaves the list first, then its manifest goes, then the rest. What an interruption leaves in the archive but not in
-the list is found at the next start, and copied over or deleted.
+its manifest is written; the partition's list gets an entry; only then may the local copy be deleted. An expired segment
+is removed from the list first, then its manifest is deleted, then the rest. Objects that an interruption leaves in the
+archive but not in the list are found at the next start, and overwritten or deleted.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from headrace.records.batch import crc32c
 logger = logging.getLogger(__name__)
 
 CACHE_FOLDER = "archive-cache"
-# Further doublings of the pause would overflow long after they have reached its bound.
+# The back-off has reached its limit long before that; more doublings would overflow.
 DOUBLINGS_MAX = 20
 Result = TypeVar("Result")
 
 
 def make_archive(settings: BrokerSettings, health: ArchiveHealth) -> Archive:
-    """The archive that the settings speak of. Its cache begins empty."""
+    """The archive of the settings. Its cache is empty at first."""
     cache = ArchiveCache(
         os.path.join(settings.data_dir, CACHE_FOLDER), bytes_max=settings.archive_cache_bytes_max
     )
@@ -91,12 +91,12 @@ class Archiver:
         self._threads = ThreadPoolExecutor(settings.archive_upload_threads, thread_name_prefix="archiver")
 
     def close(self) -> None:
-        """Copies under way stop at their next piece, and are made again after the next start."""
+        """Copies in progress stop at their next piece, and start again after the next start."""
         self._is_closing = True
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def waiting(self) -> tuple[int, int]:
-        """(segments, bytes) that are to be copied and are not yet."""
+        """The number of segments that wait to be archived, and their bytes."""
         waiting = [
             segment
             for partition in list(self._topics.partitions())
@@ -108,7 +108,7 @@ class Archiver:
     # One pass
 
     async def tend(self) -> None:
-        """Do what is due; after a failure not before a pause that doubles with each."""
+        """Archive and delete what is due; after failures with a back-off that doubles."""
         if not self.shared.is_configured or self._clock.monotonic_s() < self._retry_at_s:
             return
         try:
@@ -116,7 +116,7 @@ class Archiver:
             await self._tend_partitions()
         except (ArchiveUnreachable, CopyDiffers) as error:
             if isinstance(error, CopyDiffers):
-                logger.error("a copy in the archive is not sound", extra={"reason": str(error)})
+                logger.error("a copy in the archive differs from its segment", extra={"reason": str(error)})
                 self.health.failures += 1
             pause_ms = self._settings.archive_interval_ms << min(self._failed_passes, DOUBLINGS_MAX)
             self._retry_at_s = (
@@ -129,7 +129,7 @@ class Archiver:
             self._failed_passes = 0
 
     async def _tend_partitions(self) -> None:
-        """Several partitions at a time. The first failure ends the pass, and the next begins behind it."""
+        """Several partitions at a time. The first failure ends the pass; the next one starts after that partition."""
         waiting = deque(partition for partition in self._topics.partitions() if partition.has_archive)
         if self._failed_last is not None and self._failed_last in waiting:
             waiting.rotate(-waiting.index(self._failed_last) - 1)
@@ -171,7 +171,7 @@ class Archiver:
             )
         await self._delete_expired(partition, own)
         if not log.config.is_archived and own in self._reconciled:
-            # Switched off, and nothing is left there.
+            # Archiving was switched off, and nothing is left in the archive.
             own.remove_list(self._files, log.directory)
 
     async def _copy_segments(self, partition: Partition, own: PartitionArchive) -> None:
@@ -187,7 +187,7 @@ class Archiver:
                 entry = await self._in_thread(copy.run, self.shared.store)
             except (LogError, OSError):
                 if segment.is_retired:
-                    return  # retention was faster; what was copied is found as rubbish
+                    return  # retention was faster; the copy is deleted as garbage
                 raise
             if partition.is_gone or not log.config.is_archived:
                 self._reconciled.discard(own)
@@ -203,7 +203,7 @@ class Archiver:
             return
         kept_offsets = {entry.base_offset for entry in kept}
         expired = [entry for entry in own.listed if entry.base_offset not in kept_offsets]
-        # From here on until all is deleted only a look into the archive tells what is left there.
+        # Until all is deleted, only the archive itself shows what is left there.
         self._reconciled.discard(own)
         await self._write_list(partition, own, kept)
         for entry in expired:
@@ -233,7 +233,7 @@ class Archiver:
     # After a start
 
     async def _reconcile(self, partition: Partition, own: PartitionArchive) -> None:
-        """Compare the archive with the list: rubbish goes; a list that was lost is made again."""
+        """Compare the archive with the list: delete garbage, and restore a list that was lost."""
         log = partition.log
         found = await self._in_thread(self.shared.store.list, own.prefix)
         names = [name for name, _ in found]
@@ -241,7 +241,7 @@ class Archiver:
             await self._make_list(partition, own, names)
         kept = {entry.base_offset for entry in own.listed}
         if log.config.is_archived:
-            kept.update(log.segments.base_offsets)  # begun, perhaps, and about to be copied again
+            kept.update(log.segments.base_offsets)  # perhaps copied in part, and to be copied again
         rubbish = sorted(
             (name for name in names if base_offset_of(name) not in {None, *kept}),
             key=lambda name: not name.endswith(MANIFEST_SUFFIX),
@@ -249,12 +249,12 @@ class Archiver:
         if rubbish:
             await self._in_thread(self.shared.store.delete, rubbish)
             logger.info(
-                "rubbish in the archive deleted", extra={"partition": str(partition), "names": rubbish}
+                "garbage in the archive deleted", extra={"partition": str(partition), "names": rubbish}
             )
         self._reconciled.add(own)
 
     async def _make_list(self, partition: Partition, own: PartitionArchive, names: list[str]) -> None:
-        """The first list of a partition: mostly an empty one, unless the archive knows better."""
+        """The first list of a partition: empty, unless the archive has segments of it."""
         manifests = [name for name in names if name.endswith(MANIFEST_SUFFIX)]
         entries: tuple[ArchivedSegment, ...] = ()
         if manifests:
@@ -264,7 +264,7 @@ class Archiver:
         if entries:
             partition.log.archive.adopt(entries)
             logger.warning(
-                "the list of archived segments was missing and made again from the archive",
+                "the list of archived segments was missing and is restored from the archive",
                 extra={"partition": str(partition), "segments": len(entries)},
             )
 
@@ -273,13 +273,13 @@ class Archiver:
 
 
 def _delete_all(store: ArchiveStore, prefix: str) -> None:
-    """Manifests first: what is left of an interrupted deletion must not look like a segment."""
+    """Delete manifests first, so that the rest of an interrupted deletion does not look like a segment."""
     names = [name for name, _ in store.list(prefix)]
     store.delete(sorted(names, key=lambda name: not name.endswith(MANIFEST_SUFFIX)))
 
 
 class _Adoption:
-    """Finds out from manifests which archived segments continue a partition to the left."""
+    """Finds by their manifests the archived segments that precede the local ones."""
 
     def __init__(self, store: ArchiveStore, files: FileSystem, directory: str) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""The configs of the broker that can be altered while it runs (resource type BROKER): those that speak of replicas.
+"""The configs of the broker that can be altered while it runs (resource type BROKER): those of replicas.
 
 Kafka's tools set and remove them around the move of a replica. They have no effect on one node. All other
 settings of the broker are read at its start.
@@ -28,7 +28,7 @@ def _rate(name: str) -> ResourceConfig:
         name=name,
         type=ConfigType.LONG,
         default=str(INT64_MAX),
-        doc="Bytes a second for moving replicas. Accepted, without effect: there is one node.",
+        doc="Bytes per second for moving replicas. Accepted without effect: there is one node.",
         parse=whole_number(name, 0, INT64_MAX),
     )
 
@@ -43,7 +43,7 @@ BROKER_CONFIGS: dict[str, ResourceConfig] = {
             name=MIN_INSYNC_REPLICAS,
             type=ConfigType.INT,
             default=SET_FROM_THE_START[MIN_INSYNC_REPLICAS],
-            doc="What topics have that set no other. Accepted, without effect: there is one node.",
+            doc="The default of topics. Accepted without effect: there is one node.",
             parse=whole_number(MIN_INSYNC_REPLICAS, 1, INT32_MAX),
         ),
     )
@@ -53,7 +53,7 @@ BROKER_CONFIGS: dict[str, ResourceConfig] = {
 def definition(name: str) -> ResourceConfig:
     if name not in BROKER_CONFIGS:
         raise RefusedConfig(
-            f"{name} cannot be altered while the broker runs", hint="give it to the broker at its start"
+            f"{name} cannot be altered while the broker runs", hint="set it when the broker starts"
         )
     return BROKER_CONFIGS[name]
 

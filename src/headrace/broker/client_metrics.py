@@ -14,7 +14,7 @@ from headrace.log.filesystem import FileSystem
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 3_600_000
 
-# What a subscription can tell clients apart by.
+# The properties of clients that a subscription can match.
 MATCHED = (
     "client_instance_id",
     "client_id",

@@ -1,4 +1,4 @@
-"""The limits of users, client ids and addresses: which are possible, which are set, and which one applies to a client.
+"""Quotas of users, client ids and addresses: which are valid, which are set, and which one applies to a client.
 
 A limit belongs to an entity: a user, a client id, both, or an address, where no name stands for all that have none of
 their own. Kafka's order decides between several. Without authentication every user is ANONYMOUS.
@@ -27,11 +27,11 @@ Entity = tuple[tuple[str, str | None], ...]
 
 
 class InvalidQuota(HeadraceError):
-    """A limit that is not possible, or for an entity that is not."""
+    """An invalid quota or entity."""
 
 
 class TooManyQuotas(HeadraceError):
-    """The bound on entities with limits would be passed."""
+    """More entities with quotas than the limit."""
 
 
 class QuotaKind(Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ def entity(parts: Iterable[tuple[str, str | None]]) -> Entity:
 
 
 def _check_address(name: str | None) -> None:
-    """Kafka takes a host's name too. To look one up would take time here, and its address may change."""
+    """Kafka accepts a host name too. A look-up would take time, and the address may change."""
     if name is not None:
         try:
             ipaddress.ip_address(name)
@@ -121,7 +121,7 @@ class ClientQuotas:
         return self._by_entity.get(which, {})
 
     def limit(self, key: str, client_id: str) -> tuple[float, Entity] | None:
-        """What limits a client, and who shares it; None if nothing does."""
+        """The quota of a client, and the entity that shares it; None if it has none."""
         for which, shared_by in applicable(client_id):
             limit = self.of(which).get(key)
             if limit is not None:
@@ -129,7 +129,7 @@ class ClientQuotas:
         return None
 
     def replace(self, changes: Sequence[tuple[Entity, Mapping[str, float]]]) -> None:
-        """Set the limits of entities to these and no others, all in one step."""
+        """Replace the quotas of entities, in one write."""
         changed = {**self._by_entity, **{which: dict(limits) for which, limits in changes}}
         changed = {which: limits for which, limits in changed.items() if limits}
         if len(changed) > max(self._entities_max, len(self._by_entity)):

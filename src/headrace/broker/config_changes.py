@@ -29,7 +29,7 @@ DEFINITIONS: dict[int, Callable[[str], TopicConfig | ResourceConfig]] = {
 
 
 class Alteration(Struct, frozen=True, kw_only=True):
-    """What a request wants of one resource: its configs are replaced by what `change` makes of them."""
+    """A requested change of one resource: `change` gets its configs, and returns the new ones."""
 
     resource_type: int
     name: str
@@ -42,7 +42,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class _Altering:
-    """One request: all but topics are kept in a file for each type, which is written once for all of them."""
+    """One request. Resources other than topics have one file for each type, which is written once per request."""
 
     def __init__(self, call: Call, *, validate_only: bool) -> None:
         self._parts = call.parts
@@ -79,7 +79,7 @@ class _Altering:
         kind, name = wanted.resource_type, wanted.name
         store = self._stores.get(kind)
         if store is None:
-            raise RefusedConfig(f"resources of type {kind} have no configs here")
+            raise RefusedConfig(f"resources of type {kind} have no configs")
         node_id = str(self._parts.settings.node_id)
         if kind == BROKER and name not in (broker_configs.ALL_BROKERS, node_id):
             raise RefusedConfig(f"there is no broker {name}", hint=f"the only one is {node_id}")
@@ -90,7 +90,7 @@ class _Altering:
         self._changes[kind][name] = configs
 
     def store(self) -> dict[int, Outcome]:
-        """What came of the changes of each type that could not be written, for all resources of the type."""
+        """The failures to write, by resource type."""
         failed: dict[int, Outcome] = {}
         if not self._validate_only:
             for kind, changes in self._changes.items():
@@ -107,7 +107,7 @@ def _failure(error: Exception) -> Outcome:
 
 
 async def alter(wanted: Sequence[Alteration], *, validate_only: bool, call: Call) -> list[Outcome]:
-    """Alter resources in their order; what came of each."""
+    """Alter resources in their order; the outcome of each."""
     altering = _Altering(call, validate_only=validate_only)
     outcomes = await in_turns(wanted, altering.alter)
     failed = altering.store()

@@ -1,4 +1,4 @@
-"""The data folder itself: one broker at a time, an identity that stays, and some room in reserve.
+"""The data folder: one broker at a time, a cluster id that stays, and a reserve of disk space.
 
 The reserve is a file without meaning. A stop, and a start after a crash, remove it for their own small files
 (checkpoints, indexes, epochs), so that a full disk prevents neither: only a broker that runs can free room by
@@ -28,7 +28,7 @@ _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
 class DataFolderInUse(HeadraceError):
-    """Another broker holds the folder."""
+    """Another broker uses the folder."""
 
 
 class DataFolder:
@@ -41,7 +41,7 @@ class DataFolder:
             files.make_directory(str(path / "metadata"))
         except OSError as error:
             raise HeadraceError(
-                f"the data folder {path} can't be made: {error.strerror}",
+                f"the data folder {path} can't be created: {error.strerror}",
                 hint="choose another with --data-dir",
             ) from error
         self._lock = self._take_lock()
@@ -76,20 +76,20 @@ class DataFolder:
         if not _CLUSTER_ID.fullmatch(kept):
             raise HeadraceError(
                 f"{path} is damaged: it holds no cluster id",
-                hint="restore this file from a copy; without one, remove it, and the broker makes another id",
+                hint="restore this file from a copy; without one, remove it, and the broker creates another id",
             )
         return kept
 
     def take_reserve(self) -> None:
-        """Keep room back, unless that was done already; a disk that has none is reported."""
+        """Reserve disk space, if it is not reserved already; logs a warning if the disk is full."""
         if not self._reserve_bytes or self._has_reserve():
             return
         try:
-            # Bytes that no file system can compress or share. They mean nothing, so they need no fsync.
+            # Random bytes, which no file system can compress or share. They need no fsync.
             self._files.write_whole(self._reserve_path, os.urandom(self._reserve_bytes), durable=False)
         except OSError as error:
             logger.warning(
-                "no room for the reserve of the data folder",
+                "no disk space for the reserve of the data folder",
                 extra={"path": self._reserve_path, "bytes": self._reserve_bytes, "reason": str(error)},
             )
 
@@ -100,7 +100,7 @@ class DataFolder:
             return False
 
     def use_reserve(self) -> None:
-        """Free the room that was kept back."""
+        """Free the reserved disk space."""
         with suppress(FileNotFoundError):
             self._files.remove(self._reserve_path)
 

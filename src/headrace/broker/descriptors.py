@@ -14,24 +14,24 @@ OWN_DESCRIPTORS = 32
 
 
 def raise_limit() -> None:
-    """Take what the system allows instead of the usual 1,024."""
+    """Raise the limit from the usual 1,024 to what the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        with contextlib.suppress(ValueError, OSError):  # macOS says no limit and means another
+        with contextlib.suppress(ValueError, OSError):  # macOS reports no limit, but has one
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def current_limit() -> int | None:
-    """Descriptors that this process may have; None for any number."""
+    """Descriptors that this process may have; None if unlimited."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return None if soft == resource.RLIM_INFINITY else soft
 
 
 def connections_max(wanted: int, limit: int | None) -> int:
-    """Connections to admit: a quarter of all descriptors is left for files."""
+    """Connections to accept: a quarter of all descriptors is reserved for files."""
     return wanted if limit is None else max(1, min(wanted, limit * 3 // 4 - OWN_DESCRIPTORS))
 
 
 def wanted(*, connections: int, partitions: int) -> int:
-    """Descriptors for so many connections, and an active and a closed segment of each partition."""
+    """Descriptors for the connections, and for an active and a closed segment of each partition."""
     return OWN_DESCRIPTORS + connections + 2 * partitions

@@ -1,7 +1,7 @@
 """Fetch sessions (KIP-227): a client names its partitions once, then sends and gets only what changed.
 
 A session is known by its id and epoch alone, as the protocol has it. Sessions are bounded; when one more is wanted, the
-one that was idle for longest goes, and its client starts a new one.
+one that was idle for longest is evicted, and its client starts a new one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NO_SESSION_ID = 0
 
 
 PARTITION_OVERHEAD_BYTES = 550
-"""What Python takes for a partition of a session besides the topic's name, measured."""
+"""Memory for a partition of a session besides the topic's name, as measured."""
 
 
 class PartitionKey(Struct, frozen=True):
@@ -33,12 +33,12 @@ class PartitionKey(Struct, frozen=True):
 
     @property
     def held_bytes(self) -> int:
-        """What a session takes in memory for it."""
+        """Memory that a session takes for it."""
         return PARTITION_OVERHEAD_BYTES + len(self.topic)
 
 
 class Followed(Struct):
-    """A partition in a session: where the client is, and what it was last told."""
+    """A partition in a session: the position of the client, and what the last answer contained."""
 
     wanted: FetchPartition
     high_watermark: int = -1
@@ -46,7 +46,7 @@ class Followed(Struct):
     had_error: bool = False
 
     def tell(self, high_watermark: int, start_offset: int, *, has_error: bool) -> bool:
-        """Remember what the client is told now; whether any of it is news."""
+        """Keep what this answer contains; whether any of it is new to the client."""
         news = (
             has_error
             or self.had_error
@@ -66,11 +66,11 @@ class FetchSession(Struct):
 
     @property
     def is_incremental(self) -> bool:
-        """Whether the client knows what it was told before: not in the first answer, not without a session."""
+        """Whether answers contain only changes: not the first one, and not without a session."""
         return self.id != NO_SESSION_ID and self.next_epoch > 1
 
     def rotate(self, served: Iterable[PartitionKey]) -> None:
-        """What gave data goes to the end, so that a full answer never starves the partitions behind it."""
+        """Move partitions that had data to the end, so that full answers do not starve the others."""
         for key in served:
             self.partitions.move_to_end(key)
 
@@ -82,7 +82,7 @@ def wanted_partitions(request: FetchRequest) -> Iterator[tuple[PartitionKey, Fet
 
 
 class SessionNotFound(Exception):
-    """The session is not there (any more)."""
+    """The session does not exist (any more)."""
 
 
 class InvalidSessionEpoch(Exception):
@@ -90,7 +90,7 @@ class InvalidSessionEpoch(Exception):
 
 
 class SessionTopicIdError(Exception):
-    """The client changed between names and ids in the midst of a session."""
+    """The client switched between topic names and ids within a session."""
 
 
 class FetchSessions:
@@ -105,7 +105,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def find(self, request: FetchRequest, version: int) -> FetchSession:
-        """The session that a request continues, opens, or (without sessions) a throw-away one."""
+        """The session that a request continues or opens; a temporary one if it uses no sessions."""
         if request.session_epoch in (SESSIONLESS_EPOCH, NEW_SESSION_EPOCH):
             if request.session_id != NO_SESSION_ID:
                 self._forget(request.session_id)
@@ -126,7 +126,7 @@ class FetchSessions:
         return session
 
     def _evict(self) -> None:
-        """Forget the idlest: its client is told, and begins another."""
+        """Evict the idlest session: its client gets an error and opens another."""
         self._forget(next(iter(self._sessions)))
         self.evicted += 1
 

@@ -13,9 +13,9 @@ from headrace.protocol.framing import SIZE_BYTES
 
 # Room for small requests: most connections never need more.
 CAPACITY_BYTES_MIN = 16_384
-# A connection with much to say is read in pieces of this size, as large as the event loop reads at a time.
+# A busy connection is read in pieces of this size, as large as the event loop reads at a time.
 CAPACITY_BYTES_USUAL = 262_144
-# More than this is given back once the request that needed it is done.
+# Memory above this is freed after the request that needed it.
 CAPACITY_BYTES_KEPT = 2_097_152
 
 _SIZE = struct.Struct(">i")
@@ -38,7 +38,7 @@ class FrameBuffer:
         self._was_filled = False
 
     def __len__(self) -> int:
-        """Bytes that were received and not taken yet."""
+        """Bytes that were received and are in no frame yet."""
         return self._end - self._begin
 
     def free(self) -> memoryview:
@@ -49,18 +49,18 @@ class FrameBuffer:
         elif self._begin and self._begin + self._first_bytes() > len(self._memory):
             self._move(len(self._memory))
         if self._end == len(self._memory):
-            # Twice what has come rather than all that is promised: a promise alone must not take memory.
+            # Twice what was received, and not the whole frame: an announced size alone must not take memory.
             wanted = max(self._first_bytes(), len(self) + 1)
             self._move(min(max(wanted, CAPACITY_BYTES_USUAL), max(2 * len(self), CAPACITY_BYTES_USUAL)))
         return memoryview(self._memory)[self._end :]
 
     def received(self, count: int) -> None:
-        """So many bytes were put where `free` said."""
+        """This many bytes were received into the memory of `free`."""
         self._end += count
         self._was_filled = self._end == len(self._memory)
 
     def next_frame(self) -> memoryview | None:
-        """The next whole frame, if there is one; raises FrameTooLarge."""
+        """The next complete frame, or None; raises FrameTooLarge."""
         if self._end - self._begin < SIZE_BYTES:
             return None
         end = self._begin + self._first_bytes()
@@ -74,7 +74,7 @@ class FrameBuffer:
         self._begin = self._end = 0
 
     def _first_bytes(self) -> int:
-        """Bytes of the first frame, its size in front included; of the size alone while that is not known."""
+        """Bytes of the first frame with its size field; of the size field alone until the size is known."""
         if self._end - self._begin < SIZE_BYTES:
             return SIZE_BYTES
         (frame_bytes,) = _SIZE.unpack_from(self._memory, self._begin)
@@ -83,13 +83,13 @@ class FrameBuffer:
         return SIZE_BYTES + int(frame_bytes)
 
     def _choose_capacity(self) -> None:
-        """Between requests: more room for who filled all there was, and what was too much goes back."""
+        """Between requests: grow if the buffer was full, and free what a large request needed."""
         capacity = len(self._memory)
         if capacity > CAPACITY_BYTES_KEPT or (self._was_filled and capacity < CAPACITY_BYTES_USUAL):
             self._memory = bytearray(CAPACITY_BYTES_USUAL)
 
     def _move(self, capacity: int) -> None:
-        """Put what is not taken yet to the front, of new memory if the capacity is another."""
+        """Move the unread bytes to the front, of new memory if the capacity changes."""
         count = len(self)
         memory = self._memory if capacity == len(self._memory) else bytearray(capacity)
         memory[:count] = self._memory[self._begin : self._end]

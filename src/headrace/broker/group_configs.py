@@ -37,7 +37,7 @@ def _number(name: str, default: int, least: int, most: int, doc: str) -> Resourc
 def _choice(name: str, default: str, values: Mapping[str, Any], doc: str) -> ResourceConfig:
     def parse(text: str) -> Any:
         if text.lower() not in values:
-            raise InvalidConfig(f"{name}={text} is not possible", hint=f"choose one of {', '.join(values)}")
+            raise InvalidConfig(f"{name}={text} is invalid", hint=f"choose one of {', '.join(values)}")
         return values[text.lower()]
 
     kind = ConfigType.BOOLEAN if set(values) == {"true", "false"} else ConfigType.STRING
@@ -45,7 +45,7 @@ def _choice(name: str, default: str, values: Mapping[str, Any], doc: str) -> Res
 
 
 class OffsetReset(Struct, frozen=True, kw_only=True):
-    """Where a group begins in a partition that it has no state for."""
+    """Where a group starts in a partition for which it has no state."""
 
     strategy: str
     age_ms: int = 0
@@ -58,7 +58,7 @@ def _offset_reset(text: str) -> OffsetReset:
     age_us = iso_duration_us(duration)
     if strategy != "by_duration" or age_us is None:
         raise InvalidConfig(
-            f"share.auto.offset.reset={text} is not possible",
+            f"share.auto.offset.reset={text} is invalid",
             hint="choose earliest, latest or by_duration:PnDTnHnMn.nS",
         )
     return OffsetReset(strategy=strategy, age_ms=age_us // 1_000)
@@ -113,68 +113,74 @@ GROUP_CONFIGS: dict[str, ResourceConfig] = {
             45_000,
             1_000,
             DAY_MS,
-            "A member of a consumer group that is silent for so long is removed.",
+            "A member of a consumer group is removed after this time without a heartbeat.",
         ),
         _number(
             CONSUMER_HEARTBEAT_INTERVAL,
             5_000,
             100,
             DAY_MS,
-            "How often members of a consumer group are told to report.",
+            "The interval of heartbeats that members of a consumer group get.",
         ),
         _number(
             SESSION_TIMEOUT,
             45_000,
             1_000,
             DAY_MS,
-            "A member of a share group that is silent for so long is removed.",
+            "A member of a share group is removed after this time without a heartbeat.",
         ),
         _number(
             HEARTBEAT_INTERVAL,
             5_000,
             100,
             DAY_MS,
-            "How often members of a share group are told to report.",
+            "The interval of heartbeats that members of a share group get.",
         ),
         _number(
-            LOCK_DURATION, 30_000, 100, DAY_MS, "How long a member holds a record before another may get it."
+            LOCK_DURATION,
+            30_000,
+            100,
+            DAY_MS,
+            "How long a record is locked before it is delivered to another member.",
         ),
-        _number(DELIVERY_LIMIT, 5, 1, 10_000, "How often a record is delivered before it is given up."),
+        _number(
+            DELIVERY_LIMIT, 5, 1, 10_000, "How often a record is delivered before it becomes a dead letter."
+        ),
         _number(
             LOCKS_MAX,
             2_000,
             1,
             1_000_000,
-            "How many records of a partition may be locked, or wait for their dead letter, at a time. A batch that was "
-            "begun may be finished, up to ten times as many.",
+            "How many records of a partition may be locked, or wait for their dead letter, at a time. A batch that is "
+            "delivered in part may exceed that, up to ten times as many.",
         ),
         ResourceConfig(
             name=OFFSET_RESET,
             type=ConfigType.STRING,
             default="latest",
-            doc="Where a group begins in a topic that is new to it: earliest, latest, or by_duration:PnDTnHnMn.nS.",
+            doc="Where a group starts in a topic that is new to it: earliest, latest, or by_duration:PnDTnHnMn.nS.",
             parse=_offset_reset,
         ),
         _choice(
             ISOLATION,
             "read_uncommitted",
             {"read_uncommitted": False, "read_committed": True},
-            "Whether records of open and aborted transactions are kept back.",
+            "Whether only committed records are delivered, or those of open and aborted transactions too.",
         ),
         _choice(RENEW_ENABLE, "true", _TRUTH, "Whether members may renew locks."),
         ResourceConfig(
             name=DEAD_LETTER_TOPIC,
             type=ConfigType.STRING,
             default="",
-            doc="Where records go that are rejected or past their delivery limit. Empty: they are only given up.",
+            doc="Dead-letter topic of records that are rejected or exceed the delivery limit. Empty: they are dropped.",
             parse=_topic_name,
         ),
         _choice(
             DEAD_LETTER_COPY,
             "true",
             _TRUTH,
-            "Whether a dead letter has the key, value and headers of its record, or only says which one it was. "
-            "Kafka's default is false; a letter whose record is gone is of no use.",
+            "Whether a dead letter has the key, value and headers of its record, or only its offset. "
+            "Kafka's default is false; such a letter is useless after the record is deleted.",
         ),
         _choice(
             DEAD_LETTER_CREATE,
@@ -188,14 +194,14 @@ GROUP_CONFIGS: dict[str, ResourceConfig] = {
             0,
             0,
             DAY_MS,
-            "How long a record that was released, or whose lock expired, waits before its second delivery. Ours.",
+            "The back-off before the second delivery of a record that was released or whose lock timed out. Ours.",
         ),
-        _number(RETRY_BACKOFF_MAX, 60_000, 0, DAY_MS, "The longest such wait. Ours."),
+        _number(RETRY_BACKOFF_MAX, 60_000, 0, DAY_MS, "The longest back-off. Ours."),
         ResourceConfig(
             name=RETRY_MULTIPLIER,
             type=ConfigType.DOUBLE,
             default="2.0",
-            doc="By how much the wait grows with every delivery. Ours.",
+            doc="The factor by which the back-off grows with every delivery. Ours.",
             parse=_multiplier,
         ),
     )
@@ -277,7 +283,7 @@ class GroupConfigs(ResourceConfigs):
             files, data_dir, file_name="group-configs.json", check=check_configs, names_max=groups_max
         )
         self.defaults = defaults
-        """What the broker's settings say for groups that say nothing else."""
+        """The broker's defaults for groups that do not set them."""
         self._shares: dict[str, ShareConfig] = {}
         self._default_share = share_config(defaults)
 

@@ -1,4 +1,4 @@
-"""A small HTTP server on the broker's event loop, for pages that machines ask for.
+"""A small HTTP server on the broker's event loop, for pages that machines request.
 
 It answers GET and HEAD, one request per connection. A client that sends half a request or takes no answer holds
 nothing up: the time of a request, the bytes of its head and the open connections are bounded. If there are too many,
@@ -27,7 +27,7 @@ class Page(Struct, frozen=True, kw_only=True):
 
 
 Pages = Mapping[str, Callable[[str], Awaitable[Page]]]
-"""By path, what makes the page; it gets the request's Accept header."""
+"""By path, the function that makes the page; it gets the request's Accept header."""
 
 
 class HttpServer:
@@ -35,7 +35,7 @@ class HttpServer:
         self._pages = pages
         self._connections_max = connections_max
         self._timeout_s = timeout_s
-        # In the order of their beginning.
+        # In the order in which they were accepted.
         self._open: dict[asyncio.Task[None], None] = {}
 
     async def start(self, host: str, port: int) -> int:
@@ -63,7 +63,7 @@ class HttpServer:
                 writer.close()
                 await writer.wait_closed()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # of a client's own making
+            pass  # the client has disconnected
         finally:
             del self._open[task]
             writer.transport.abort()
@@ -86,7 +86,7 @@ class HttpServer:
         try:
             return await make_page(accept)
         except Exception:
-            logger.exception("page not made", extra={"path": path})
+            logger.exception("page failed", extra={"path": path})
             return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "the broker's log has the reason")
 
 

@@ -1,4 +1,4 @@
-"""Ids of idempotent producers: never given out twice, also across restarts.
+"""Ids of idempotent producers: each is allocated once, also across restarts.
 
 A block of ids is reserved on disk before the first of them is handed out; what a crash leaves of a block is skipped.
 """
@@ -31,10 +31,10 @@ class ProducerIds:
         return producer_id
 
     def skip_past(self, used_id: int) -> None:
-        """Never give out an id that a log knows: the records of its new owner would pass for duplicates."""
+        """Never allocate an id that a log has: the records of its new producer would look like duplicates."""
         if used_id >= self._reserved:
             logger.warning(
-                "the next producer id was lost, and is found from the logs",
+                "the next producer id was lost, and is restored from the logs",
                 extra={"path": self._path, "next_id": used_id + 1},
             )
             self._next = self._reserved = used_id + 1
@@ -44,7 +44,7 @@ class ProducerIds:
             self._files.write_whole(self._path, f"{self._reserved + BLOCK_IDS}\n".encode())
         except OSError as error:
             raise StorageFailed(
-                f"{self._path} can't be written: {error}", hint="make room on the disk; clients ask again"
+                f"{self._path} can't be written: {error}", hint="free disk space; clients retry"
             ) from error
         self._reserved += BLOCK_IDS
 

@@ -29,11 +29,11 @@ class ResourceConfig(Struct, frozen=True, kw_only=True):
 
 
 class RefusedConfig(HeadraceError):
-    """A change that Kafka answers with INVALID_REQUEST, where it would say INVALID_CONFIG to a topic."""
+    """A change that Kafka answers with INVALID_REQUEST; for a topic it would be INVALID_CONFIG."""
 
 
 class TooManyResources(HeadraceError):
-    """The bound on resources with configs of their own would be passed."""
+    """More resources with configs than the limit."""
 
 
 class ResourceConfigs:
@@ -53,11 +53,11 @@ class ResourceConfigs:
         self._by_name: dict[str, dict[str, str]] = self._read()
 
     def of(self, name: str) -> Mapping[str, str]:
-        """What was set for a resource; the rest is default."""
+        """The configs that are set for a resource; others have their defaults."""
         return self._by_name.get(name, {})
 
     def names(self) -> list[str]:
-        """The resources for which anything is set."""
+        """The resources with configs."""
         return [*self._by_name]
 
     def check(self, name: str, configs: Mapping[str, str]) -> None:
@@ -65,7 +65,7 @@ class ResourceConfigs:
         self._check(configs)
 
     def replace(self, changes: Mapping[str, Mapping[str, str]]) -> None:
-        """Set the configs of some resources to these and no others; on disk all of them together."""
+        """Replace the configs of some resources, in one write."""
         changed = dict(self._by_name)
         for name, configs in changes.items():
             self.check(name, configs)
@@ -78,7 +78,7 @@ class ResourceConfigs:
                 f"{len(changed)} would have configs of their own, {self._names_max} may",
                 hint="delete configs that are not used any more, or raise groups_max or client_metrics_max",
             )
-        # Without indentation: only then is it encoded by native code, and the file may be large.
+        # Without indentation, because only that is encoded in C, and the file may be large.
         self._files.write_whole(self._path, json.dumps(changed).encode())
         self._by_name = changed
 

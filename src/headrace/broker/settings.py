@@ -1,4 +1,4 @@
-"""What a broker can be told, with the reason for each bound."""
+"""The settings of a broker, with the reason for each limit."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from headrace.settings import setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    data_dir: Path = setting(Path("data"), doc="Folder of the log. One broker at a time holds it.")
+    data_dir: Path = setting(Path("data"), doc="Folder of all data. One broker at a time uses it.")
     host: str = setting(
         "127.0.0.1",
-        doc="Address to listen on, of the broker and of its metrics. Another than loopback needs `insecure`: there is "
-        "no authentication yet.",
+        doc="Address to listen on, of the broker and of its metrics. An address other than loopback needs `insecure`: "
+        "there is no authentication yet.",
     )
     insecure: bool = setting(
         False,
-        doc="Allow an address that other machines reach. Every one of them can then read, write and delete everything; "
-        "the broker warns of that at every start.",
+        doc="Allow an address that other machines reach. Each of them can then read, write and delete everything; "
+        "the broker logs a warning at every start.",
     )
     port: int = setting(9092, minimum=0, doc="Port to listen on; 0 takes a free one and prints it.")
     advertised: str | None = setting(
         None,
-        doc="HOST:PORT told to clients. By default each client is told the address that it connected to, "
-        "which is right unless something between rewrites addresses.",
+        doc="HOST:PORT that clients get in metadata. By default each client gets the address that it connected to, "
+        "which is right unless a proxy or NAT rewrites addresses.",
     )
     durability: str = setting(
         "fsync",
         choices=("fsync", "os"),
-        doc="fsync: acknowledged means on disk, many requests sharing one fsync. os: acknowledged means in the "
+        doc="fsync: acknowledged means on disk; many requests share one fsync. os: acknowledged means in the "
         "page cache, which survives a crash of the broker but not of the machine.",
     )
     metrics_port: int | None = setting(
@@ -40,31 +40,31 @@ class BrokerSettings:
     metrics_connections_max: int = setting(
         32,
         minimum=1,
-        doc="Open connections to metrics_port; for one more the oldest is closed. A scraper needs one.",
+        doc="Open connections to metrics_port; one more closes the oldest. A scraper needs one.",
     )
     metrics_request_ms_max: int = setting(
         10_000,
         minimum=10,
-        doc="A request to metrics_port that takes longer is hung up on; Prometheus waits as long.",
+        doc="A request to metrics_port that takes longer is closed; Prometheus waits as long.",
     )
     health_free_bytes_min: int = setting(
         67_108_864,
         minimum=0,
-        doc="The broker is unhealthy when the disk of the data folder has less room: time to act before writes fail.",
+        doc="The broker is unhealthy if the data folder's disk has less free space: time to act before writes fail.",
     )
     health_disk_ms_max: int = setting(
         5_000,
         minimum=10,
-        doc="The broker is unhealthy when its disk needs longer for a small file. It must be below "
-        "metrics_request_ms_max, so that the reason is answered.",
+        doc="The broker is unhealthy if its disk takes longer to write a small file. It must be below "
+        "metrics_request_ms_max, so that /health can answer with the reason.",
     )
     health_failure_ms: int = setting(
         600_000,
         minimum=0,
-        doc="The broker is unhealthy for so long after work in its background has failed. It must be above "
-        "housekeeping_interval_ms, so that what fails at every turn is always reported.",
+        doc="The broker is unhealthy for this long after background work has failed. It must be above "
+        "housekeeping_interval_ms, so that work that fails every time is always reported.",
     )
-    node_id: int = setting(1, minimum=0, doc="Id of this broker in metadata answers.")
+    node_id: int = setting(1, minimum=0, doc="Id of this broker in metadata.")
     auto_create_topics: bool = setting(True, doc="Create a topic when a client first asks for it.")
     default_partitions: int = setting(
         1, minimum=1, doc="Partitions of a topic that is created without a number."
@@ -73,8 +73,8 @@ class BrokerSettings:
     connections_max: int = setting(
         2_000,
         minimum=1,
-        doc="Open connections; one more is refused. Each costs a descriptor and some 20 KB. With a low limit of open "
-        "files it is less: a quarter of the descriptors is left for segments.",
+        doc="Open connections; one more is refused. Each takes a descriptor and some 20 KB. With a low limit of open "
+        "files there are fewer: a quarter of the descriptors is reserved for segments.",
     )
     request_bytes_max: int = setting(
         104_857_600,
@@ -84,28 +84,28 @@ class BrokerSettings:
     connection_requests_max: int = setting(
         100,
         minimum=1,
-        doc="Requests of one connection that wait for an answer; reading stops until some are answered.",
+        doc="Requests in flight of one connection; the broker reads no more from it until some are answered.",
     )
     connection_bytes_max: int = setting(
         134_217_728,
         minimum=1024,
-        doc="Bytes of requests and unsent answers of one connection; reading stops above it.",
+        doc="Bytes of requests and unsent answers of one connection; above it the broker reads no more from it.",
     )
     inflight_bytes_max: int = setting(
         536_870_912,
         minimum=1024,
-        doc="Bytes of requests and unsent answers of all connections together. Above it, reading stops from those "
-        "that hold more than their share (this bound divided by the number of connections), and their fetches are "
-        "answered at once; at twice as much, the client with most untaken answers is hung up on. It also bounds the "
-        "requests of which only a part has come: the largest one is closed.",
+        doc="Bytes of requests and unsent answers of all connections together. Above it, the broker reads no more from "
+        "those that hold more than their share (this limit divided by the number of connections), and answers "
+        "their waiting fetches at once; at twice as much, it closes the connection with the most unsent bytes. It also "
+        "limits requests that are received in part: the connection with the largest is closed.",
     )
     idle_connection_ms_max: int = setting(
-        600_000, minimum=1000, doc="A connection without a request for so long is closed."
+        600_000, minimum=1000, doc="A connection without a request for this long is closed."
     )
     stuck_connection_ms_max: int = setting(
         60_000,
         minimum=100,
-        doc="A client that takes no byte of its answers for so long is hung up on: what waits for it counts against "
+        doc="A connection whose client receives no byte of its answers for this long is closed: they count against "
         "inflight_bytes_max.",
     )
     client_quotas_max: int = setting(
@@ -116,7 +116,7 @@ class BrokerSettings:
     client_quota_window_ms: int = setting(
         10_000,
         minimum=1,
-        doc="A client may send or receive at once what its byte rate allows in so long; Kafka averages over 10 s.",
+        doc="A client may send or receive at once what its byte rate allows in this time; Kafka averages over 10 s.",
     )
     waiting_fetches_max: int = setting(
         10_000, minimum=1, doc="Fetches that wait for data; one more is answered at once."
@@ -124,40 +124,42 @@ class BrokerSettings:
     fetch_bytes_max: int = setting(
         57_671_680,
         minimum=1024,
-        doc="Largest fetch answer, whatever the client asks for; Kafka's fetch.max.bytes.",
+        doc="Largest answer to a fetch, even if the client asks for more; Kafka's fetch.max.bytes.",
     )
     fetch_sessions_max: int = setting(
-        1_000, minimum=0, doc="Fetch sessions kept; the idlest goes when one more is wanted."
+        1_000, minimum=0, doc="Fetch sessions; one more evicts the session that was idle for longest."
     )
     fetch_sessions_bytes_max: int = setting(
         268_435_456,
         minimum=1024,
-        doc="Memory of all fetch sessions, some 550 bytes for each partition; the idlest goes when more is wanted.",
+        doc="Memory of all fetch sessions, some 550 bytes for each partition; above it the idlest session is evicted.",
     )
     partitions_max: int = setting(
-        20_000, minimum=1, doc="Partitions of all topics; each costs an open file and some KB."
+        20_000, minimum=1, doc="Partitions of all topics; each takes an open file and some KB."
     )
     producer_ids_max: int = setting(
-        100_000, minimum=1, doc="Idempotent producers remembered in each partition; the idlest goes first."
+        100_000, minimum=1, doc="Idempotent producers kept for each partition; the idlest is evicted first."
     )
     producer_id_expiration_ms: int = setting(
-        86_400_000, minimum=1, doc="An idempotent producer that was silent for so long is forgotten."
+        86_400_000,
+        minimum=1,
+        doc="The state of an idempotent producer expires after this time without a batch.",
     )
     decompressed_batch_bytes_max: int = setting(
         67_108_864,
         minimum=1024,
-        doc="Largest batch after decompression, where the broker must look inside (compaction, recompression).",
+        doc="Largest batch after decompression, if the broker must read its records (compaction, recompression).",
     )
     batch_records_max: int = setting(
         BATCH_RECORDS_MAX,
         minimum=1,
-        doc="Most records of a batch. A few compressed kilobytes can hold millions, and each costs time to look at; "
+        doc="Most records of a batch. A few compressed kilobytes can hold millions, and each takes time to check; "
         "1 MiB of the smallest records with a key holds 131,072.",
     )
     compaction_map_entries_max: int = setting(
         2_000_000,
         minimum=1,
-        doc="Keys that one compaction pass remembers; more keys take more passes. Some 120 bytes each.",
+        doc="Keys that one compaction pass keeps in memory; more keys take more passes. Some 120 bytes each.",
     )
 
     group_session_timeout_ms_min: int = setting(
@@ -187,11 +189,11 @@ class BrokerSettings:
     group_new_member_join_timeout_ms: int = setting(
         300_000,
         minimum=1,
-        doc="How long a first join may wait for its group. A client without an id sends no heartbeats, so this is "
-        "what removes one that is gone.",
+        doc="How long a first join may wait for its group. A client without an id sends no heartbeats, so only this "
+        "removes a client that has disconnected.",
     )
     groups_max: int = setting(
-        20_000, minimum=1, doc="Groups kept, with or without members; one more is refused. Some KB each."
+        20_000, minimum=1, doc="Groups, with or without members; one more is refused. Some KB each."
     )
     client_metrics_max: int = setting(
         1_000,
@@ -199,7 +201,7 @@ class BrokerSettings:
         doc="Subscriptions to client metrics; one more is refused. Each change writes all of them.",
     )
     offsets_retention_ms: int = setting(
-        604_800_000, minimum=1, doc="Committed offsets of a group without members are kept so long."
+        604_800_000, minimum=1, doc="How long committed offsets of a group without members are kept."
     )
     offset_metadata_bytes_max: int = setting(
         4_096, minimum=0, doc="Largest metadata text that may be committed with an offset."
@@ -208,20 +210,20 @@ class BrokerSettings:
     transaction_timeout_ms_max: int = setting(
         900_000,
         minimum=1,
-        doc="Longest time-out that a transactional producer may ask for. An open transaction holds up everybody who "
-        "reads committed data only.",
+        doc="Longest time-out that a transactional producer may ask for. An open transaction delays all consumers that "
+        "read committed data only.",
     )
     transactional_ids_max: int = setting(
-        100_000, minimum=1, doc="Transactional ids kept; one more is refused. Some 500 bytes each."
+        100_000, minimum=1, doc="Transactional ids; one more is refused. Some 500 bytes each."
     )
     transactional_id_expiration_ms: int = setting(
-        604_800_000, minimum=1, doc="A transactional id that was not used for so long is forgotten."
+        604_800_000, minimum=1, doc="A transactional id expires after this time without use."
     )
 
     share_sessions_max: int = setting(
         10_000,
         minimum=1,
-        doc="Members of share groups that fetch; one more is refused. Kafka allows 2,000; each costs some KB.",
+        doc="Members of share groups that fetch; one more is refused. Kafka allows 2,000; each takes some KB.",
     )
     share_record_lock_duration_ms: int = setting(
         30_000,
@@ -238,29 +240,29 @@ class BrokerSettings:
     archive_interval_ms: int = setting(
         30_000,
         minimum=10,
-        doc="How often segments to archive, and archived ones to delete, are looked for; Kafka's "
+        doc="How often closed segments are archived and expired ones deleted; Kafka's "
         "remote.log.manager.task.interval.ms.",
     )
     archive_retry_ms_max: int = setting(
         300_000,
         minimum=10,
-        doc="Longest pause after the archive has failed; pauses begin at archive_interval_ms and double.",
+        doc="Longest back-off after a failure of the archive; it starts at archive_interval_ms and doubles.",
     )
     archive_chunk_bytes: int = setting(
         4_194_304,
         minimum=1024,
-        doc="Pieces in which archived segments are checked and read: each costs a request to the archive.",
+        doc="Size of the pieces in which archived segments are checked and read; each takes a request to the archive.",
     )
     archive_cache_bytes_max: int = setting(
         1_073_741_824,
         minimum=0,
-        doc="Bytes of archived segments kept on local disk for readers, in archive-cache of the data folder; what was "
-        "unused for longest goes first.",
+        doc="Bytes of archived segments cached on local disk, in archive-cache of the data folder; the least recently "
+        "used are evicted first.",
     )
     archive_read_threads: int = setting(
         4,
         minimum=1,
-        doc="Threads that read from the archive: a slow one must not hold up reads of local disks.",
+        doc="Threads that read from the archive, so that a slow archive does not delay reads of local disks.",
     )
     archive_upload_threads: int = setting(
         2, minimum=1, doc="Partitions whose segments are archived at the same time."
@@ -269,8 +271,8 @@ class BrokerSettings:
     reserve_bytes: int = setting(
         1_048_576,
         minimum=0,
-        doc="Room that the data folder keeps back in the file .reserve. On a full disk a stop and a start use it for "
-        "their own small files; 0 keeps none.",
+        doc="Disk space that the data folder reserves in the file .reserve. On a full disk a stop and a start use it "
+        "for their own small files; 0 keeps none.",
     )
     flush_threads: int = setting(4, minimum=1, doc="Threads that fsync; partitions share them.")
     inspection_threads: int = setting(
@@ -281,7 +283,7 @@ class BrokerSettings:
     checkpoint_interval_ms: int = setting(
         60_000,
         minimum=100,
-        doc="How often recovery points are written: bounds what a start after a crash reads again.",
+        doc="How often recovery points are written: limits what a start after a crash has to read.",
     )
     housekeeping_interval_ms: int = setting(
         300_000,
@@ -289,5 +291,7 @@ class BrokerSettings:
         doc="How often retention and expiry are applied; Kafka's log.retention.check.interval.ms.",
     )
     compaction_interval_ms: int = setting(
-        15_000, minimum=10, doc="How often the cleaner looks for compacted partitions with enough to clean."
+        15_000,
+        minimum=10,
+        doc="How often compacted partitions are checked for enough new records to compact.",
     )

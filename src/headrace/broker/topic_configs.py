@@ -1,6 +1,6 @@
 """The configs of a topic under Kafka's names: their types, defaults and documentation, and the `LogConfig` they make.
 
-Those that speak of replicas are accepted, since every tool sets them, and have no effect on one node.
+Configs of replicas are accepted, because every tool sets them, and have no effect on one node.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ConfigType(IntEnum):
 
 
 class InvalidConfig(HeadraceError):
-    """A config that does not exist, or a value that it can't have."""
+    """An unknown config, or an invalid value."""
 
 
 class TopicConfig(Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ def whole_number(name: str, minimum: int, maximum: int) -> Callable[[str], int]:
 def _one_of(name: str, values: Mapping[str, Any]) -> Callable[[str], Any]:
     def parse(text: str) -> Any:
         if text not in values:
-            raise InvalidConfig(f"{name}={text} is not possible", hint=f"choose one of {', '.join(values)}")
+            raise InvalidConfig(f"{name}={text} is invalid", hint=f"choose one of {', '.join(values)}")
         return values[text]
 
     return parse
@@ -84,7 +84,7 @@ def _policies(text: str) -> frozenset[str]:
     policies = frozenset(part.strip() for part in text.split(",") if part.strip())
     if not policies <= {"compact", "delete"}:
         raise InvalidConfig(
-            f"cleanup.policy={text} is not possible",
+            f"cleanup.policy={text} is invalid",
             hint="choose compact, delete, compact,delete, or nothing to keep everything",
         )
     return policies
@@ -127,7 +127,7 @@ _CODECS: dict[str, Any] = {
     "zstd": Codec.ZSTD,
 }
 _TIMESTAMP_TYPES = {"CreateTime": "CreateTime", "LogAppendTime": "LogAppendTime"}
-_ONE_NODE = "Accepted for the sake of tools; one node has no replicas to apply it to."
+_ONE_NODE = "Accepted because tools set it; one node has no replicas."
 
 TOPIC_CONFIGS: dict[str, TopicConfig] = {
     config.name: config
@@ -144,17 +144,17 @@ TOPIC_CONFIGS: dict[str, TopicConfig] = {
             "compression.type",
             "producer",
             _CODECS,
-            "Codec to store batches in; producer keeps them as sent.",
+            "Codec of stored batches; producer keeps them as they were sent.",
             "compression",
         ),
         _int(
             "compression.gzip.level",
             -1,
             -1,
-            "Level where compression.type is gzip; -1 for the codec's default.",
+            "Level if compression.type is gzip; -1 for the codec's default.",
         ),
-        _int("compression.lz4.level", 9, 1, "Level where compression.type is lz4."),
-        _int("compression.zstd.level", 3, -131072, "Level where compression.type is zstd."),
+        _int("compression.lz4.level", 9, 1, "Level if compression.type is lz4."),
+        _int("compression.zstd.level", 3, -131072, "Level if compression.type is zstd."),
         _long(
             "delete.retention.ms",
             86_400_000,
@@ -166,7 +166,7 @@ TOPIC_CONFIGS: dict[str, TopicConfig] = {
             "file.delete.delay.ms",
             60_000,
             0,
-            "How long a removed segment's file stays.",
+            "How long the file of a deleted segment is kept.",
             "file_delete_delay_ms",
         ),
         _long(
@@ -201,7 +201,7 @@ TOPIC_CONFIGS: dict[str, TopicConfig] = {
             "max.compaction.lag.ms",
             INT64_MAX,
             1,
-            "A record is compacted at the latest after so long.",
+            "A record is compacted at the latest after this time.",
             "max_compaction_lag_ms",
         ),
         _int("max.message.bytes", 1_048_588, 0, "Largest record batch.", "batch_bytes_max"),
@@ -209,35 +209,35 @@ TOPIC_CONFIGS: dict[str, TopicConfig] = {
             "message.timestamp.after.max.ms",
             3_600_000,
             0,
-            "How far in the future a timestamp may lie.",
+            "How far in the future a timestamp may be.",
             "timestamp_after_max_ms",
         ),
         _long(
             "message.timestamp.before.max.ms",
             INT64_MAX,
             0,
-            "How far in the past a timestamp may lie.",
+            "How far in the past a timestamp may be.",
             "timestamp_before_max_ms",
         ),
         _long(
             "local.retention.bytes",
             -2,
             -2,
-            "Local size above which archived segments lose their local copy; -2: as retention.bytes.",
+            "Local size above which local copies of archived segments are deleted; -2: as retention.bytes.",
             "local_retention_bytes",
         ),
         _long(
             "local.retention.ms",
             -2,
             -2,
-            "Age at which archived segments lose their local copy; -2: as retention.ms.",
+            "Age at which local copies of archived segments are deleted; -2: as retention.ms.",
             "local_retention_ms",
         ),
         _choice(
             "message.timestamp.type",
             "CreateTime",
             _TIMESTAMP_TYPES,
-            "Whose clock records carry.",
+            "Which clock the timestamps of records come from.",
             "timestamp_type",
         ),
         TopicConfig(
@@ -252,7 +252,7 @@ TOPIC_CONFIGS: dict[str, TopicConfig] = {
             "min.compaction.lag.ms",
             0,
             0,
-            "A record stays as it is for at least so long.",
+            "A record is not compacted before this time.",
             "min_compaction_lag_ms",
         ),
         _int("min.insync.replicas", 1, 1, _ONE_NODE),
@@ -269,17 +269,23 @@ TOPIC_CONFIGS: dict[str, TopicConfig] = {
             "remote.storage.enable",
             "false",
             _BOOLEANS,
-            "Closed segments are archived; the broker's archive_address says where.",
+            "Whether closed segments are archived, at the broker's archive_address.",
             "is_archived",
         ),
         _long(
             "retention.bytes",
             -1,
             -1,
-            "Size above which the oldest segments go; -1 for no bound.",
+            "Size above which the oldest segments are deleted; -1 for no limit.",
             "retention_bytes",
         ),
-        _long("retention.ms", 604_800_000, -1, "Age at which segments go; -1 to keep them.", "retention_ms"),
+        _long(
+            "retention.ms",
+            604_800_000,
+            -1,
+            "Age at which segments are deleted; -1 to keep them.",
+            "retention_ms",
+        ),
         _int("segment.bytes", 1_073_741_824, 14, "Size at which a new segment starts.", "segment_bytes_max"),
         _int(
             "segment.index.bytes",
@@ -296,37 +302,37 @@ TOPIC_CONFIGS: dict[str, TopicConfig] = {
 
 
 def check_configs(overrides: Mapping[str, str]) -> None:
-    """Raise `InvalidConfig` for the first one that is unknown or has an impossible value."""
+    """Raise `InvalidConfig` for the first unknown config or invalid value."""
     for name, text in overrides.items():
         definition(name).parse(text)
 
 
 def check_archive_configs(overrides: Mapping[str, str], *, was_archived: bool, can_archive: bool) -> None:
-    """Raise `InvalidConfig` where a topic can't be archived as these configs say, or can't stop being."""
+    """Raise `InvalidConfig` if these configs archive a topic that can't be, or stop archiving one that must be."""
     config = log_config(overrides)
     if not config.is_archived:
         if was_archived and overrides.get("remote.log.delete.on.disable") != "true":
             raise InvalidConfig(
                 "remote.storage.enable can't become false while records are in the archive",
-                hint="set remote.log.delete.on.disable=true with it: what is in the archive only is deleted then",
+                hint="also set remote.log.delete.on.disable=true: records that only the archive has are deleted",
             )
         return
     if not can_archive:
         raise InvalidConfig(
-            "remote.storage.enable=true is not possible here",
+            "remote.storage.enable=true is not possible for this topic",
             hint="start the broker with archive_address; internal topics are never archived",
         )
     if config.is_compacted:
         raise InvalidConfig(
             "remote.storage.enable=true is not possible on a compacted topic",
-            hint="take compact out of cleanup.policy, or leave the topic local",
+            hint="remove compact from cleanup.policy, or keep the topic local",
         )
     for unit in ("ms", "bytes"):
         local, whole = getattr(config, f"local_retention_{unit}"), getattr(config, f"retention_{unit}")
         if local != SAME_AS_RETENTION and whole >= 0 and not 0 <= local <= whole:
             raise InvalidConfig(
                 f"local.retention.{unit}={local} exceeds retention.{unit}={whole}",
-                hint="what is gone for good can't stay locally; -2 keeps both the same",
+                hint="deleted records can't be kept locally; -2 makes both the same",
             )
 
 

@@ -1,4 +1,4 @@
-"""The files of topics, `metadata/topics/NAME.json`: what is in them, and that it is what was written.
+"""The files of topics, `metadata/topics/NAME.json`: their content, with a checksum.
 
 A file that has changed, and folders with records that no file knows, are refused: a topic with another name, other
 partitions or other settings would lose records silently.
@@ -18,7 +18,7 @@ from msgspec import Struct
 from headrace.errors import HeadraceError
 from headrace.log.filesystem import FileSystem
 
-# File systems allow 255 bytes, and `.json.tmp` comes behind it; the file of a longer name is called after its id.
+# File systems allow 255 bytes with the suffix `.json.tmp`; the file of a longer name is named after its id.
 FILE_STEM_CHARACTERS_MAX = 240
 _SEGMENT_FILE = re.compile(r"\d{20}\.log")
 
@@ -29,7 +29,7 @@ class SavedTopic(Struct, frozen=True, kw_only=True):
     partitions: int
     configs: Mapping[str, str]
     is_deleting: bool = False
-    """Its deletion has begun, and is finished at the next start."""
+    """Its deletion has started; the next start completes it."""
 
 
 class TopicFiles:
@@ -39,7 +39,7 @@ class TopicFiles:
         self._folder = os.path.join(data_dir, "metadata", "topics")
 
     def read_all(self) -> Iterator[SavedTopic]:
-        """Every topic; HeadraceError for a file that is not as it was written."""
+        """Every topic; raises HeadraceError for a file that was changed."""
         self._files.make_directory(self._folder)
         for name, _ in sorted(self._files.list_directory(self._folder)):
             if name.endswith(".json"):
@@ -48,7 +48,7 @@ class TopicFiles:
     def _read(self, path: str) -> SavedTopic:
         try:
             fields = json.loads(self._files.read_whole(path))
-            # A file of an older version, or one that was written by hand, has no checksum.
+            # A file of an older version, or one written by hand, has no checksum.
             checksum = fields.pop("checksum", None)
             if checksum is not None and checksum != _checksum(fields):
                 raise ValueError("its checksum does not match")
@@ -90,7 +90,7 @@ class TopicFiles:
         return os.path.join(self._folder, f"{stem}.json")
 
     def refuse_unknown_folders(self, partitions: Mapping[str, int]) -> None:
-        """Raise for folders with records of partitions that are not among these (partitions by topic)."""
+        """Raise HeadraceError for folders with records of other partitions (number of partitions by topic)."""
         unknown: dict[str, int] = {}
         for name in os.listdir(self._data_dir):
             topic, _, index = name.rpartition("-")

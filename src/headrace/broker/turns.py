@@ -1,4 +1,4 @@
-"""Requests that take long: the work is done item by item, and other clients have their turn in between."""
+"""Long requests: their items are processed one by one, and other requests are served in between."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
 TURN_S = 0.01
-"""How long a request may keep everybody else waiting: short beside a disk, long beside changing tasks."""
+"""How long a request may block all others: short compared to a disk, long compared to a task switch."""
 
 
 Steps = Generator[None, None, ResultT]
@@ -18,7 +18,7 @@ Steps = Generator[None, None, ResultT]
 
 
 def at_once(steps: Steps[ResultT]) -> ResultT:
-    """The same without a pause, for little work, or where there is nobody to wait."""
+    """Run all steps without a pause, for little work, or if nobody waits."""
     while True:
         try:
             next(steps)
@@ -28,7 +28,7 @@ def at_once(steps: Steps[ResultT]) -> ResultT:
 
 
 class Turns:
-    """Lets others in between two items whenever the work has taken long."""
+    """Lets other requests run between two items if the work has taken long."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -51,7 +51,7 @@ class Turns:
 
 
 async def in_turns(items: Iterable[ItemT], work: Callable[[ItemT], ResultT]) -> list[ResultT]:
-    """What `work` makes of every item, in their order.
+    """The results of `work` for all items, in their order.
 
     Anything may happen between two items: `work` looks at the state of the broker when it is called. The handler is
     registered with `is_long`, so that later requests of the same connection see what this one has done.

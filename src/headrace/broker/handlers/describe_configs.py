@@ -131,7 +131,7 @@ def _describe(
         return _failed(
             resource,
             ErrorCode.INVALID_REQUEST,
-            f"resources of type {resource.resource_type} have no configs here",
+            f"resources of type {resource.resource_type} have no configs",
         )
     return DescribeConfigsResult(
         resource_type=resource.resource_type,
