@@ -1,4 +1,4 @@
-# Everything that a person or a build server does with this repository. `make` alone says what there is.
+# Everything that a person or a build server does with this repository. `make` alone lists the targets.
 # Written for GNU make 3.81 (macOS) and later, and any POSIX sh.
 
 PYTHON3 ?= python3
@@ -13,32 +13,32 @@ TEST_WORKERS ?= 2
 
 help:
 	@echo "make setup           set up .venv with everything that the targets below need"
-	@echo "make run             start a broker with a small live stream and watch it (Ctrl-C ends it)"
+	@echo "make run             start a broker with a small live stream and show it (Ctrl-C stops it)"
 	@echo "make test            lint, format check, types, import contracts, tests"
-	@echo "make test-slow       the slow tests: crashes under load, other clients' suites"
-	@echo "make fuzz            FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) generated inputs to every decoder"
-	@echo "make explore         the properties that hypothesis checks, with other inputs than make test has"
-	@echo "make bench-broker    measure the broker beside Apache Kafka"
-	@echo "make bench-queue     measure queues and transactions beside RabbitMQ and Apache Kafka"
-	@echo "make bench-pipeline  measure jobs and sinks beside plain PySpark"
-	@echo "make bench-operators measure windows, joins and state beside plain Spark and Flink SQL"
+	@echo "make test-slow       the slow tests: crashes under load, test suites of other clients"
+	@echo "make fuzz            FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) generated inputs for every decoder"
+	@echo "make explore         check the properties of hypothesis with other inputs than make test"
+	@echo "make bench-broker    measure the broker and Apache Kafka"
+	@echo "make bench-queue     measure queues and transactions, RabbitMQ and Apache Kafka"
+	@echo "make bench-pipeline  measure jobs, sinks and plain PySpark"
+	@echo "make bench-operators measure windows, joins and state, plain Spark and Flink SQL"
 	@echo "make docs            build the documentation site into site/; ARGS=serve shows it at http://127.0.0.1:8000"
-	@echo "make docs-reference  write the settings and command reference pages from the code"
-	@echo "make format          put the code into its format"
+	@echo "make docs-reference  generate the settings and command reference pages from the code"
+	@echo "make format          format the code"
 	@echo "make clean           remove .venv and all caches (never ./data)"
 	@echo "Arguments for the tool behind a target: make run ARGS='--seconds 10', make unit ARGS='tests/cli -x'"
 
 setup: $(READY)
 
-# The stamp makes the second set-up instant; a change of a dependency makes a new one.
+# The stamp makes the second setup instant; a change of a dependency runs it again.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "Headrace needs Python 3.11 or later, and $(PYTHON3) is: $$($(PYTHON3) --version 2>&1)"; \
-		echo "Install a newer one and name it: make setup PYTHON3=python3.12"; exit 1; }
+		echo "Install a newer version and set it: make setup PYTHON3=python3.12"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON3) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints.txt
 	@sh .ci/system-packages
-	@$(BIN)/headrace job prepare || echo "jobs will say so again when they are run; everything else works"
+	@$(BIN)/headrace job prepare || echo "jobs will show this error again when they run; everything else works"
 	@touch $(READY)
 
 run: setup

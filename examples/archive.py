@@ -1,8 +1,8 @@
-"""Keep everything, and little of it on this disk: old segments move to an archive, and readers don't notice.
+"""Keep all records, and few of them on this disk: old segments move to an archive, transparently for readers.
 
 python examples/archive.py
 
-The archive is a folder here; any address that fsspec knows, such as s3://bucket/path, works the same.
+The archive is a folder here; every address of fsspec, such as s3://bucket/path, works the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headrace import Broker
 RECORDS = 20_000
 CONFIGS = {
     "remote.storage.enable": "true",  # closed segments are copied to the archive
-    "local.retention.bytes": "500000",  # and the newest half megabyte stays here as well
+    "local.retention.bytes": "500000",  # the newest half megabyte is also kept on the local disk
     "retention.ms": "-1",  # nothing is ever deleted
     "segment.bytes": "200000",
     "file.delete.delay.ms": "0",

@@ -1,4 +1,4 @@
-"""Counts in a table that anything can read: a job keeps clicks by url up to date in SQLite.
+"""Counts in a table for any SQL tool: a job keeps clicks by url up to date in SQLite.
 
 python examples/clicks_by_url.py
 """
@@ -40,13 +40,13 @@ def main() -> None:
         spark = session("shop", bootstrap=broker.bootstrap, data_dir=folder)
         send_clicks(broker.bootstrap, {"/home": 5, "/cart": 3})
         clicks = read_topic(spark, "clicks", schema="user STRING, url STRING, spent DOUBLE")
-        # Spark keeps the counts, and writes those that have changed.
+        # Spark keeps the counts as state, and writes those that have changed.
         by_url = clicks.groupBy("url").count()
         # The table keeps the sums, and each batch is added to them once.
         by_user = clicks.selectExpr("user", "1 AS clicks", "spent")
 
         def catch_up() -> None:
-            """Write what is new, and end. Without mode="batch" the jobs go on for ever."""
+            """Process the new records, and end. Without mode="batch" the jobs run until they are stopped."""
             table = Table("clicks_by_url", key="url")
             totals = Table("clicks_by_user", key="user", merge={"clicks": "sum", "spent": "sum"})
             jobs = [

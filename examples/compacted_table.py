@@ -1,4 +1,4 @@
-"""A topic as a table: of every key the last value stays, and a tombstone deletes a key.
+"""A topic as a table: compaction keeps the last value of every key, and a tombstone deletes a key.
 
 python examples/compacted_table.py
 
@@ -22,23 +22,23 @@ COMPACT_AT_ONCE = {
     "cleanup.policy": "compact",
     "segment.bytes": "4096",  # only closed segments are compacted: close them early
     "min.cleanable.dirty.ratio": "0.01",
-    "delete.retention.ms": "0",  # a tombstone may go in the pass after the one that applied it
+    "delete.retention.ms": "0",  # the next pass may remove a tombstone
 }
 GIVE_UP_S = 30
 
 
 def write_changes(bootstrap: str) -> None:
-    # A batch per record; a real producer gathers many, and compaction looks into the batches.
+    # One batch per record; a real producer sends larger batches, and compaction decodes them.
     producer = Producer({"bootstrap.servers": bootstrap, "batch.num.messages": 10})
     for amount in range(CHANGES_PER_USER):
         for user in USERS:
             producer.produce(TOPIC, key=user, value=str(amount))
-    producer.produce(TOPIC, key="bob", value=None)  # bob is gone
+    producer.produce(TOPIC, key="bob", value=None)  # a tombstone deletes bob
     producer.flush()
 
 
 def fill_segment(bootstrap: str) -> None:
-    """The last segment is never compacted: write on until the changes lie in an older one."""
+    """The active segment is never compacted: write until the changes are in an older one."""
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(TOPIC, key="filler", value=b"." * 4096)
     producer.flush()

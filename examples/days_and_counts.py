@@ -1,10 +1,10 @@
-"""Windows that the clock on the wall, the number of rows, or the rows themselves decide on.
+"""Windows by local days, by the number of rows, and by gaps that the rows define.
 
 python examples/days_and_counts.py
 
-Readings of sensors: by days as Berlin has them (the one on which summer time begins has 23 hours), by every three
-readings, and by visits of a machine that says itself how long it may be silent. The first two run as jobs into tables;
-then all three over the same topic as bounded rows, which gives the same.
+Readings of sensors: by days in Berlin (the day on which summer time starts has 23 hours), by every three
+readings, and by sessions whose gap is a column of the rows. The first two run as jobs that write tables;
+then all three run over the same topic as bounded rows, with the same results.
 """
 
 from __future__ import annotations

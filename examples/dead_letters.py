@@ -1,4 +1,4 @@
-"""Dead letters: a worker with a bug rejects messages, somebody reads why, the bug is mended, and they are put back.
+"""Dead letters: a worker with a bug rejects messages, the dead letters show why, and after the fix they are redriven.
 
 python examples/dead_letters.py
 """
@@ -42,7 +42,7 @@ def work(bootstrap: str, charge: Callable[[dict[str, str]], float], count: int) 
 
 
 def wait_for(letters: DeadLetters, count: int) -> None:
-    """The broker writes letters after it has answered."""
+    """The broker writes dead letters after it has confirmed the rejection."""
     deadline_s = time.monotonic() + GIVE_UP_S
     while letters.count() < count and time.monotonic() < deadline_s:
         time.sleep(0.02)

@@ -1,9 +1,9 @@
-"""Views of pages, each with the plan that the user had at that time: a stream enriched from a table's changes.
+"""Page views with the plan of the user at that time: a stream enriched from the changes of a table.
 
 python examples/enriched_views.py
 
-The users are a table in some database, whose changes come in a topic, as change data capture writes them. A user
-changes from the free plan to the paid one, and another one is deleted; every view gets what was true when it happened.
+The users are a table in a database. A topic has its changes, as change data capture writes them. One user
+changes from the free plan to the paid one, and another one is deleted; every view gets the entry of its event time.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def change(bootstrap: str, *changes: tuple[str, str, dict[str, Any]]) -> None:
 
 
 def run_job(spark: SparkSession) -> None:
-    """Goes on where it was, works through what is new, and ends."""
+    """Continue from the checkpoint, process the new records, and end."""
     views = read_topic(
         spark,
         "views",
@@ -81,9 +81,9 @@ def main() -> None:
         view(
             broker.bootstrap, (1, "10:00:00", "/home"), (1, "10:31:00", "/reports"), (2, "10:40:00", "/home")
         )
-        # Both come after the views that they concern.
+        # Both arrive after the views that they affect.
         change(broker.bootstrap, ("u", "10:30:00", {**ann, "plan": "paid"}), ("d", "10:35:00", bob))
-        # Only what is much later tells that nothing older is to come.
+        # Only a much later record moves the watermark past the others.
         view(broker.bootstrap, (1, "12:00:00", "/home"))
         change(broker.bootstrap, ("u", "12:00:00", {**ann, "plan": "free"}))
         run_job(spark)

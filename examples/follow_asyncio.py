@@ -16,7 +16,7 @@ READINGS = [20.5, 20.7, 21.4, 22.0, 21.8]
 
 
 async def measure(bootstrap: str) -> None:
-    """A reading every tenth of a second."""
+    """Write a reading every tenth of a second."""
     producer = AIOProducer({"bootstrap.servers": bootstrap})
     for celsius in READINGS:
         await producer.produce(TOPIC, key=b"kitchen", value=str(celsius).encode())
@@ -26,7 +26,7 @@ async def measure(bootstrap: str) -> None:
 
 
 async def follow(bootstrap: str) -> None:
-    """Each reading as it comes: the request waits in the broker until there is one."""
+    """Print each reading as it arrives: the fetch waits in the broker until there is one."""
     consumer = AIOConsumer(
         {"bootstrap.servers": bootstrap, "group.id": "display", "auto.offset.reset": "earliest"}
     )

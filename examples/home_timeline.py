@@ -1,9 +1,9 @@
-"""The home timeline of a social network: the newest posts of everybody whom one follows, ready to be looked up.
+"""The home timeline of a social network: the newest posts of the users that somebody follows, ready for look-ups.
 
 python examples/home_timeline.py
 
-Posts come and are deleted, users follow and unfollow each other; each of these changes timelines. They are served
-from a table and from Redis. Needs redis-server on this machine, and starts one of its own.
+Users write and delete posts, and follow and unfollow each other; each of these changes timelines. The timelines are
+served from a table and from Redis. This example needs redis-server on this machine, and starts its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headrace.pipeline import Job, read_topic, session
 from headrace.pipeline.sinks import Redis, Table
 from headrace.testing.redis_server import RedisServer
 
-# `op` is d for a post that is deleted, and for somebody who is not followed any more.
+# `op` is d for a deleted post, and for an unfollow.
 POSTS = "post BIGINT NOT NULL, author STRING, text STRING, at BIGINT, op STRING"
 FOLLOWS = "user STRING NOT NULL, followee STRING NOT NULL, op STRING"
 NEWEST = 800
@@ -33,16 +33,16 @@ NEWEST = 800
 def timelines(
     spark: SparkSession, *, posts: str, follows: str, count: int = NEWEST, bounded: bool = False
 ) -> DataFrame:
-    """Of every user the newest posts, as a changelog, from the topics of posts and of who follows whom."""
+    """The newest posts for every user, as a changelog, from the topics of posts and follows."""
     posts_now = read_topic(spark, posts, schema=POSTS, bounded=bounded)
     follows_now = read_topic(spark, follows, schema=FOLLOWS, bounded=bounded)
     join = op.JoinTables(follows_now, on={"author": "followee"}, key="post", other_key=["user", "followee"])
-    # Posts of the same moment are told apart by their number.
+    # The number orders posts of the same time.
     return posts_now.transform(join).transform(op.Newest(count, by="user", order=["at", "post"]))
 
 
 class Network:
-    """What people do, as messages. Messages of one key stay in order."""
+    """Write what users do. Messages of one key keep their order."""
 
     def __init__(self, bootstrap: str, *, posts: str = "posts", follows: str = "follows") -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap})
@@ -78,7 +78,7 @@ def main() -> None:
         network = Network(broker.bootstrap)
 
         def catch_up() -> None:
-            """Work in what is new, and end. Without mode="batch" the jobs go on for ever."""
+            """Process the new records, and end. Without mode="batch" the jobs run until they are stopped."""
             network.flush()
             view = timelines(spark, posts="posts", follows="follows")
             cache = Redis("timeline", key="post", per="user", score="at", at=server.address)

@@ -1,9 +1,9 @@
-"""Clicks that come too late are kept in a topic, and put into their minutes after all.
+"""Late clicks are kept in a topic, and later added to their minutes.
 
 python examples/late_rows.py
 
-One job counts the clicks of two sources by the minute, and goes on without a source that is silent. What comes too late
-goes to the topic `clicks.late`. A second job adds it to the counts, at its leisure.
+One job counts the clicks of two sources by the minute, and does not wait for an idle source. Late clicks
+go to the topic `clicks.late`. A second job adds them to the counts.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def main() -> None:
         print("the first minutes:")
         count(spark)
 
-        # A phone comes out of a tunnel.
+        # A phone comes back online.
         click(broker.bootstrap, "app", ("dora", "10:00:30"), ("dora", "10:04:30"))
         print("and a click that came too late:")
         count(spark)

@@ -1,8 +1,8 @@
-"""When a consumer is slower than the producer: keep it on disk, keep only the newest, or slow the producer down.
+"""A consumer is slower than the producer: keep the records on disk, keep only the newest, or slow the producer down.
 
 python examples/overload.py
 
-In all three the broker's memory stays bounded, and nothing is lost without being counted.
+In all three cases the memory of the broker is bounded, and every lost record is counted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def write(bootstrap: str, topic: str, **config: object) -> tuple[int, int]:
 
 
 def read_some(bootstrap: str, topic: str, count: int) -> list[int]:
-    """The offsets of the next records of a group that is always the same."""
+    """The offsets of the next records of one consumer group."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "slow", "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     offsets = [message.offset() for message in consumer.consume(count, timeout=30)]
@@ -93,7 +93,7 @@ def wait_for_retention(bootstrap: str, *, beyond: int) -> None:
 
 
 def push_back(broker: Broker) -> None:
-    # A producer that may hold no more than 100 records, and sends small batches as fast as it can.
+    # A producer that buffers at most 100 records, and sends small batches as fast as it can.
     stored, waits = write(
         broker.bootstrap,
         "pushed",
@@ -106,7 +106,7 @@ def push_back(broker: Broker) -> None:
 
 
 def main() -> None:
-    # A connection may have two requests under way; above that the broker does not read from it.
+    # A connection may have two requests in flight; above that the broker does not read from it.
     with Broker(metrics_port=0, housekeeping_interval_ms=200, connection_requests_max=2) as broker:
         buffer_on_disk(broker)
         keep_the_newest(broker)

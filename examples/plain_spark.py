@@ -3,7 +3,7 @@
 python examples/plain_spark.py
 
 A stream of files goes into a table, a search index and a Delta table. The query is started three times over the same
-checkpoint, the second time as after a crash between writing and Spark's own commit: nothing is there twice.
+checkpoint, the second time as after a crash between the write and Spark's own commit: no row is written twice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ORDERS = [
 
 
 def write(orders: DataFrame, format: str, folder: Path, **options: str) -> None:
-    """An ordinary query of Spark, which drains what is there and ends."""
+    """An ordinary query of Spark, which processes the available rows and ends."""
     query = (
         orders.writeStream.format(format)
         .options(**options)
@@ -46,7 +46,7 @@ def write_all(orders: DataFrame, folder: Path) -> None:
 
 
 def forget_last_commit(folder: Path) -> None:
-    """What a crash after the write does: the rows are there, and Spark does not know."""
+    """The effect of a crash after the write: the rows are written, and Spark has no commit."""
     for commits in folder.glob("checkpoint-*/commits"):
         newest = max(
             (each for each in commits.iterdir() if each.name.isdigit()), key=lambda each: int(each.name)

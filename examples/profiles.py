@@ -2,8 +2,8 @@
 
 python examples/profiles.py
 
-A database tells of its tables `users` and `settings` by change events (Debezium's form). The view has a row for each
-user, with the user's settings, or with none; a page looks it up without asking the database.
+A database emits change events of its tables `users` and `settings` (in Debezium's format). The view has a row for each
+user, with or without settings; a page looks it up without a query to the database.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def profiles(spark: SparkSession, *, users: str, settings: str, bounded: bool = 
 
 
 def change(producer: Producer, topic: str, key: int, after: dict[str, Any] | None) -> None:
-    """As the database would tell of it: the row as it is now, or that it is gone."""
+    """A change event: the current row, or a delete."""
     before = {"id": key} if topic == "users" else {"user_id": key}
     event = {"before": before, "after": after, "op": "u" if after else "d"}
     producer.produce(topic, key=str(key), value=json.dumps(event))
@@ -56,7 +56,7 @@ def main() -> None:
         producer = Producer({"bootstrap.servers": broker.bootstrap})
 
         def catch_up() -> None:
-            """Work in what is new, and end. Without mode="batch" the job goes on for ever."""
+            """Process the new records, and end. Without mode="batch" the job runs until it is stopped."""
             producer.flush()
             view = profiles(spark, users="users", settings="settings")
             Job("profiles", view, Table("profiles", key="id"), mode="batch").start().wait()

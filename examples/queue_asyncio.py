@@ -1,4 +1,4 @@
-"""A queue in an event loop: a producer and a worker of fifty requests at a time, in one thread.
+"""A queue in an event loop: a producer, and a worker with up to fifty requests at a time, in one thread.
 
 python examples/queue_asyncio.py
 """

@@ -1,4 +1,4 @@
-"""A worker that runs until it is stopped: eight threads, settled by what the handler does, and a clean end on SIGTERM.
+"""A worker that runs until it is stopped: eight threads, acknowledged by the outcome of the handler.
 
 python examples/queue_run.py
 
@@ -22,7 +22,7 @@ IMAGES = 40
 
 
 class NotAnImage(Exception):
-    """It will never work: the message goes to the dead letters at once."""
+    """A permanent error: the message becomes a dead letter immediately."""
 
 
 class Thumbnails:
@@ -37,7 +37,7 @@ class Thumbnails:
             raise NotAnImage(f"image {number} is a spreadsheet")
         if number % 4 == 0 and message.delivery_count == 1:
             self._count("storage was busy")
-            raise ConnectionError("storage is busy")  # released: it comes again
+            raise ConnectionError("storage is busy")  # released, and redelivered
         self._count("made")
 
     def _count(self, outcome: str) -> None:

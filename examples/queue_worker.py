@@ -1,8 +1,8 @@
-"""A queue: three workers share the messages of one topic; what fails for now comes again, what is bad is put aside.
+"""A queue: three workers share the messages of one topic. Temporary failures are redelivered, bad messages rejected.
 
 python examples/queue_worker.py
 
-The producer is told of every message when it is stored, in a callback, without waiting for each.
+A callback of the producer reports every stored message, without waiting for each.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ WORKERS = 3
 
 
 class ServerBusy(Exception):
-    """Temporary: try again later."""
+    """A temporary error: retry later."""
 
 
 class NoSuchMailbox(Exception):
-    """It will never work."""
+    """A permanent error."""
 
 
 def send_email(message: Message) -> None:
-    """Every tenth address is wrong, and the server is busy for the first try of every third."""
+    """Every tenth address is wrong, and the server is busy at the first attempt of every third."""
     number = int(message.value.split()[-1])
     if number % 10 == 9:
         raise NoSuchMailbox(f"no mailbox {number}")
@@ -46,13 +46,13 @@ def produce(bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(EMAILS):
         producer.produce("emails", value=f"email {number}", on_delivery=on_delivery)
-        producer.poll(0)  # runs the callbacks of what is stored by now
+        producer.poll(0)  # runs the callbacks of stored messages
     producer.flush()
     print(f"the producer was told of {stored} stored messages")
 
 
 class Senders:
-    """Workers of one group, each with a queue of its own, as if they were on several machines."""
+    """Workers of one group, each with its own queue, as on several machines."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap

@@ -1,8 +1,8 @@
-"""Topics as DataFrames: a topic with some bad records in it, read once as a stream and once as bounded rows.
+"""Topics as DataFrames: a topic with some bad records, read once as a stream and once as bounded rows.
 
 python examples/read_topic.py
 
-What cannot be parsed does not stop the job. It goes to a dead-letter topic, with its own bytes and the reason.
+Bad records do not stop the job. They go to a dead-letter topic, with their original bytes and the reason.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The urls that are looked at most, kept in Redis: a sorted set that a page can ask for its top ten.
+"""The most visited urls in Redis: a sorted set from which a page reads its top ten.
 
 python examples/redis_top_urls.py
 
-Needs redis-server on this machine, and starts one of its own.
+This example needs redis-server on this machine, and starts its own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> None:
         counts = clicks.groupBy("url").count()
 
         def catch_up() -> None:
-            """Count what is new, and end. Without mode="batch" the job goes on for ever."""
+            """Count the new records, and end. Without mode="batch" the job runs until it is stopped."""
             cache = Redis("top_urls", key="url", score="count", at=server.address)
             Job("top-urls", counts, cache, mode="batch").start().wait(PATIENCE_S)
 

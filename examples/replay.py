@@ -1,4 +1,4 @@
-"""Go back in a log: to an offset, to a time, and with a whole group after a bug was mended.
+"""Replay a log: from an offset, from a time, and with a whole group after a bug fix.
 
 python examples/replay.py
 """
@@ -13,7 +13,7 @@ from headrace import Broker
 
 TOPIC = "orders"
 MINUTE_MS = 60_000
-# Five orders, a minute apart, the last one a minute ago. Records carry the time that the producer gives them.
+# Five orders, a minute apart, the last one a minute ago. The producer sets the timestamps.
 NOW_MS = int(time.time() * 1000)
 ORDERS = [(NOW_MS - (5 - number) * MINUTE_MS, f"order {number}") for number in range(5)]
 
@@ -46,7 +46,7 @@ def read_from_offset(bootstrap: str, offset: int) -> list[str]:
 
 def read_from_time(bootstrap: str, timestamp_ms: int) -> list[str]:
     consumer = consumer_of(bootstrap, "by-time")
-    # In goes a time, out comes the offset of the first record that is not older.
+    # For a time this returns the offset of the first record at this time or later.
     (found,) = consumer.offsets_for_times([TopicPartition(TOPIC, 0, timestamp_ms)], timeout=30)
     consumer.close()
     return read_from_offset(bootstrap, found.offset)
@@ -62,7 +62,7 @@ def read_in_group(bootstrap: str, count: int) -> list[str]:
 
 
 def move_group(bootstrap: str, offset: int) -> None:
-    """What `headrace group reset billing --topic orders --to-offset N` does; the group must have no members."""
+    """What `headrace group seek billing --topic orders --to-offset N` does; the group must have no members."""
     consumer = consumer_of(bootstrap, "billing")
     consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
     consumer.close()

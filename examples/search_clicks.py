@@ -2,8 +2,8 @@
 
 python examples/search_clicks.py
 
-Searches and clicks come in two topics, in any order. A search that nobody clicked on comes too, once, when its hour is
-over. From both follows the share of searches of each query that was clicked on.
+Searches and clicks are in two topics, in any order. A search without a click is emitted too, once, when its hour has
+passed. The result is the share of searches with a click, for each query.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def send(bootstrap: str, topic: str, *rows: tuple[str, str, str]) -> None:
 
 
 def run_job(spark: SparkSession) -> None:
-    """Goes on where it was, works through what is new, and ends."""
+    """Continue from the checkpoint, process the new records, and end."""
     searches = read_topic(
         spark,
         "searches",
@@ -68,7 +68,7 @@ def main() -> None:
     with Broker() as broker, tempfile.TemporaryDirectory() as folder:
         spark = session("search-clicks", bootstrap=broker.bootstrap, data_dir=folder)
 
-        # The click of s1 is there before the search.
+        # The click of s1 arrives before the search.
         send(broker.bootstrap, "clicks", ("s1", "10:00:30", "/tomatoes"), ("s1", "10:05:00", "/basil"))
         send(broker.bootstrap, "searches", ("s1", "10:00:00", "tomato"), ("s2", "10:10:00", "tomato"))
         run_job(spark)

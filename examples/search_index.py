@@ -1,4 +1,4 @@
-"""A full-text index that follows a topic: articles come, change and go, and a search sees it.
+"""A full-text index that follows a topic: articles are added, changed and deleted, and searches see it.
 
 python examples/search_index.py
 """
@@ -49,7 +49,7 @@ def main() -> None:
         index = Search("articles", key="id", at=Path(folder, "articles"))
 
         def catch_up() -> None:
-            """Index what is new, and end. Without mode="batch" the job goes on for ever, and searches see it work."""
+            """Index the new records, and end. Without mode="batch" the job runs until it is stopped."""
             Job("articles", articles, index, mode="batch").start().wait(90)
 
         catch_up()

@@ -16,7 +16,7 @@ from headrace import Broker
 
 
 def publish_order(bootstrap: str, topic: str, order: dict[str, object]) -> None:
-    """What is tested here: a piece of your own program."""
+    """The code under test: a part of your own program."""
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(topic, key=str(order["id"]), value=json.dumps(order))
     producer.flush()
@@ -24,7 +24,7 @@ def publish_order(bootstrap: str, topic: str, order: dict[str, object]) -> None:
 
 @pytest.fixture
 def topic() -> str:
-    """The broker is shared by all tests of a run; a name of its own keeps each test by itself."""
+    """All tests of a run share the broker; a unique name isolates each test."""
     return f"orders-{uuid.uuid4().hex[:8]}"
 
 

@@ -1,4 +1,4 @@
-"""From a topic to a topic: a job picks the clicks of the shop, goes on where it was, and writes each of them once.
+"""From a topic to a topic: a job filters the clicks of the shop, continues from its checkpoint, and writes each once.
 
 python examples/topic_to_topic.py
 """
@@ -28,7 +28,7 @@ def send_clicks(bootstrap: str, first: int) -> None:
 
 
 def read(bootstrap: str, topic: str) -> list[tuple[str, str]]:
-    """Keys and urls that readers of committed data see."""
+    """The keys and urls that a reader of committed data sees."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -53,7 +53,7 @@ def main() -> None:
         shop = clicks.where("url LIKE 'https://shop.example/%'")
 
         def catch_up() -> None:
-            """Write what is new, and end. Without mode="batch" the job goes on for ever."""
+            """Process the new records, and end. Without mode="batch" the job runs until it is stopped."""
             Job("shop-clicks", shop, Topic("shop-clicks", key="user"), mode="batch").start().wait(PATIENCE_S)
 
         catch_up()

@@ -1,10 +1,11 @@
-"""Traffic by the hour beside the same hour of the day before, from phones whose clocks are wrong.
+"""Traffic by the hour, compared with the same hour of the day before, from phones with wrong clocks.
 
 python examples/traffic_report.py
 
-Event times are corrected by when the phone sent and the server received. Each hour gets its 95th percentile, its
-visitors, its most frequent pages and its rate; and a late request of yesterday changes today's comparison. In the end
-the same report is made of the topic at once, as bounded rows: it says the same, and has the hour that is not over yet.
+Event times are corrected by the send time of the phone and the receive time of the server. Each hour has its 95th
+percentile, its visitors, its most frequent pages and its rate; and a late request of yesterday changes today's
+comparison. At the end the same report is computed from the topic as bounded rows: it has the same rows, and the hour
+that is not closed yet.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from headrace.pipeline.sinks import Table
 SCHEMA = "user STRING, url STRING, ms INT, at TIMESTAMP, sent_at TIMESTAMP, received_at TIMESTAMP"
 
 Request = tuple[str, str, int, str, int]
-"""User, page, milliseconds, when it happened, and by how many hours the phone's clock is wrong."""
+"""User, page, milliseconds, event time, and the error of the phone's clock in hours."""
 
 YESTERDAY: list[Request] = [
     ("ann", "/shop", 120, "2026-03-01T10:05", 0),
@@ -36,7 +37,7 @@ YESTERDAY: list[Request] = [
 ]
 TODAY: list[Request] = [
     ("ann", "/shop", 90, "2026-03-02T10:10", 0),
-    ("ann", "/shop", 50, "2026-03-02T10:15", -490_000),  # it begins in 1970 when the battery was empty
+    ("ann", "/shop", 50, "2026-03-02T10:15", -490_000),  # the clock starts in 1970 after an empty battery
     ("bob", "/help", 700, "2026-03-02T10:30", 0),
     ("dan", "/", 20, "2026-03-02T12:00", 0),
 ]
@@ -59,7 +60,7 @@ def send(bootstrap: str, requests: list[Request]) -> None:
 
 
 def report(requests: DataFrame) -> DataFrame:
-    """Of a stream and of bounded rows alike."""
+    """The same for a stream and for bounded rows."""
     correct = op.CorrectClock(event="at", sent="sent_at", received="received_at", into="happened_at")
     hourly = op.Tumbling(
         "1 hour",
@@ -99,7 +100,7 @@ def main() -> None:
         spark = session("traffic-report", bootstrap=broker.bootstrap, data_dir=folder)
 
         def run() -> None:
-            """Goes on where it was, works through what is new, and ends."""
+            """Continue from the checkpoint, process the new records, and end."""
             requests = read_topic(spark, "requests", schema=SCHEMA)
             table = Table("report", key="window_start")
             Job("traffic-report", report(requests), table, mode="batch").start().wait()

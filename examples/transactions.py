@@ -1,8 +1,8 @@
-"""Consume, transform, produce, exactly once: results and positions become visible together, or not at all.
+"""Consume, process, produce, exactly once: results and offsets are committed together, or not at all.
 
 python examples/transactions.py
 
-A worker reads orders, writes invoices, and dies in the middle of it more than once. Every order has one invoice.
+A worker reads orders, writes invoices, and crashes several times. Every order has one invoice.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def write_orders(bootstrap: str) -> None:
     producer.flush()
 
 
-class Died(Exception):
-    """What a real worker does without saying so."""
+class Crashed(Exception):
+    """A crash of the worker."""
 
 
-def work(bootstrap: str, dies_at: int | None) -> None:
-    """Turn orders into invoices, a batch in each transaction."""
+def work(bootstrap: str, crashes_at: int | None) -> None:
+    """Turn orders into invoices, one transaction per batch."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -38,7 +38,7 @@ def work(bootstrap: str, dies_at: int | None) -> None:
         }
     )
     consumer.subscribe(["orders"])
-    # The same id for every instance of this worker: a new one fences the old and aborts what it left open.
+    # The same id for every instance of this worker: a new one fences the old one and aborts its transaction.
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "invoicing-0", "log_level": 0})
     producer.init_transactions(30)
     try:
@@ -46,9 +46,9 @@ def work(bootstrap: str, dies_at: int | None) -> None:
             producer.begin_transaction()
             for message in messages:
                 producer.produce("invoices", value=(message.value() or b"").replace(b"order", b"invoice"))
-                if message.offset() == dies_at:
-                    producer.flush()  # some invoices are in the log already
-                    raise Died
+                if message.offset() == crashes_at:
+                    producer.flush()  # some invoices are already in the log
+                    raise Crashed
             positions = consumer.position(consumer.assignment())
             producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), 30)
             producer.commit_transaction(30)
@@ -79,11 +79,11 @@ def count_invoices(bootstrap: str, isolation_level: str) -> int:
 def main() -> None:
     with Broker() as broker:
         write_orders(broker.bootstrap)
-        for dies_at in (7, 13, None):
+        for crashes_at in (7, 13, None):
             print("a worker starts")
             try:
-                work(broker.bootstrap, dies_at)
-            except Died:
+                work(broker.bootstrap, crashes_at)
+            except Crashed:
                 print("  it died amid a transaction")
         print(f"{count_invoices(broker.bootstrap, 'read_uncommitted')} invoices were written")
         print(f"{count_invoices(broker.bootstrap, 'read_committed')} of them count, for {ORDERS} orders")

@@ -1,9 +1,9 @@
-"""Windows whose results are corrected: early, on time, and again when somebody was late.
+"""Windows whose results are corrected: early, on time, and again for late rows.
 
 python examples/windows.py
 
-Clicks per minute go into a table. A click that comes when its minute is long over changes the row that is there; a
-click between two visits makes one visit of them.
+Clicks per minute are written to a table. A late click corrects the row of its minute; a
+click between two sessions merges them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def click(bootstrap: str, *clicks: tuple[str, str, str]) -> None:
 
 
 def run_jobs(spark: SparkSession) -> None:
-    """Each goes on where it was, works through what is new, and ends."""
+    """Each continues from its checkpoint, processes the new records, and ends."""
     clicks = read_topic(spark, "clicks", schema=SCHEMA, event_time="at", watermark="10 seconds")
     per_minute = clicks.transform(
         op.Tumbling(
@@ -76,7 +76,7 @@ def main() -> None:
         print("what is known so far:")
         show(Path(folder))
 
-        # The second one makes one visit of two; for its minute, it is later than the hour that corrections are taken.
+        # The second one merges two sessions; for its minute it is beyond the hour of allowed lateness.
         click(broker.bootstrap, ("ann", "/shop", "10:44:30"), ("ann", "/cart", "10:20:00"))
         run_jobs(spark)
         print("after two clicks that were late:")

@@ -2,9 +2,9 @@
 
 python examples/declarative_pipeline/run.py
 
-The pipeline itself is transformations/shop.py, its specification spark-pipeline.yml. This script gives it a broker with
-some orders and a folder, runs it as the command line would, and looks at what is there. It needs
-`pip install 'pyspark[pipelines]'`, which declarative pipelines are built on.
+The pipeline itself is transformations/shop.py, its specification spark-pipeline.yml. This script starts a broker with
+some orders, runs the pipeline as the command line would, and checks the results. It needs
+`pip install 'pyspark[pipelines]'`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def send(bootstrap: str) -> None:
 
 
 def write_specification(bootstrap: str, folder: Path) -> Path:
-    """The one beside this file, with this run's broker and folder."""
+    """The specification beside this file, with the broker and the folder of this run."""
     specification = yaml.safe_load((HERE / "spark-pipeline.yml").read_text())
     specification["storage"] = (folder / "storage").as_uri()
     specification["configuration"] = {"shop.bootstrap": bootstrap, "shop.folder": str(folder)}

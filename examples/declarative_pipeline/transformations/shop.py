@@ -1,4 +1,4 @@
-"""Spark's declarative pipelines with Headrace's sinks: what there shall be, and nothing of how it is run."""
+"""A declarative pipeline of Spark with Headrace's sinks: it declares the results, not how to run them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pipelines.create_sink("orders_kept", "headrace-delta", {"name": "orders", "at": 
 
 @pipelines.temporary_view
 def orders() -> DataFrame:
-    """The topic of orders, read as any Kafka topic is."""
+    """The topic of orders, read like any Kafka topic."""
     messages = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", spark.conf.get("shop.bootstrap"))
