@@ -1,8 +1,8 @@
-"""Queues on a log: what share groups were handed, have acknowledged, and are still to get.
+"""Queues on a log: which records share groups have locked and acknowledged, and which are still to be delivered.
 
-`states` is the table of what can happen to a record, `window` the pure rules of one group on one partition (which
-offsets are whose, as ranges), `delivery` reads what can be handed out. `coordinator` performs: it answers members
-(`sessions`), keeps states on disk (`storage`, `state_writer`) and writes dead letters (`dead_letters`; `letters` is
-what one looks like, `originals` and `reasons` are read for it).
-Who is a member and which partitions it is given belongs to `broker.groups`.
+`states` is the table of what can happen to a record, `window` has the pure rules of one group on one partition (which
+member has locked which offsets, as ranges), `delivery` reads what can be delivered. `coordinator` performs: it answers
+members (`sessions`), stores states (`storage`, `state_writer`) and writes dead letters (`dead_letters`; `letters` is
+their format, `originals` and `reasons` are read for them).
+Members and their assignments belong to `broker.groups`.
 """

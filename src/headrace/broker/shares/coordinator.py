@@ -1,7 +1,7 @@
-"""The broker's face to share groups: what each was delivered, and what becomes of it; kept on disk, with time-outs.
+"""The coordinator of share groups: what each was delivered and has acknowledged; durable, with time-outs.
 
-Everything here happens in the event loop's thread. A request takes effect when its method is called, and what is
-returned to wait for is the disk.
+Everything here happens in the event loop's thread. A request takes effect when its method is called. Methods return
+what has to become durable before the answer.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ShareCoordinator:
 
     @property
     def unavailable(self) -> ErrorCode | None:
-        """Why no request can be served now, if that is so."""
+        """Why every request fails now; None if the coordinator is available."""
         return self._unavailable
 
     def load(self) -> None:
@@ -139,7 +139,7 @@ class ShareCoordinator:
             share.waiters.wake_all()
 
     async def ready(self) -> None:
-        """Until states are read; raises RequestRefused if there is no serving them."""
+        """Wait until states are loaded; raises RequestRefused if they can't be."""
         if not self._loaded.done():
             await asyncio.shield(self._loaded)
         self.require_available()
@@ -164,10 +164,10 @@ class ShareCoordinator:
             logger.error("old records of %s can't be deleted now: %s", self._topic.name, error)
 
     def run_due_timers(self) -> None:
-        """Let what is overdue happen now; the event loop does the same by itself in time."""
+        """Run overdue time-outs now, instead of waiting for the event loop."""
         self._timers.run_due()
 
-    # Which partitions a group has
+    # The partitions of a group
 
     def config(self, share: SharePartition) -> ShareConfig:
         return self._configs.share(share.key.group_id)
@@ -182,18 +182,18 @@ class ShareCoordinator:
         return self._shares.get(key)
 
     def begin_topic(self, group_id: str, topic: Topic) -> None:
-        """Let a group have a place in every partition of a topic that it consumes from now on."""
+        """Start a group in every partition of a topic that it consumes from now on."""
         keys = [ShareKey(group_id, topic.id, partition.index) for partition in topic.partitions]
         missing = [key for key in keys if key not in self._shares]
         has_grown = keys[0] in self._shares
         for key in missing:
             partition = topic.partitions[key.partition]
-            # What was written to a new partition before anybody looked is for a group that was there already.
+            # If the group consumed the topic already, it gets the new partition from its first record on.
             start = partition.log.start_offset if has_grown else self._first_offset(group_id, partition)
             self._keep(self._add(SharePartition(partition, StoredWindow(key, Window(start)))))
 
     def begin(self, key: ShareKey) -> SharePartition | None:
-        """The group's place in a partition, made if this is the first time; None if there is no such partition."""
+        """A group on a partition, started if it is new; None if the partition is unknown."""
         if key not in self._shares and self._partition(key) is not None:
             topic = self._topics.get_by_id(key.topic_id)
             assert topic is not None, "its partition was found"
@@ -227,14 +227,14 @@ class ShareCoordinator:
         self._groups.setdefault(share.key.group_id, ShareGroup(share.key.group_id))
         return share
 
-    # Handing out
+    # Delivery
 
     def now_ms(self) -> int:
-        """Time for locks and delays: it never goes back, and does not jump with the wall clock."""
+        """Monotonic time, for locks and delays."""
         return round(self._clock.monotonic_s() * 1000)
 
     async def stored(self, share: SharePartition) -> None:
-        """Before the first delivery: where the group began must outlive a crash, or it would begin elsewhere."""
+        """Wait until the start offset of a group is durable, before the first delivery: a crash must not move it."""
         if not share.is_stored:
             await self._writer.written(share.stored)
             share.is_stored = True
@@ -264,7 +264,7 @@ class ShareCoordinator:
     def acknowledge(
         self, share: SharePartition, acknowledgements: Sequence[Acknowledgement], *, member_id: str
     ) -> asyncio.Future[None] | None:
-        """Done when what became of the records is durable; None if there is nothing to write.
+        """Done when the new states are durable; None if there is nothing to write.
 
         Raises InvalidRecordState, and changes nothing, if one of them is not locked by the member.
         """
@@ -281,11 +281,11 @@ class ShareCoordinator:
         return self._keep(share) if share.window.is_changed else None
 
     def member_left(self, group_id: str, member_id: str, *, is_orderly: bool) -> list[asyncio.Future[None]]:
-        """What a member holds is for others now."""
+        """Release what a member has locked, for other members."""
         self.sessions.close(SessionKey(group_id, member_id))
         kept: list[asyncio.Future[None]] = []
         if self.is_closed:
-            return kept  # a stop closes all connections; the next start gives everything back anyway
+            return kept  # a stop closes all connections, and locks end with the broker
         for share in self.of_group(group_id):
             rules = self.config(share).rules
             before = share.window.records_in(RecordState.ACQUIRED)
@@ -299,8 +299,8 @@ class ShareCoordinator:
         return kept
 
     def member_leaves(self, group_id: str, member_id: str) -> None:
-        """A member said good-bye to its group. Its last acknowledgements may still be on their way, over another
-        connection, and end its session; only if they don't come is it taken to be gone."""
+        """A member left its group. Its last acknowledgements may still be in flight on another connection, and close
+        its session. If they don't arrive in time, what it has locked is released."""
         session = self.sessions.get(SessionKey(group_id, member_id))
         if session is None:
             self.member_left(group_id, member_id, is_orderly=True)
@@ -314,7 +314,7 @@ class ShareCoordinator:
             self.member_left(*session.key, is_orderly=True)
 
     def client_gone(self, client: Client) -> None:
-        """A connection broke: whoever spoke through it may never come back."""
+        """A connection broke: release what its members have locked."""
         for session in self.sessions.of_client(client):
             self.member_left(session.key.group_id, session.key.member_id, is_orderly=False)
 
@@ -332,11 +332,11 @@ class ShareCoordinator:
             share.waiters.wake_first()
 
     def _keep(self, share: SharePartition) -> asyncio.Future[None]:
-        """Write down what changed."""
+        """Store what changed."""
         return self._writer.written(share.stored)
 
     def _given_up(self, stored: StoredWindow, burials: Sequence[Burial]) -> None:
-        """It is on disk that records are given up: their dead letters follow."""
+        """The state of dying records is durable: their dead letters are written next."""
         share = self._shares.get(stored.key)
         if share is not None and share.stored is stored:
             self._dead_letters.bury(share, burials)
@@ -344,7 +344,7 @@ class ShareCoordinator:
     # Time-outs
 
     def _look_again(self, share: SharePartition, at_ms: int) -> None:
-        """A lock ends, or a delay is over, no earlier than then."""
+        """Check locks and delays again at this time, or earlier."""
         if share.next_event_ms is None or at_ms < share.next_event_ms:
             share.next_event_ms = at_ms
             self._timers.arm(share.key, max(at_ms - self.now_ms(), 0))
@@ -369,7 +369,7 @@ class ShareCoordinator:
     # Offsets and groups as a whole
 
     async def alter_offsets(self, group_id: str, topic: Topic, starts: Mapping[int, int]) -> None:
-        """Let a group without members begin at other offsets; what it had locked or done is forgotten."""
+        """Restart a group without members at other offsets; the states of its records are dropped."""
         written = []
         for index, offset in starts.items():
             key = ShareKey(group_id, topic.id, index)
@@ -390,7 +390,7 @@ class ShareCoordinator:
         await self._forget([key for key in self._by_group.get(group_id, {}) if key.topic_id == topic.id])
 
     async def delete_group(self, group_id: str) -> None:
-        """Forget an empty group and where it stood."""
+        """Delete an empty group and its states."""
         self.require_available()
         group = self._groups.get(group_id)
         if group is None:
@@ -417,13 +417,13 @@ class ShareCoordinator:
             logger.error("states of deleted topics stay in %s for now: %s", self._topic.name, error)
 
     async def _forget(self, keys: Collection[ShareKey]) -> None:
-        """Forget where groups stood; raises, and nothing is forgotten, if that can't be written."""
+        """Delete states of groups; raises, and deletes nothing, if that can't be stored."""
         if not keys:
             return
         try:
             pending = self._topic.append(map(storage.tombstone, keys))
         except (HeadraceError, OSError):
-            for key in keys:  # the log may say of some that they are no more
+            for key in keys:  # the log may have tombstones of some of them
                 self._shares[key].stored.ask_for_snapshot()
             raise
         self._drop(keys)

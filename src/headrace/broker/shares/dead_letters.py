@@ -1,9 +1,9 @@
 """Dead letters: records that were rejected or delivered too often, copied to the group's dead-letter topic once.
 
-Three steps, in this order, each on disk before the next: the record is marked as being given up (it is never delivered
-again), its letter is written, the record is marked as given up. Letters that are written together are one batch, which
-the log has whole or not at all. After a crash, records that are only being given up may or may not have their letter:
-the dead-letter topic is looked through for it, and only what is missing is written.
+Three steps, each durable before the next: the record becomes ARCHIVING (it is never delivered again), its letter is
+written, the record becomes ARCHIVED. Letters that are written together are one batch, which the log has
+whole or not at all. After a crash, records that are ARCHIVING may or may not have their letter: the broker searches the
+dead-letter topic for it, and writes only what is missing.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ logger = logging.getLogger(__name__)
 
 LETTERS_AT_ONCE_MAX = 2_000
 LETTERS_BYTES_MAX = 1_048_576
-"""Letters that are made and written together, and their bytes, unless one letter has more: bounds the memory."""
+"""Letters of one batch, and their bytes unless a single letter has more: bounds the memory."""
 
 TOPIC_CONFIGS = {"retention.ms": "-1"}
-"""Of a dead-letter topic that is made by itself: what nobody has looked at yet should not go by its age."""
+"""Of a dead-letter topic that the broker creates: letters that nobody has read should not expire."""
 
 
 class DeadLetterTopicMissing(HeadraceError):
-    """The group's dead-letter topic is not there, and the group does not want it to be made."""
+    """The dead-letter topic of a group is missing, and the group's configs do not let the broker create it."""
 
 
 class _Job(NamedTuple):
@@ -57,7 +57,7 @@ class _Letters(NamedTuple):
     """Letters of one batch."""
 
     batch: bytes
-    """Empty if all of them are written already."""
+    """Empty if all of them were found in the topic."""
     through: int
     """The last offset that they cover."""
 
@@ -89,13 +89,13 @@ class DeadLetters:
         self._retries: Retries[_Job] = Retries(runtime.loop, self._retry)
         self._is_closed = False
         self._failing_groups: set[str] = set()
-        # Offsets whose letters were found in a dead-letter partition: it is looked through once for each share.
+        # Offsets whose letters were found in a dead-letter partition, which is searched once for each share.
         self._found: dict[tuple[SharePartition, Partition], set[int]] = {}
 
     def bury(
         self, share: SharePartition, burials: Iterable[Burial], *, is_perhaps_written: bool = False
     ) -> None:
-        """Write the letters of records whose giving up is on disk; later, and however often it takes."""
+        """Write the letters of records that are durably ARCHIVING; in the background, with retries."""
         self._begin(_Job(share, one, is_perhaps_written) for one in burials)
 
     def close(self) -> None:
@@ -145,13 +145,13 @@ class DeadLetters:
         return sorted(jobs, key=lambda job: job.burial.first)
 
     async def _write(self, jobs: list[_Job]) -> None:
-        """Write what fits into a batch; what is left of the jobs comes next."""
+        """Write one batch of letters; the rest of the jobs comes next."""
         share = jobs[0].share
         if share.is_gone:
             return
         config = self._configs.share(share.key.group_id)
         if not config.dead_letter_topic:
-            self._end(jobs)  # it was taken away in the meantime: they are only given up
+            self._end(jobs)  # the config was removed in the meantime: no letters are written
             return
         try:
             target = self._target(share, config.dead_letter_topic, config.creates_dead_letter_topic)
@@ -172,7 +172,7 @@ class DeadLetters:
             self._end(done)
 
     def _end(self, jobs: Iterable[_Job]) -> None:
-        """These have their letters."""
+        """The letters are durable, or not wanted any more."""
         for share, burial, _ in jobs:
             for offset in range(burial.first, burial.last + 1):
                 self._reasons.forget(reason_key(*_place(share), offset))
@@ -180,7 +180,7 @@ class DeadLetters:
             self._on_buried(share, burial.first, burial.last)
 
     def _target(self, share: SharePartition, name: str, may_create: bool) -> Partition:
-        """Kafka's choice: the partition of the same number, as far as there are so many."""
+        """As in Kafka: the partition of the same number, modulo the number of partitions."""
         if name == share.partition.topic_name:
             raise DeadLetterTopicMissing(
                 f"{name} can't be the dead-letter topic of its own records", hint="name another topic"
@@ -189,7 +189,7 @@ class DeadLetters:
         if topic is None:
             if not may_create:
                 raise DeadLetterTopicMissing(
-                    f"the dead-letter topic {name} is not there",
+                    f"the dead-letter topic {name} does not exist",
                     hint="create it, or set errors.deadletterqueue.auto.create.topics.enable for the group",
                 )
             topic = self._topics.create(name, self._settings.default_partitions, TOPIC_CONFIGS)
@@ -247,7 +247,7 @@ class DeadLetters:
         return letter(place, burial, original, reason or burial.reason)
 
     def _look_through(self, share: SharePartition, target: Partition) -> set[int]:
-        """Which records have their letter in the topic, as far as they can still be in question."""
+        """The offsets in the window whose letters are in the topic."""
         place, first, end = _place(share), share.window.start_offset, share.window.end_offset
         offsets = (offset_in(record, place) for _, record in decodable(target.log, 0, self._bounds))
         return {offset for offset in offsets if offset is not None and first <= offset < end}
@@ -258,7 +258,7 @@ def _place(share: SharePartition) -> Place:
 
 
 def _room(batch_bytes_max: int, codec: Codec) -> int:
-    """How many bytes of letters a batch has room for. What can't be compressed may grow by that."""
+    """How many bytes of letters fit into a batch. Letters that can't be compressed may grow a little."""
     growth_bytes = 0 if codec is Codec.NONE else 64 + batch_bytes_max // 128
     return batch_bytes_max - HEADER_BYTES - growth_bytes
 
@@ -270,7 +270,7 @@ def _graves(jobs: Iterable[_Job]) -> Iterator[tuple[int, Burial]]:
 
 
 def _split(jobs: Iterable[_Job], through: int) -> tuple[list[_Job], list[_Job]]:
-    """The jobs up to an offset, and those behind it."""
+    """The jobs up to an offset, and those after it."""
     done: list[_Job] = []
     left: list[_Job] = []
     for job in jobs:

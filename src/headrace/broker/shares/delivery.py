@@ -1,6 +1,6 @@
-"""Reading what can be handed out: whole batches as they are stored, and which offsets they hold.
+"""Reads what can be delivered: whole batches as they are stored, and their offsets.
 
-Records are not decoded; the headers of batches say enough. Safe to run in a thread.
+Records are not decoded; the batch headers are enough. Safe to run in a thread.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from headrace.protocol.types import Buffer
 from headrace.records.batch import BatchHeader, iterate_headers
 
 READ_BYTES = 262_144
-"""A read at a time: enough for thousands of small records, and little to throw away where fewer are wanted."""
+"""The size of a read: enough for thousands of small records, and not much waste if fewer are wanted."""
 
 RUNS_MAX = 64
-"""Separate places that one answer reads from: records that were released one by one lie apart."""
+"""Separate ranges that one answer reads: records that were released one by one are not adjacent."""
 
 
 class Reading(Struct):
@@ -43,7 +43,7 @@ class Reading(Struct):
             self.batches.append(batch)
 
     def up_to(self, last: int) -> Buffer:
-        """The bytes without the batches behind an offset, which nobody was given."""
+        """The bytes without the batches after an offset, which were not acquired."""
         pieces = [_cut_behind(piece, last) for piece in self.pieces]
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
@@ -56,7 +56,7 @@ def _cut_behind(piece: Buffer, last: int) -> Buffer:
 
 
 class Aborted:
-    """Which batches belong to transactions that were aborted, told in the order of the log."""
+    """Finds the batches of aborted transactions; ask in the order of the log."""
 
     def __init__(self, transactions: Sequence[tuple[int, int]]) -> None:
         self._to_come = sorted(transactions, key=lambda one: one[1], reverse=True)
@@ -116,7 +116,7 @@ def _is_in(run: Run, offset: int) -> bool:
 
 
 def _take(found: Reading, data: Buffer, run: Run, records_max: int, hidden: Aborted) -> int:
-    """Count batches in until there are enough records; how many bytes they are."""
+    """Add batches until there are enough records; returns their bytes."""
     taken_bytes = 0
     for position, header in iterate_headers(data):
         if not _is_in(run, header.base_offset):

@@ -1,4 +1,4 @@
-"""What one fetch of a member gives: reads of its partitions, and the locks on what was read."""
+"""One fetch of a member: reads its partitions, and locks what was read."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ logger = logging.getLogger(__name__)
 
 
 RECORDS_ENOUGH = 50
-"""With so many a round trip was worth it: what further partitions have is left to other members, who may be idle. A
-partition is given out as far as the fetch allows, so that a backlog costs no more fetches than before."""
+"""So many records are worth a round trip: the records of further partitions are left to other members, which may be
+idle. One partition is delivered as far as the fetch allows, so that a backlog needs no more fetches."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 class Delivered(Struct):
-    """What a partition gives."""
+    """The records of one partition."""
 
     records: Buffer = b""
     acquired: Sequence[Acquired] = ()
@@ -67,14 +67,14 @@ class ShareFetches:
     async def fetch(
         self, session: ShareSession, shares: Sequence[SharePartition], wanted: Wanted
     ) -> dict[SharePartition, Delivered]:
-        """Records for a member, as soon as there are enough or its time is up."""
+        """Records for a member, as soon as there are enough, or when it has waited long enough."""
         try:
             return await self._fetch(session, shares, wanted)
         finally:
             self._pass_on(shares)
 
     def _pass_on(self, shares: Sequence[SharePartition]) -> None:
-        """One waiting fetch is woken at a time: the next one, if there is something left for it."""
+        """Wake the next waiting fetch if there are records left for it."""
         coordinator = self._coordinator
         for share in shares:
             if len(share.waiters) and share.has_more(coordinator.now_ms(), coordinator.config(share)):
@@ -103,7 +103,7 @@ class ShareFetches:
                 delivered = self._acquire(session, plans, wanted)
                 if delivered or not waits:
                     return delivered
-            # One that wants many bytes may be woken and take nothing, so it can't stand in a line with others.
+            # A fetch that wants many bytes may be woken and take nothing, so it does not wait in a line with others.
             places = shares if wanted.bytes_min <= 1 else [share.partition for share in shares]
             waiter = self._waiters.register(
                 places,
@@ -114,7 +114,7 @@ class ShareFetches:
             await waiter.woken
 
     async def _unstored(self, shares: Sequence[SharePartition]) -> list[_Plan]:
-        """Those of which nothing is delivered, since it can't be written down where the group began."""
+        """The partitions without a durable start offset; nothing is delivered from them."""
         failed = []
         for share in shares:
             try:
@@ -186,7 +186,7 @@ class ShareFetches:
 
 
 def _within(wanted: Wanted, client: Client) -> Wanted:
-    """As much of it as there is memory for."""
+    """As much as there is memory for."""
     room_bytes = client.memory.answer_room_bytes()
     return wanted if room_bytes >= wanted.bytes_max else replace(wanted, bytes_max=room_bytes)
 

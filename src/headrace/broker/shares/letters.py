@@ -23,7 +23,7 @@ from headrace.records.record import Record, encode_record
 
 
 class Place(NamedTuple):
-    """Whose letters they are."""
+    """The group and the partition that letters are of."""
 
     group_id: str
     topic: str
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 
 def letter(place: Place, burial: Burial, original: Original, reason: str) -> Record:
-    """The record with what happened to it; where it could not be read, what is known."""
+    """The record with error headers; only what is known if it could not be read."""
     record = original.record
     message = f"{reason} (not copied: {original.problem})" if original.problem else reason
     errors = {
@@ -46,7 +46,7 @@ def letter(place: Place, burial: Burial, original: Original, reason: str) -> Rec
 
 
 def offset_in(letter: Record, place: Place) -> int | None:
-    """The offset of the record that a letter is of; None if it is of another place."""
+    """The offset of the record that a letter is of; None if it is of another group or partition."""
     headers = dict(letter.headers)
     of = (headers.get(GROUP_HEADER), headers.get(TOPIC_HEADER), headers.get(PARTITION_HEADER))
     offset = headers.get(OFFSET_HEADER) or b""
@@ -56,7 +56,7 @@ def offset_in(letter: Record, place: Place) -> int | None:
 
 
 def fit(letters: Iterable[Record], *, now_ms: int, letter_bytes_max: int, bytes_max: int) -> list[Record]:
-    """As many letters from the first one on as so many bytes hold; the first in any case, as small as need be."""
+    """As many letters as fit into `bytes_max`, and at least the first, shrunk if necessary."""
     fitting: list[Record] = []
     size_bytes = 0
     for one in letters:
@@ -71,7 +71,7 @@ def fit(letters: Iterable[Record], *, now_ms: int, letter_bytes_max: int, bytes_
 
 
 def _shrunk(letter: Record, bytes_max: int) -> Record:
-    """A record may fit into its own topic and not into the one of its letter: say at least which it was."""
+    """A record may fit into its own topic and not into the dead-letter topic: keep at least its error headers."""
     if _size(letter) <= bytes_max:
         return letter
     note = f" (not copied: {_size(letter)} bytes are too many for this topic)".encode()

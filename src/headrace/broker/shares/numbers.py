@@ -1,4 +1,4 @@
-"""What a share group is like in numbers, for metrics. Asked for from a thread: it reads and changes nothing."""
+"""The metrics of a share group. They are read in a thread, which changes nothing."""
 
 from __future__ import annotations
 
@@ -52,5 +52,5 @@ def _age_s(share: SharePartition, now_ms: int) -> float:
     try:
         oldest_ms = share.oldest_timestamp_ms()
     except (HeadraceError, OSError):
-        return 0.0  # retention is just taking it
+        return 0.0  # retention is deleting it
     return max(now_ms - oldest_ms, 0) / 1000 if oldest_ms is not None and oldest_ms >= 0 else 0.0

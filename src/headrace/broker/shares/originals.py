@@ -1,8 +1,8 @@
-"""Reading records for which there is something to say: those that became dead letters, letters, and reasons.
+"""Reads records for dead letters: the originals, letters that were written before, and reasons.
 
-Clients wrote them, and the broker stored them unread: what they hold may be nonsense, or millions of records in a few
-kilobytes. A batch is unpacked within bounds, one record of it is in memory at a time, and one that can't be decoded
-costs its own records and no others. All of it belongs into a thread.
+Clients wrote them, and the broker stored them without decoding: a batch may be invalid, or have millions of records in
+a few kilobytes. A batch is decompressed within bounds, one of its records is in memory at a time, and a batch that
+can't be decoded affects only its own records. All of this runs in a thread.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headrace.records.record import Record, check_record_count, iterate_records
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
-    """How far a batch is unpacked."""
+    """How much of a batch is decompressed."""
 
     bytes_max: int
     records_max: int
@@ -32,21 +32,21 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
 class Original(NamedTuple):
     record: Record
-    """Only its offset where it could not be read."""
+    """Only its offset if it could not be read."""
     problem: str = ""
-    """Why it could not."""
+    """Why it could not be read."""
 
 
 def unread(offsets: Iterable[int], problem: str = "") -> Iterator[Original]:
-    """Nothing but the offsets."""
+    """Only the offsets."""
     for offset in offsets:
         yield Original(Record(offset=offset, timestamp_ms=0, key=None, value=None), problem)
 
 
 def originals(log: PartitionLog, offsets: Sequence[int], bounds: Bounds) -> Iterator[Original]:
-    """The records of ascending offsets; each batch is read and unpacked once.
+    """The records of ascending offsets; each batch is read and decompressed once.
 
-    Raises what may pass by, such as an archive out of reach. What will not pass by is the problem of its records.
+    Raises failures that a retry may solve, such as an unreachable archive. Others become the problem of their records.
     """
     index = 0
     while index < len(offsets):
@@ -59,7 +59,7 @@ def originals(log: PartitionLog, offsets: Sequence[int], bounds: Bounds) -> Iter
 
 
 def _batch_of(log: PartitionLog, offset: int) -> tuple[bytes, str]:
-    """The batch that holds an offset, or why there is none."""
+    """The batch with an offset, or why it can't be read."""
     try:
         data = bytes(log.reader.read(offset, bytes_max=1, end_offset=log.end_offset, at_least_one=True))
         header = next((header for _, header in iterate_headers(data)), None)
@@ -101,9 +101,9 @@ def _records(batch: bytes, bounds: Bounds) -> Iterator[Record]:
 
 
 def decodable(log: PartitionLog, start_offset: int, bounds: Bounds) -> Iterator[tuple[int, Record]]:
-    """All records that can be decoded, from an offset on, each with the offset behind its batch.
+    """All records from an offset on that can be decoded, each with the offset after its batch.
 
-    Raises where a batch is damaged.
+    Raises if a batch is damaged.
     """
     for header, batch in batches_in(log, start_offset):
         if header.is_control:

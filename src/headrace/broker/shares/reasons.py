@@ -1,8 +1,8 @@
-"""Why consumers rejected records, in their own words.
+"""The reasons that consumers give for rejections.
 
-An acknowledgement has no place for words. So a consumer that has some first writes them to a topic: the key
-names the record as GROUP/TOPIC/PARTITION/OFFSET, the value is the reason. It rejects when that is acknowledged. Whoever
-writes the dead letter then looks here. Consumers that know nothing of this have their records rejected all the same.
+An acknowledgement has no field for a reason. So a consumer that has one first writes it to a topic: the key is the
+record as GROUP/TOPIC/PARTITION/OFFSET, the value is the reason. It rejects the record when that write is acknowledged.
+The dead letter then gets the reason. Consumers that don't know of the topic can reject records without a reason.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from headrace.log.partition_log import PartitionLog
 logger = logging.getLogger(__name__)
 
 REASONS_MAX = 100_000
-"""Reasons that are kept for a rejection to come; the oldest go. Most are used within milliseconds."""
+"""Reasons that are kept until their rejection; the oldest are dropped. Most are used within milliseconds."""
 
 REASONS_CHARS_MAX = 67_108_864
-"""Characters of all of them together, with their keys."""
+"""Characters of all reasons and their keys."""
 
 REASON_BYTES_MAX = 8_192
-"""A reason is a sentence, or a traceback; more is cut off."""
+"""A reason is a sentence or a traceback; the rest is truncated."""
 
 
 def reason_key(group_id: str, topic: str, partition: int, offset: int) -> str:
@@ -44,17 +44,17 @@ class Reasons:
         self._read_up_to: dict[int, int] = {}
 
     def get(self, key: str) -> str | None:
-        """The reason that a consumer gave for a record, as far as the topic was read."""
+        """The reason for a record, if `read_on` has read it."""
         return self._by_record.get(key)
 
     def forget(self, key: str) -> None:
-        """It is in a letter."""
+        """The letter is written."""
         reason = self._by_record.pop(key, None)
         if reason is not None:
             self._chars -= len(key) + len(reason)
 
     async def read_on(self) -> None:
-        """Read what consumers have written since the last time."""
+        """Read new reasons of the topic."""
         topic = self._topics.get(REASONS_TOPIC)
         if topic is None:
             self._read_up_to.clear()
@@ -63,14 +63,14 @@ class Reasons:
             log = partition.log
             start = self._read_up_to.get(partition.index, 0)
             if start > log.end_offset:
-                start = 0  # the topic was deleted and made again
+                start = 0  # the topic was deleted and created again
             if start < partition.high_watermark:
                 self._read_up_to[partition.index] = await self._runtime.in_thread(
                     partial(self._read, log, start)
                 )
 
     def _read(self, log: PartitionLog, start: int) -> int:
-        """Nothing else looks at the reasons meanwhile."""
+        """In a thread; the event loop does not use the reasons meanwhile."""
         end_offset = log.end_offset
         try:
             for next_offset, record in decodable(log, start, self._bounds):
@@ -79,7 +79,7 @@ class Reasons:
                     (record.key or b"").decode(errors="replace"), (record.value or b"")[:REASON_BYTES_MAX]
                 )
         except (HeadraceError, OSError) as error:
-            logger.warning("reasons in %s can't be read, and are tried again: %s", log.directory, error)
+            logger.warning("reasons in %s can't be read, and are retried: %s", log.directory, error)
             return start
         return end_offset
 

@@ -43,7 +43,7 @@ class SessionRequest(Protocol):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What became of the acknowledgements for a partition."""
+    """The outcome of the acknowledgements for a partition."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -79,7 +79,7 @@ def is_final(request: SessionRequest) -> bool:
 
 
 def acknowledgements(batches: Sequence[AcknowledgementBatch], version: int) -> list[Acknowledgement]:
-    """One for each run of offsets with the same type; raises RequestRefused where they make no sense."""
+    """One for each run of offsets with the same type; raises RequestRefused if they are invalid."""
     found: list[Acknowledgement] = []
     next_offset = 0
     for batch in batches:
@@ -107,7 +107,7 @@ def _runs(first_offset: int, types: Sequence[int], version: int) -> Iterable[Ack
 
 def _type(number: int, version: int) -> AcknowledgeType:
     if not 0 <= number <= (AcknowledgeType.RENEW if version >= RENEW_SINCE else AcknowledgeType.REJECT):
-        raise RequestRefused(ErrorCode.INVALID_REQUEST, f"{number} is no way to acknowledge")
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, f"{number} is no type of acknowledgement")
     return AcknowledgeType(number)
 
 
@@ -156,7 +156,7 @@ class Acknowledging:
 
 
 def unknown_partition(key: PartitionKey, topics: Topics) -> ErrorCode:
-    """Why there is nothing to be had of a partition."""
+    """Why a partition is unknown."""
     if topics.get_by_id(key.topic_id) is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,4 +1,4 @@
-"""Share sessions: a member names its partitions once, and a number counts its requests so that none is done twice."""
+"""Share sessions: a member names its partitions once, and the epoch lets no request take effect twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PartitionKey(NamedTuple):
 
 
 class SessionNotFound(Exception):
-    """The session is not there (any more): the client opens another."""
+    """The session is unknown: the client opens another."""
 
 
 class InvalidSessionEpoch(Exception):
@@ -53,7 +53,7 @@ class ShareSession(Struct, eq=False):
             self.partitions.setdefault(key)
 
     def rotate(self, served: Iterable[PartitionKey]) -> None:
-        """What gave records goes to the end, so that none of a member's partitions starves."""
+        """Move partitions that gave records to the end, so that none of a member's partitions starves."""
         for key in served:
             if key in self.partitions:
                 self.partitions.move_to_end(key)
@@ -72,7 +72,7 @@ class ShareSessions:
         return self._sessions.get(key)
 
     def open(self, key: SessionKey, client: Client) -> ShareSession:
-        """A new session, in place of one that the member may have had; what it holds stays locked for it."""
+        """A new session, which replaces an older one of the member; what the member has locked stays locked."""
         self.close(key)
         if len(self._sessions) >= self._sessions_max:
             raise TooManySessions
@@ -81,7 +81,7 @@ class ShareSessions:
         return session
 
     def advance(self, key: SessionKey, epoch: int, client: Client) -> ShareSession:
-        """The session that a request continues; a final one may come at any time."""
+        """The session that a request continues; a final request may have any epoch."""
         session = self._sessions.get(key)
         if session is None:
             raise SessionNotFound

@@ -1,4 +1,4 @@
-"""One share group on one partition, as the broker holds it: the window, the log below, and who waits for more."""
+"""One share group on one partition: its window, the log, and the fetches that wait for more."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ShareCounters(Struct):
 
 
 class Line:
-    """Fetches that wait for records of a share group, in their order: what is for one of them wakes only one.
+    """Fetches that wait for records of a share group, in their order: new records wake only the first.
 
     It stands among those who wait for the partition to grow, as if it were one of them.
     """
@@ -45,7 +45,7 @@ class Line:
         self._waiting.pop(waiter, None)
 
     def wake_first(self) -> None:
-        """Whoever is woken passes it on if there is more than it takes."""
+        """A fetch that is woken wakes the next one if it leaves records."""
         for waiter in self._waiting:
             waiter.wake()
             return
@@ -56,7 +56,7 @@ class Line:
 
 
 class GrowthOf:
-    """Hears that a partition has grown, or is gone, for a line."""
+    """Wakes a line when its partition grows or is deleted."""
 
     __slots__ = ("_line",)
 
@@ -74,7 +74,7 @@ class SharePartition(Struct, eq=False):
     partition: Partition
     stored: StoredWindow
     is_stored: bool = False
-    """Whether a crash would find it where it began: before that nothing is delivered."""
+    """Whether its start offset is durable: before that nothing is delivered."""
     next_event_ms: int | None = None
     waiters: Line = field(default_factory=Line)
     _growth: GrowthOf | None = None
@@ -101,7 +101,7 @@ class SharePartition(Struct, eq=False):
 
     @property
     def lag(self) -> int:
-        """Records that are not done: to be delivered, locked, or waiting for another try."""
+        """Records that are not done: available, locked, or waiting for redelivery."""
         end = self.partition.high_watermark
         return max(end - self.window.start_offset - self.window.done_records, 0)
 
@@ -112,7 +112,7 @@ class SharePartition(Struct, eq=False):
         if max(start, log.start_offset) >= end:
             return None
         if start < log.segments.local_start_offset and log.archive.entries:
-            # Nobody waits for the archive here: the newest record of the segment stands for the first.
+            # The archive may be slow, so this is the newest timestamp of the segment in its list.
             return next(
                 (one.max_timestamp_ms for one in log.archive.entries if one.next_offset > start), None
             )
@@ -122,19 +122,19 @@ class SharePartition(Struct, eq=False):
         return None
 
     def watch(self) -> None:
-        """Hear from now on when there is more to read."""
+        """Wake waiting fetches from now on when the partition grows."""
         self._growth = GrowthOf(self.waiters)
         self.partition.waiters.add(self._growth)
 
     def go(self) -> None:
-        """Nothing is to be had here any more."""
+        """The group or the topic was deleted: wake all fetches."""
         self.stored.is_gone = True
         if self._growth is not None:
             self.partition.waiters.discard(self._growth)
         self.waiters.wake_all()
 
     def has_more(self, now_ms: int, config: ShareConfig) -> bool:
-        """Whether a fetch would be given something now."""
+        """Whether a fetch would get records now."""
         window = self.window
         if self.is_gone or not window.room(config.rules):
             return False

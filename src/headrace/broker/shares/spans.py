@@ -1,7 +1,7 @@
 """Ranges of offsets in order, without holes: what a window keeps instead of one object for each record.
 
-A change of a range splits what it touches and melts what became alike, so that memory follows the number of
-differences and not that of records.
+A change of a range splits the spans that it touches and merges equal neighbours, so that memory grows with the number
+of spans and not of records.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ NOBODY = ""
 
 
 class Span(NamedTuple):
-    """Offsets of one fate; both ends are part of it."""
+    """Offsets in one state; both ends are included."""
 
     first: int
     last: int
     state: RecordState
     delivery_count: int = 0
     member_id: str = NOBODY
-    """Who holds the lock, of an acquired span."""
+    """The member that has locked it, of an acquired span."""
     until_ms: int = 0
-    """Monotonic: when the lock ends, of an acquired span; before when nobody gets it, of an available one."""
+    """Monotonic: when the lock ends, of an acquired span; until when it is not delivered, of an available one."""
 
     @property
     def records(self) -> int:
         return self.last - self.first + 1
 
     def continues(self, other: Span) -> bool:
-        """Whether both can be one: how often a record was delivered does not matter once it is done."""
+        """Whether both can be merged: the delivery count does not matter once a record is done."""
         if self.state is not other.state:
             return False
         return self.state in FINAL_STATES or self[3:] == other[3:]
@@ -58,14 +58,14 @@ class Spans:
         return self._spans[-1].last + 1 if self._spans else self.start
 
     def from_offset(self, offset: int) -> Iterator[Span]:
-        """The span that holds an offset, and all behind it."""
+        """The span with an offset, and all after it."""
         index = max(bisect_right(self._firsts, offset) - 1, 0)
         while index < len(self._spans):
             yield self._spans[index]
             index += 1
 
     def overlapping(self, first: int, last: int) -> list[Span]:
-        """The parts of all spans that lie in a range."""
+        """The parts of all spans within a range."""
         parts = []
         for span in self.from_offset(first):
             if span.first > last:
@@ -75,7 +75,7 @@ class Spans:
         return parts
 
     def put(self, span: Span) -> None:
-        """Let a range be this from now on; it begins in or right behind what is there."""
+        """Replace a range; it begins within the spans or right after them."""
         assert self.start <= span.first <= self.end, f"{span} leaves a hole behind {self.end}"
         begin, stop = self._split(span.first), self._split(span.last + 1)
         for old in self._spans[begin:stop]:
@@ -91,7 +91,7 @@ class Spans:
         self._firsts[begin:stop] = [span.first]
 
     def cut_before(self, offset: int) -> None:
-        """Forget what lies below an offset."""
+        """Drop everything below an offset."""
         stop = self._split(offset)
         for old in self._spans[:stop]:
             self.records_in[old.state] -= old.records
@@ -107,7 +107,7 @@ class Spans:
         return self.end
 
     def _split(self, offset: int) -> int:
-        """The index of the span that begins at an offset, which is made to begin there."""
+        """The index of the span that begins at an offset; splits a span if necessary."""
         if not self._spans or offset > self._spans[-1].last:
             return len(self._spans)
         index = bisect_right(self._firsts, offset) - 1

@@ -24,7 +24,7 @@ Waiting = dict[StoredWindow, list[asyncio.Future[None]]]
 
 
 class StateWriter:
-    """What changes while a flush runs goes into the next one, together."""
+    """All changes that are made while a flush runs go into the next one."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class StateWriter:
             self._task = None
 
     async def _write(self, waiting: Collection[StoredWindow]) -> None:
-        # A group that has its place in partition 0 has it in all that the topic had then (`begin_topic`): so that one
-        # comes last, and a crash between two batches leaves nothing that looks otherwise.
+        # A group that has started in partition 0 has started in all partitions (`begin_topic`). So partition 0 comes
+        # last, and this holds after a crash between two batches, too.
         unwritten = [stored for stored in waiting if stored.is_unwritten]
         unwritten.sort(key=lambda stored: stored.key.partition, reverse=True)
         if unwritten:

@@ -14,7 +14,7 @@ class RecordState(IntEnum):
     ACQUIRED = 1
     ACKNOWLEDGED = 2
     ARCHIVING = 3
-    """Given up, and its dead letter is not known to be written yet."""
+    """It is never delivered again, and its dead letter is not known to be durable."""
     ARCHIVED = 4
 
     @property

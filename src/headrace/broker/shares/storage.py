@@ -1,7 +1,8 @@
 """States of share groups in the internal topic `__share_group_state`, in Kafka's own record formats.
 
-A snapshot holds all of a window, the updates behind it what changed; so the topic is not compacted (an update is more
-than the last one of its key) but cut off before the oldest snapshot that is still needed. `state_writer` writes them.
+A snapshot has all of a window, the updates after it have what changed. So the topic is not compacted (all updates of a
+key count, not only the last). `state_writer` writes the records, and deletes those before the oldest snapshot that is
+still needed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from headrace.records.record import Record
 STATE_TOPIC = "__share_group_state"
 
 UPDATES_PER_SNAPSHOT = 500
-"""Kafka's number: bounds what a start has to read again of a busy partition."""
+"""Kafka's number: bounds what a start has to read of a busy partition."""
 
 
 class ShareKey(NamedTuple):
@@ -42,7 +43,7 @@ class ShareKey(NamedTuple):
 
 
 class StoredWindow(Struct, eq=False):
-    """A window, and what is known of its records in the log."""
+    """A window, and its records in the log."""
 
     key: ShareKey
     window: Window
@@ -53,7 +54,7 @@ class StoredWindow(Struct, eq=False):
     updates: int = 0
     """Since the snapshot."""
     given_up: list[Burial] = field(default_factory=list)
-    """Their states are in the log, and not known to be durable yet."""
+    """Their states are appended, and not known to be durable yet."""
     is_gone: bool = False
     """Its group or topic was deleted, or another window has taken its place."""
 
@@ -62,7 +63,7 @@ class StoredWindow(Struct, eq=False):
         return self.snapshot_epoch < 0 or self.updates >= UPDATES_PER_SNAPSHOT
 
     def ask_for_snapshot(self) -> None:
-        """The next record is a snapshot; what changed until then need not be remembered change by change."""
+        """Make the next record a snapshot, so that single changes need not be kept until then."""
         self.updates = UPDATES_PER_SNAPSHOT
         self.window.forget_changes()
 
@@ -72,15 +73,15 @@ class StoredWindow(Struct, eq=False):
 
     @property
     def is_owed(self) -> bool:
-        """Whether something of it has still to reach the disk."""
+        """Whether something of it is not durable yet."""
         return self.is_unwritten or bool(self.given_up)
 
     def entry(self, now_ms: int) -> KeyValue:
-        """The record that brings the log up to date. It counts only when `appended` is called."""
+        """The record with everything that is not in the log yet. Call `appended` when the log has it."""
         return _snapshot(self, now_ms) if self.needs_snapshot else _update(self)
 
     def appended(self, offset: int) -> None:
-        """The entry is in the log."""
+        """The entry was appended."""
         if self.needs_snapshot:
             self.snapshot_epoch += 1
             self.snapshot_offset = offset
@@ -92,7 +93,7 @@ class StoredWindow(Struct, eq=False):
         self.window.burials = []
 
 
-# What is written
+# Encoding
 
 
 def _snapshot(stored: StoredWindow, now_ms: int) -> KeyValue:
@@ -143,7 +144,7 @@ def tombstone(key: ShareKey) -> KeyValue:
     return KeyValue(SHARE_GROUP_STATE.encode_key(ShareSnapshotKey(**key._asdict())), None)
 
 
-# What is read again
+# Loading
 
 
 class StoredWindows:

@@ -1,8 +1,8 @@
-"""One share group on one partition: the pure rules of who is handed which offsets, and what becomes of them.
+"""One share group on one partition: the pure rules of which member gets which offsets, and in which state they are.
 
-The window reaches from the first offset that is not done to the last that was ever handed out. What lies behind it
-is not held, so a backlog costs nothing. Nothing here waits, writes or reads a clock: time is passed in, in
-milliseconds that never go back.
+The window reaches from the first offset that is not done to the last that was ever delivered. Offsets after it
+need no memory, so a backlog costs nothing. Nothing here waits, writes or reads a clock: time is passed in, in
+monotonic milliseconds.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from headrace.broker.shares.spans import NOBODY, Span, Spans
 from headrace.broker.shares.states import TRANSITIONS, RecordState, Trigger
 
 SPANS_MAX = 200_000
-"""Pieces that a window may fall into before nothing new is handed out: some 200 bytes each."""
+"""Spans that a window may have before it delivers nothing new: some 200 bytes each."""
 
 
 BATCH_LOCKS_FACTOR_MAX = 10
-"""How many times the limit of locks may be held to finish a batch: with the default of 2,000, that is what a batch of
-a megabyte has of small records."""
+"""How many times the limit of locks may be exceeded to finish a batch: with the default of 2,000, a batch of a megabyte
+has as many small records."""
 
 
 class AcknowledgeType(IntEnum):
@@ -48,11 +48,11 @@ class LogBatch(NamedTuple):
     first: int
     last: int
     is_hidden: bool = False
-    """Control records, and those of an aborted transaction: nobody is to see them."""
+    """Control records, and records of an aborted transaction: they are not delivered."""
 
 
 class Run(NamedTuple):
-    """Offsets that can be handed out; `last` is None where the log's end is the limit."""
+    """Offsets that can be delivered; `last` is None if the log's end is the limit."""
 
     first: int
     last: int | None
@@ -65,7 +65,7 @@ class Acquired(NamedTuple):
 
 
 class Burial(NamedTuple):
-    """Records that are to become dead letters."""
+    """Records that become dead letters."""
 
     first: int
     last: int
@@ -80,25 +80,25 @@ class Burial(NamedTuple):
 class Window:
     def __init__(self, start_offset: int) -> None:
         self._spans = Spans(start_offset)
-        # Nothing below can be handed out: spares looking through the locked ones again and again.
+        # Nothing below can be delivered, so that locked spans are not searched again and again.
         self._available_from = start_offset
-        # What is to be written down, in its order; the later counts.
+        # Changes to store, in their order; the last one of an offset counts.
         self._changes: list[Span] = []
         self._is_start_changed = True
         self.burials: list[Burial] = []
-        """Taken by who writes the changes down: the dead letters follow when those are on disk."""
+        """The state writer takes them with the changes; their dead letters are written when those are durable."""
         self.redelivered_records = 0
 
     @classmethod
     def restored(cls, start_offset: int, spans: Iterable[Span]) -> Window:
-        """As it was written down: what was locked then is available again."""
+        """From stored spans: what was locked is available again."""
         window = cls(start_offset)
         for span in spans:
             window.replay(span)
         window.settle()
         return window
 
-    # What there is
+    # Looking
 
     @property
     def start_offset(self) -> int:
@@ -122,7 +122,7 @@ class Window:
 
     @property
     def done_records(self) -> int:
-        """Those behind the start that are done, and wait only for the ones before them."""
+        """Records after the start that are done; the window still has records before them."""
         counts = self._spans.records_in
         return counts[RecordState.ACKNOWLEDGED] + counts[RecordState.ARCHIVED]
 
@@ -134,13 +134,13 @@ class Window:
         return max(rules.locks_max - self.locked_records, 0)
 
     def next_event_ms(self) -> int | None:
-        """When a lock ends or a delay is over; None if neither is running. `expire` makes it happen."""
+        """When the next lock or delay ends, which `expire` does; None if there is none."""
         return min((span.until_ms for span in self._spans if span.until_ms), default=None)
 
-    # Handing out
+    # Delivery
 
     def runs(self, now_ms: int, *, records_max: int, runs_max: int) -> list[Run]:
-        """Where to read for so many records, first things first."""
+        """Where to read up to so many records, in the order of offsets."""
         found: list[Run] = []
         records = 0
         hint: int | None = None
@@ -178,10 +178,10 @@ class Window:
         records_max: int,
         is_strict: bool = False,
     ) -> list[Acquired]:
-        """Lock what can be had of these batches for a member.
+        """Lock what is available of these batches for a member.
 
-        Both `records_max` and the group's limit of locks are passed only to finish a batch, and never with
-        `is_strict`: sending a batch again for each of its parts would cost more than some records above the limits.
+        Both `records_max` and the group's limit of locks are exceeded only to finish a batch, and never with
+        `is_strict`: to send a batch again for each of its parts would cost more than some records above the limits.
         """
         taken: list[Acquired] = []
         records = 0
@@ -207,7 +207,7 @@ class Window:
         taken: list[Acquired],
     ) -> int:
         if batch.first > self.end_offset:
-            # Compaction left nothing there.
+            # Compaction removed the records in between.
             self._put(Span(self.end_offset, batch.first - 1, RecordState.ARCHIVED))
         if batch.last >= self.end_offset:
             self._extend(batch.last)
@@ -247,7 +247,7 @@ class Window:
     def acknowledge(
         self, acknowledgements: Sequence[Acknowledgement], *, member_id: str, now_ms: int, rules: Rules
     ) -> None:
-        """All of them, or (InvalidRecordState) none."""
+        """Apply all of them, or none and raise InvalidRecordState."""
         for one in acknowledgements:
             self._check_held(one, member_id)
         for one in acknowledgements:
@@ -281,10 +281,10 @@ class Window:
                     until_ms=now_ms + rules.lock_ms,
                 )
 
-    # What happens without a request
+    # Without a request
 
     def expire(self, now_ms: int, rules: Rules) -> None:
-        """End the locks and the delays whose time is up."""
+        """End the locks and the delays that are over."""
         for span in self.spans():
             if not span.until_ms or span.until_ms > now_ms:
                 continue
@@ -295,21 +295,21 @@ class Window:
         self.settle()
 
     def abandon(self, member_id: str, now_ms: int, rules: Rules, *, is_orderly: bool) -> None:
-        """A member holds nothing any more. Only if it left in order are others not made to wait for its records."""
+        """Release all that a member has locked. If it left in order, its records are redelivered without a delay."""
         for span in self.spans():
             if span.state is RecordState.ACQUIRED and span.member_id == member_id:
                 self._give_back(span, Trigger.ABANDON, now_ms, rules, is_delayed=not is_orderly)
         self.settle()
 
     def buried(self, first: int, last: int) -> None:
-        """The dead letters of these are on disk."""
+        """The dead letters of these records are durable."""
         for span in self._spans.overlapping(first, last):
             if span.state is RecordState.ARCHIVING:
                 self._move(span, Trigger.BURIED)
         self.settle()
 
     def start_at(self, offset: int) -> None:
-        """The log begins later now, by retention: what was before is gone."""
+        """Retention or DeleteRecords has deleted the records before this offset."""
         if offset > self.start_offset:
             self._spans.cut_before(offset)
             self._available_from = max(self._available_from, self.start_offset)
@@ -346,7 +346,7 @@ class Window:
         state = TRANSITIONS[span.state, trigger]
         moved = Span(span.first, span.last, state, delivery_count, member_id, until_ms)
         if state is RecordState.ACQUIRED:
-            self._spans.put(moved)  # a lock is not written down
+            self._spans.put(moved)  # locks are not stored
         else:
             self._put(moved)
 
@@ -355,21 +355,21 @@ class Window:
         self._changes.append(span)
 
     def settle(self) -> None:
-        """Move the start past what is done."""
+        """Move the start to the first record that is not done."""
         unfinished = self._spans.first_unfinished()
         if unfinished > self.start_offset:
             self._spans.cut_before(unfinished)
             self._available_from = max(self._available_from, unfinished)
             self._is_start_changed = True
 
-    # Writing down, and reading again
+    # Storing and loading
 
     @property
     def is_changed(self) -> bool:
         return self._is_start_changed or bool(self._changes)
 
     def changes(self) -> list[Span]:
-        """What became of records since the last time, as far as they are still in the window."""
+        """Changes since `forget_changes`, of records that are still in the window."""
         start = self.start_offset
         return [
             span if span.first >= start else span._replace(first=start)
@@ -378,7 +378,7 @@ class Window:
         ]
 
     def snapshot(self) -> list[Span]:
-        """All that a window of the same contents is made of, but for the locks: they end with the broker."""
+        """The whole state of the window without locks, which end with the broker."""
         return [
             Span(span.first, span.last, RecordState.AVAILABLE, span.delivery_count - 1)
             if span.state is RecordState.ACQUIRED
@@ -387,12 +387,12 @@ class Window:
         ]
 
     def forget_changes(self) -> None:
-        """They are in the log, as themselves or within a snapshot."""
+        """They are in the log, as an update or within a snapshot."""
         self._changes = []
         self._is_start_changed = False
 
     def replay(self, span: Span) -> None:
-        """Let a written-down change happen again. Offsets that nobody wrote of were not acknowledged."""
+        """Apply a stored change. Offsets without one were not acknowledged."""
         if span.last < self.start_offset:
             return
         span = span._replace(first=max(span.first, self.start_offset), member_id=NOBODY, until_ms=0)
@@ -401,7 +401,7 @@ class Window:
         self._spans.put(span)
 
     def unburied(self, rules: Rules) -> list[Burial]:
-        """What was to become dead letters when the broker ended."""
+        """Records without a known dead letter at the last stop of the broker."""
         limit_reached = f"delivery limit of {rules.delivery_count_max} reached"
         return [
             Burial(

@@ -1,14 +1,14 @@
-"""The broker's face to transactions: which are open, how they end, and what of that is kept on disk.
+"""The transaction coordinator: which transactions are open, and how they end; durable.
 
 Everything here happens in the event loop's thread. A request takes effect when its method is called: the new state is
-in the log of transactions and in memory before anything else happens, and what is left to wait for is the disk. So the
-order of that log is the order of the requests.
+appended and in memory before anything else happens, and then only has to become durable. So the order of the log is the
+order of the requests.
 
 A transaction ends in three steps, each durable before the next: the decision is stored, every partition gets a marker,
-the end is stored. A start after a crash goes on wherever the last one was.
+the end is stored. A start after a crash continues with the next step.
 
-What a full disk refuses to a client, the client asks for again. What no client asks for again (to abort a transaction
-whose time is up, each step of an end) the coordinator tries until it succeeds.
+If a request fails because of a full disk, the client retries it. What no client retries (the abort of a transaction
+that timed out, each step of an end) the coordinator retries until it succeeds.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class TransactionCounters:
         self.committed = 0
         self.aborted = 0
         self.timed_out = 0
-        """Of the aborted ones, those that their producer had let lie."""
+        """Of the aborted ones, those that timed out."""
 
 
 class TransactionCoordinator:
@@ -91,14 +91,14 @@ class TransactionCoordinator:
         self._timers: Timers[str] = Timers(runtime.loop, runtime.clock, self._timed_out)
         self._tasks = Tasks(runtime.loop)
         self._unknown: set[OpenTransaction] = set()
-        """What the start found open in partitions and in no transaction, until it is aborted."""
+        """Open in partitions at the start and in no known transaction, until they are aborted."""
         self._unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     # From start to stop
 
     @property
     def unavailable(self) -> ErrorCode | None:
-        """Why no request can be served now, if that is so."""
+        """Why every request fails now; None if the coordinator is available."""
         return self._unavailable
 
     def load(self) -> None:
@@ -133,12 +133,12 @@ class TransactionCoordinator:
         self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     async def _abort_unknown(self, unknown: OpenTransaction) -> None:
-        logger.warning("%s is in no transaction that is known, and is aborted", unknown)
+        logger.warning("%s belongs to no known transaction, and is aborted", unknown)
         await self._insist(f"{unknown} is not aborted", partial(self._markers.abort, unknown))
         self._unknown.discard(unknown)
 
     def close(self) -> None:
-        """End all time-outs; what is prepared is finished by the next start."""
+        """Cancel all time-outs; the next start completes what is prepared."""
         self._unavailable = ErrorCode.NOT_COORDINATOR
         self._timers.close()
         self._tasks.cancel()
@@ -158,7 +158,7 @@ class TransactionCoordinator:
     def init_producer(
         self, transactional_id: str, *, timeout_ms: int, expected: Producer | None
     ) -> Awaitable[Producer]:
-        """A new epoch for an id: whoever had the one before is fenced. Raises RequestRefused."""
+        """A new epoch for an id, which fences producers with older ones. Raises RequestRefused."""
         self._require_available()
         if not 0 < timeout_ms <= self._settings.transaction_timeout_ms_max:
             raise RequestRefused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
@@ -200,7 +200,7 @@ class TransactionCoordinator:
         """
         self._require_available()
         if not self._unknown.isdisjoint((producer.id, name) for name in partitions):
-            # Otherwise what is to be aborted there would become part of this transaction.
+            # Otherwise records that are to be aborted would become part of this transaction.
             raise RequestRefused(ErrorCode.CONCURRENT_TRANSACTIONS)
         before = self._transactions.get(transactional_id)
         outcome = rules.add_partitions(
@@ -225,8 +225,8 @@ class TransactionCoordinator:
     ) -> Awaitable[Producer]:
         """Commit or abort. Raises RequestRefused, also from the awaitable.
 
-        Done when the decision is durable and the partitions have their markers, or can't have them now; with whom
-        the producer is from then on.
+        Done when the decision is durable and the partitions have their markers, or can't have them now. The result is
+        the producer's id and epoch from then on.
         """
         self._require_available()
         transaction = self._transactions.get(transactional_id)
@@ -249,14 +249,14 @@ class TransactionCoordinator:
         transaction = self._transactions.get(transactional_id)
         if transaction is None or transaction.state is not TransactionState.ONGOING:
             return
-        # First of all: whatever fails below is tried again.
+        # First: if the abort fails, the timer retries it.
         self._timers.arm(transactional_id, RETRY_MS_MAX)
         outcome = rules.fence(transaction, self._clock.now_ms())
         assert outcome.transaction is not None
         try:
             self._put(outcome.transaction)
         except RequestRefused:
-            return  # logged where it happened
+            return  # logged already
         logger.warning("transaction of %r timed out and is aborted", transactional_id)
         self.counters.timed_out += 1
         self._finish_later(outcome.transaction)
@@ -279,7 +279,7 @@ class TransactionCoordinator:
                 answer.set_exception(RequestRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
         def decided(_: Exception | None = None) -> None:
-            # It will be so after every start. The client comes again while the end is not reached.
+            # The decision holds after every start. The client retries until the end is stored.
             if not answer.done():
                 answer.set_result(rules.complete(prepared, prepared.updated_ms).producer)
 
@@ -296,7 +296,7 @@ class TransactionCoordinator:
         decided()
 
     async def _store_end(self, prepared: Transaction) -> None:
-        # Nobody waits for this one: the next start would find the markers, and the next record waits for it.
+        # Nobody waits for it: without this record the next start would find the markers and complete the transaction.
         self._topic.flush_soon(self._put(rules.complete(prepared, self._clock.now_ms())))
 
     async def _insist(
@@ -305,7 +305,7 @@ class TransactionCoordinator:
         attempt: Callable[[], Awaitable[ResultT]],
         on_failure: Callable[[Exception], None] = lambda failure: None,
     ) -> ResultT:
-        """Try until it succeeds; until then, log now and then what is failing."""
+        """Retry until it succeeds, and log failures now and then."""
 
         def failed(failure: Exception) -> None:
             self._log_failure(failing, failure)
@@ -313,10 +313,10 @@ class TransactionCoordinator:
 
         return await until_done(attempt, on_failure=failed)
 
-    # Forgetting
+    # Expiration
 
     def expire(self, now_ms: int) -> None:
-        """Forget ids that nobody has used for long."""
+        """Remove ids that were not used for `transactional_id_expiration_ms`."""
         if self._unavailable is not None:
             return
         expiration_ms = self._settings.transactional_id_expiration_ms
@@ -325,14 +325,14 @@ class TransactionCoordinator:
             try:
                 self._topic.flush_soon(self._put(rules.expire(transaction, now_ms)))
             except RequestRefused:
-                return  # logged where it happened; the next round tries again
+                return  # logged already; the next round retries
         if old:
             logger.info("transactional ids expired", extra={"transactional_ids": len(old)})
 
     # Storing
 
     def _put(self, transaction: Transaction) -> Pending:
-        """Append the new state of a transaction, and go on with it."""
+        """Append the new state of a transaction, and make it the current one."""
         name = transaction.transactional_id
         try:
             pending = self._topic.append([storage.entry(transaction)])
@@ -347,7 +347,7 @@ class TransactionCoordinator:
         return pending
 
     async def _durable(self, transactional_id: str) -> None:
-        """Until the state of an id is durable."""
+        """Wait until the state of an id is durable."""
         pending = self._appended.get(transactional_id)
         if pending is not None:
             await self._topic.durable(pending)
@@ -364,9 +364,9 @@ class TransactionCoordinator:
         return RequestRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _log_failure(self, failing: str, failure: Exception) -> None:
-        """With a full disk every transaction fails, again and again: one line speaks for all of them.
+        """With a full disk every transaction fails again and again: the log gets one line for many of them.
 
-        The disk and read-only partitions are reported by health; here it hears only of what nobody expects.
+        Health reports the disk and read-only partitions itself; only unexpected failures are reported to it here.
         """
         repeated = self._log_throttle.suppressed(self._clock.monotonic_s(), "transactions", type(failure))
         if repeated is None:

@@ -87,9 +87,8 @@ class Markers:
                 )
                 pending = partition.append(marker, now_ms=self._clock.now_ms(), from_client=False)
             else:
-                pending = (
-                    partition.pending()
-                )  # an earlier attempt may have appended the marker without flushing it
+                # An earlier attempt may have appended the marker without flushing it.
+                pending = partition.pending()
             await self._flusher.durable(pending)
         except (HeadraceError, OSError) as failure:
             if not partition.is_gone:
@@ -97,7 +96,7 @@ class Markers:
 
 
 class OpenTransaction(NamedTuple):
-    """What a producer has open in a partition."""
+    """An open transaction of a producer in one partition."""
 
     producer_id: int
     partition: TopicPartition
@@ -109,9 +108,9 @@ class OpenTransaction(NamedTuple):
 def unknown_transactions(
     partitions: Iterable[Partition], transactions: Iterable[Transaction]
 ) -> set[OpenTransaction]:
-    """What is open in partitions and in no transaction, so that nothing would ever end it.
+    """Transactions that are open in partitions and unknown to the coordinator, so that nothing would ever end them.
 
-    A crash leaves that when a partition's data reached the disk before the record that the partition was added.
+    A crash leaves one if data reached the disk before the record that adds its partition to the transaction.
     """
     known = {
         OpenTransaction(one.producer_id, name)

@@ -1,7 +1,7 @@
-"""What Produce asks before a transactional batch may be written: that a transaction is open which will end it.
+"""The check of Produce before it appends a transactional batch: the batch must belong to an open transaction.
 
-From version 12 on (KIP-890) the first write into a partition makes it a part of the transaction; before, clients say so
-with AddPartitionsToTxn.
+From version 12 on (KIP-890) the first write to a partition adds it to the transaction; before, clients send
+AddPartitionsToTxn.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from headrace.records.batch import ATTRIBUTES_POSITION, TRANSACTIONAL_BIT, Buffe
 ABORTABLE_SINCE = 11
 ADDS_SINCE = 12
 
-# Errors after which older clients would not try again; this one they do.
-_COMES_AGAIN = frozenset(
+# Errors that older clients would not retry; they retry NOT_ENOUGH_REPLICAS.
+_RETRIABLE = frozenset(
     (
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -28,7 +28,7 @@ _COMES_AGAIN = frozenset(
 
 
 def is_transactional(batch: Buffer) -> bool:
-    # The attributes are two bytes, the bit is in the second.
+    # The attributes are two bytes; the bit is in the second.
     return len(batch) > ATTRIBUTES_POSITION + 1 and bool(batch[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_BIT)
 
 
@@ -49,7 +49,7 @@ def enter_transaction(
     producer = Producer(id=header.producer_id, epoch=header.producer_epoch)
     name = TopicPartition(partition.topic_name, partition.index)
     if transactional_id is None:
-        # As in Kafka: without the id nobody can say to which transaction it belongs.
+        # As in Kafka: without the id the transaction is unknown.
         raise RequestRefused(ErrorCode.INVALID_TXN_STATE)
     try:
         if version < ADDS_SINCE:
@@ -57,14 +57,14 @@ def enter_transaction(
             return None
         return transactions.add_partitions(transactional_id, producer, [name], ClientVersion.EPOCH_BUMPS)
     except RequestRefused as refused:
-        raise RequestRefused(_told(refused.code, version)) from refused
+        raise RequestRefused(_code_for(refused.code, version)) from refused
 
 
-def _told(code: ErrorCode, version: int) -> ErrorCode:
+def _code_for(code: ErrorCode, version: int) -> ErrorCode:
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE
-    if code in _COMES_AGAIN and not (version >= ADDS_SINCE and code is ErrorCode.CONCURRENT_TRANSACTIONS):
+    if code in _RETRIABLE and not (version >= ADDS_SINCE and code is ErrorCode.CONCURRENT_TRANSACTIONS):
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return code

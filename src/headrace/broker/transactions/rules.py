@@ -29,7 +29,7 @@ from headrace.protocol.error_codes import ErrorCode
 class Outcome(Struct, frozen=True, kw_only=True):
     error: ErrorCode = ErrorCode.NONE
     transaction: Transaction | None = None
-    """What to store, and to go on with; None when nothing changes."""
+    """The new state, to be stored; None if nothing changes."""
 
 
 def refused(error: ErrorCode) -> Outcome:
@@ -56,10 +56,10 @@ def init_producer(
     timeout_ms: int,
     now_ms: int,
 ) -> Outcome:
-    """InitProducerId of an id that is known. An open transaction is aborted first; the client comes again then.
+    """InitProducerId of a known id. An open transaction is aborted first, and the client retries.
 
-    `expected` is what a client holds that wants the next epoch for itself. `spare_producer_id` is used where epochs
-    have run out.
+    `expected` is the id and epoch of a client that wants the next epoch for itself. `spare_producer_id` is used if no
+    epochs are left.
     """
     if transaction.state.is_prepared:
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -103,7 +103,7 @@ def _may_init(transaction: Transaction, expected: Producer) -> bool:
 
 
 def _was_answered(transaction: Transaction, expected: Producer) -> bool:
-    """Whether this producer had its epoch raised already, and asks again because it did not hear of it."""
+    """Whether this producer's epoch was bumped already, and it retries because the answer was lost."""
     if transaction.previous_epoch == NO_EPOCH or expected.epoch != transaction.previous_epoch:
         return False
     if expected.id == transaction.producer_id:
@@ -112,7 +112,7 @@ def _was_answered(transaction: Transaction, expected: Producer) -> bool:
 
 
 def check_producer(transaction: Transaction | None, producer: Producer) -> ErrorCode:
-    """Whether a request may speak for this transactional id."""
+    """Whether a request has the current producer id and epoch."""
     if transaction is None or transaction.producer_id != producer.id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if transaction.producer_epoch != producer.epoch:
@@ -128,7 +128,7 @@ def add_partitions(
     client_version: ClientVersion,
     now_ms: int,
 ) -> Outcome:
-    """AddPartitionsToTxn, AddOffsetsToTxn, and what newer clients leave to the first write into a partition."""
+    """AddPartitionsToTxn, AddOffsetsToTxn, and the first write to a partition by newer clients."""
     error = check_producer(transaction, producer)
     if error or transaction is None:
         return refused(error)
@@ -153,7 +153,7 @@ def add_partitions(
 def check_partition(
     transaction: Transaction | None, producer: Producer, partition: TopicPartition
 ) -> ErrorCode:
-    """Whether a write into a partition is part of an open transaction; otherwise nothing would ever end it."""
+    """Whether a write to a partition is part of an open transaction; otherwise nothing would ever end it."""
     error = check_producer(transaction, producer)
     if error or transaction is None:
         return error
@@ -173,7 +173,7 @@ def end(
     spare_producer_id: int,
     now_ms: int,
 ) -> Outcome:
-    """EndTxn. An outcome without error and transaction is the answer to a retry of what was done before."""
+    """EndTxn. An outcome without error and transaction answers a retry of a completed request."""
     if transaction is None:
         return refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     bumps = client_version >= ClientVersion.EPOCH_BUMPS
@@ -190,7 +190,7 @@ def end(
         is_same = state.is_commit is is_commit and (is_retry or not bumps)
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE)
     if bumps and not is_retry:
-        # A transaction that nothing was written in: nothing to commit, but an abort ends its epoch as any other does.
+        # An empty transaction: there is nothing to commit, but an abort bumps the epoch as any other does.
         if is_commit:
             return refused(ErrorCode.INVALID_TXN_STATE)
         return Outcome(
@@ -209,7 +209,7 @@ def end(
 
 
 def _ended_before(transaction: Transaction, producer: Producer) -> bool:
-    """Whether the epoch that this request would end has been ended."""
+    """Whether the transaction that this request would end has ended."""
     if transaction.state in (TransactionState.EMPTY, TransactionState.ONGOING):
         return False
     if producer.id == transaction.producer_id:
@@ -222,7 +222,7 @@ def _prepared(
 ) -> Transaction:
     if not bumps:
         return transaction.moved(trigger, now_ms)
-    # The markers carry the next epoch, so that a late write of this one is refused wherever it arrives.
+    # The markers carry the next epoch, so that every partition rejects a late write of this one.
     is_exhausted = transaction.is_exhausted
     return transaction.moved(
         trigger,
@@ -235,9 +235,9 @@ def _prepared(
 
 
 def fence(transaction: Transaction, now_ms: int, *, held_epoch: int = NO_EPOCH) -> Outcome:
-    """Abort an open transaction in the name of the broker; its producer's epoch is over.
+    """Abort an open transaction on behalf of the broker, and fence its producer.
 
-    `held_epoch` is given if the producer itself wants that, and will ask again for its next epoch.
+    `held_epoch` is set if the producer itself asked for that, and will retry to get its next epoch.
     """
     assert transaction.state is TransactionState.ONGOING, transaction.state
     return Outcome(

@@ -1,4 +1,4 @@
-"""A transactional id as a value, the states that it can be in, and the table of what moves it from one to another.
+"""A transactional id as a value, its states, and the table of transitions between them.
 
 Nothing here waits, writes or reads a clock: `rules` turns (transaction, request, now) into an outcome with these
 values, and `coordinator` performs it.
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
-# Epochs are 16 bits. The last one is never handed out: it is left for fencing whoever holds the one before.
+# Epochs are 16 bits. The last one is never handed out: it fences the producer with the one before.
 EPOCH_MAX = 2**15 - 1
 EPOCH_HANDED_OUT_MAX = EPOCH_MAX - 1
 
@@ -34,7 +34,7 @@ class TransactionState(IntEnum):
 
     @property
     def is_prepared(self) -> bool:
-        """Decided, and not yet said in all partitions."""
+        """Decided, and not all partitions have their marker."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
@@ -94,7 +94,7 @@ TRANSITIONS: Mapping[tuple[TransactionState, Trigger], TransactionState] = Mappi
 
 
 class ClientVersion(IntEnum):
-    """By which rules a client goes. With `EPOCH_BUMPS` (KIP-890) every transaction has an epoch of its own."""
+    """The protocol of a client. With `EPOCH_BUMPS` (KIP-890) every transaction has an epoch of its own."""
 
     CLASSIC = 0
     EPOCH_BUMPS = 2
@@ -106,24 +106,24 @@ class TopicPartition(NamedTuple):
 
 
 class Producer(Struct, frozen=True, kw_only=True):
-    """Who writes: an id, and which of its instances or transactions."""
+    """A producer id, and the epoch of its instance or transaction."""
 
     id: int
     epoch: int
 
 
 class Transaction(Struct, frozen=True, kw_only=True):
-    """A transactional id and where its last transaction stands."""
+    """A transactional id and the state of its last transaction."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     previous_epoch: int = NO_EPOCH
-    """The epoch that was asked to be raised last: whoever asks for that again did not get our answer."""
+    """The epoch that was bumped last: a producer that still has it did not get the answer."""
     previous_producer_id: int = NO_PRODUCER_ID
-    """The id before this one, whose epochs ran out."""
+    """The id before this one, which has no epochs left."""
     next_producer_id: int = NO_PRODUCER_ID
-    """The id that follows when this transaction has ended."""
+    """The id from the end of this transaction on."""
     timeout_ms: int
     state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
@@ -137,9 +137,9 @@ class Transaction(Struct, frozen=True, kw_only=True):
 
     @property
     def is_exhausted(self) -> bool:
-        """No epoch is left that could be handed out."""
+        """Whether no epoch is left that could be handed out."""
         return self.producer_epoch >= EPOCH_HANDED_OUT_MAX
 
     def moved(self, trigger: Trigger, now_ms: int, **changes: object) -> Transaction:
-        """The transaction after a step of the table; the caller has checked that there is one."""
+        """The transaction after a transition of the table; the caller has checked that there is one."""
         return replace(self, state=TRANSITIONS[self.state, trigger], updated_ms=now_ms, **changes)
