@@ -22,11 +22,11 @@ import typer
 
 from headrace import Broker
 from headrace.broker import handlers
+from headrace.broker.configs.group_configs import GROUP_CONFIGS
+from headrace.broker.configs.resource_configs import ResourceConfig
+from headrace.broker.configs.topic_configs import INT64_MAX, TOPIC_CONFIGS, TopicConfig
 from headrace.broker.dispatch import HANDLERS
-from headrace.broker.group_configs import GROUP_CONFIGS
-from headrace.broker.resource_configs import ResourceConfig
 from headrace.broker.settings import BrokerSettings
-from headrace.broker.topic_configs import INT64_MAX, TOPIC_CONFIGS, TopicConfig
 from headrace.cli.main import app
 from headrace.cli.output import RESULTS
 from headrace.kafka.settings import ClientSettings

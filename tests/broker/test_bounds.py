@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from headrace.broker.client_quotas import CLIENT_ID
+from headrace.broker.configs.client_quotas import CLIENT_ID
 from headrace.broker.embedded import Broker
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.api_versions import ApiVersionsRequest

@@ -7,7 +7,7 @@ import select
 import pytest
 
 from headrace.broker.byte_rates import ByteRates
-from headrace.broker.client_quotas import (
+from headrace.broker.configs.client_quotas import (
     CLIENT_ID,
     CONSUMER_BYTE_RATE,
     PRODUCER_BYTE_RATE,

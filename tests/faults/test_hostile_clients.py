@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.resource_types import GROUP
+from headrace.broker.configs.resource_types import GROUP
 from headrace.protocol.codec import REQUEST_ELEMENTS_MAX
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

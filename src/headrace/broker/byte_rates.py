@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from headrace.broker.client import Client
-from headrace.broker.client_quotas import INT32_MAX, ClientQuotas, Entity
+from headrace.broker.configs.client_quotas import INT32_MAX, ClientQuotas, Entity
 
 BUCKETS_MAX = 10_000
 """Clients whose buckets are kept; the one that was idle for longest is dropped first. Some 300 bytes each."""

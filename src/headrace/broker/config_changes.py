@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from headrace.broker import broker_configs, client_metrics, group_configs, topic_configs
+from headrace.broker.configs import broker_configs, client_metrics, group_configs, topic_configs
+from headrace.broker.configs.resource_configs import RefusedConfig, ResourceConfig, ResourceConfigs
+from headrace.broker.configs.resource_types import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from headrace.broker.configs.topic_configs import TopicConfig
 from headrace.broker.dispatch import Call
 from headrace.broker.error_codes import error_code
-from headrace.broker.resource_configs import RefusedConfig, ResourceConfig, ResourceConfigs
-from headrace.broker.resource_types import BROKER, CLIENT_METRICS, GROUP, TOPIC
-from headrace.broker.topic_configs import TopicConfig
 from headrace.broker.turns import in_turns
 from headrace.errors import HeadraceError
 from headrace.protocol.error_codes import ErrorCode

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.broker.client_quotas import InvalidQuota, TooManyQuotas
+from headrace.broker.configs.client_quotas import InvalidQuota, TooManyQuotas
+from headrace.broker.configs.resource_configs import RefusedConfig, TooManyResources
+from headrace.broker.configs.topic_configs import InvalidConfig
 from headrace.broker.internal_topics import InternalTopic
-from headrace.broker.resource_configs import RefusedConfig, TooManyResources
-from headrace.broker.topic_configs import InvalidConfig
 from headrace.broker.topics import InvalidPartitionCount, TooManyPartitions, TopicExists
 from headrace.log import errors as log
 from headrace.protocol.error_codes import ErrorCode

@@ -9,16 +9,17 @@ from msgspec import Struct
 from headrace.broker.archive_deletions import ArchiveDeletions
 from headrace.broker.archive_health import ArchiveHealth
 from headrace.broker.archiver import Archiver, make_archive
-from headrace.broker.broker_configs import BrokerConfigs
 from headrace.broker.byte_rates import ByteRates
-from headrace.broker.client_metrics import client_metrics
-from headrace.broker.client_quotas import ClientQuotas
+from headrace.broker.configs.broker_configs import BrokerConfigs
+from headrace.broker.configs.client_metrics import client_metrics
+from headrace.broker.configs.client_quotas import ClientQuotas
+from headrace.broker.configs.group_configs import LOCK_DURATION, GroupConfigs
+from headrace.broker.configs.resource_configs import ResourceConfigs
 from headrace.broker.counters import Counters
 from headrace.broker.data_folder import DataFolder
 from headrace.broker.fetch_sessions import FetchSessions
 from headrace.broker.fetch_waiters import FetchWaiters
 from headrace.broker.flusher import Flusher
-from headrace.broker.group_configs import LOCK_DURATION, GroupConfigs
 from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.groups.member_memory import MemberMemory
 from headrace.broker.groups.registry import GroupRegistry
@@ -29,7 +30,6 @@ from headrace.broker.housekeeping import Housekeeping
 from headrace.broker.inspection import Inspection
 from headrace.broker.log_throttle import LogThrottle
 from headrace.broker.producer_ids import ProducerIds
-from headrace.broker.resource_configs import ResourceConfigs
 from headrace.broker.runtime import Runtime
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.shares.coordinator import ShareCoordinator

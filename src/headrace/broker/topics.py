@@ -17,6 +17,7 @@ from contextlib import suppress
 from msgspec import Struct, field
 
 from headrace.broker.archive_deletions import ArchiveDeletions
+from headrace.broker.configs.topic_configs import check_archive_configs, check_configs, log_config
 from headrace.broker.internal_topics import (
     INTERNAL_TOPICS,
     REASONS_TOPIC,
@@ -27,7 +28,6 @@ from headrace.broker.internal_topics import (
 from headrace.broker.partition import Partition
 from headrace.broker.partition_checkpoints import PartitionCheckpoints
 from headrace.broker.settings import BrokerSettings
-from headrace.broker.topic_configs import check_archive_configs, check_configs, log_config
 from headrace.broker.topic_files import SavedTopic, TopicFiles
 from headrace.broker.turns import Steps, at_once
 from headrace.clock import Clock

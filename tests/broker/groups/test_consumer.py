@@ -19,7 +19,6 @@ from headrace.broker.groups.consumer_embedded import (
     write_subscription,
 )
 from headrace.broker.groups.consumer_migration import upgrade
-from headrace.broker.groups.consumer_patterns import InvalidPattern, compiled, matching
 from headrace.broker.groups.consumer_state import ConsumerGroup, ConsumerMember, MemberState
 from headrace.broker.groups.consumer_step import (
     ASSIGNED_AT_ONCE_MAX,
@@ -31,6 +30,7 @@ from headrace.broker.groups.consumer_step import (
 )
 from headrace.broker.groups.consumer_storage import ReadConsumerGroups
 from headrace.broker.groups.state import Group, GroupState, Member, MemberProtocol
+from headrace.broker.patterns import InvalidPattern, compiled, matching
 from headrace.broker.refusals import RequestRefused
 from headrace.protocol import stored
 from headrace.protocol import stored_consumer_groups as formats

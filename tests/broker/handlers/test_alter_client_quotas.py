@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.client_quotas import USER
+from headrace.broker.configs.client_quotas import USER
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from headrace.testing.wire import Wire

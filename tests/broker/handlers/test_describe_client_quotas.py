@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.broker.client_quotas import CLIENT_ID, USER
+from headrace.broker.configs.client_quotas import CLIENT_ID, USER
 from headrace.protocol.error_codes import ErrorCode
 from headrace.testing.wire import Wire
 from tests.broker.observing import eventually

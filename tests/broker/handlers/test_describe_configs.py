@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.broker.config_synonyms import BROKER_SYNONYMS
+from headrace.broker.configs.config_synonyms import BROKER_SYNONYMS
+from headrace.broker.configs.group_configs import GROUP_CONFIGS
+from headrace.broker.configs.topic_configs import TOPIC_CONFIGS
 from headrace.broker.embedded import Broker
-from headrace.broker.group_configs import GROUP_CONFIGS
-from headrace.broker.topic_configs import TOPIC_CONFIGS
 from headrace.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from headrace.testing.wire import Wire
 from tests.broker.config_requests import TOPIC, described

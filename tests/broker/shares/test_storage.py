@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.configs.share_rules import Rules
 from headrace.broker.embedded import Broker
-from headrace.broker.share_rules import Rules
 from headrace.broker.shares import state_writer, storage
 from headrace.broker.shares.state_writer import StateWriter
 from headrace.broker.shares.storage import STATE_TOPIC, ShareKey, StoredWindow, StoredWindows

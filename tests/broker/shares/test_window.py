@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from headrace.broker.share_rules import Rules
+from headrace.broker.configs.share_rules import Rules
 from headrace.broker.shares.states import RecordState
 from headrace.broker.shares.window import (
     BATCH_LOCKS_FACTOR_MAX,

@@ -15,7 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.broker.groups.assignors import ASSIGNORS, UNIFORM, Assignment, Candidate
-from headrace.broker.groups.consumer_patterns import InvalidPattern, compiled, matching
 from headrace.broker.groups.consumer_reconciliation import Reported, reconciled
 from headrace.broker.groups.consumer_state import (
     JOIN_EPOCH,
@@ -29,6 +28,7 @@ from headrace.broker.groups.consumer_state import (
     Resolved,
 )
 from headrace.broker.groups.consumer_step import Arm, Cancel, ConsumerStep, ConsumerTimer
+from headrace.broker.patterns import InvalidPattern, compiled, matching
 from headrace.broker.refusals import RequestRefused
 from headrace.protocol.error_codes import ErrorCode
 

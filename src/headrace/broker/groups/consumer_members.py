@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from headrace.broker.group_configs import CONSUMER_SESSION_TIMEOUT, GroupConfigs
+from headrace.broker.configs.group_configs import CONSUMER_SESSION_TIMEOUT, GroupConfigs
 from headrace.broker.groups import consumer, consumer_classic, storage
 from headrace.broker.groups.consumer import ConsumerAnswer, ConsumerHeartbeat, timer_due
 from headrace.broker.groups.consumer_migration import downgraded, upgrade

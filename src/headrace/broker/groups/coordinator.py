@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from headrace.broker.configs.group_configs import GroupConfigs
 from headrace.broker.failures import log_failure
-from headrace.broker.group_configs import GroupConfigs
 from headrace.broker.groups import storage
 from headrace.broker.groups.classic_members import ClassicMembers
 from headrace.broker.groups.consumer import ConsumerHeartbeat

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
-from headrace.broker.group_configs import GroupConfigs
+from headrace.broker.configs.group_configs import GroupConfigs
 from headrace.broker.groups.member_memory import MemberMemory, size_of_names
 from headrace.broker.groups.registry import GroupRegistry
 from headrace.broker.groups.share import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.broker.client_quotas import Entity, InvalidQuota, check_quota, entity
+from headrace.broker.configs.client_quotas import Entity, InvalidQuota, check_quota, entity
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.errors import HeadraceError

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from headrace.broker.configs.group_configs import CONSUMER_HEARTBEAT_INTERVAL
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.group_configs import CONSUMER_HEARTBEAT_INTERVAL
 from headrace.broker.groups.consumer import ConsumerAnswer, ConsumerHeartbeat, check_heartbeat
 from headrace.broker.groups.consumer_reconciliation import Reported
 from headrace.broker.groups.consumer_state import JOIN_EPOCH, Owned

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from headrace.broker.configs.topic_configs import TOPIC_CONFIGS
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.handlers.describe_configs import DEFAULT_SOURCE, TOPIC_SOURCE
 from headrace.broker.internal_topics import with_fixed_configs
-from headrace.broker.topic_configs import TOPIC_CONFIGS
 from headrace.broker.turns import Turns
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey

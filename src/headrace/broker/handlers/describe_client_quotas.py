@@ -6,7 +6,7 @@ entities without further types only.
 
 from __future__ import annotations
 
-from headrace.broker.client_quotas import CLIENT_ID, IP, USER, Entity
+from headrace.broker.configs.client_quotas import CLIENT_ID, IP, USER, Entity
 from headrace.broker.dispatch import Call, handles
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode

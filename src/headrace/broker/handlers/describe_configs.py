@@ -10,18 +10,18 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from headrace.broker.broker_configs import ALL_BROKERS, BROKER_CONFIGS, MIN_INSYNC_REPLICAS
-from headrace.broker.client_metrics import CLIENT_METRICS_CONFIGS
-from headrace.broker.config_synonyms import BROKER_SYNONYMS
+from headrace.broker.configs.broker_configs import ALL_BROKERS, BROKER_CONFIGS, MIN_INSYNC_REPLICAS
+from headrace.broker.configs.client_metrics import CLIENT_METRICS_CONFIGS
+from headrace.broker.configs.config_synonyms import BROKER_SYNONYMS
+from headrace.broker.configs.group_configs import GROUP_CONFIGS
+from headrace.broker.configs.resource_configs import ResourceConfig
+from headrace.broker.configs.resource_types import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from headrace.broker.configs.topic_configs import TOPIC_CONFIGS, ConfigType, TopicConfig
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.endpoint import endpoint_for
-from headrace.broker.group_configs import GROUP_CONFIGS
-from headrace.broker.resource_configs import ResourceConfig
-from headrace.broker.resource_types import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.shares.numbers import group_numbers
 from headrace.broker.shares.states import RecordState
-from headrace.broker.topic_configs import TOPIC_CONFIGS, ConfigType, TopicConfig
 from headrace.broker.topics import Topic
 from headrace.broker.turns import in_turns
 from headrace.protocol.api_keys import ApiKey

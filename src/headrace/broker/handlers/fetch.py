@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from headrace.broker.client_quotas import CONSUMER_BYTE_RATE
+from headrace.broker.configs.client_quotas import CONSUMER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.fetch_sessions import (

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from headrace.broker.config_changes import DEFINITIONS, Alteration, alter
+from headrace.broker.configs.resource_configs import RefusedConfig
+from headrace.broker.configs.resource_types import CLIENT_METRICS
+from headrace.broker.configs.topic_configs import ConfigType, InvalidConfig
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.resource_configs import RefusedConfig
-from headrace.broker.resource_types import CLIENT_METRICS
-from headrace.broker.topic_configs import ConfigType, InvalidConfig
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.messages.incremental_alter_configs import (
     AlterableConfig,

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
-from headrace.broker.client_quotas import PRODUCER_BYTE_RATE
+from headrace.broker.configs.client_quotas import PRODUCER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.partition import Partition, Pending

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from uuid import UUID
 
-from headrace.broker.client_quotas import CONSUMER_BYTE_RATE
+from headrace.broker.configs.client_quotas import CONSUMER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.refusals import RequestRefused

@@ -12,16 +12,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from headrace.broker.client import Client
+from headrace.broker.configs.group_configs import GroupConfigs, OffsetReset, ShareConfig
+from headrace.broker.configs.share_rules import Rules
 from headrace.broker.failures import log_failure
 from headrace.broker.flusher import Flusher
-from headrace.broker.group_configs import GroupConfigs, OffsetReset, ShareConfig
 from headrace.broker.groups.registry import GroupRegistry
 from headrace.broker.groups.share import ShareGroup
 from headrace.broker.partition import Partition
 from headrace.broker.refusals import RequestRefused
 from headrace.broker.runtime import Runtime
 from headrace.broker.settings import BrokerSettings
-from headrace.broker.share_rules import Rules
 from headrace.broker.shares import storage
 from headrace.broker.shares.dead_letters import DeadLetters
 from headrace.broker.shares.delivery import Reading

@@ -16,8 +16,8 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
+from headrace.broker.configs.group_configs import GroupConfigs
 from headrace.broker.flusher import Flusher
-from headrace.broker.group_configs import GroupConfigs
 from headrace.broker.partition import Partition, Pending
 from headrace.broker.retries import Retries
 from headrace.broker.runtime import Runtime

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
+from headrace.broker.configs.group_configs import ShareConfig
 from headrace.broker.fetch_waiters import FetchWaiter
-from headrace.broker.group_configs import ShareConfig
 from headrace.broker.partition import Partition
 from headrace.broker.shares.storage import ShareKey, StoredWindow
 from headrace.broker.shares.window import Window

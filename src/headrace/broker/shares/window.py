@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from headrace.broker.share_rules import Rules
+from headrace.broker.configs.share_rules import Rules
 from headrace.broker.shares.spans import NOBODY, Span, Spans
 from headrace.broker.shares.states import TRANSITIONS, RecordState, Trigger
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.broker.groups.consumer_patterns import InvalidPattern, compiled
-from headrace.broker.resource_configs import RefusedConfig, ResourceConfig, ResourceConfigs
-from headrace.broker.topic_configs import ConfigType, InvalidConfig
+from headrace.broker.configs.resource_configs import RefusedConfig, ResourceConfig, ResourceConfigs
+from headrace.broker.configs.topic_configs import ConfigType, InvalidConfig
+from headrace.broker.patterns import InvalidPattern, compiled
 from headrace.log.filesystem import FileSystem
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 3_600_000

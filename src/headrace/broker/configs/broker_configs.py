@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.broker.resource_configs import RefusedConfig, ResourceConfig, ResourceConfigs
-from headrace.broker.topic_configs import INT32_MAX, INT64_MAX, ConfigType, InvalidConfig, whole_number
+from headrace.broker.configs.resource_configs import RefusedConfig, ResourceConfig, ResourceConfigs
+from headrace.broker.configs.topic_configs import (
+    INT32_MAX,
+    INT64_MAX,
+    ConfigType,
+    InvalidConfig,
+    whole_number,
+)
 from headrace.log.filesystem import FileSystem
 
 ALL_BROKERS = ""

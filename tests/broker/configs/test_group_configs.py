@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from headrace.broker.configs.group_configs import GROUP_CONFIGS
 from headrace.broker.embedded import Broker
-from headrace.broker.group_configs import GROUP_CONFIGS
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages import alter_configs
 from headrace.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from headrace.broker.client_quotas import CLIENT_ID, USER, applicable
+from headrace.broker.configs.client_quotas import CLIENT_ID, USER, applicable
 from headrace.protocol.error_codes import ErrorCode
 from headrace.testing.failing_filesystem import FailingFileSystem
 from headrace.testing.wire import Wire

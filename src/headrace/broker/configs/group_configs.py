@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from headrace.broker.configs.resource_configs import ResourceConfig, ResourceConfigs
+from headrace.broker.configs.share_rules import Rules
+from headrace.broker.configs.topic_configs import ConfigType, InvalidConfig
 from headrace.broker.internal_topics import INTERNAL_TOPICS
-from headrace.broker.resource_configs import ResourceConfig, ResourceConfigs
-from headrace.broker.share_rules import Rules
-from headrace.broker.topic_configs import ConfigType, InvalidConfig
 from headrace.durations import iso_duration_us
 from headrace.errors import HeadraceError
 from headrace.log.filesystem import FileSystem

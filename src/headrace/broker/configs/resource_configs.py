@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from headrace.broker.topic_configs import ConfigType
+from headrace.broker.configs.topic_configs import ConfigType
 from headrace.errors import HeadraceError
 from headrace.log.filesystem import FileSystem
 

@@ -1,0 +1,1 @@
+"""Configs of topics, groups, brokers and subscriptions to client metrics, and quotas of clients."""
