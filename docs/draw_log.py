@@ -1,4 +1,4 @@
-"""Draws docs/explanation/log.svg: a partition, its segments, what is in one, and what compaction leaves.
+"""Draws docs/explanation/log.svg: a partition, its segments, the content of a segment, and compaction.
 
 python docs/draw_log.py
 """
@@ -13,8 +13,8 @@ WIDTH, HEIGHT = 960, 820
 LEFT = 40
 CELL = 56
 INK, FAINT, PAPER = "#1f2933", "#7b8794", "#ffffff"
-GONE, CLOSED, ACTIVE, MARK = "#eef1f4", "#d6e4f0", "#ffe3b3", "#2f6f9f"
-# The records of the partition that is drawn; the first offset of each segment; what retention has taken.
+DELETED, CLOSED, ACTIVE, MARK = "#eef1f4", "#d6e4f0", "#ffe3b3", "#2f6f9f"
+# The records of the partition that is drawn; the first offset of each segment; what retention has deleted.
 END_OFFSET = 14
 SEGMENT_STARTS = (0, 4, 8, 12)
 START_OFFSET = 4
@@ -73,21 +73,21 @@ class Picture:
 
 def segment_fill(offset: int) -> str:
     if offset < START_OFFSET:
-        return GONE
+        return DELETED
     return ACTIVE if offset >= SEGMENT_STARTS[-1] else CLOSED
 
 
 def draw_partition(picture: Picture, y: float) -> None:
     picture.heading(
-        y, "A partition", "Records in the order they came. A record's offset is its place, and never changes."
+        y, "A partition", "Records in the order of their append. The offset of a record never changes."
     )
     row = y + 76
     for offset in range(END_OFFSET):
-        is_gone = offset < START_OFFSET
-        picture.box(LEFT + offset * CELL, row, CELL, 36, segment_fill(offset), dashed=is_gone)
+        is_deleted = offset < START_OFFSET
+        picture.box(LEFT + offset * CELL, row, CELL, 36, segment_fill(offset), dashed=is_deleted)
         picture.text(
             LEFT + (offset + 0.5) * CELL, row + 23, str(offset), anchor="middle", mono=True,
-            fill=FAINT if is_gone else INK,
+            fill=FAINT if is_deleted else INK,
         )  # fmt: skip
     end = LEFT + END_OFFSET * CELL
     picture.line(end + 70, row + 18, end + 4, row + 18, arrow=True)
@@ -96,7 +96,7 @@ def draw_partition(picture: Picture, y: float) -> None:
         x = LEFT + (offset + 0.5) * CELL
         picture.line(x, row - 16, x, row - 2, arrow=True)
         picture.text(x, row - 21, group, anchor="middle", fill=MARK)
-    picture.text(LEFT + 2 * CELL, row - 8, "gone (retention)", anchor="middle", fill=FAINT)
+    picture.text(LEFT + 2 * CELL, row - 8, "deleted (retention)", anchor="middle", fill=FAINT)
     picture.text(LEFT + START_OFFSET * CELL, row + 54, "start offset 4", fill=FAINT, size=13)
     picture.text(end, row + 54, f"end offset {END_OFFSET}", fill=FAINT, size=13, anchor="end")
 
@@ -105,18 +105,18 @@ def draw_segments(picture: Picture, y: float) -> None:
     picture.heading(
         y,
         "Its segments",
-        "Files named after their first offset. Only the last is written; old ones go as a whole.",
+        "Files named after their first offset. Only the last is written; retention deletes whole files.",
     )
     row = y + 40
     for start, end in zip(SEGMENT_STARTS, (*SEGMENT_STARTS[1:], END_OFFSET), strict=True):
         x, width = LEFT + start * CELL, (end - start) * CELL
-        is_gone, is_active = start < START_OFFSET, start == SEGMENT_STARTS[-1]
+        is_deleted, is_active = start < START_OFFSET, start == SEGMENT_STARTS[-1]
         picture.box(
-            x + 3, row, width - 6 + (108 if is_active else 0), 62, segment_fill(start), dashed=is_gone
+            x + 3, row, width - 6 + (108 if is_active else 0), 62, segment_fill(start), dashed=is_deleted
         )
-        state = "removed" if is_gone else "active" if is_active else "closed"
+        state = "deleted" if is_deleted else "active" if is_active else "closed"
         picture.text(
-            x + 13, row + 25, f"{start:020d}.log", mono=True, size=13, fill=FAINT if is_gone else INK
+            x + 13, row + 25, f"{start:020d}.log", mono=True, size=13, fill=FAINT if is_deleted else INK
         )
         picture.text(x + 13, row + 47, state, size=13, fill=FAINT)
 
@@ -125,7 +125,7 @@ def draw_files(picture: Picture, y: float) -> None:
     picture.heading(
         y,
         "Inside one",
-        "Batches, stored as the bytes that the producer sent. Two small indexes say where to begin reading.",
+        "Batches, stored as the bytes that the producer sent. Two small indexes give the position for a read.",
     )
     row = y + 62
     picture.text(LEFT, row + 24, ".log", mono=True)
@@ -156,7 +156,7 @@ def draw_compaction(picture: Picture, y: float) -> None:
     picture.heading(
         y,
         "Compaction",
-        "The last value of every key stays, at its old offset. A tombstone (∅) deletes a key.",
+        "The last value of every key is kept, at its offset. A tombstone (∅) deletes a key.",
     )
     records = [("a", "1"), ("b", "1"), ("a", "2"), ("c", "1"), ("b", "∅"), ("a", "3")]
     kept = {3, 5}
