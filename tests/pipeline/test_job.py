@@ -274,6 +274,19 @@ def test_launch_to_explain_only_records(spark: SparkSession, topic: str, journal
     assert not journal.path.exists()
 
 
+def test_job_is_its_graph_in_a_notebook(spark: SparkSession, topic: str, journal: Journal, name: str) -> None:
+    bundle = Job(name, read(spark, topic), journal)._repr_mimebundle_(include=None, exclude=None)
+
+    assert bundle["text/plain"].splitlines()[:2] == [
+        f"topic {topic}",
+        f"└─▶ job {name}: micro-batch, {journal.guarantee}",
+    ]
+    flowchart = bundle["text/vnd.mermaid"]
+    assert f'(["{topic}<br/>topic"])' in flowchart
+    assert f'["{name}<br/>job, micro-batch, ' in flowchart
+    assert bundle["text/markdown"] == f"```mermaid\n{flowchart}```"
+
+
 def test_output_mode_follows_what_is_grouped_by(
     spark: SparkSession, topic: str, journal: Journal, name: str
 ) -> None:

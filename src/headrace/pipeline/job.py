@@ -16,6 +16,8 @@ from headrace.pipeline import launch
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.errors import BadJob
 from headrace.pipeline.graph import plan as plans
+from headrace.pipeline.graph.job_graph import graph_of
+from headrace.pipeline.graph.mermaid import mime_bundle
 from headrace.pipeline.graph.plan import Plan
 from headrace.pipeline.letters.batch import BatchLetters
 from headrace.pipeline.letters.dead_letters import DeadLetters
@@ -88,6 +90,11 @@ class Job:
             raise BadJob(
                 f"job {self.name}: bounded rows can't be handed on in real time", hint='mode="batch"'
             )
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """The graph of the job, at the end of a notebook cell."""
+        plan = plans.read(self.sink.prepare(self.rows))
+        return mime_bundle(graph_of([_record(self, plan, _output_mode(self, plan)).in_graph]))
 
     def start(self) -> RunningJob:
         """Start the job. Under `headrace job explain` the job is only recorded."""

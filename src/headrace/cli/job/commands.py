@@ -307,22 +307,11 @@ def explain(
     headrace job explain shop.py --mermaid shop.mmd
     """
     from headrace.cli.job.run import record_jobs
-    from headrace.pipeline.graph.job_graph import GraphJob, draw_text, graph_of
+    from headrace.pipeline.graph.job_graph import draw_text, graph_of
     from headrace.pipeline.graph.mermaid import draw_mermaid
 
     jobs = record_jobs(script, _launch(explain=True, bootstrap=bootstrap, master=master, data_dir=data_dir))
-    graph = graph_of(
-        [
-            GraphJob(
-                name=each.name,
-                reads=each.reads,
-                writes=each.writes,
-                dead_letters=each.dead_letters,
-                about=(each.mode, each.guarantee),
-            )
-            for each in jobs
-        ]
-    )
+    graph = graph_of([each.in_graph for each in jobs])
     show(jobs, format, lambda: _print_plans(draw_text(graph), jobs))
     if mermaid is not None:
         mermaid.write_text(draw_mermaid(graph))

@@ -5,7 +5,7 @@ Names are data: every character that Mermaid could read as syntax is written as 
 
 from __future__ import annotations
 
-from headrace.pipeline.graph.job_graph import EdgeKind, Graph, Node
+from headrace.pipeline.graph.job_graph import EdgeKind, Graph, Node, draw_text
 
 _PLAIN = frozenset(" _.,/-")
 """What a label may contain besides letters and digits."""
@@ -25,6 +25,16 @@ def draw_mermaid(graph: Graph) -> str:
     lines += [f"    {ids[node.id]}{_shape(node)}" for node in graph.nodes]
     lines += [f"    {ids[edge.source]} {_ARROWS[edge.kind]} {ids[edge.target]}" for edge in graph.edges]
     return "\n".join(lines) + "\n"
+
+
+def mime_bundle(graph: Graph) -> dict[str, str]:
+    """The graph for a notebook, which shows the richest of these formats that it supports."""
+    flowchart = draw_mermaid(graph)
+    return {
+        "text/plain": draw_text(graph),
+        "text/markdown": f"```mermaid\n{flowchart}```",
+        "text/vnd.mermaid": flowchart,
+    }
 
 
 def _shape(node: Node) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from headrace.pipeline import launch
+from headrace.pipeline.graph.job_graph import GraphJob
 from headrace.pipeline.launch import Launch
 
 if TYPE_CHECKING:
@@ -27,6 +28,16 @@ class RecordedJob(Struct, frozen=True, kw_only=True):
     output_mode: str
     guarantee: str
     steps: tuple[str, ...]
+
+    @property
+    def in_graph(self) -> GraphJob:
+        return GraphJob(
+            name=self.name,
+            reads=self.reads,
+            writes=self.writes,
+            dead_letters=self.dead_letters,
+            about=(self.mode, self.guarantee),
+        )
 
 
 class LaunchedJobs:
