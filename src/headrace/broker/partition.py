@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from headrace.log.index import NO_TIMESTAMP
 from headrace.log.partition_log import PartitionLog
@@ -19,11 +21,8 @@ class Growth(Protocol):
         """Nothing more will come: the topic was deleted."""
 
 
-class Pending(NamedTuple):
-    """What was appended and has to become durable: `Flusher.durable` waits for it.
-
-    A named tuple: one is made for every batch.
-    """
+class Pending(Struct, frozen=True):
+    """What was appended and has to become durable: `Flusher.durable` waits for it."""
 
     partition: Partition
     base_offset: int

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from headrace.clock import Clock
 from headrace.log.archive.log_archive import LogArchive
@@ -50,8 +51,8 @@ _pack_prefix = _PREFIX.pack
 _PREFIX_BYTES = _PREFIX.size
 
 
-class Appended(NamedTuple):
-    """The offsets of a batch in the log. A named tuple: one is made for every batch."""
+class Appended(Struct, frozen=True):
+    """The offsets of a batch in the log."""
 
     base_offset: int
     last_offset: int
