@@ -121,10 +121,10 @@ METRICS_PAGE = """# Metrics
 
 {generated}
 
-The broker serves metrics in Prometheus's text format at `/metrics` if `metrics_port` is set. `headrace_requests_total` has
-the label `api`; names that start with `headrace_log_` have `topic` and `partition`, those with `headrace_group_` have
-`group` and `protocol` (`classic` or `consumer`), and those with `headrace_share_` have `group`, except for the
-sessions.
+The broker serves metrics in Prometheus's text format at `/metrics` if `metrics_port` is set.
+`headrace_requests_total` has the label `api`; names that start with `headrace_log_` have `topic` and `partition`, those
+with `headrace_group_` have `group` and `protocol` (`classic` or `consumer`), and those with `headrace_share_` have
+`group`, except for the sessions.
 
 | name | type | meaning |
 |---|---|---|
