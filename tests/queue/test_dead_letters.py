@@ -197,7 +197,7 @@ def test_letters_without_a_broker_fail_at_once_with_the_address() -> None:
 
 
 def test_pattern_that_is_no_regular_expression_is_refused() -> None:
-    with pytest.raises(QueueError, match="no regular expression"):
+    with pytest.raises(QueueError, match="not a regular expression"):
         matching("(")
 
 

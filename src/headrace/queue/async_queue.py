@@ -1,4 +1,4 @@
-"""A queue in an event loop. The client below has no asyncio form: what may wait happens in threads."""
+"""A queue in an event loop. The client library has no asyncio API: calls that may wait run in threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headrace.queue.queue import RUN_MEMBERS_MAX, Queue, QueueOptions
 from headrace.queue.runner import LOOK_S, Allowance, raise_or_log, stopped_by_signals
 
 SETTLERS = 8
-"""Threads for what is brief, or waits for one answer: settling, opening, closing."""
+"""Threads for calls that are brief or wait for one answer: acknowledging, opening, closing."""
 
 T = TypeVar("T")
 
@@ -43,17 +43,17 @@ class AsyncMessage(Delivery):
         await self._settle(AcknowledgeType.ACCEPT)
 
     async def release(self, reason: str = "") -> None:
-        """Not now: a worker gets it again, after the group's back-off."""
+        """Not now: it is redelivered after the group's back-off."""
         await self._settle(AcknowledgeType.RELEASE, reason)
 
     async def reject(self, reason: str = "") -> None:
-        """Never: no worker gets it again; it goes to the group's dead letters, with the reason."""
+        """Never: it is not redelivered, and becomes a dead letter of the group, with the reason."""
         await self._settle(AcknowledgeType.REJECT, reason)
 
     @asynccontextmanager
     async def process(self, *, reject_on: Errors = ()) -> AsyncIterator[None]:
         """Accept the message at the end of the block; release it if the block raises, or reject it for an error in
-        `reject_on`. The error goes on. A block may settle the message itself."""
+        `reject_on`. The error is raised again. A block may acknowledge the message itself."""
         try:
             yield
         except BaseException as error:
@@ -103,7 +103,7 @@ class AsyncQueue:
         await self.close()
 
     async def open(self) -> None:
-        """Get ready to take and to put. Raises QueueUnusable as `Queue.open` does."""
+        """Connect. Raises QueueUnusable as `Queue.open` does."""
         self._is_closed = False
         self._takers = ThreadPoolExecutor(RUN_MEMBERS_MAX, thread_name_prefix="queue-take")
         self._settlers = ThreadPoolExecutor(SETTLERS, thread_name_prefix="queue-settle")
@@ -119,7 +119,7 @@ class AsyncQueue:
         self._queue.stop()
 
     async def close(self) -> None:
-        """Wait until acknowledgements and messages are with the broker, give back the rest, leave the group."""
+        """Wait until the broker has all acknowledgements and messages, release the other messages, leave the group."""
         if self._is_open:
             self._is_open = False
             await self.in_thread(self._queue.close)
@@ -132,13 +132,13 @@ class AsyncQueue:
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         if self._is_closed:
-            return call()  # nothing waits any more: it ends in an error at once
+            return call()  # the threads have ended, and the call fails at once
         return await asyncio.get_running_loop().run_in_executor(self._settlers, call)
 
     # Taking messages
 
     def __aiter__(self) -> Self:
-        """Messages as they come, until `stop()`."""
+        """Messages as they are delivered, until `stop()`."""
         return self
 
     async def __anext__(self) -> AsyncMessage:
@@ -148,9 +148,9 @@ class AsyncQueue:
         return message
 
     async def get(self, timeout: float | None = None) -> AsyncMessage | None:  # noqa: ASYNC109 (None at its end, no error)
-        """The next message; None if none comes within `timeout` seconds, or the queue is stopped.
+        """The next message; None if none is delivered within `timeout` seconds, or the queue is stopped.
 
-        It may be cancelled: a message that comes too late for that goes to the next `get`.
+        It may be cancelled: a message that is delivered after that is returned by the next `get`.
         """
         self._require_open()
         deliveries = self._queue.deliveries
@@ -181,11 +181,11 @@ class AsyncQueue:
         count: int | None = None,
         stop_when_idle_s: float | None = None,
     ) -> None:
-        """Await `handler` with each message, so many at a time, until SIGTERM, Ctrl-C or `stop()`.
+        """Await `handler` with each message, at most `concurrency` at a time, until SIGTERM, Ctrl-C or `stop()`.
 
-        A message is settled by the outcome as in `Queue.run`. The first signal lets running handlers finish; then this
-        returns. A second one does what it does without a queue: asyncio's Ctrl-C cancels the main task. A handler that
-        is cancelled has its message released.
+        A message is acknowledged by the outcome as in `Queue.run`. After the first signal, running handlers finish and
+        this returns. A second one does what it does without a queue: asyncio's Ctrl-C cancels the main task. The
+        message of a handler that is cancelled is released.
         """
         async with nullcontext() if self._is_open else self:
             self._queue.raise_members(concurrency)
@@ -204,7 +204,7 @@ class AsyncQueue:
             try:
                 await asyncio.gather(*workers)
             except BaseException:
-                # What one of them could not handle ends the others, when their handlers are done.
+                # The error of one worker stops the others once their handlers have finished.
                 self.stop()
                 raise
             finally:
@@ -237,9 +237,9 @@ class AsyncQueue:
         headers: Headers = (),
         topic: str | None = None,
     ) -> Place:
-        """Write a message, and wait until it is stored; where it is. Raises MessageNotStored.
+        """Write a message and wait until it is stored; its topic, partition and offset. Raises MessageNotStored.
 
-        `asyncio.gather` of several keeps their order, and does not wait for one after the other.
+        `asyncio.gather` of several keeps their order, and does not wait for each in turn.
         """
         self._require_open()
         async with self._putting:
@@ -260,21 +260,21 @@ class AsyncQueue:
             except BufferError:
                 await asyncio.sleep(FULL_S)
 
-    # What is on its way
+    # In flight
 
     async def flush(self) -> None:
-        """Wait until the broker has every acknowledgement so far; raises AcknowledgementLost if it refused some."""
+        """Wait until the broker has answered every acknowledgement; raises AcknowledgementLost if it refused some."""
         self._require_open()
         await self.in_thread(self._queue.flush)
 
     @property
     def lock_s(self) -> float:
-        """How long a message is locked for whoever took it."""
+        """The lock timeout of a message."""
         return self._queue.lock_s
 
     @property
     def lost(self) -> int:
-        """Acknowledgements that the broker refused so far, mostly because they came after the lock's end."""
+        """Acknowledgements that the broker refused, mostly because the lock had timed out."""
         return self._queue.lost
 
     def _require_open(self) -> None:

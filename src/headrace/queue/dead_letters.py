@@ -1,7 +1,7 @@
-"""The dead letters of a group: looking at them, putting them back, throwing them away.
+"""The dead letters of a group: list, redrive and purge them.
 
-How far a group's letters were dealt with is the committed offset of a consumer group of its own. So several people can
-redrive at once, a crash loses nothing, and the letters themselves stay where they are until they are purged.
+A consumer group of its own commits the offset up to which the letters were redriven. So several people can redrive at
+the same time, a crash loses nothing, and the letters stay in their topic until they are purged.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from headrace.queue.letters import DeadLetter, read_letter, redriven_headers
 from headrace.queue.message import Place, headers_of
 
 REDRIVE_BATCH = 500
-"""Letters that are put back before progress is committed: a crash may put back as many twice, and no more."""
+"""Letters that are redriven between two commits: a crash redrives at most these twice."""
 
 # As the client has it.
 ANY_PARTITION = -1
 NOW = 0
 
 IDLE_S_MAX = 20.0
-"""A topic whose end was seen a moment ago has all of it within milliseconds; this is for a broker that hangs."""
+"""A broker delivers records that exist within milliseconds; this is for a broker that hangs."""
 
 
 class NoDeadLetters(QueueError):
-    """The group has no dead-letter topic, or nothing was ever written to it."""
+    """The group has no dead-letter topic, or the letter does not exist."""
 
 
 class Redriven(Struct, frozen=True, kw_only=True):
-    """What became of the letters that were looked at."""
+    """How many letters were redriven, and how many were not."""
 
     put_back: int
     left: int
-    """They do not match; they are still listed afterwards."""
+    """They do not match, and are still listed afterwards."""
 
 
 class _Span(Struct, frozen=True, kw_only=True):
-    """What there is in one partition of the dead-letter topic, and how much of it was dealt with."""
+    """The offsets of one partition of the dead-letter topic: its start, the position of redrives, and its end."""
 
     start: int
     done: int
@@ -55,7 +55,7 @@ class _Span(Struct, frozen=True, kw_only=True):
 
 
 class DeadLetters:
-    """Those of one group.
+    """The dead letters of one group.
 
     letters = DeadLetters("senders")
     for letter in letters.read():
@@ -87,13 +87,13 @@ class DeadLetters:
 
     @property
     def progress_group(self) -> str:
-        """The consumer group whose committed offsets say what was dealt with."""
+        """The consumer group whose committed offsets are the position of redrives."""
         return f"{self.topic}.redrive.{self.group}"
 
-    # Looking
+    # Reading
 
     def count(self) -> int:
-        """How many letters are not dealt with. Reads none: if other groups share the topic, theirs count too."""
+        """How many letters were not redriven. Letters of other groups in the same topic count too: none is read."""
         try:
             spans = self._spans()
         except NoDeadLetters:
@@ -101,12 +101,12 @@ class DeadLetters:
         return sum(span.end - span.done for span in spans.values())
 
     def read(self) -> Iterator[DeadLetter]:
-        """The group's letters that are not dealt with, as many as there are now, oldest first in each partition."""
+        """The group's letters that were not redriven, up to the current end, oldest first in each partition."""
         for number, span in self._spans().items():
             yield from self._read(number, span.done, span.end)
 
     def get(self, partition: int, offset: int) -> DeadLetter:
-        """One letter, by its place in the dead-letter topic."""
+        """One letter, by its partition and offset in the dead-letter topic."""
         spans = self._spans()
         span = spans.get(partition)
         if span is not None and span.start <= offset < span.end:
@@ -114,10 +114,10 @@ class DeadLetters:
                 return letter
         raise NoDeadLetters(
             f"{self.topic} has no letter {partition}:{offset} of group {self.group}",
-            hint=f"`headrace queue dead list {self.group}` shows what there is",
+            hint=f"`headrace queue dead list {self.group}` lists them",
         )
 
-    # Putting back
+    # Redriving
 
     def redrive(
         self,
@@ -125,11 +125,11 @@ class DeadLetters:
         *,
         on_progress: Callable[[int], None] = lambda count: None,
     ) -> Redriven:
-        """Put letters back to the topics that they came from, with key, value and headers, and a count of it.
+        """Write letters to their original topics again, with key, value, headers and a count of redrives.
 
-        A letter that is not wanted is written again, at the end of the dead-letter topic, so that one number per
-        partition says what was dealt with. Progress is committed when all before it is stored: after a crash nothing
-        is missing, and at most the last `REDRIVE_BATCH` letters are there twice.
+        A letter that is not wanted is written again to the end of the dead-letter topic, so that one offset per
+        partition is the position. It is committed once all letters before it are stored: a crash loses none, and
+        duplicates at most the last `REDRIVE_BATCH` letters.
         """
         producer = Producer(self._cluster.client_config(acks="all", enable_idempotence=True))
         put_back = left = 0
@@ -154,7 +154,7 @@ class DeadLetters:
         return Redriven(put_back=put_back, left=left)
 
     def _send_back(self, producer: Producer, letter: DeadLetter, failed: list[KafkaError]) -> None:
-        """To the partition that it came from: whoever chose it may have done so by the key, in his own way."""
+        """To its original partition: its producer may have chosen the partition by the key, in its own way."""
         assert letter.original is not None
         topic = letter.original.topic
         if topic not in self._partition_counts:
@@ -213,21 +213,21 @@ class DeadLetters:
         if failed or unsent:
             why = failed[0].str() if failed else f"no answer within {self._timeout_s} s"
             raise QueueError(
-                f"not all letters could be put back: {why}",
-                hint="run it again: it goes on where progress was last committed",
+                f"not all letters could be redriven: {why}",
+                hint="run it again: it continues after the last commit",
             )
 
-    # Throwing away
+    # Purging
 
     def purge(self) -> int:
-        """Delete what is in the dead-letter topic now, dealt with or not; how many letters that was."""
+        """Delete all letters of the dead-letter topic, redriven or not; how many there were."""
         spans = self._spans()
         for number, span in spans.items():
             for raw in self._read_raw(number, span.start, span.end):
                 if not self._is_ours(letter := _letter(raw)):
                     raise QueueError(
                         f"{self.topic} has letters of group {letter.group} too, such as {letter.place}",
-                        hint="delete the topic, or set its retention, to be rid of all of them",
+                        hint="delete the topic, or set its retention, to delete all of them",
                     )
         with queue_errors():
             self._cluster.delete_records(
@@ -245,7 +245,7 @@ class DeadLetters:
         if self.topic not in topics:
             raise NoDeadLetters(
                 f"group {self.group} has no dead letters: there is no topic {self.topic}",
-                hint="it comes with the first message that is rejected, or delivered too often",
+                hint="it is created with the first message that is rejected or delivered too often",
             )
         consumer = self._consumer()
         try:
@@ -268,7 +268,7 @@ class DeadLetters:
                 yield letter
 
     def _is_ours(self, letter: DeadLetter) -> bool:
-        """Groups may share a topic; a letter that does not say whose it is, is everybody's."""
+        """Groups may share a topic. A letter without a group belongs to all of them."""
         return letter.group in ("", self.group)
 
     def _read_raw(self, number: int, first: int, end: int) -> Iterator[KafkaMessage]:
@@ -286,13 +286,13 @@ class DeadLetters:
                 error = message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
                     raise QueueError(f"{self.topic} can't be read: {error.str()}")
-                # The end may hold no records: a transaction's marker, or something compacted away.
+                # The last offsets may have no records: transaction markers, or records that compaction removed.
                 offset = message.offset() or 0
                 if error is None and offset < end:
                     yield message
                 if offset >= end - (error is None):
                     return
-            raise QueueError(f"{self.topic} can't be read: nothing for {IDLE_S_MAX} s")
+            raise QueueError(f"{self.topic} can't be read: no record within {IDLE_S_MAX} s")
         finally:
             consumer.close()
 
@@ -312,19 +312,19 @@ class DeadLetters:
             consumer.commit(offsets=[TopicPartition(self.topic, number, offset)], asynchronous=False)
         except KafkaException as error:
             raise QueueError(
-                f"what was put back can't be noted: {error.args[0].str()}",
-                hint="run it again; some may be put back twice",
+                f"the position of the redrive can't be committed: {error.args[0].str()}",
+                hint="run it again; some letters may be redriven twice",
             ) from error
         finally:
             consumer.close()
 
 
 def matching(pattern: str) -> Callable[[DeadLetter], bool]:
-    """Letters in whose reason, original topic, key or value the regular expression is found."""
+    """Letters whose reason, original topic, key or value matches the regular expression."""
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise QueueError(f"{pattern!r} is no regular expression: {error}") from error
+        raise QueueError(f"{pattern!r} is not a regular expression: {error}") from error
 
     def is_match(letter: DeadLetter) -> bool:
         topic = letter.original.topic if letter.original else ""

@@ -1,7 +1,7 @@
-"""What the members of one queue hold: taking messages, and settling them.
+"""The messages that the members of one queue have locked: taking and acknowledging them.
 
-One or more members of a share group bring messages in batches; threads take them one by one. Everything that a thread
-does to a member happens under one lock, except waiting for messages: then no other thread has a reason to touch it.
+One or more members of a share group fetch messages in batches; threads take them one by one. A thread uses a member
+under one lock, except while it polls: no other thread uses a member that is polled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headrace.queue.rejections import Rejections
 logger = logging.getLogger("headrace.queue")
 
 POLL_S_MAX = 0.25
-"""The longest that `stop()` from another thread has to wait; the broker answers as soon as there is a message."""
+"""The longest that `stop()` from another thread waits; the broker answers as soon as it has a message."""
 
 
 class Deliveries:
@@ -66,7 +66,7 @@ class Deliveries:
         self._is_stopped = True
 
     def close(self) -> None:
-        """Wait until acknowledgements are with the broker, give back the rest, leave the group."""
+        """Wait until the broker has all acknowledgements, release the other messages, leave the group."""
         self.stop()
         with self._changed:
             while self._polling:
@@ -79,7 +79,7 @@ class Deliveries:
         self._has_waiting.set()
 
     def _close_idle_members(self) -> None:
-        """The client fetches in the background: a member that stays would lock messages that no worker takes."""
+        """The client fetches in the background: an open member would lock messages that no worker takes."""
         with self._changed:
             for member in self._members:
                 if member.held == 0 and member not in self._polling:
@@ -88,7 +88,7 @@ class Deliveries:
     # Taking
 
     def take(self, timeout: float | None, is_wanted: Callable[[], bool]) -> Message | None:
-        """The next message; None if none comes within `timeout` seconds, or as soon as none is wanted."""
+        """The next message; None if none is delivered within `timeout` seconds, or once none is wanted."""
         deadline_s = None if timeout is None else time.monotonic() + timeout
         while is_wanted() and not self._is_stopped:
             left_s = POLL_S_MAX
@@ -118,30 +118,30 @@ class Deliveries:
         return None
 
     def give_back(self, message: Message) -> None:
-        """A message that was taken for a caller who has gone: the next one gets it."""
+        """Return a message whose caller was cancelled: the next `take` gets it."""
         with self._changed:
             if self._is_open:
                 self._ready.appendleft(message)
                 self._changed.notify_all()
 
     def _take_ready(self) -> Message | None:
-        """The next one whose lock has not ended while it waited here for its turn."""
+        """The next message whose lock has not timed out here."""
         now_s = time.monotonic()
         while self._ready and self._ready[0].locked_until_s <= now_s:
             self._drop_expired(now_s)
         return self._ready.popleft() if self._ready else None
 
     def _drop_expired(self, now_s: float) -> None:
-        """The broker gives them to another worker by now: to work on them would be to work twice."""
+        """The broker redelivers them to another worker: processing them here too would duplicate the work."""
         expired = [each for each in self._ready if each.locked_until_s <= now_s]
         self._ready = deque(each for each in self._ready if each.locked_until_s > now_s)
         logger.warning(
-            "the locks of %d messages of group %s ended before their turn came, and one delivery of each is used up: "
+            "the locks of %d messages of group %s timed out before a worker took them, and used up a delivery of each: "
             "lower prefetch (%d), or raise share.record.lock.duration.ms (%d) of the group",
             *(len(expired), self._group, self._prefetch, self.lock_s * 1000),
         )
         for member in {each.member for each in expired}:
-            # One refused acknowledgement fails the whole request: the good ones go before, alone.
+            # One refused acknowledgement fails the whole request: the valid ones are sent before it.
             member.settle_all(self._timeout_s)
         for message in expired:
             message.is_settled = True
@@ -150,7 +150,7 @@ class Deliveries:
             member.settle_all(self._timeout_s)
 
     def _idle_member(self) -> Member | None:
-        """A member that can be polled now: one more only if all have their hands full."""
+        """A member that can be polled now; a new one only if all others hold messages."""
         for member in self._members:
             if member.held == 0 and member not in self._polling:
                 return member
@@ -163,7 +163,7 @@ class Deliveries:
         return member
 
     def _fill(self, member: Member, timeout_s: float) -> None:
-        """Get messages; only the thread that took `member` for polling is here with it."""
+        """Poll for messages, in the only thread that polls this member."""
         polled = []
         try:
             topics = self._topics()
@@ -177,30 +177,30 @@ class Deliveries:
                 locked_until_s = time.monotonic() + self.lock_s
                 self._ready.extend(Message(self, member, raw, locked_until_s) for raw in polled)
                 self._polling.discard(member)
-                # The others come first next time: each member may have partitions of its own.
+                # The others are polled first next time: each member may have partitions of its own.
                 self._members = [*(each for each in self._members if each is not member), member]
                 self._changed.notify_all()
 
-    # Settling
+    # Acknowledging
 
     def settle(self, message: Message, how: AcknowledgeType, reason: str) -> None:
-        """What `accept`, `release` and `reject` of a message do."""
+        """Acknowledge a message: `accept`, `release` or `reject`."""
         self._require_held(message)
-        is_given_up = how is AcknowledgeType.REJECT
+        is_final = how is AcknowledgeType.REJECT
         if how is AcknowledgeType.RELEASE and self._rejections.is_last_delivery(message):
-            # The broker gives it up now. One that writes no letters would do so without a trace.
-            is_given_up = True
+            # The broker archives it now. One that writes no dead letters would leave no trace of it.
+            is_final = True
             if self._rejections.writes_letters:
                 how = AcknowledgeType.REJECT
                 reason = reason or f"delivery limit of {message.delivery_count} reached"
-        if is_given_up:
+        if is_final:
             self._rejections.prepare(message, reason)
         with self._changed:
             self._require_held(message)
             member = message.member
             is_late = message.locked_until_s <= time.monotonic()
             if is_late:
-                # It is likely refused, and would take the others of its request with it.
+                # It is likely refused, and the whole request with it.
                 member.settle_all(self._timeout_s)
             message.is_settled = True
             member.acknowledge(message.raw, how)
@@ -212,7 +212,7 @@ class Deliveries:
                 self._changed.notify_all()
 
     def flush(self, timeout: float) -> None:
-        """Wait until the broker has every acknowledgement so far; raises AcknowledgementLost if it refused some."""
+        """Wait until the broker has answered every acknowledgement; raises AcknowledgementLost if it refused some."""
         deadline_s = time.monotonic() + timeout
         while True:
             with self._changed:
@@ -226,7 +226,7 @@ class Deliveries:
             count, self._lost_reported = self.lost - self._lost_reported, self.lost
             raise AcknowledgementLost(
                 f"{count} acknowledgements were refused, their messages are delivered again",
-                hint="the broker was restarted, or their locks had ended: then lower prefetch, or raise the "
+                hint="the broker was restarted, or their locks had timed out: then lower prefetch, or raise the "
                 "group's share.record.lock.duration.ms",
             )
 
@@ -235,13 +235,13 @@ class Deliveries:
         return sum(member.lost for member in self._members)
 
     def _serve(self) -> None:
-        """Take the broker's answers. A member that is polled does so by itself."""
+        """Process the broker's answers. A member that is polled does it as part of polling."""
         for member in self._members:
             if member not in self._polling and member.unconfirmed:
                 member.serve()
 
     def _serve_waiting(self) -> None:
-        """In a thread: acknowledgements that wait for others go out even if all workers are busy."""
+        """In a thread: send waiting acknowledgements even if all workers are busy."""
         while self._is_open:
             self._has_waiting.wait()
             with self._changed:
@@ -255,4 +255,4 @@ class Deliveries:
         if message.is_settled:
             raise MessageSettled(f"{message.place} was accepted, released or rejected already")
         if not self._is_open:
-            raise MessageSettled(f"{message.place} went back to the others when its queue was closed")
+            raise MessageSettled(f"{message.place} was released when its queue was closed")

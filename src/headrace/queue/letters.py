@@ -20,18 +20,18 @@ from headrace.dead_letters import (
 from headrace.queue.message import Place
 
 REDRIVE_COUNT_HEADER = "headrace.redrive.count"
-"""How often a message was put back; it stays on the message, and so on its next dead letter."""
+"""How often a message was redriven; it stays on the message, and so on its next dead letter."""
 
 Headers = list[Header]
 
 
 class DeadLetter(Struct, frozen=True, kw_only=True):
-    """Where it lies, what it was, and why it died."""
+    """A record of the dead-letter topic: the original message, and why it was rejected."""
 
     place: Place
     timestamp_ms: int
     original: Place | None
-    """None if another program wrote it, without its origin."""
+    """None if another program wrote the letter without its origin."""
     group: str
     delivery_count: int
     reason: str

@@ -1,10 +1,10 @@
 """One member of a share group: confluent-kafka's ShareConsumer, and what it holds.
 
-The client hands out the next messages only when all of the last ones are settled. It joins acknowledgements that are
-sent close together into one request, in the order of sending, and brokers refuse a request whose offsets do not
-ascend. So one that would come behind a higher offset waits here until the broker has answered.
+The client returns the next messages only once all of the last ones are acknowledged. It sends acknowledgements that are
+close together in one request, in the order of the calls, and brokers refuse a request whose offsets do not ascend. So
+an acknowledgement after one with a higher offset waits here until the broker has answered.
 
-Whoever calls makes sure that only one thread at a time is inside.
+The caller makes sure that only one thread at a time uses a member.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headrace.queue")
 
 SERVE_S = 0.001
-"""How often answers are looked for while something waits for them: about as long as a broker takes."""
+"""How often answers are polled while something waits for them: about as long as a broker takes."""
 
 _Partition = tuple[str | None, int | None]
 
 
 class _Sent:
-    """Acknowledgements of a partition that are on their way."""
+    """Acknowledgements of a partition that are in flight."""
 
     __slots__ = ("count", "offset_max")
 
@@ -50,9 +50,9 @@ class Member:
         self._committed_at_s = float("-inf")
         self._is_closed = False
         self.held = 0
-        """Messages that are not settled; as long as there are some, no others can be polled."""
+        """Messages that are not acknowledged; while there are any, no others can be polled."""
         self.lost = 0
-        """Acknowledgements that the broker refused, or that never reached it."""
+        """Acknowledgements that the broker refused or never received."""
 
     def subscribe(self, topics: Sequence[str]) -> None:
         if sorted(topics) != self._topics:
@@ -69,7 +69,7 @@ class Member:
                 if time.monotonic() > deadline_s:
                     return []
                 time.sleep(SERVE_S)
-        self._is_uncommitted = False  # polling sends it
+        self._is_uncommitted = False  # poll sends it
         try:
             polled = list(self._consumer.poll(timeout_s))
         except KafkaException as error:
@@ -87,7 +87,7 @@ class Member:
     # Acknowledging
 
     def acknowledge(self, message: KafkaMessage, how: AcknowledgeType) -> None:
-        """Tell the broker, without waiting; `serve` must be called while `has_waiting`."""
+        """Send an acknowledgement, without waiting; `serve` must be called while `has_waiting`."""
         self.held -= 1
         partition = (message.topic(), message.partition())
         sent, offset = self._sent.get(partition), message.offset()
@@ -105,17 +105,17 @@ class Member:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether something is not on its way yet. Each sending has a price, so they are a millisecond apart."""
+        """Whether something is not sent yet. Each request has a cost, so they are a millisecond apart."""
         return self._is_uncommitted or bool(self._waiting)
 
     @property
     def unconfirmed(self) -> int:
         """Acknowledgements that the broker has not answered yet."""
-        on_their_way = sum(each.count for each in self._sent.values())
-        return on_their_way + sum(len(each) for each in self._waiting.values())
+        in_flight = sum(each.count for each in self._sent.values())
+        return in_flight + sum(len(each) for each in self._waiting.values())
 
     def serve(self) -> None:
-        """Take the broker's answers, and send what has waited."""
+        """Process the broker's answers, and send what waited for them."""
         self._consumer.commit_async()
         self._is_uncommitted = False
         self._committed_at_s = time.monotonic()
@@ -137,7 +137,7 @@ class Member:
         return True
 
     def close(self, timeout_s: float) -> None:
-        """Send what is acknowledged; what is not goes back to the others at once. A second call does nothing."""
+        """Send the acknowledgements. The broker releases the other messages at once. A second call does nothing."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -145,7 +145,7 @@ class Member:
         try:
             self._consumer.close()
         except KafkaException as error:
-            logger.warning("a consumer did not leave its group in order: %s", error.args[0].str())
+            logger.warning("a consumer did not leave its group cleanly: %s", error.args[0].str())
         self.lost += self.unconfirmed
         self._sent.clear()
         self._waiting.clear()
@@ -176,7 +176,7 @@ class Member:
 
 
 def _judge(error: KafkaError) -> None:
-    """Errors that pass by themselves are the client's to retry; the others are the user's."""
+    """Raise errors that last; the client retries the others."""
     if error.fatal() or error.code() in (
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -185,7 +185,7 @@ def _judge(error: KafkaError) -> None:
         KafkaError._UNSUPPORTED_FEATURE,
     ):
         raise _unusable(error)
-    logger.info("%s; trying again", error.str())
+    logger.info("%s; retrying", error.str())
 
 
 def _unusable(error: KafkaError) -> QueueUnusable:

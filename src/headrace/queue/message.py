@@ -1,4 +1,4 @@
-"""One message as its worker holds it: its content, and how to settle it."""
+"""A message that a worker has locked: its content, and how to acknowledge it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger("headrace.queue")
 
 
 class Place(NamedTuple):
-    """Which record it is."""
+    """Topic, partition and offset of a record."""
 
     topic: str
     partition: int
@@ -39,7 +39,7 @@ Errors = type[BaseException] | tuple[type[BaseException], ...]
 
 
 def verdict(error: BaseException | None, reject_on: Errors) -> tuple[AcknowledgeType, str]:
-    """What becomes of a message whose work ended this way, and the reason for its dead letter."""
+    """The acknowledgement for this outcome of a handler, and the reason for the dead letter."""
     if error is None:
         return AcknowledgeType.ACCEPT, ""
     reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -47,7 +47,7 @@ def verdict(error: BaseException | None, reject_on: Errors) -> tuple[Acknowledge
 
 
 class Delivery:
-    """What is known of a message that was delivered."""
+    """The content of a message that was delivered."""
 
     __slots__ = ("_raw",)
 
@@ -56,12 +56,12 @@ class Delivery:
 
     @property
     def raw(self) -> KafkaMessage:
-        """As confluent-kafka has it."""
+        """The message of confluent-kafka."""
         return self._raw
 
     @property
     def value(self) -> bytes:
-        """The content; empty if the record has none."""
+        """Empty if the record has none."""
         return self._raw.value() or b""
 
     @property
@@ -70,7 +70,7 @@ class Delivery:
 
     @property
     def headers(self) -> list[tuple[str, bytes | None]]:
-        """In their order; a name may come more than once."""
+        """In their order; a name may occur more than once."""
         return headers_of(self._raw)
 
     @property
@@ -98,7 +98,8 @@ class Delivery:
 
     @property
     def timestamp_ms(self) -> int:
-        """When it was written: the producer's time, or the broker's if the topic says so."""
+        """When it was written: the producer's time, or the broker's if the topic has
+        `message.timestamp.type=LogAppendTime`."""
         return self._raw.timestamp()[1]
 
     @property
@@ -120,7 +121,7 @@ class Message(Delivery):
         self._queue = queue
         self.member = member
         self.locked_until_s = locked_until_s
-        """Of the monotonic clock. About then the broker gives it to another worker."""
+        """By the monotonic clock. About then the broker delivers it to another worker."""
         self.is_settled = False
 
     def accept(self) -> None:
@@ -132,18 +133,18 @@ class Message(Delivery):
         self.settle(AcknowledgeType.ACCEPT)
 
     def release(self, reason: str = "") -> None:
-        """Not now: a worker gets it again, after the group's back-off. The reason is for its dead letter, if it
-        comes to that."""
+        """Not now: it is redelivered after the group's back-off. The reason is for the dead letter, if this was its
+        last delivery."""
         self.settle(AcknowledgeType.RELEASE, reason)
 
     def reject(self, reason: str = "") -> None:
-        """Never: no worker gets it again; it goes to the group's dead letters, with the reason."""
+        """Never: it is not redelivered, and becomes a dead letter of the group, with the reason."""
         self.settle(AcknowledgeType.REJECT, reason)
 
     @contextmanager
     def process(self, *, reject_on: Errors = ()) -> Iterator[None]:
         """Accept the message at the end of the block; release it if the block raises, or reject it for an error in
-        `reject_on`. The error goes on. A block may settle the message itself."""
+        `reject_on`. The error is raised again. A block may acknowledge the message itself."""
         try:
             yield
         except BaseException as error:
@@ -152,13 +153,14 @@ class Message(Delivery):
         self.settle_by(None, reject_on)
 
     def settle_by(self, error: BaseException | None, reject_on: Errors) -> None:
-        """By the outcome, unless it is settled already, or went back because its queue was closed meanwhile."""
+        """Acknowledge by the outcome, unless it is acknowledged already, or was released because its queue was
+        closed."""
         if self.is_settled:
             return
         try:
             self.settle(*verdict(error, reject_on))
-        except MessageSettled as gone:
-            logger.warning("%s", gone)
+        except MessageSettled as error_of_message:
+            logger.warning("%s", error_of_message)
 
     def settle(self, how: AcknowledgeType, reason: str = "") -> None:
         self._queue.settle(self, how, reason)

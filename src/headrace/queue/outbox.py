@@ -1,4 +1,4 @@
-"""Messages on their way to topics: each is durable when its future is done.
+"""Messages in flight to topics: each is durable when its future is done.
 
 The producer is idempotent and waits for `acks=all`: a retry stores nothing twice, and a message that is confirmed
 survives whatever the broker's durability covers.
@@ -21,19 +21,19 @@ from headrace.queue.message import Place
 Headers = Mapping[str, str | bytes | None] | Sequence[tuple[str, str | bytes | None]]
 
 SERVE_S = 0.25
-"""How long one look for confirmations takes at most; each is handed on when it comes."""
+"""How long one poll for confirmations takes at most."""
 
 FULL_S = 0.01
-"""A pause when the client's buffer is full: about what a batch needs to be stored."""
+"""The pause when the client's buffer is full: about the time that a batch takes."""
 
 CONNECT_S = 0.1
-"""A new producer is left alone for so long: it gets its id from the broker as soon as it is connected, and if a message
-is there before, librdkafka 2.16 asks for the id only up to a second later."""
+"""The pause after a producer is created, in which it gets its id from the broker. If a message is produced before that,
+librdkafka 2.16 asks for the id up to a second later."""
 
 _HINTS: Mapping[int, str] = {
     KafkaError._MSG_TIMED_OUT: "is the broker running? The message is stored if only the answer was lost",
     KafkaError.MSG_SIZE_TOO_LARGE: "send less, or raise the topic's max.message.bytes and config='s message.max.bytes",
-    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; `headrace topic create` makes it",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; `headrace topic create` creates it",
 }
 
 
@@ -53,9 +53,9 @@ class Outbox:
     def send(
         self, topic: str, value: bytes | str | None, key: bytes | str | None, headers: Headers
     ) -> Future[Place]:
-        """Raises BufferError if the client's buffer is full. All that the broker says is in the future."""
+        """Raises BufferError if the client's buffer is full. The broker's answer is in the future."""
         stored: Future[Place] = Future()
-        stored.set_running_or_notify_cancel()  # it is on its way: nothing can cancel it
+        stored.set_running_or_notify_cancel()  # it is in flight: nothing can cancel it
 
         def on_delivery(error: KafkaError | None, message: KafkaMessage) -> None:
             if error is None:
@@ -74,7 +74,7 @@ class Outbox:
     def send_when_room(
         self, topic: str, value: bytes | str | None, key: bytes | str | None, headers: Headers
     ) -> Future[Place]:
-        """`send` that waits: every message in the buffer is stored or given up within its time."""
+        """`send` that waits for room: every message in the buffer is stored or fails within its timeout."""
         while True:
             try:
                 return self.send(topic, value, key, headers)
@@ -108,13 +108,13 @@ class Outbox:
             return self._producer
 
     def _serve(self, producer: Producer) -> None:
-        """In a thread: hand confirmations on as they come."""
+        """In a thread: process confirmations."""
         while not self._is_closed and (producer is self._producer or len(producer)):
             producer.poll(SERVE_S)
 
     def _fail(self, stored: Future[Place], topic: str, error: KafkaError) -> None:
         if error.fatal():
-            # An idempotent producer that has lost its sequence is of no more use; the next message gets a new one.
+            # An idempotent producer that lost its sequence can't continue; the next message gets a new one.
             self._producer = None
         stored.set_exception(
             MessageNotStored(

@@ -1,4 +1,4 @@
-"""A queue as programs see it: take messages, settle them, put others, or leave the loop to `run`."""
+"""The API of queues: take messages, acknowledge them, put others, or leave the loop to `run`."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from headrace.queue.topics import MatchingTopics
 logger = logging.getLogger("headrace.queue")
 
 PREFETCH = 50
-"""Enough to hide the way to the broker, few enough that a lock of 30 s covers messages of half a second each."""
+"""Enough to hide the round trip to the broker; a lock of 30 s still covers messages of half a second each."""
 
 RUN_MEMBERS_MAX = 16
-"""Members of the group that `run` may become by itself: each has threads and a connection of its own."""
+"""Members that `run` adds at most: each has threads and a connection of its own."""
 
 TOPIC_APPEARS_S_MAX = 0.5
 """Apache Kafka's nodes learn of a new topic a moment after its creation was confirmed."""
 
 TIMEOUT_S = 30.0
-"""For everything that the broker answers at once unless it is down."""
+"""For requests that a running broker answers at once."""
 
 
 class QueueOptions(TypedDict, total=False):
-    """What `Queue` and `AsyncQueue` can be given beside topics."""
+    """The arguments of `Queue` and `AsyncQueue` besides topics."""
 
     group: str
     bootstrap: str | None
@@ -57,26 +57,26 @@ class QueueOptions(TypedDict, total=False):
 
 
 class Queue:
-    """Messages of topics, each handed to one worker of a group.
+    """Messages of topics, each delivered to one worker of a group.
 
         with Queue("emails", group="senders") as queue:
             for message in queue:
                 send(message.value)
                 message.accept()
 
-    Leaving the context waits until the broker has all acknowledgements, and gives back what was not acknowledged.
+    Leaving the context waits until the broker has all acknowledgements, and releases the other messages.
     Any number of threads may take messages from one queue; a message belongs to the thread that took it.
 
     topics, pattern   what to read: names of topics that exist, or a regular expression that matches whole names, new
                       topics included
-    group             who shares the messages; every group gets all of them. Only `put` does without.
+    group             the workers that share the messages; every group gets all of them. `put` needs no group.
     bootstrap         HOST:PORT of the broker; by default that of the commands: $HEADRACE_BOOTSTRAP, [client] bootstrap
                       in headrace.toml, 127.0.0.1:9092
-    prefetch          how many messages to hold locked at a time, at most. Apache Kafka takes it as a wish and hands
-                      out whole batches, as the producer made them.
-    members           how many members of the group this queue may become. The client gives no next messages before
-                      the last ones are all settled; with as many members as threads, a slow one keeps no other waiting.
-    begin             where a new group begins: "earliest" (default) or "latest". A group that has the setting keeps it.
+    prefetch          how many messages to lock at a time, at most. Apache Kafka may exceed it: it delivers whole
+                      batches, as the producer made them.
+    members           how many members this queue may add to the group. The client returns the next messages only once
+                      all of the last ones are acknowledged; with a member for each thread, no thread waits for another.
+    begin             where a new group starts: "earliest" (default) or "latest". A group that has the setting keeps it.
     dead_letters      the topic for rejected messages, `dlq.GROUP` by default; "" for none. A group that has the setting
                       keeps it.
     config            more settings for confluent-kafka's clients, such as those for TLS
@@ -130,12 +130,12 @@ class Queue:
         self.close()
 
     def open(self) -> None:
-        """Get ready to take and to put.
+        """Connect.
 
-        Raises QueueUnusable if no broker is there, it has no queues, or a topic is missing.
+        Raises QueueUnusable if no broker answers, it does not support queues, or a topic is missing.
         """
         if self._is_closed:
-            raise QueueUnusable("the queue was closed", hint="make another one")
+            raise QueueUnusable("the queue was closed", hint="create another one")
         with queue_errors():
             require_broker(self.bootstrap, self._timeout_s)
             self._cluster.require_topics(self._topics, appear_s_max=TOPIC_APPEARS_S_MAX)
@@ -177,14 +177,13 @@ class Queue:
         return MatchingTopics(self._cluster, self._pattern, exclude=self._dead_letter_topic).current
 
     def stop(self) -> None:
-        """Let `for` loops, `run` and waiting `get`s end, in whichever thread they are. May be called from a signal
-        handler."""
+        """End `for` loops, `run` and waiting `get`s, in any thread. May be called from a signal handler."""
         self._is_stopped = True
         if self._deliveries is not None:
             self._deliveries.stop()
 
     def close(self) -> None:
-        """Wait until acknowledgements and messages are with the broker, give back the rest, leave the group."""
+        """Wait until the broker has all acknowledgements and messages, release the other messages, leave the group."""
         self.stop()
         self._is_open, self._is_closed = False, True
         if self._deliveries is not None:
@@ -196,12 +195,12 @@ class Queue:
     # Taking messages
 
     def __iter__(self) -> Iterator[Message]:
-        """Messages as they come, until `stop()`."""
+        """Messages as they are delivered, until `stop()`."""
         while (message := self.get()) is not None:
             yield message
 
     def get(self, timeout: float | None = None) -> Message | None:
-        """The next message; None if none comes within `timeout` seconds, or the queue is stopped."""
+        """The next message; None if none is delivered within `timeout` seconds, or the queue is stopped."""
         return self.deliveries.take(timeout, lambda: True)
 
     @property
@@ -224,18 +223,19 @@ class Queue:
         count: int | None = None,
         stop_when_idle_s: float | None = None,
     ) -> None:
-        """Call `handler` with each message, in so many threads at a time, until SIGTERM, Ctrl-C or `stop()`.
+        """Call `handler` with each message, in `concurrency` threads, until SIGTERM, Ctrl-C or `stop()`.
 
         A message is accepted when the handler returns. If the handler raises, the message is released, so that it is
-        delivered again until the group's delivery limit makes it a dead letter; an error in `reject_on` makes it
-        one at once. Either way the error is logged and is the letter's reason. A handler may settle the message itself.
+        redelivered until the group's delivery limit makes it a dead letter; an error in `reject_on` makes it one at
+        once. In both cases the error is logged and is the letter's reason. A handler may acknowledge the message
+        itself.
 
-        The first signal lets running handlers finish; then this returns. A second one does what it does without a
-        queue: Ctrl-C raises KeyboardInterrupt, and what is not settled goes back. Signals reach the main thread only:
-        in another one, `stop()` is the way.
+        After the first signal, running handlers finish and this returns. A second one does what it does without a
+        queue: Ctrl-C raises KeyboardInterrupt, and the messages in flight are released. Signals reach the main thread
+        only: in another thread, call `stop()`.
 
-        count               end after so many messages
-        stop_when_idle_s    end when nothing has come for so long
+        count               end after this number of messages
+        stop_when_idle_s    end when no message was delivered for this time
         """
         runner = Runner(
             lambda message: _handle(message, handler, reject_on),
@@ -250,7 +250,7 @@ class Queue:
                 runner.run()
 
     def raise_members(self, concurrency: int) -> None:
-        """Let a slow message keep none of so many workers waiting."""
+        """Add members, so that no worker waits for the message of another."""
         if concurrency < 1:
             raise QueueUnusable("concurrency is at least 1")
         members = min(concurrency, RUN_MEMBERS_MAX)
@@ -266,7 +266,7 @@ class Queue:
         headers: Headers = (),
         topic: str | None = None,
     ) -> Place:
-        """Write a message, and wait until it is stored; where it is. Raises MessageNotStored.
+        """Write a message and wait until it is stored; its topic, partition and offset. Raises MessageNotStored.
 
         topic   where to, if the queue reads several
         """
@@ -291,12 +291,14 @@ class Queue:
         return self._outbox.send_when_room(self.topic_of_put(topic), value, key, headers)
 
     def topic_of_put(self, topic: str | None) -> str:
-        """Where a message goes; a topic that the queue does not read itself is looked for once."""
+        """The topic of a message; a topic that the queue does not read must exist, which is checked once."""
         if not self._is_open:
             raise QueueUnusable("the queue is not open", hint="use it inside `with`")
         if topic is None:
             if len(self._topics) != 1:
-                raise QueueUnusable("the queue has not one topic", hint='name it: put(…, topic="emails")')
+                raise QueueUnusable(
+                    "the queue does not read exactly one topic", hint='name it: put(…, topic="emails")'
+                )
             return self._topics[0]
         if topic not in self._topics_seen:
             with queue_errors():
@@ -313,10 +315,10 @@ class Queue:
         if isinstance(error, MessageNotStored):
             self._put_failures.append(error)
 
-    # What is on its way
+    # In flight
 
     def flush(self, timeout: float = TIMEOUT_S) -> None:
-        """Wait until the broker has every acknowledgement and every message so far.
+        """Wait until the broker has answered every acknowledgement and stored every message.
 
         Raises AcknowledgementLost if it refused some, and MessageNotStored if a message of `put_nowait` was not stored.
         """
@@ -335,12 +337,12 @@ class Queue:
 
     @property
     def lock_s(self) -> float:
-        """How long a message is locked for whoever took it."""
+        """The lock timeout of a message."""
         return self.deliveries.lock_s
 
     @property
     def lost(self) -> int:
-        """Acknowledgements that the broker refused so far, mostly because they came after the lock's end."""
+        """Acknowledgements that the broker refused, mostly because the lock had timed out."""
         return 0 if self._deliveries is None else self._deliveries.lost
 
 

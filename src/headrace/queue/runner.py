@@ -1,7 +1,7 @@
-"""Workers of a queue in threads: take a message, handle it, go on until the queue is stopped.
+"""Workers of a queue in threads: each takes a message and handles it, until the queue is stopped.
 
-What becomes of a message is its handler's business (`Queue.run` settles it by the outcome, `headrace work` by an exit
-code). What ends the run is here: a count, idleness, a failure, a signal.
+The handler acknowledges the message (`Queue.run` by its outcome, `headrace work` by an exit code). What ends the run is
+here: a count, idleness, a failure, a signal.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headrace.queue")
 
 LOOK_S = 0.1
-"""How often a run is looked at: for idleness, and for whoever shows its progress."""
+"""How often a run is checked for idleness, and its progress shown."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Allowance:
-    """How many messages a run may still take, and since when it has had none."""
+    """How many messages a run may still take, and since when it is idle."""
 
     def __init__(self, *, count: int | None, idle_s: float | None) -> None:
         self._lock = threading.Lock()
@@ -34,7 +34,7 @@ class Allowance:
         self._idle_s = idle_s
         self._idle_since_s = time.monotonic()
         self.running = 0
-        """Handlers that are at work now."""
+        """Handlers that run now."""
 
     def may_take(self) -> bool:
         with self._lock:
@@ -56,7 +56,7 @@ class Allowance:
                 self._idle_since_s = time.monotonic()
 
     def is_idle(self) -> bool:
-        """Whether nothing has come for `idle_s`."""
+        """Whether no message was delivered for `idle_s`."""
         if self._idle_s is None or self.running:
             return False
         return time.monotonic() > self._idle_since_s + self._idle_s
@@ -83,7 +83,7 @@ class Runner:
         ]
 
     def run(self, on_look: Callable[[], None] = lambda: None) -> None:
-        """Until all workers are done. What one of them could not handle ends the others, and is raised here."""
+        """Run until all workers have ended. The error of one worker stops the others and is raised here."""
         for thread in self._threads:
             thread.start()
         while alive := [thread for thread in self._threads if thread.is_alive()]:
@@ -103,14 +103,14 @@ class Runner:
                 with self._allowance.at_work():
                     self._handle(message)
         except BaseException as error:
-            # The first one is the cause; what the others meet because of it adds nothing.
+            # The first one is the cause; errors of the others are its consequences.
             self._failure = self._failure or error
             self._stop()
 
 
 def raise_or_log(message: Delivery, failure: BaseException | None) -> None:
-    """After the message is settled: a handler's error is one message's; an exit, an interrupt or a cancellation is
-    for the whole run."""
+    """After the acknowledgement: an error concerns one message; an exit, an interrupt or a cancellation ends the whole
+    run."""
     if isinstance(failure, Exception):
         logger.warning("the handler of %s failed", message, exc_info=failure)
     elif failure is not None:
@@ -119,7 +119,7 @@ def raise_or_log(message: Delivery, failure: BaseException | None) -> None:
 
 @contextmanager
 def stopped_by_signals(steps: Iterable[Callable[[], None]]) -> Iterator[None]:
-    """The first SIGINT or SIGTERM takes the first step, and so on. When no step is left, they do what they did before.
+    """The first SIGINT or SIGTERM calls the first step, and so on. After the last step they do what they did before.
 
     Python calls signal handlers in the main thread only: in any other this does nothing.
     """
@@ -141,7 +141,7 @@ def stopped_by_signals(steps: Iterable[Callable[[], None]]) -> Iterator[None]:
             signal.signal(each, handler)
 
     before: dict[signal.Signals, Any] = {
-        # None: whoever embeds Python has a handler of its own, which can't be put back from here.
+        # None: a program that embeds Python has a handler of its own, which can't be restored from here.
         each: signal.signal(each, on_signal) or signal.SIG_DFL
         for each in SIGNALS
     }
