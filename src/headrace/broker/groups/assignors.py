@@ -1,7 +1,7 @@
-"""Who gets which partition in a group of the newer protocol, where the broker decides: two pure functions.
+"""The assignors of the newer protocol, in which the broker assigns partitions: two pure functions.
 
-`uniform` gives everybody the same number and moves as little as it can from what they had. `range` gives each member
-a run of neighbouring partitions of every topic, the same run in topics of the same size, and remembers nothing.
+`uniform` gives all members the same number, and moves as few partitions as possible. `range` gives each member
+consecutive partitions of every topic, the same ones in topics of the same size, and ignores earlier assignments.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class Candidate(Struct, frozen=True, kw_only=True):
     member_id: str
     instance_id: str | None = None
     topic_ids: frozenset[uuid.UUID]
-    """What it subscribes to."""
+    """The topics that it subscribes to."""
     earlier: Assignment = field(default_factory=dict)
-    """What it was given last time."""
+    """Its last assignment."""
 
 
 Assignor = Callable[[Sequence[Candidate], PartitionCounts], dict[str, Assignment]]
 
 
 def range_(candidates: Sequence[Candidate], partition_counts: PartitionCounts) -> dict[str, Assignment]:
-    # A static member keeps its place in the order when it is back under another id.
+    # A static member keeps its rank when it returns with another id.
     ordered = sorted(candidates, key=lambda one: (one.instance_id is None, one.instance_id or one.member_id))
     given: dict[str, dict[uuid.UUID, frozenset[int]]] = {one.member_id: {} for one in candidates}
     for topic_id, subscribers in _by_topic(ordered, partition_counts).items():
@@ -71,7 +71,7 @@ def _frozen(places: Iterable[Place], earlier: Assignment) -> Assignment:
     for topic_id, partition in places:
         by_topic.setdefault(topic_id, set()).add(partition)
     if by_topic == earlier:
-        return earlier  # the same object: whoever looks for changes sees at once that there is none
+        return earlier  # the same object, so that an unchanged assignment is recognized at once
     return {topic_id: frozenset(partitions) for topic_id, partitions in by_topic.items()}
 
 
@@ -87,7 +87,7 @@ def _by_topic(
 
 
 def _kept(one: Candidate, partition_counts: PartitionCounts, taken: set[Place]) -> list[Place]:
-    """What a member had and may still have."""
+    """The partitions of the last assignment that the member may keep."""
     return [
         place
         for topic_id in sorted(one.earlier)
@@ -101,7 +101,7 @@ def _kept(one: Candidate, partition_counts: PartitionCounts, taken: set[Place]) 
 def _share_out_evenly(
     candidates: Sequence[Candidate], partition_counts: PartitionCounts
 ) -> dict[str, list[Place]]:
-    """All want the same topics: some get one more than the others, and those who had more come first for that."""
+    """All subscribe to the same topics: some get one more than the others, first of all those that had more."""
     topic_ids = sorted(candidates[0].topic_ids & partition_counts.keys())
     least, longer = divmod(sum(partition_counts[topic_id] for topic_id in topic_ids), len(candidates))
     taken: set[Place] = set()
@@ -125,7 +125,7 @@ def _share_out_evenly(
 
 
 def _deal(free: Sequence[Place], places: Mapping[str, list[Place]], least: int) -> None:
-    """One by one to those that have too little, in turns, so that everybody gets a part of every topic."""
+    """One by one to the members that have too few, in turns, so that each gets partitions of every topic."""
     wanting = deque(given for given in places.values() if len(given) < least)
     satisfied = deque(given for given in places.values() if len(given) == least)
     for place in free:
@@ -140,7 +140,7 @@ def _deal(free: Sequence[Place], places: Mapping[str, list[Place]], least: int) 
 def _share_out_by_load(
     candidates: Sequence[Candidate], partition_counts: PartitionCounts
 ) -> dict[str, list[Place]]:
-    """Members want different topics: what is free goes to the one with least, then moves while that helps."""
+    """Subscriptions differ: a free partition goes to the member with the fewest, then some move while that helps."""
     owners: dict[Place, str] = {}
     loads: dict[str, int] = {}
     taken: set[Place] = set()
@@ -153,7 +153,7 @@ def _share_out_by_load(
         topic_id: [one.member_id for one in wanting]
         for topic_id, wanting in _by_topic(candidates, partition_counts).items()
     }
-    # Topics that few want come first: there is less choice for them.
+    # Topics with few subscribers come first, because there is less choice for them.
     for topic_id in sorted(subscribers, key=lambda topic_id: len(subscribers[topic_id])):
         lightest = _Lightest(subscribers[topic_id], loads)
         for place in _places(topic_id, partition_counts):
@@ -198,7 +198,7 @@ def _give(place: Place, member_id: str, owners: dict[Place, str], loads: dict[st
 def _even_out(
     places: Sequence[Place], member_ids: Sequence[str], owners: dict[Place, str], loads: dict[str, int]
 ) -> int:
-    """Move partitions of one topic from those with most to those with least; how many had to."""
+    """Move partitions of one topic from members with the most to those with the fewest; how many."""
     lightest = _Lightest(member_ids, loads)
     moves = 0
     for place in sorted(places, key=lambda place: -loads[owners[place]]):
@@ -215,4 +215,4 @@ def _places(topic_id: uuid.UUID, partition_counts: PartitionCounts) -> list[Plac
 UNIFORM: Final = "uniform"
 RANGE: Final = "range"
 ASSIGNORS: Final[Mapping[str, Assignor]] = {UNIFORM: uniform, RANGE: range_}
-"""The first is what a group has whose members name none."""
+"""The first is the default, if no member names an assignor."""

@@ -53,7 +53,7 @@ from headrace.protocol.error_codes import ErrorCode
 
 
 def handle(group: Group, event: Event, *, limits: GroupLimits, now_ms: int) -> tuple[Group, list[Action]]:
-    """What the group becomes, and what is to be done."""
+    """The changed group, and the actions to perform."""
     assert group.state is not GroupState.DEAD, "a dead group is forgotten at once, so nothing can reach it"
     step = Step(group=group, limits=limits, now_ms=now_ms)
     match event:
@@ -98,7 +98,7 @@ def _has_room(group: Group, join: Join, members_max: int) -> bool:
     if join.instance_id is not None and member is None:
         member = group.static_member(join.instance_id)
     if group.state is GroupState.PREPARING_REBALANCE:
-        # Counting those that have joined lets the last to rejoin fall out after the bound was lowered.
+        # Only joined members count, so the last ones to rejoin are refused after the limit was lowered.
         is_joining = member is not None and member.join_request is not None
         if not is_joining and group.joining_count >= members_max:
             return False
@@ -154,7 +154,7 @@ def _add_member(step: Step, join: Join, member_id: str) -> None:
     if not group.members:
         group = replace(group, protocol_type=join.protocol_type, leader_id=member_id)
     step.group = replace(group.put(member), pending_member_ids=group.pending_member_ids - {member_id})
-    # Until it is answered it has no id to send heartbeats with, and its connection may be gone.
+    # Until it is answered it has no id to send heartbeats with, and its client may have disconnected.
     step.arm(TimerKind.SESSION, step.limits.new_member_join_timeout_ms, member_id)
     disturb(step, Trigger.MEMBER_JOINED)
 
@@ -169,7 +169,7 @@ def _rejoin(step: Step, join: Join) -> None:
     leads_stable_group = group.state is GroupState.STABLE and join.member_id == group.leader_id
     is_repeated = member.protocols == join.protocols and not leads_stable_group
     if group.state is not GroupState.PREPARING_REBALANCE and is_repeated:
-        # It may have missed the answer. The leader of a stable group rejoins because of what it sees.
+        # The answer may be lost. The leader of a stable group rejoins because its topics have changed.
         step.answer(join.request, current_generation(group, join.member_id))
         return
     _update_member(step, member, join)
@@ -177,7 +177,7 @@ def _rejoin(step: Step, join: Join) -> None:
 
 
 def _update_member(step: Step, member: Member, join: Join) -> Member:
-    # Two requests for one member: the earlier came over a connection that its client has given up.
+    # Two requests for one member: its client has closed the connection of the earlier one.
     step.answer(
         member.join_request,
         JoinAnswer(error=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id),
@@ -194,7 +194,7 @@ def _update_member(step: Step, member: Member, join: Join) -> Member:
 
 
 def _replace_static_member(step: Step, join: Join, absent: Member) -> None:
-    """A static member is back under a new id: whoever still uses the old one is fenced off."""
+    """A static member returns with a new id: a client that still uses the old one is fenced."""
     step.answer(
         absent.join_request, JoinAnswer(error=ErrorCode.FENCED_INSTANCE_ID, member_id=absent.member_id)
     )
@@ -213,8 +213,8 @@ def _replace_static_member(step: Step, join: Join, absent: Member) -> None:
     if not is_stable or step.group.select_protocol() != step.group.protocol_name:
         disturb(step, Trigger.MEMBER_CHANGED)
     else:
-        # Back in time with nothing new: the assignment stands, and only the new id has to be remembered.
-        # A client that can't be told so is told that its old self leads, so that it does not assign again.
+        # It returns in time and unchanged: the assignment is kept, and only the new id has to be stored.
+        # A client without support for that gets its old id as the leader's, so that it does not assign again.
         can_skip = join.can_skip_assignment
         stored = StaticMemberStored(
             request=join.request,
@@ -229,7 +229,7 @@ def _static_member_stored(step: Step, event: StaticMemberStored) -> None:
     group = step.group
     member = group.members.get(event.member_id)
     if member is None or member.join_request != event.request or group.state is not GroupState.STABLE:
-        return  # a rebalance has begun since and answers it
+        return  # a rebalance has started in the meantime and answers it
     step.group = group.put(replace(member, join_request=None))
     step.arm_session(member)
     if event.error is not ErrorCode.NONE:
@@ -256,7 +256,7 @@ def _sync(step: Step, sync: Sync) -> None:
         sync_arrived(step, member)
         step.answer(sync.request, assignment_of(group, member))
         return
-    # As with joins: of two requests for one member, the earlier has lost its reader.
+    # As with joins: nobody waits for the earlier of two requests of one member.
     step.answer(member.sync_request, SyncAnswer(error=ErrorCode.REBALANCE_IN_PROGRESS))
     sync_arrived(step, replace(member, sync_request=sync.request))
     if sync.member_id == group.leader_id and not group.is_assigning:
@@ -271,7 +271,7 @@ def _check_sync(group: Group, sync: Sync) -> ErrorCode:
         return ErrorCode.ILLEGAL_GENERATION
     if group.state is GroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
-    # Older clients don't say which protocol they mean.
+    # Older clients do not name the protocol.
     if sync.protocol_type is not None and sync.protocol_type != group.protocol_type:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if sync.protocol_name is not None and sync.protocol_name != group.protocol_name:
@@ -290,7 +290,7 @@ def _store_assignment(step: Step, sync: Sync) -> None:
 def _assignment_stored(step: Step, event: AssignmentStored) -> None:
     group = step.group
     if group.state is not GroupState.COMPLETING_REBALANCE or event.generation != group.generation:
-        return  # another rebalance has begun since
+        return  # another rebalance has started in the meantime
     if event.error is not ErrorCode.NONE:
         release_syncs(step, event.error)
         disturb(step, Trigger.ASSIGNMENT_FAILED)
@@ -354,13 +354,13 @@ def _session_expired(step: Step, member_id: str) -> None:
         return
     member = group.members.get(member_id)
     if member is None or (member.is_waiting and not member.is_new):
-        return  # one that waits for an answer is alive as far as anybody can tell
+        return  # a member that waits for an answer counts as alive
     remove_members(step, [member])
     disturb(step, Trigger.MEMBER_LEFT)
 
 
 def check_commit(group: Group, *, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-    """Whether offsets may be committed for the group by whoever asks."""
+    """Whether this client may commit offsets for the group."""
     if generation < 0 and group.state is GroupState.EMPTY:
         return ErrorCode.NONE  # a tool, or a consumer that assigns partitions to itself
     if generation < 0 and member_id == UNKNOWN_MEMBER and instance_id is None:

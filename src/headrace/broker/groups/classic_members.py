@@ -1,6 +1,6 @@
-"""Performs what the rules of classic groups decide: answers requests, runs time-outs, has groups stored.
+"""Performs the actions of the rules of classic groups: answers requests, runs time-outs, stores groups.
 
-A request changes its group at once, when its method is called; what has to wait is the answer.
+A request changes its group at once, when its method is called; only the answer waits.
 """
 
 from __future__ import annotations
@@ -88,18 +88,18 @@ class ClassicMembers:
         return self._ask(group, leave, LeaveAnswer).result()
 
     def stored(self, group: Group, event: Stored) -> None:
-        """What was to be stored is, or can't be."""
+        """The group was stored, or storing it has failed."""
         self._apply(group, event)
 
     def inherit(self, group: Group) -> None:
-        """Members of the newer protocol's group are a classic group from now on."""
+        """A group of the newer protocol becomes a classic group."""
         self._groups[group.group_id] = group
         for member_id in group.members:
             self.touch(group, member_id)
         self._apply(group, MembersInherited())
 
     def dissolve(self, group: Group) -> None:
-        """The group is one of the newer protocol from now on: who waits here has to join again."""
+        """The group becomes one of the newer protocol: members that wait here have to join again."""
         del self._groups[group.group_id]
         again = ErrorCode.REBALANCE_IN_PROGRESS
         for member in group.members.values():
@@ -114,13 +114,13 @@ class ClassicMembers:
             self.timers.cancel(TimerKey(group.group_id, kind, ""))
 
     def touch(self, group: Group, member_id: str) -> None:
-        """The member is alive: its session begins anew."""
+        """The member is alive: restart its session time-out."""
         member = group.members.get(member_id)
         if member is not None:
             self.timers.arm(TimerKey(group.group_id, TimerKind.SESSION, member_id), member.session_timeout_ms)
 
     def close(self) -> None:
-        """End all time-outs, and let nobody wait for an answer."""
+        """Stop the timers, and answer the requests that wait."""
         self.timers.close()
         for waiting in self._waiting.values():
             if not waiting.future.done():
@@ -156,7 +156,7 @@ class ClassicMembers:
 
     def _answer(self, action: Answer) -> None:
         waiting = self._waiting.pop(action.request, None)
-        # The future is cancelled when the connection that asked is gone.
+        # The future is cancelled if the client has disconnected.
         if waiting is not None and not waiting.future.done():
             waiting.future.set_result(action.answer)
 

@@ -1,8 +1,7 @@
 """The rules of the newer group protocol (KIP-848): what a heartbeat, a departure and a time-out do to a group.
 
 Nothing here waits, writes or reads a clock. Functions change the group of a `ConsumerStep` and return what the member
-is told; they raise `RequestRefused` for what is not granted. Members that speak the classic protocol are in
-`consumer_classic`.
+gets as its answer; they raise `RequestRefused`. Members with the classic protocol are in `consumer_classic`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from headrace.protocol.error_codes import ErrorCode
 
 
 class ConsumerHeartbeat(Struct, frozen=True, kw_only=True):
-    """None (or -1 for the time-out) says: as before."""
+    """None (or -1 for the time-out) if unchanged."""
 
     member_id: str
     member_epoch: int
@@ -50,7 +49,7 @@ class ConsumerHeartbeat(Struct, frozen=True, kw_only=True):
 
     @property
     def says_all(self) -> bool:
-        """A member that says everything wants to be told everything."""
+        """A member that sends all fields wants a full answer."""
         is_full = self.rebalance_timeout_ms != -1 and self.reported is not None
         return self.member_epoch == JOIN_EPOCH or (
             is_full and (self.topics is not None or self.pattern is not None)
@@ -61,11 +60,11 @@ class ConsumerAnswer(Struct, frozen=True, kw_only=True):
     member_id: str
     member_epoch: int
     assignment: Owned | None = None
-    """None says: as before."""
+    """None if unchanged."""
 
 
 def check_heartbeat(heartbeat: ConsumerHeartbeat) -> None:
-    """What can be wrong with a request whatever the group is like."""
+    """Checks of a request that do not depend on the group."""
     if heartbeat.instance_id == "":
         raise _invalid("InstanceId can't be empty.")
     if heartbeat.rack_id == "":
@@ -113,7 +112,7 @@ def heartbeat(step: ConsumerStep, heartbeat: ConsumerHeartbeat) -> ConsumerAnswe
         _check_pattern(member.pattern)
     step.put(member)
     settled = settle(step, before, member, heartbeat.reported)
-    # Only a member that has changed, or that wants to hear it, is told.
+    # Only a member that has changed, or that wants a full answer, gets its assignment.
     has_changed = before is None or before.assigned != settled.assigned
     return ConsumerAnswer(
         member_id=settled.member_id,
@@ -125,7 +124,7 @@ def heartbeat(step: ConsumerStep, heartbeat: ConsumerHeartbeat) -> ConsumerAnswe
 def settle(
     step: ConsumerStep, before: ConsumerMember | None, member: ConsumerMember, reported: Reported | None
 ) -> ConsumerMember:
-    """What follows from a member that is as it is now: group epoch, target, and the member's next step."""
+    """Update the group after a change of a member: group epoch, target assignment, and the member's next step."""
     is_changed = before is None or not before.subscribes_like(member)
     refresh(step, is_changed=is_changed)
     assign_if_due(step)
@@ -173,7 +172,7 @@ def _static_member(
     existing = step.group.static_member(heartbeat.instance_id)
     if not is_joining or (existing is not None and existing.member_id == heartbeat.member_id):
         return known_static_member(step.group, heartbeat.instance_id, heartbeat.member_id)
-    step.waits_for_disk = True  # a member whose new id is forgotten is fenced off for good
+    step.waits_for_disk = True  # a member whose new id is lost would be fenced for good
     if existing is None:
         return step.group.members.get(heartbeat.member_id)
     if existing.epoch != STATIC_LEAVE_EPOCH and existing.classic is None:
@@ -197,7 +196,7 @@ def known_static_member(group: ConsumerGroup, instance_id: str, member_id: str) 
 
 
 def replace_static_member(step: ConsumerStep, existing: ConsumerMember, member_id: str) -> ConsumerMember:
-    """A static member is back under another id: it has what it had, and begins its epochs anew."""
+    """A static member returns with another id: it keeps its partitions, and its epochs start again."""
     target = step.group.targets.get(existing.member_id)
     returned = replace(existing, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
     step.remove(existing)
@@ -210,7 +209,7 @@ def _check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
     epoch = heartbeat.member_epoch
     if epoch == member.epoch or epoch == JOIN_EPOCH:
         return
-    # The answer that moved the member on may have been lost: then it has nothing that it should not have.
+    # The answer with its new epoch may be lost: accept the old epoch if it owns only assigned partitions.
     is_behind = epoch == member.previous_epoch and epoch < member.epoch
     if not is_behind or not _is_part(heartbeat.reported, member.assigned):
         raise RequestRefused(
@@ -227,7 +226,7 @@ def _is_part(reported: Reported | None, assigned: Owned) -> bool:
 
 
 def _updated(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> ConsumerMember:
-    """The member with what it says of itself; nothing said is nothing changed."""
+    """The member with the fields of the heartbeat; fields that are not set stay unchanged."""
     topics = member.topics if heartbeat.topics is None else tuple(sorted(set(heartbeat.topics)))
     timeout_ms = heartbeat.rebalance_timeout_ms
     return replace(
@@ -258,7 +257,7 @@ def _check_pattern(pattern: str) -> None:
 
 
 def refresh(step: ConsumerStep, *, is_changed: bool) -> None:
-    """Notice what members want and which topics there are; another epoch if either is not as it was."""
+    """Check subscriptions and topics; a new group epoch if either has changed."""
     group = step.group
     if is_changed or group.seen_version != step.catalog.version:
         _resolve_patterns(step)
@@ -288,7 +287,7 @@ def _resolve_patterns(step: ConsumerStep) -> None:
 
 
 def _found(step: ConsumerStep) -> dict[str, FoundTopic]:
-    """The topics that anybody wants, as far as they exist."""
+    """The subscribed topics that exist."""
     wanted = step.group.subscribed_topics()
     return {name: topic for name in sorted(wanted) if (topic := step.catalog.find(name)) is not None}
 
@@ -305,14 +304,14 @@ def _topic_ids(step: ConsumerStep, names: frozenset[str]) -> frozenset[uuid.UUID
 
 
 def assign_if_due(step: ConsumerStep) -> None:
-    """Make new targets if those that there are were made for another epoch."""
+    """Compute a new target assignment if the current one is of an older epoch."""
     group = step.group
     epochs = group.epochs
     if epochs.target >= epochs.group:
         return
     counts = {topic.id: topic.partition_count for topic in _found(step).values()}
     size = len(group.members) + sum(counts.values())
-    # A clock that was set back is no reason to wait.
+    # Do not wait because the clock was set back.
     since_ms = step.now_ms - epochs.assigned_at_ms
     if size > step.assigned_at_once_max and 0 <= since_ms < size // step.assigned_per_ms_max:
         return
@@ -324,7 +323,7 @@ def assign_if_due(step: ConsumerStep) -> None:
 
 def _candidates(step: ConsumerStep) -> list[Candidate]:
     group = step.group
-    # Most members want the same, which then is the same object: quick to compare.
+    # Most members have the same subscription, which is the same object: quick to compare.
     ids: dict[tuple[tuple[str, ...], str | None], frozenset[uuid.UUID]] = {}
     candidates = []
     for member in group.members.values():
@@ -342,7 +341,7 @@ def _candidates(step: ConsumerStep) -> list[Candidate]:
     return candidates
 
 
-# A member goes
+# A member leaves
 
 
 def leave(step: ConsumerStep, heartbeat: ConsumerHeartbeat) -> ConsumerAnswer:
@@ -354,7 +353,7 @@ def leave(step: ConsumerStep, heartbeat: ConsumerHeartbeat) -> ConsumerAnswer:
             raise unknown_member(heartbeat.member_id)
         member = found
     if heartbeat.member_epoch == STATIC_LEAVE_EPOCH:
-        # It keeps its place until its session ends. What it was to give up it has given up by going.
+        # It stays a member until its session times out. By leaving it has revoked its partitions.
         away = replace(member, epoch=STATIC_LEAVE_EPOCH, state=MemberState.STABLE, revoking={})
         step.put(away)
         step.waits_for_disk = True
@@ -365,23 +364,23 @@ def leave(step: ConsumerStep, heartbeat: ConsumerHeartbeat) -> ConsumerAnswer:
 
 
 def fence(step: ConsumerStep, member: ConsumerMember) -> None:
-    """A member is out, by its own wish or not."""
+    """Remove a member that left or timed out."""
     step.remove(member)
     step.bump()
-    # Without a member of the newer protocol it need not be a group of that protocol any more.
+    # Without members of the newer protocol the group may become a classic group.
     left = len(step.group.members)
     step.becomes_classic = member.classic is None and 0 < left == step.group.classic_count
 
 
 def timer_due(step: ConsumerStep, kind: ConsumerTimer, member_id: str) -> bool:
-    """Whether a time-out that ran out has removed its member."""
+    """Whether the time-out has removed its member."""
     member = step.group.members.get(member_id)
     if member is None:
         return False
     if kind is ConsumerTimer.REBALANCE and member.state is not MemberState.UNREVOKED_PARTITIONS:
         return False
     if kind in (ConsumerTimer.JOIN, ConsumerTimer.SYNC) and member.classic is None:
-        return False  # it has changed its protocol since
+        return False  # it has changed its protocol in the meantime
     fence(step, member)
     return True
 

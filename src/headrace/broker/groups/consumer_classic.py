@@ -1,4 +1,4 @@
-"""Members of the classic protocol in a group of the newer one: it is how a group moves over without stopping.
+"""Members of the classic protocol in a group of the newer one: so a group is upgraded without stopping.
 
 Each rejoins by itself: nobody waits for the others, and nobody leads. What its protocol calls the generation is its
 epoch here, and what it gets from SyncGroup is what the broker assigned to it.
@@ -92,7 +92,7 @@ def _member_before(step: ConsumerStep, join: Join, member_id: str) -> ConsumerMe
     existing = step.group.static_member(join.instance_id)
     if existing is None:
         return None
-    # Its old self may be of either protocol; whoever still uses that id is fenced off.
+    # The old member may be of either protocol; a client that still uses its id is fenced.
     return replace_static_member(step, existing, member_id)
 
 
@@ -112,7 +112,7 @@ def _updated(member: ConsumerMember, join: Join, subscription: EmbeddedSubscript
 
 
 def _reported(subscription: EmbeddedSubscription, catalog: Catalog) -> Reported:
-    """What it has kept. One that gives up everything in a rebalance says nothing of it, and has nothing."""
+    """The partitions that it owns. A member that revokes everything in a rebalance sends none, and owns none."""
     reported: dict[uuid.UUID, frozenset[int]] = {}
     for owned in subscription.owned_partitions:
         topic = catalog.find(owned.topic)
@@ -127,7 +127,7 @@ def sync(step: ConsumerStep, sync: Sync) -> SyncAnswer:
     chosen = member.classic.protocols[0].name
     if sync.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or sync.protocol_name not in (None, chosen):
         raise RequestRefused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    # One that has still to give up partitions has rejoined already; it goes on with what it keeps.
+    # A member that still has to revoke partitions has rejoined already; it continues with what it keeps.
     is_behind = member.epoch < step.group.epochs.group
     if is_behind and member.state is not MemberState.UNREVOKED_PARTITIONS:
         _call_back(step, member)
@@ -142,7 +142,7 @@ def sync(step: ConsumerStep, sync: Sync) -> SyncAnswer:
 
 
 def assignment_of(member: ConsumerMember, catalog: Catalog) -> bytes:
-    """What the member has, in the words of its own protocol."""
+    """The member's assignment in the format of its own protocol."""
     assert member.classic is not None
     assigned = tuple(
         EmbeddedPartitions(topic=name, partitions=tuple(sorted(partitions)))
@@ -171,7 +171,7 @@ def _classic_member(
 
 
 def _call_back(step: ConsumerStep, member: ConsumerMember) -> None:
-    """The member is told to rejoin, and has its rebalance time-out to do so."""
+    """Request the member to rejoin within its rebalance time-out."""
     step.timers.append(Arm(ConsumerTimer.JOIN, member.member_id, member.rebalance_timeout_ms, is_kept=True))
 
 
@@ -188,7 +188,7 @@ def heartbeat(step: ConsumerStep, heartbeat: Heartbeat) -> HeartbeatAnswer:
 
 
 def leave(step: ConsumerStep, leave: Leave) -> LeaveAnswer:
-    """Members of either protocol: an administrator who removes some does not ask which they speak."""
+    """Members of either protocol, because an administrator may remove both."""
     had_newer = step.group.classic_count < len(step.group.members)
     results = tuple((leaving, _leave_one(step, leaving)) for leaving in leave.members)
     if any(error is ErrorCode.NONE for _, error in results):

@@ -1,6 +1,6 @@
-"""What classic consumers say to each other through the broker, as bytes: subscriptions and assignments.
+"""Messages of classic consumers to each other, as bytes: subscriptions and assignments.
 
-To a classic group they are opaque. A group that moves between the protocols has to read and write them.
+A classic group does not read them. A group that changes its protocol has to read and write them.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def version_of(data: bytes) -> int:
 
 
 def read_subscription(protocols: tuple[MemberProtocol, ...]) -> EmbeddedSubscription:
-    """What a member wants; it says the same with every protocol that it offers."""
+    """The subscription of a member; it is the same in every protocol that it offers."""
     if not protocols:
         raise MalformedMessage("a member without a protocol")
     metadata = protocols[0].metadata
-    # A newer version begins like the newest that is known.
+    # A newer version starts like the newest that is known.
     version = min(version_of(metadata), SUBSCRIPTION_VERSION_NEWEST)
     return struct_codec(EmbeddedSubscription, version, False).decode(metadata, _VERSION.size, allow_rest=True)
 

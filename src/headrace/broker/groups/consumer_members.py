@@ -1,4 +1,4 @@
-"""Performs what the rules of the newer protocol decide: appends changes, runs time-outs, answers.
+"""Performs the steps of the newer protocol: appends changes, runs time-outs, answers requests.
 
 A request changes its group at once, or not at all: a change that can't be appended is undone. Only answers to static
 members wait for the disk. If a power cut loses a change, the epochs show it: a member that is ahead of the broker has
@@ -116,7 +116,7 @@ class ConsumerMembers:
         return self.groups.get(group_id)
 
     def loaded(self, groups: dict[str, ConsumerGroup]) -> None:
-        """Members of before the restart are alive until their sessions say otherwise."""
+        """Members from before the restart are alive until their sessions time out."""
         self.groups.update(groups)
         for group in groups.values():
             step = self._step(group)
@@ -133,7 +133,7 @@ class ConsumerMembers:
     # Members of the newer protocol
 
     def heartbeat(self, group_id: str, heartbeat: ConsumerHeartbeat, classic: Group | None) -> Done:
-        """`classic` is the group of that protocol with this name: the member's arrival makes it one of the newer."""
+        """`classic` is the classic group with this name, which the member upgrades to the newer protocol."""
         group = self.groups.get(group_id)
         if heartbeat.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             if group is None:
@@ -213,7 +213,7 @@ class ConsumerMembers:
         epoch: int,
         says_epoch: bool,
     ) -> ErrorCode:
-        """Whether offsets may be committed. `says_epoch`: the request is one that means a member's epoch."""
+        """Whether offsets may be committed. `says_epoch`: the request has a version with a member epoch."""
         if epoch < 0 and not group.members:
             return ErrorCode.NONE  # a tool, or a consumer that assigns partitions to itself
         member = group.members.get(member_id)
@@ -299,7 +299,7 @@ class ConsumerMembers:
         try:
             is_out, _ = self._run(step, lambda step: timer_due(step, key.kind, key.member_id))
         except RequestRefused:
-            self.timers.arm(key, step.session_timeout_ms)  # it can't be removed now, so it is later
+            self.timers.arm(key, step.session_timeout_ms)  # it can't be removed now: retry later
             return
         if is_out:
             logger.info(

@@ -1,8 +1,8 @@
-"""A classic group becomes one of the newer protocol, and back, while its members go on.
+"""A classic group becomes one of the newer protocol, and back, while its members continue.
 
-Up: a member of the newer protocol joins a classic group of consumers. All members stay, with what they have; the new
-one makes a new epoch, and the classic ones learn from their heartbeats that they have to rejoin.
-Down: the last member of the newer protocol goes. Those that are left are a classic group, which rebalances.
+Upgrade: a member of the newer protocol joins a classic group of consumers. All members keep their partitions; the new
+one starts a new epoch, and the answers to their heartbeats request the classic ones to rejoin.
+Downgrade: the last member of the newer protocol leaves. The others become a classic group, which rebalances.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.primitives import MalformedMessage
 
 STANDARD_PROTOCOLS: Final = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
-"""Ways of assigning that remember nothing that the broker could lose. (Kafka refuses data of these, too.)"""
+"""Assignors without state that the broker could lose. (Kafka refuses user data of these, too.)"""
 
 
 def upgrade(step: ConsumerStep, classic: Group) -> None:
@@ -65,7 +65,7 @@ def upgrade(step: ConsumerStep, classic: Group) -> None:
 
 
 def _has_own_data(classic: Group) -> bool:
-    """Whether members tell their leader more than everybody understands."""
+    """Whether members send user data to their leader."""
     with suppress(MalformedMessage):
         return any(read_subscription(member.protocols).user_data for member in classic.members.values())
     return False
@@ -73,7 +73,7 @@ def _has_own_data(classic: Group) -> bool:
 
 def _member(classic: Group, member: Member, catalog: Catalog) -> ConsumerMember:
     subscription = read_subscription(member.protocols)
-    # Also in the middle of a rebalance: until a member says otherwise, it has what it was last given.
+    # Also during a rebalance: until a member reports otherwise, it owns its last assignment.
     return ConsumerMember(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -99,7 +99,7 @@ def _owned(assignment: bytes, epoch: int, catalog: Catalog) -> Owned:
 
 
 def downgraded(group: ConsumerGroup, catalog: Catalog, now_ms: int) -> Group:
-    """The classic group that the members are from now on."""
+    """The classic group that the members become."""
     classic = Group(
         group_id=group.group_id,
         state=GroupState.STABLE,

@@ -1,4 +1,4 @@
-"""How a member gets from what it has to what it shall have: it gives up first, and gets what others have given up.
+"""How a member gets from its assignment to its target: it revokes first, and gets what others have revoked.
 
     STABLE ──────── a newer target takes partitions away ───────> UNREVOKED_PARTITIONS
     UNREVOKED_PARTITIONS ── it says that it has given them up ──> on, to one of the others
@@ -20,14 +20,14 @@ from headrace.broker.groups.assignors import Assignment, Place
 from headrace.broker.groups.consumer_state import ConsumerGroup, ConsumerMember, MemberState, Owned
 
 Reported: TypeAlias = Mapping[uuid.UUID, frozenset[int]]
-"""What a member says that it has."""
+"""The partitions that a member reports to own."""
 
 
 def reconciled(
     group: ConsumerGroup, member: ConsumerMember, target: Assignment, reported: Reported | None
 ) -> ConsumerMember:
-    """The member one step on, or as it is if it can't go on yet. `reported` is None if it did not say."""
-    # Before the next assignment is made, a member may have lost its interest in what the last one gave it.
+    """The member after its next step, unchanged if it has to wait. `reported` is None if it reported nothing."""
+    # A member may have unsubscribed from assigned topics before the next target is computed.
     is_overdue = group.epochs.group != group.epochs.target and not _is_within(member.assigned, target)
     if member.is_reconciled_to(group.epochs.target) and not is_overdue:
         return member
@@ -84,7 +84,7 @@ def _add_free(
     target: Assignment,
     assigned: dict[uuid.UUID, dict[int, int]],
 ) -> bool:
-    """Give the member what nobody else holds; whether somebody holds some of it."""
+    """Assign what no other member owns; whether others own some of it."""
     is_waiting = False
     for topic_id, partitions in target.items():
         have = assigned.get(topic_id, {})
@@ -97,7 +97,7 @@ def _add_free(
 
 
 def is_held_up(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether others still hold all of what the member waits for."""
+    """Whether others still own all partitions that the member waits for."""
     for topic_id, partitions in group.target(member.member_id).items():
         for partition in partitions - member.assigned.get(topic_id, {}).keys():
             if group.owner(Place(topic_id, partition)) is None:

@@ -1,8 +1,8 @@
 """A group of the newer protocol (KIP-848), its members, and the changes that lead from one state to the next.
 
-Every change says what was before, so that it can be taken back when it can't be stored, and is one or two records of
-`__consumer_offsets` (`consumer_storage`). What follows from members is kept beside them and updated with each change:
-nothing that a heartbeat asks depends on how many members there are.
+Every change has the value before, so that it can be undone if it can't be stored, and is one or two records of
+`__consumer_offsets` (`consumer_storage`). What depends on all members is updated with each change, so that the cost of
+a heartbeat does not depend on their number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STATIC_LEAVE_EPOCH = -2
 
 
 class ConsumerGroupState(Enum):
-    """The value is the name that clients are told."""
+    """The value is the name that clients get."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -34,13 +34,13 @@ class ConsumerGroupState(Enum):
 
 
 class MemberState(IntEnum):
-    """Where a member is on its way to what it shall have; the numbers are those on disk."""
+    """The state of a member's reconciliation; the numbers are those on disk."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """It was told to give partitions up, and has not said that it did."""
+    """It has to revoke partitions, and has not confirmed that."""
     UNRELEASED_PARTITIONS = 2
-    """It has what is free, and waits for others to give up the rest."""
+    """It owns the free partitions of its target, and waits for others to revoke the rest."""
 
 
 Owned: TypeAlias = Mapping[uuid.UUID, Mapping[int, int]]
@@ -48,7 +48,7 @@ Owned: TypeAlias = Mapping[uuid.UUID, Mapping[int, int]]
 
 
 class ClassicSide(Struct, frozen=True, kw_only=True):
-    """What is kept of a member that speaks the classic protocol in a group of the newer one."""
+    """The state of a classic member in a group of the newer protocol."""
 
     session_timeout_ms: int
     protocols: tuple[MemberProtocol, ...]
@@ -79,7 +79,7 @@ class ConsumerMember(Struct, frozen=True, kw_only=True):
         return self.topics == other.topics and self.pattern == other.pattern
 
     def places(self) -> Iterator[Place]:
-        """All that nobody else may have as long as this member has it."""
+        """All partitions that no other member may own now."""
         for owned in (self.assigned, self.revoking):
             for topic_id, partitions in owned.items():
                 for partition in partitions:
@@ -95,11 +95,11 @@ class FoundTopic(Protocol):
 
 
 class Catalog(Protocol):
-    """The topics that there are, as far as groups care."""
+    """The topics of the broker, as groups see them."""
 
     @property
     def version(self) -> int:
-        """Another one whenever a topic came, grew or went."""
+        """Changes when a topic is created, extended or deleted."""
 
     def find(self, name: str) -> FoundTopic | None: ...
 
@@ -110,7 +110,7 @@ class Catalog(Protocol):
 
 
 class Resolved(Struct, frozen=True, kw_only=True):
-    """The topics that a regular expression stands for."""
+    """The topics that a regular expression matches."""
 
     topics: frozenset[str]
     version: int
@@ -121,13 +121,13 @@ class Epochs(Struct, frozen=True, kw_only=True):
     group: int = 0
     """Grows with every change of members, subscriptions or topics."""
     topics_hash: int = 0
-    """Of the topics that are subscribed to: another one is a reason to assign anew."""
+    """Of the subscribed topics: if it changes, partitions are assigned again."""
     target: int = 0
-    """The group's epoch for which the members' targets were made."""
+    """The group epoch of the target assignment."""
     assigned_at_ms: int = 0
 
 
-# Changes. `before` is what `after` takes the place of; None is nothing.
+# Changes. `after` replaces `before`; None is no value.
 
 
 class MemberChange(Struct, frozen=True, kw_only=True):
@@ -166,7 +166,7 @@ class ConsumerGroup:
         self.targets: dict[str, Assignment] = {}
         self.patterns: dict[str, Resolved] = {}
         self.seen_version: int | None = None
-        """The version of the topics that was last looked at; nothing to store, and none after a start."""
+        """The version of the topics at the last check; not stored."""
         self._owners: dict[Place, str] = {}
         self._instances: dict[str, str] = {}
         self._topic_counts: Counter[str] = Counter()
@@ -208,7 +208,7 @@ class ConsumerGroup:
         if before is not None:
             self._count(before, -1)
             for place in before.places():
-                # Whoever has it by now keeps it.
+                # It may have another owner by now.
                 if self._owners.get(place) == before.member_id:
                     del self._owners[place]
             if before.instance_id and self._instances.get(before.instance_id) == before.member_id:
@@ -231,7 +231,7 @@ class ConsumerGroup:
             self.classic_count += by
             _add(self._classic_protocols, {offer.name for offer in member.classic.protocols}, by)
 
-    # What is known of it
+    # Queries
 
     @property
     def state(self) -> ConsumerGroupState:

@@ -1,4 +1,4 @@
-"""One event's way through a group of the newer protocol: what changes, which time-outs start and end, what is said.
+"""One event of a group of the newer protocol: the changes, the time-outs that start and end, the answer.
 
 A step changes its group as it goes. If it can't be finished, or can't be stored, `undo` takes all of it back.
 """
@@ -26,18 +26,18 @@ from headrace.broker.groups.consumer_state import (
 )
 
 ASSIGNED_AT_ONCE_MAX = 1_000
-"""Members and partitions of a group that is assigned anew at every change; that takes about a millisecond."""
+"""Members and partitions of a group whose target is computed at every change; that takes about a millisecond."""
 ASSIGNED_PER_MS_MAX = 20
-"""A bigger group waits in between, so that assigning takes a few hundredths of the time: with 10,000 members, half a
+"""A larger group waits in between, so that assigning takes a few percent of the time: with 10,000 members, half a
 second."""
 
 
 class ConsumerTimer(Enum):
     SESSION = "session"
     REBALANCE = "rebalance"
-    """A member must give up what it was told to."""
+    """A member must revoke partitions."""
     JOIN = "join"
-    """A classic member must rejoin, since it was told to."""
+    """A classic member must rejoin."""
     SYNC = "sync"
     """A classic member must ask for its assignment."""
 
@@ -47,7 +47,7 @@ class Arm(NamedTuple):
     member_id: str
     after_ms: int
     is_kept: bool = False
-    """One that runs already goes on as it is."""
+    """A timer that runs already is not changed."""
 
 
 class Cancel(NamedTuple):
@@ -60,7 +60,7 @@ class ConsumerStep(Struct, kw_only=True):
     catalog: Catalog
     now_ms: int
     session_timeout_ms: int
-    """Of members that speak the newer protocol: the broker says, not the member."""
+    """Of members of the newer protocol: the broker sets it, not the member."""
     members_max: int
     assigned_at_once_max: int = ASSIGNED_AT_ONCE_MAX
     assigned_per_ms_max: int = ASSIGNED_PER_MS_MAX
@@ -68,7 +68,7 @@ class ConsumerStep(Struct, kw_only=True):
     timers: list[Arm | Cancel] = field(default_factory=list)
     waits_for_disk: bool = False
     becomes_classic: bool = False
-    """The last member of the newer protocol is gone: those that are left are a classic group from now on."""
+    """The last member of the newer protocol left: the others become a classic group."""
 
     def undo(self) -> None:
         for change in reversed(self.changes):
@@ -102,7 +102,7 @@ class ConsumerStep(Struct, kw_only=True):
             self._change(EpochsChange(before=self.group.epochs, after=epochs))
 
     def bump(self) -> None:
-        """Whatever was assigned was for other members or topics."""
+        """The target assignment is for other members or topics."""
         self.set_epochs(replace(self.group.epochs, group=self.group.epochs.group + 1))
 
     def _change(self, change: Change) -> None:

@@ -35,11 +35,11 @@ from headrace.protocol import stored_consumer_groups as formats
 ValueT = TypeVar("ValueT")
 
 Fact = tuple[formats.Key, object | None]
-"""A key, and the value that it has from now on; None removes it."""
+"""A key and its new value; None deletes it."""
 
 
 def facts(group_id: str, changes: Iterable[Change]) -> Iterator[Fact]:
-    """What is to be written, in order: of a sequence that breaks off, everything up to there is true."""
+    """The records to append, in order: each prefix of them is consistent."""
     for change in changes:
         match change:
             case MemberChange():
@@ -158,7 +158,7 @@ def _epoch_facts(group_id: str, change: EpochsChange) -> Iterator[Fact]:
 
 
 def tombstones(group: ConsumerGroup) -> Iterator[Fact]:
-    """What removes a group and all of its members; the group itself last, which is what makes it gone."""
+    """The tombstones of a group and all of its members; the group itself is last, and deletes it."""
     group_id = group.group_id
     for member_id in group.members:
         yield (
@@ -192,7 +192,7 @@ def entries(changed: Iterable[Fact]) -> Iterable[KeyValue]:
 
 
 class _Parts(Struct):
-    """The records of one group: the last of each key, in whatever order they came."""
+    """The records of one group: the last of each key, in any order."""
 
     epoch: formats.ConsumerGroupMetadataValue | None = None
     target_epoch: formats.ConsumerGroupTargetAssignmentMetadataValue | None = None
@@ -203,7 +203,7 @@ class _Parts(Struct):
 
 
 class ReadConsumerGroups:
-    """Takes records as they are read, and makes groups of them in the end."""
+    """Collects records as they are read, and builds groups from them at the end."""
 
     def __init__(self) -> None:
         self._parts: dict[str, _Parts] = {}
@@ -235,7 +235,7 @@ class ReadConsumerGroups:
                 pattern = _decoded(formats.ConsumerGroupRegularExpressionValue, data)
                 _set(self._of(key.group_id).patterns, key.regular_expression, pattern)
             case formats.ConsumerGroupPartitionMetadataKey():
-                pass  # what an older Kafka kept; the topics themselves say it better
+                pass  # written by older Kafka versions; the topics themselves have it
             case _:
                 return False
         return True
@@ -328,7 +328,7 @@ def _member(
 def _owned(partitions: Iterable[formats.TopicPartitions], member_epoch: int) -> Owned:
     owned: dict[uuid.UUID, dict[int, int]] = {}
     for one in partitions:
-        # Kafka before 4.3 did not say since when; then it is since now.
+        # Kafka before 4.3 did not store the time; then it is the current time.
         epochs = one.assignment_epochs or (member_epoch,) * len(one.partitions)
         owned[one.topic_id] = dict(zip(one.partitions, epochs, strict=True))
     return owned

@@ -1,4 +1,4 @@
-"""What can happen to a classic group (events), what is to be done (actions), and what members are told.
+"""Events of a classic group, the actions that follow, and the answers to members.
 
 Requests that wait for an answer are known here by a number; the coordinator keeps what stands behind it.
 """
@@ -21,7 +21,7 @@ class Join(Struct, frozen=True, kw_only=True):
     """Numbered by the coordinator."""
     member_id: str
     new_member_id: str = ""
-    """The id to give if `member_id` is empty; made outside of the rules, since it is random."""
+    """The id of a new member, if `member_id` is empty; made outside of the rules, because it is random."""
     instance_id: str | None
     client_id: str
     client_host: str
@@ -30,7 +30,7 @@ class Join(Struct, frozen=True, kw_only=True):
     protocol_type: str
     protocols: tuple[MemberProtocol, ...]
     needs_known_id: bool
-    """The client can be told MEMBER_ID_REQUIRED, which keeps retries of a first join from leaving ghosts."""
+    """The client supports MEMBER_ID_REQUIRED, so that retries of a first join leave no unused members."""
     can_skip_assignment: bool
     """The client understands that it leads but must not assign again."""
 
@@ -62,7 +62,7 @@ class Leave(Struct, frozen=True, kw_only=True):
     members: tuple[LeavingMember, ...]
 
 
-# Events: time passed, or the disk answered.
+# Events: a time-out, or the end of a write.
 
 
 class SessionExpired(Struct, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ class SyncPhaseExpired(Struct, frozen=True, kw_only=True):
 
 
 class MembersInherited(Struct, frozen=True, kw_only=True):
-    """The group was one of the newer protocol until now, and its members have to agree anew."""
+    """The group was one of the newer protocol until now, and its members have to rejoin."""
 
 
 class AssignmentStored(Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class StaticMemberStored(Struct, frozen=True, kw_only=True):
     request: int
     member_id: str
     leader_id: str | None
-    """Who the returning member is told leads."""
+    """The leader in the answer to the returning member."""
     skip_assignment: bool
     error: ErrorCode = ErrorCode.NONE
 
@@ -118,7 +118,7 @@ class JoinAnswer(Struct, frozen=True, kw_only=True):
     protocol_name: str | None = None
     leader_id: str = ""
     members: tuple[MemberMetadata, ...] = ()
-    """What every member offers: for the leader only."""
+    """The metadata of every member: for the leader only."""
     skip_assignment: bool = False
 
 
@@ -153,7 +153,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class ArmTimer(Struct, frozen=True, kw_only=True):
-    """Start a time-out, or start it anew if it runs."""
+    """Start a time-out, or restart it if it runs."""
 
     kind: TimerKind
     after_ms: int
@@ -166,13 +166,13 @@ class CancelTimer(Struct, frozen=True, kw_only=True):
 
 
 class StoreGroup(Struct, frozen=True, kw_only=True):
-    """Write the group to the log; `then` happens to it when it is there, or (with an error) can't be."""
+    """Append the group to the log; then handle the event `then`, with an error if that fails."""
 
     group: Group
     then: Stored | None = None
     waits_for_disk: bool = False
-    """A generation that a power cut takes back costs a rebalance, which is less than an fsync in every rebalance.
-    A static member's new id is another matter: without it the member would be fenced off by its own old id."""
+    """If a power cut loses a generation, the group rebalances, which costs less than an fsync in every rebalance.
+    A static member's new id must be durable: without it the member would be fenced by its own old id."""
 
 
 Action = Answer | ArmTimer | CancelTimer | StoreGroup

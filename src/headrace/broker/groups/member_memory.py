@@ -1,4 +1,4 @@
-"""How much memory the members of all groups may take: metadata and assignments are any bytes that clients send."""
+"""The memory of members of all groups, which is limited: metadata and assignments are bytes that clients send."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.broker.groups.state import Group, MemberProtocol
 logger = logging.getLogger(__name__)
 
 NAME_OVERHEAD_BYTES = 60
-"""What Python takes for a short text besides its characters."""
+"""Memory of a short string besides its characters."""
 
 
 def size_of_names(names: Iterable[str]) -> int:
@@ -32,7 +32,7 @@ def size_of_group(group: Group | ConsumerGroup | ShareGroup) -> int:
 
 
 class MemberMemory:
-    """Members are measured when a sum of what came, which only grows, reaches the bound: leaving needs no account."""
+    """Counts only what is added. If that reaches the limit, all members are measured, so removals need no count."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class MemberMemory:
         self._came_bytes = 0
 
     def admits(self, group_id: str, size_bytes: int) -> bool:
-        """Whether a member may bring so much."""
+        """Whether a member may add this many bytes."""
         if size_bytes > self._member_bytes_max:
             self._log(group_id, size_bytes, "lower what members send, or raise group_member_bytes_max")
             return False

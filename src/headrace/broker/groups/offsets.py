@@ -1,4 +1,4 @@
-"""Committed offsets in memory, and which of them have been kept long enough."""
+"""Committed offsets in memory, and which of them expire."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_OFFSETS: Mapping[TopicPartition, CommittedOffset] = MappingProxyType({})
 
 
 class Offsets:
-    """What every group has committed. Only what is durable gets in here, so only that is ever told to anybody."""
+    """The committed offsets of all groups. They are durable before they are added, so clients see only durable ones."""
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[TopicPartition, CommittedOffset]] = {}
@@ -66,7 +66,7 @@ class Offsets:
 def expired(
     group: Group, offsets: Mapping[TopicPartition, CommittedOffset], *, now_ms: int, retention_ms: int
 ) -> list[TopicPartition]:
-    """The offsets of a group that nobody needs any more.
+    """The offsets of a group that have expired.
 
     Those of a group with members are kept while it consumes their topic; those of an empty group live for the
     retention after its last member left; those of a group that never had members for the retention after the commit.
@@ -101,7 +101,7 @@ def expired_of_consumers(
     now_ms: int,
     retention_ms: int,
 ) -> list[TopicPartition]:
-    """The same for a group of the newer protocol: there, every offset lives for the retention after its commit."""
+    """The same for a group of the newer protocol: there, an offset expires after the retention since its commit."""
     return [
         partition
         for partition, committed in offsets.items()

@@ -1,6 +1,6 @@
-"""How a classic group gets from one generation to the next: join phase, sync phase, and losing members.
+"""The rebalance of a classic group: join phase, sync phase, and removal of members.
 
-Functions here work on a `Step`, the one mutable thing of the pure core: it lives while one event is handled.
+Functions here change a `Step`, the only mutable object of the pure core: it exists while one event is handled.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from headrace.protocol.error_codes import ErrorCode
 
 
 class Step(Struct, kw_only=True):
-    """One event's way through a group: the group so far, and what is to be done about it."""
+    """One event of a group: the group so far, and the actions to perform."""
 
     group: Group
     limits: GroupLimits
@@ -64,7 +64,7 @@ class Step(Struct, kw_only=True):
 
 
 def disturb(step: Step, trigger: Trigger) -> None:
-    """The members are no longer those of the generation: begin a rebalance, or go on with a running one."""
+    """The members are no longer those of the generation: start a rebalance, or continue a running one."""
     if (step.group.state, trigger) in TRANSITIONS:
         _begin_rebalance(step, trigger)
     else:
@@ -80,7 +80,7 @@ def complete_join_phase_if_all_joined(step: Step) -> None:
 
 def _begin_rebalance(step: Step, trigger: Trigger) -> None:
     if step.group.state is GroupState.COMPLETING_REBALANCE:
-        # Whoever waits for the assignment would wait for one that never comes.
+        # The assignment that members wait for will not come.
         release_syncs(step, ErrorCode.REBALANCE_IN_PROGRESS)
         forgotten = [replace(member, assignment=b"") for member in step.group.members.values()]
         step.group = step.group.put(*forgotten)
@@ -119,7 +119,7 @@ def join_phase_expired(step: Step) -> None:
 
 
 def complete_join_phase(step: Step) -> None:
-    """Go on with the members that have joined; those that are static may be away, others are out."""
+    """Continue with the members that have joined; static members may be absent, others are removed."""
     step.cancel(TimerKind.JOIN_PHASE)
     absent = [
         member
@@ -128,7 +128,7 @@ def complete_join_phase(step: Step) -> None:
     ]
     remove_members(step, absent)
     if step.group.members and not _elect_leader(step):
-        # Only static members are left and none of them is back: their sessions decide.
+        # Only static members are left and all are absent: their sessions decide.
         step.arm(TimerKind.JOIN_PHASE, step.group.rebalance_timeout_ms)
         return
     step.group = replace(step.group, generation=step.group.generation + 1, initial_delay=None)
@@ -141,7 +141,7 @@ def complete_join_phase(step: Step) -> None:
 
 
 def _elect_leader(step: Step) -> bool:
-    """The leader must be one that has joined; it stays if it has."""
+    """The leader must have joined; otherwise another member becomes the leader."""
     members = step.group.members
     leader = members.get(step.group.leader_id or "")
     if leader is None or leader.join_request is None:
@@ -169,7 +169,7 @@ def _begin_sync_phase(step: Step) -> None:
 
 
 def current_generation(group: Group, member_id: str) -> JoinAnswer:
-    """What a member that has joined is told; the leader also learns of the others."""
+    """The answer to a member that has joined; the leader also gets the other members."""
     members: tuple[MemberMetadata, ...] = ()
     if member_id == group.leader_id:
         members = tuple(
@@ -191,7 +191,7 @@ def current_generation(group: Group, member_id: str) -> JoinAnswer:
 
 
 def sync_phase_expired(step: Step) -> None:
-    """Members that were told of the generation and never asked for their assignment are out."""
+    """Remove members that have joined and never asked for their assignment."""
     late = [member for member in step.group.members.values() if member.owes_sync]
     if late:
         remove_members(step, late)
@@ -211,7 +211,7 @@ def release_syncs(step: Step, error: ErrorCode = ErrorCode.NONE) -> None:
     for member in waiting:
         refused = SyncAnswer(error=error)
         step.answer(member.sync_request, refused if error else assignment_of(step.group, member))
-        # A session that ran out while its member waited was ignored, so its timer must be started anew.
+        # A session time-out was ignored while its member waited, so its timer must be restarted.
         step.arm_session(member)
     step.group = step.group.put(*(replace(member, sync_request=None) for member in waiting))
 
@@ -223,7 +223,7 @@ def assignment_of(group: Group, member: Member) -> SyncAnswer:
 
 
 def remove_members(step: Step, members: Iterable[Member]) -> None:
-    """Take members out, and let no request of theirs wait on. A rebalance is the caller's to begin."""
+    """Remove members, and answer their requests. The caller starts the rebalance."""
     gone = [*members]
     for member in gone:
         step.answer(member.join_request, JoinAnswer(error=ErrorCode.UNKNOWN_MEMBER_ID))

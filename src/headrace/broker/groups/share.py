@@ -1,8 +1,8 @@
-"""The pure rules of share groups: who is in, and which partitions each member is given.
+"""The pure rules of share groups: their members, and the partitions of each member.
 
-Several members may have the same partition, so nobody waits for another to let go, and a member's partitions follow
-from its place among the subscribers of each topic. That makes joining and leaving cheap however many members there are:
-nobody else is looked at, and each learns of its new place with its next heartbeat.
+Several members may have the same partition, so no member waits for another to revoke it. A member's partitions follow
+from its index among the subscribers of each topic. So the cost of joining and leaving does not depend on the number of
+members: each gets its new partitions with its next heartbeat.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 
 MEMBERS_PER_PARTITION_MIN = 2
-"""How many members a partition has at least, if there are so many: while one of them is slow, or dead and not yet
-missed, the other goes on. More would only make every fetch look at more partitions."""
+"""How many members a partition has at least, if the group has as many: while one of them is slow, or has failed and is
+not yet removed, the other continues. More would only make every fetch read more partitions."""
 
-# By topic id: a topic that was deleted and made anew under its old name is another one.
+# By topic id: a topic that was deleted and created again with the same name is another topic.
 Assignment = Mapping[uuid.UUID, tuple[int, ...]]
 
 
@@ -41,7 +41,7 @@ class ShareHeartbeat(Struct, frozen=True, kw_only=True):
     client_host: str
     rack_id: str | None = None
     topics: tuple[str, ...] | None = None
-    """None says: as before."""
+    """None if unchanged."""
 
 
 class ShareHeartbeatAnswer(Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class ShareHeartbeatAnswer(Struct, frozen=True, kw_only=True):
     message: str | None = None
     member_epoch: int = 0
     assignment: Assignment | None = None
-    """None says: as before."""
+    """None if unchanged."""
 
 
 class ShareMember(Struct, kw_only=True):
@@ -64,7 +64,7 @@ class ShareMember(Struct, kw_only=True):
 
 
 class Subscribers:
-    """The members that want a topic, each with a place; the last one takes the place of one that leaves."""
+    """The subscribers of a topic, each with an index; the last one gets the index of one that leaves."""
 
     def __init__(self) -> None:
         self._members: list[str] = []
@@ -90,8 +90,8 @@ class Subscribers:
     def partitions_of(self, member_id: str, partition_count: int) -> tuple[int, ...]:
         """An even share: every partition has as many members as any other, and loads differ by one at most.
 
-        The partitions are dealt out to the members' places as cards are, several times over. Where a round would
-        end with the last member, so that each got its old cards again, the next round begins one place further.
+        The partitions are dealt to the members in rounds, like cards. If a round ends with the last member, so that
+        each would get the same partitions again, the next round starts one member further.
         """
         place, members = self._places[member_id], len(self._members)
         rounds = min(max(MEMBERS_PER_PARTITION_MIN, -(-members // partition_count)), members)
@@ -124,7 +124,7 @@ class ShareGroup:
     def heartbeat(
         self, heartbeat: ShareHeartbeat, found: Mapping[str, FoundTopic], *, members_max: int
     ) -> ShareHeartbeatAnswer:
-        """What a member that joins or reports is told. `found` are those of its topics that exist, by name."""
+        """The answer to a member that joins or reports. `found` are those of its topics that exist, by name."""
         member = self.members.get(heartbeat.member_id)
         error = self._check(heartbeat, member, members_max)
         if error is not ErrorCode.NONE:
@@ -135,7 +135,7 @@ class ShareGroup:
         if heartbeat.topics is not None:
             self._subscribe(member, heartbeat.topics)
         self._note_topics(member, found)
-        return self._reconcile(member, is_told_all=is_joining)
+        return self._reconcile(member, is_full=is_joining)
 
     def leave(self, member_id: str) -> bool:
         """Whether it was a member."""
@@ -153,7 +153,7 @@ class ShareGroup:
             return ErrorCode.NONE
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        # The answer to an earlier heartbeat may have been lost: then the member still says what it was before.
+        # The answer to an earlier heartbeat may be lost: then the member still sends its previous epoch.
         if heartbeat.member_epoch not in (member.epoch, member.previous_epoch):
             return ErrorCode.FENCED_MEMBER_EPOCH
         return ErrorCode.NONE
@@ -185,7 +185,7 @@ class ShareGroup:
         self.epoch += 1
 
     def _note_topics(self, member: ShareMember, found: Mapping[str, FoundTopic]) -> None:
-        """Topics come, grow, go and come again: whoever reports first makes the group notice."""
+        """The first heartbeat after a topic was created, extended or deleted updates the group."""
         for name in member.topics:
             topic = found.get(name)
             if self._topics.get(name) == topic:
@@ -196,7 +196,7 @@ class ShareGroup:
                 self._topics[name] = topic
             self.epoch += 1
 
-    def _reconcile(self, member: ShareMember, *, is_told_all: bool) -> ShareHeartbeatAnswer:
+    def _reconcile(self, member: ShareMember, *, is_full: bool) -> ShareHeartbeatAnswer:
         is_changed = False
         if member.epoch != self.epoch:
             assignment = self._assignment_of(member)
@@ -204,7 +204,7 @@ class ShareGroup:
             member.assignment = assignment
             member.previous_epoch, member.epoch = member.epoch, self.epoch
         return ShareHeartbeatAnswer(
-            member_epoch=member.epoch, assignment=member.assignment if is_changed or is_told_all else None
+            member_epoch=member.epoch, assignment=member.assignment if is_changed or is_full else None
         )
 
     def _assignment_of(self, member: ShareMember) -> Assignment:

@@ -1,7 +1,7 @@
-"""Performs what the rules of share groups decide: answers heartbeats, and removes members that fall silent.
+"""Performs the rules of share groups: answers heartbeats, and removes members whose sessions time out.
 
-Members live in memory only. After a restart of the broker a member is told that it is not known, and joins again by
-itself; what its group was delivered and has acknowledged is kept by `broker.shares`.
+Members are in memory only. After a restart of the broker a member gets UNKNOWN_MEMBER_ID and joins again;
+`broker.shares` stores which records its group has locked and acknowledged.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ShareMembers:
         self._timers.close()
 
     def run_due_timers(self) -> None:
-        """Let what is overdue happen now; the event loop does the same by itself in time."""
+        """Run the timers that are due, as the event loop does."""
         self._timers.run_due()
 
     def __len__(self) -> int:

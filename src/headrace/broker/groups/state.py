@@ -1,4 +1,4 @@
-"""A group as a value, the states that it can be in, and the table of what moves it from one to another.
+"""A group as a value, its states, and the table of transitions between them.
 
 Nothing here waits, writes or reads a clock: `classic` turns (group, event, now) into (group, actions) with
 these values, and `coordinator` performs the actions.
@@ -20,7 +20,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class GroupState(Enum):
-    """The value is the name that clients are told."""
+    """The value is the name that clients get."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -30,7 +30,7 @@ class GroupState(Enum):
 
 
 class Trigger(Enum):
-    """What can move a group; the value says it in words for the picture in the docs and for the log."""
+    """What changes the state of a group; the value is its text in the picture in the docs and in the log."""
 
     MEMBER_JOINED = "a member joins"
     MEMBER_CHANGED = "a member rejoins with something new"
@@ -69,7 +69,7 @@ class GroupLimits(Struct, frozen=True, kw_only=True):
 
 
 class MemberProtocol(Struct, frozen=True, kw_only=True):
-    """One way of assigning partitions that a member offers, with what it tells the leader for it."""
+    """An assignor that a member offers, with its metadata for the leader."""
 
     name: str
     metadata: bytes
@@ -78,7 +78,7 @@ class MemberProtocol(Struct, frozen=True, kw_only=True):
 class Member(Struct, frozen=True, kw_only=True):
     member_id: str
     instance_id: str | None
-    """Given by the user for a static member, which keeps its place while it is away."""
+    """Set by the user for a static member, which keeps its partitions while it is absent."""
     client_id: str
     client_host: str
     session_timeout_ms: int
@@ -91,7 +91,7 @@ class Member(Struct, frozen=True, kw_only=True):
     is_new: bool = False
     """Its first join was not answered yet, so it has no id to send heartbeats with."""
     owes_sync: bool = False
-    """Told of the generation, and has not asked for its assignment yet."""
+    """It has joined the generation, and has not asked for its assignment yet."""
 
     @property
     def is_waiting(self) -> bool:
@@ -115,7 +115,7 @@ class Group(Struct, frozen=True, kw_only=True):
     group_id: str
     state: GroupState = GroupState.EMPTY
     state_since_ms: int | None = None
-    """Wall-clock time, since it is stored; None if an older broker did not store it."""
+    """System time, because it is stored; None if an older broker did not store it."""
     generation: int = 0
     protocol_type: str | None = None
     """None for a group that only commits offsets and never had a member."""
@@ -127,17 +127,17 @@ class Group(Struct, frozen=True, kw_only=True):
     protocol_counts: Mapping[str, int] = field(default_factory=dict)
     """How many members offer each protocol, kept for the same reason."""
     pending_member_ids: frozenset[str] = frozenset()
-    """Ids that were handed out and have not been used to join yet."""
+    """Ids that were assigned and not used to join yet."""
     initial_delay: InitialDelay | None = None
     is_assigning: bool = False
-    """The leader's assignment is on its way to the disk."""
+    """The leader's assignment is being stored."""
 
     def put(self, *members: Member) -> Group:
         """The group with these members added, or in place of those with the same ids."""
         return self._rebuilt(dict(self.members), joined=members, left=())
 
     def without(self, member_ids: Iterable[str]) -> Group:
-        """The group without these members and pending ids. The lead passes on if the leader is among them."""
+        """The group without these members and pending ids. If the leader is removed, another member becomes it."""
         gone = set(member_ids)
         left = [self.members[member_id] for member_id in gone if member_id in self.members]
         group = self._rebuilt(dict(self.members), joined=(), left=left)
@@ -184,7 +184,7 @@ class Group(Struct, frozen=True, kw_only=True):
         return next((member for member in self.members.values() if member.instance_id == instance_id), None)
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Whether a request may speak for this member."""
+        """Whether a request may act for this member."""
         member = self.members.get(member_id)
         if instance_id is None:
             return ErrorCode.NONE if member is not None else ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,4 +1,4 @@
-"""Which topics a group consumes, as far as the coordinator can tell.
+"""Which topics a group consumes, as far as the coordinator knows.
 
 To the broker a member's metadata is opaque but for this: offsets of a topic that is consumed must not be deleted.
 The first version of the consumer protocol is a prefix of all later ones, so reading that is enough.
@@ -16,12 +16,12 @@ _LENGTH = struct.Struct(">h")
 
 def is_subscribed(group: Group, topic: str) -> bool:
     topics = subscribed_topics(group)
-    # Where the topics can't be known, a group of consumers might consume any.
+    # If the topics are unknown, a group of consumers might consume any.
     return group.uses_consumer_protocol if topics is None else topic in topics
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """The topics that the members ask for, or None if they can't be told."""
+    """The topics that the members subscribe to, or None if they are unknown."""
     if not group.uses_consumer_protocol:
         return None
     if group.members and group.protocol_name is None:

@@ -1,7 +1,7 @@
-"""Offsets that were committed inside of transactions which are still open: kept apart until their transaction ends.
+"""Offsets of open transactions: they are kept apart until their transaction ends.
 
 A later commit of the same partition wins over an earlier one whose transaction ends after it, so every entry knows
-where in the log it stands.
+its offset in the log.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ class PendingOffset(NamedTuple):
 
 
 class PendingOffsets:
-    """What open transactions have committed, by group and partition and then by producer."""
+    """Offsets of open transactions, by group and partition and then by producer."""
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[TopicPartition, dict[int, PendingOffset]]] = {}
         self._groups_of: dict[int, set[str]] = {}
 
     def of(self, group_id: str) -> Collection[TopicPartition]:
-        """The partitions of a group whose offset may still change by a transaction's end."""
+        """The partitions of a group whose offset an open transaction may still change."""
         return self._by_group.get(group_id, {}).keys()
 
     def __contains__(self, group_id: str) -> bool:
@@ -46,13 +46,13 @@ class PendingOffsets:
         self._groups_of.setdefault(producer_id, set()).add(group_id)
 
     def supersede(self, group_id: str, partition: TopicPartition, log_offset: int) -> None:
-        """A commit outside of transactions, or of one that has ended, stands at this place of the log."""
+        """There is a commit outside of transactions, or of one that has ended, at this offset of the log."""
         entries = self._by_group.get(group_id, {}).get(partition, {})
         for producer_id in [one for one, entry in entries.items() if entry.log_offset < log_offset]:
             self._remove(group_id, partition, producer_id)
 
     def end(self, producer_id: int, offsets: Offsets, *, is_commit: bool) -> set[str]:
-        """A producer's transaction has ended: what it committed counts from now on; the groups concerned."""
+        """End a producer's transaction, and make its offsets visible if it commits; the groups concerned."""
         groups = self._groups_of.pop(producer_id, set())
         for group_id, partition, pending in [*self._entries(producer_id, groups)]:
             self._remove(group_id, partition, producer_id)
