@@ -18,6 +18,7 @@ from headrace.java import fetch_jars
 from headrace.pipeline import Job, read_topic, session
 from headrace.pipeline.settings import pipeline_settings
 from headrace.pipeline.sinks import Discard
+from headrace.pipeline.sinks.sink import OutputMode
 from headrace.pipeline.spark.session import CONNECTOR, ROCKSDB, local_cores
 
 MASTER = "local[2]"
@@ -98,7 +99,7 @@ def column_names(schema: str) -> list[str]:
     return [column.split()[0] for column in schema.split(",")]
 
 
-def drain_headrace(name: str, rows: DataFrame, *, output_mode: str) -> None:
+def drain_headrace(name: str, rows: DataFrame, *, output_mode: OutputMode) -> None:
     Job(name, rows, Discard(), mode="batch", output_mode=output_mode).start().wait()
 
 

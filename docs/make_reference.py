@@ -32,7 +32,7 @@ from headrace.cli.output import RESULTS
 from headrace.kafka.settings import ClientSettings
 from headrace.pipeline.report.registry import JobStatus
 from headrace.pipeline.settings import PipelineSettings
-from headrace.settings import SETTINGS_FILE, VARIABLES
+from headrace.settings import SETTINGS_FILE, VARIABLES, choices_of
 
 REFERENCE = Path(__file__).parent / "reference"
 # The width of the help texts: that of the narrowest supported terminal.
@@ -165,10 +165,9 @@ def _settings_table(kind: type[Any]) -> Iterator[str]:
     yield "| name | type | default | meaning |"
     yield "|---|---|---|---|"
     for field in dataclasses.fields(kind):
-        choices, minimum = field.metadata["choices"], field.metadata["minimum"]
-        type_words = _type_words(hints[field.name])
-        if choices:
-            type_words = " or ".join(f"`{choice}`" for choice in choices)
+        hint, minimum = hints[field.name], field.metadata["minimum"]
+        choices = " or ".join(f"`{choice}`" for choice in choices_of(hint))
+        type_words = choices or _type_words(hint)
         if minimum:
             type_words += f", at least {minimum:,}"
         yield f"| `{field.name}` | {type_words} | {_default(field.default)} | {_cell(field.metadata['doc'])} |"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -17,7 +17,7 @@ from headrace.settings import MESSAGE_VARIABLES, BadSetting, load, make, setting
 class Sample:
     count: int = setting(1, minimum=1, doc="How many.")
     ratio: float = setting(0.5, doc="Which part.")
-    name: str = setting("a", choices=("a", "b"), doc="Which one.")
+    name: Literal["a", "b"] = setting("a", doc="Which one.")
     flag: bool = setting(False, doc="Whether.")
     folder: Path = setting(Path("x"), doc="Where.")
     port: int | None = setting(None, minimum=0, doc="On which.")

@@ -47,9 +47,9 @@ class BadSetting(HeadraceError):
     """A setting that is unknown, of the wrong type or out of its range."""
 
 
-def setting(default: Any, *, doc: str, minimum: int | None = None, choices: tuple[str, ...] = ()) -> Any:
+def setting(default: Any, *, doc: str, minimum: int | None = None) -> Any:
     """Declare one field of a settings class: its default, what it means, and what values it may take."""
-    return dataclasses.field(default=default, metadata={"doc": doc, "minimum": minimum, "choices": choices})
+    return dataclasses.field(default=default, metadata={"doc": doc, "minimum": minimum})
 
 
 SettingsT = TypeVar("SettingsT")
@@ -158,7 +158,7 @@ def _check(name: str, value: Any, hint: Any, metadata: Mapping[str, Any]) -> Any
         raise BadSetting(
             f"{name} = {value!r} is not {_describe(wanted)}", hint=str(metadata.get("doc", ""))
         ) from error
-    choices = metadata.get("choices") or ()
+    choices = choices_of(hint)
     if choices and converted not in choices:
         raise BadSetting(f"{name} = {value!r} is not possible", hint=f"choose one of {', '.join(choices)}")
     minimum = metadata.get("minimum")
@@ -167,8 +167,15 @@ def _check(name: str, value: Any, hint: Any, metadata: Mapping[str, Any]) -> Any
     return converted
 
 
+def choices_of(hint: Any) -> tuple[str, ...]:
+    """The values of a `Literal`; of other types none."""
+    return typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else ()
+
+
 def _plain_type(hint: Any) -> type[Any]:
-    """`int | None` -> int: None only ever comes from the default."""
+    """`int | None` -> int, because None is only ever a default; a `Literal` -> str."""
+    if choices_of(hint):
+        return str
     if isinstance(hint, types.UnionType):
         hint = next(member for member in typing.get_args(hint) if member is not type(None))
     return typing.cast("type[Any]", hint)

@@ -10,7 +10,7 @@ import pytest
 from headrace.broker.server import Server
 from headrace.log.filesystem import Buffer, DiskFileSystem
 from headrace.protocol.error_codes import ErrorCode
-from headrace.testing.failing_filesystem import FailingFileSystem
+from headrace.testing.failing_filesystem import FailingFileSystem, FileOperation
 from headrace.testing.wire import Wire
 from tests.broker.observing import eventually, metrics
 from tests.broker.requests import batch, create_topic, end_offset, fetch, produce, values_of
@@ -84,7 +84,7 @@ def expire(server: Server, *names: str) -> None:
 
 
 @pytest.mark.parametrize("operation", ["rename", "create", "remove"])
-def test_partition_that_fails_ends_the_pass_for_no_other(tmp_path: Path, operation: str) -> None:
+def test_partition_that_fails_ends_the_pass_for_no_other(tmp_path: Path, operation: FileOperation) -> None:
     files = FailingFileSystem()
     with broker_on(files, tmp_path / "data", **QUICK) as server, Wire(server.bootstrap) as wire:
         for name in ("bad", "good"):

@@ -142,7 +142,7 @@ def test_empty_batch_writes_the_fence_and_no_row(fenced: Bench) -> None:
 def test_sink_without_a_fence_says_so_and_takes_a_batch_again(bench: Bench) -> None:
     if bench.case.is_fenced:
         pytest.skip("this sink keeps a fence")
-    assert bench.case.sink().guarantee == "at least once"
+    assert bench.case.sink().guarantee == "at-least-once"
     for _ in range(2):
         assert bench.write([row("a", 1), row("b", 2)], 0) == 2
         assert bench.writer().applied() is None

@@ -19,6 +19,7 @@ from headrace.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from headrace.testing.failing_archive import ArchiveOperation
 from headrace.testing.wire import Wire
 from tests.broker.config_requests import TOPIC as TOPIC_CONFIGS
 from tests.broker.config_requests import alter
@@ -155,7 +156,9 @@ def test_power_cut_at_any_step_of_switching_off_ends_with_an_empty_archive(
 
 
 @pytest.mark.parametrize("operation", ["put", "read", "list"])
-def test_archive_that_fails_delays_the_removal_of_local_copies(filled: Path, operation: str) -> None:
+def test_archive_that_fails_delays_the_removal_of_local_copies(
+    filled: Path, operation: ArchiveOperation
+) -> None:
     with station(filled) as made:
         made.store.fail(operation, times=None)
         local_segments = len(made.log.segments)

@@ -12,7 +12,7 @@ import pytest
 from headrace.log.config import LogConfig
 from headrace.log.errors import LogReadOnly, StorageFailed
 from headrace.log.partition_log import PartitionLog
-from headrace.testing.failing_filesystem import FailingFileSystem, PowerLost
+from headrace.testing.failing_filesystem import FailingFileSystem, FileOperation, PowerLost
 from tests.log.batches import NOW_MS, NotSyncing, batch, open_log, read_all, values
 
 CONFIG = LogConfig(segment_bytes_max=250, index_interval_bytes=60, file_delete_delay_ms=0)
@@ -67,7 +67,7 @@ def test_failed_write_that_cannot_be_undone_makes_the_log_read_only(tmp_path: Pa
 )
 @pytest.mark.parametrize("error_number", [errno.ENOSPC, errno.EIO])
 def test_failed_roll_leaves_the_log_as_it_was(
-    tmp_path: Path, operation: str, pattern: str, error_number: int
+    tmp_path: Path, operation: FileOperation, pattern: str, error_number: int
 ) -> None:
     files = FailingFileSystem()
     log = open_log(tmp_path, CONFIG, files=files)
@@ -134,7 +134,7 @@ def test_damaged_read_is_an_error_and_not_an_empty_answer(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("operation", "pattern"), [("write", "*index"), ("write_whole", "*.snapshot")])
 def test_full_disk_at_a_checkpoint_costs_nothing_but_reading(
-    tmp_path: Path, operation: str, pattern: str
+    tmp_path: Path, operation: FileOperation, pattern: str
 ) -> None:
     files = FailingFileSystem()
     log = open_log(tmp_path, CONFIG, files=files)

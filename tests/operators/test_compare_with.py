@@ -18,6 +18,7 @@ from headrace.operators.comparison import Compared, ComparisonLift, ComparisonSt
 from headrace.operators.state.run import Run
 from headrace.operators.state.step import BEGINNING_US, StepTime, advance
 from headrace.operators.state.table import StateTable
+from headrace.operators.triggers import Panes
 from tests.operators.streams import EventRow, Stream, bounded, since_epoch
 from tests.operators.windows.pane_oracle import Oracle, Row, Rules, clock
 from tests.operators.windows.stepping import batches
@@ -92,7 +93,7 @@ def test_what_stands_is_compared_with_what_stands_at_every_step(
     batches: list[tuple[list[Row], float, int]],
     within: int,
     early_rows: int | None,
-    panes: str,
+    panes: Panes,
     before: int,
     restarts: bool,
 ) -> None:

@@ -81,7 +81,7 @@ def test_durations_are_read_as_people_write_them(said: str | timedelta, us: int)
         (lambda: op.Trigger(early=0), "early"),
         (lambda: op.Trigger(early="soon"), "early"),
         (lambda: op.Trigger(late="0 seconds"), "late"),
-        (lambda: op.Trigger(panes="some"), "panes"),
+        (lambda: op.Trigger(panes="some"), "panes"),  # type: ignore[arg-type]
         (lambda: op.Correct(within="0 seconds"), "within"),
         (lambda: op.DropLate(alarm_above=2), "alarm_above"),
     ],

@@ -352,9 +352,9 @@ def test_wrong_words_are_refused_when_the_job_is_made(
 ) -> None:
     rows = read(spark, topic)
     with pytest.raises(BadJob, match="no mode 'fast'"):
-        Job("j", rows, journal, mode="fast")
+        Job("j", rows, journal, mode="fast")  # type: ignore[arg-type]
     with pytest.raises(BadJob, match="no output mode 'all'"):
-        Job("j", rows, journal, output_mode="all")
+        Job("j", rows, journal, output_mode="all")  # type: ignore[arg-type]
     with pytest.raises(BadJob, match="name of a job"):
         Job("a/b", rows, journal)
 

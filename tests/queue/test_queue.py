@@ -239,6 +239,11 @@ def test_queue_without_a_topic_or_with_both_is_refused(open_queue: OpenQueue) ->
         open_queue("emails", group="g", pattern="emails")
 
 
+def test_unknown_begin_is_refused_when_the_queue_is_made(open_queue: OpenQueue) -> None:
+    with pytest.raises(QueueUnusable, match=r"begin='now' is unknown.*earliest, latest"):
+        open_queue("emails", group="g", begin="now")
+
+
 def test_queue_without_a_broker_fails_at_once_with_the_address() -> None:
     """With a time limit that the test would not survive."""
     (port,) = free_ports(1)

@@ -54,8 +54,8 @@ def join_ours(read: Read, work: str, suffix: str) -> DataFrame:
         return clicks.transform(op.Enrich(profiles, on="user", as_of="event_time"))
     searches = read(SEARCHES + suffix, SEARCHES_SCHEMA, "at")
     results = read(RESULTS + suffix, RESULTS_SCHEMA, "clicked_at")
-    unmatched = "left" if work == LEFT else None
-    return searches.transform(op.JoinWithin(results, on="session", within=WITHIN, unmatched=unmatched))
+    join = op.JoinWithin(results, on="session", within=WITHIN, unmatched="left" if work == LEFT else None)
+    return searches.transform(join)
 
 
 def join_by_hand(read: Read, work: str, suffix: str) -> DataFrame:

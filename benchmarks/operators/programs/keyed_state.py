@@ -24,6 +24,7 @@ from benchmarks.operators.bench import WARM_UP
 from benchmarks.operators.events import CLICKS, CLICKS_SCHEMA
 from benchmarks.streams import drain_by_hand, drain_headrace, read_by_hand, read_headrace, timed
 from headrace import operators as op
+from headrace.operators.triggers import Panes
 from headrace.pipeline import session
 
 CORE = "core"
@@ -123,7 +124,7 @@ def _frame(result: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame({name: [value] for name, value in result.items()})
 
 
-def _core(panes: str) -> Callable[[DataFrame], DataFrame]:
+def _core(panes: Panes) -> Callable[[DataFrame], DataFrame]:
     trigger = op.Trigger(early=1, panes=panes)
     return op.Tumbling(WINDOW, by="key", aggregate={"n": "count(*)"}, trigger=trigger)
 

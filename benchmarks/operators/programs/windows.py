@@ -26,6 +26,7 @@ from benchmarks.streams import (
     timed,
 )
 from headrace import operators as op
+from headrace.pipeline.sinks.sink import OutputMode
 
 WATERMARK = "1 minute"
 COUNT = {"n": "count(*)"}
@@ -38,7 +39,7 @@ class Work:
     what: str
     ours: op.Operator
     theirs: Transform
-    their_output_modes: tuple[str, ...] = ("append",)
+    their_output_modes: tuple[OutputMode, ...] = ("append",)
     """Where Spark has several, the one that is quickest counts."""
 
 
@@ -82,7 +83,7 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
     bootstrap = arguments["bootstrap"]
     spark = session_of(Side(arguments["side"]), bootstrap, folder)
 
-    def run(topic: str, name: str, output_mode: str) -> None:
+    def run(topic: str, name: str, output_mode: OutputMode) -> None:
         work = WORKS[name]
         job = f"{name}-{output_mode}-{topic}"
         if arguments["side"] == Side.SPARK:
@@ -93,7 +94,9 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
             drain_headrace(job, rows, output_mode=output_mode)
 
     def quickest(name: str) -> Took:
-        modes = WORKS[name].their_output_modes if arguments["side"] == Side.SPARK else ("append",)
+        modes: tuple[OutputMode, ...] = (
+            WORKS[name].their_output_modes if arguments["side"] == Side.SPARK else ("append",)
+        )
         for mode in modes:
             run(CLICKS + WARM_UP, name, mode)
         tries = [timed(partial(run, CLICKS, name, mode)) for mode in modes]

@@ -18,6 +18,7 @@ from benchmarks.pipeline.events import SCHEMA
 from benchmarks.pipeline.programs.topic_sink import KEY, as_messages
 from benchmarks.streams import read_by_hand, session_of
 from headrace.pipeline import Job, read_topic
+from headrace.pipeline.job import Mode
 from headrace.pipeline.sinks import Topic
 
 MICRO_BATCH = "micro-batch"
@@ -26,14 +27,12 @@ MODES = (MICRO_BATCH, REALTIME)
 CHECKPOINT_INTERVAL = "30 seconds"
 
 
-def start_headrace(spark: SparkSession, mode: str, source: str, target: str) -> Any:
+def start_headrace(spark: SparkSession, mode: Mode, source: str, target: str) -> Any:
     rows = read_topic(spark, source, schema=SCHEMA, key=None).select("user", "url", "at", "ms")
     # Real-time mode is Spark's own sink, and Spark's own guarantee.
-    guarantee = "exactly-once" if mode == MICRO_BATCH else "at-least-once"
+    sink = Topic(target, key=KEY, guarantee="exactly-once" if mode == MICRO_BATCH else "at-least-once")
     interval = None if mode == MICRO_BATCH else CHECKPOINT_INTERVAL
-    return Job(
-        target, rows, Topic(target, key=KEY, guarantee=guarantee), mode=mode, interval=interval
-    ).start()
+    return Job(target, rows, sink, mode=mode, interval=interval).start()
 
 
 def start_by_hand(

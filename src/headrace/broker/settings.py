@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from headrace.records.record import BATCH_RECORDS_MAX
 from headrace.settings import setting
+
+Durability = Literal["fsync", "os"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +31,8 @@ class BrokerSettings:
         doc="HOST:PORT that clients get in metadata. By default each client gets the address that it connected to, "
         "which is right unless a proxy or NAT rewrites addresses.",
     )
-    durability: str = setting(
+    durability: Durability = setting(
         "fsync",
-        choices=("fsync", "os"),
         doc="fsync: acknowledged means on disk; many requests share one fsync. os: acknowledged means in the "
         "page cache, which survives a crash of the broker but not of the machine.",
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from headrace.operators.joins.sides import On, Pairs, read_on, require_frame, require_like_sides
-from headrace.operators.operator import BadOperator, Operator, column, names, require_columns
+from headrace.operators.operator import BadOperator, Operator, column, names, require_columns, require_one_of
 from headrace.operators.tables import columns as of
 from headrace.operators.tables.changelog import OFFSET, Changelog
 from headrace.operators.tables.join_step import LEFT, RIGHT, JoinStep
@@ -16,7 +16,9 @@ from headrace.operators.tables.weighted import WeightedLift
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-HOW = {"inner": (False, False), "left": (True, False), "full": (True, True)}
+How = Literal["inner", "left", "full"]
+
+HOW: Mapping[How, tuple[bool, bool]] = {"inner": (False, False), "left": (True, False), "full": (True, True)}
 """Of each side, whether its rows appear without a partner too."""
 
 
@@ -43,7 +45,7 @@ class JoinTables(Operator):
     other: DataFrame
     _: KW_ONLY
     on: On
-    how: str = "inner"
+    how: How = "inner"
     key: str | Sequence[str] = ()
     other_key: str | Sequence[str] = ()
     order: str | Sequence[str] = OFFSET
@@ -53,8 +55,7 @@ class JoinTables(Operator):
         require_frame(self.other, operator="JoinTables", field="other")
         pairs = read_on(self.on, operator="JoinTables")
         object.__setattr__(self, "on", dict(pairs))
-        if self.how not in HOW:
-            raise BadOperator("JoinTables", "how", f"is {self.how!r}", hint=f"one of {', '.join(HOW)}")
+        require_one_of(self.how, How, operator="JoinTables", field="how")
         for field in ("key", "other_key"):
             object.__setattr__(self, field, names(getattr(self, field), operator="JoinTables", field=field))
         require_columns(self.other, [right for _, right in pairs], operator="JoinTables", field="on")

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from headrace.operators.operator import BadOperator, event_time_column, require_watermark
+from headrace.operators.operator import BadOperator, event_time_column, require_one_of, require_watermark
 from headrace.plan_names import MERGE_ALIAS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class Policy(StrEnum):
-    """What the watermark of several sources is."""
-
-    MIN = "min"
-    """That of the slowest one: none is late because another one is faster."""
-    MAX = "max"
-    """That of the fastest one: results do not wait, and what is behind it is late."""
+Policy = Literal["min", "max"]
+"""Which watermark several sources have. `min`: that of the slowest, so that no source makes another one late. `max`:
+that of the fastest, so that results do not wait for a slow source, whose rows may then be late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +35,11 @@ class Merge:
     into     the name of the column with the source's name
     """
 
-    policy: str = Policy.MIN
+    policy: Policy = "min"
     into: str = "source"
 
     def __post_init__(self) -> None:
-        if self.policy not in list(Policy):
-            raise BadOperator("Merge", "policy", f"is {self.policy!r}", hint=f"one of {', '.join(Policy)}")
+        require_one_of(self.policy, Policy, operator="Merge", field="policy")
         if not self.into:
             raise BadOperator("Merge", "into", "is empty", hint='the name of a column, such as "source"')
 

@@ -9,7 +9,7 @@ import abc
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args
 
 from headrace.durations import BadDuration, parse_duration_us
 from headrace.errors import HeadraceError
@@ -99,6 +99,13 @@ def plainly(said: object) -> str:
         except BadOperator:
             pass
     return repr(said)
+
+
+def require_one_of(given: object, choices: Any, *, operator: str, field: str) -> None:
+    """Raise unless the value of a field is one of its type's, a `Literal`."""
+    allowed = get_args(choices)
+    if given not in allowed:
+        raise BadOperator(operator, field, f"is {given!r}", hint=f"one of {', '.join(map(repr, allowed))}")
 
 
 def names(said: str | Sequence[str], *, operator: str, field: str) -> tuple[str, ...]:

@@ -9,19 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import Literal
 
-from headrace.operators.operator import BadOperator, Duration, duration_us
+from headrace.operators.operator import BadOperator, Duration, duration_us, require_one_of
 
-
-class Panes(StrEnum):
-    """What a pane says, when there was one before it for the same window."""
-
-    RETRACTING = "retracting"
-    """The pane before is taken back (`op` is `-`), and the whole result so far is said (`+`)."""
-    ACCUMULATING = "accumulating"
-    """The whole result so far is said again; whoever reads replaces what was said before."""
-    DISCARDING = "discarding"
-    """Only what came since the pane before; whoever reads adds it up."""
+Panes = Literal["retracting", "accumulating", "discarding"]
+"""How a pane relates to the one before it of the same window. `retracting`: the one before is retracted (`op` is `-`)
+and the whole result so far is emitted (`+`). `accumulating`: the whole result so far is emitted, which replaces the one
+before. `discarding`: only the rows since the one before count, and the reader adds the panes up."""
 
 
 class Pane(StrEnum):
@@ -36,19 +31,18 @@ class Trigger:
 
         op.Trigger(early="10 seconds", late="each")
 
-    early   a time such as "10 seconds" (of the clock on the wall, not of events), or a number of rows: a window that
-            changed is published again after that; None for no early panes
+    early   a processing time such as "10 seconds", or a number of rows: a window that changed emits a pane after that;
+            None for no early panes
     late    "each" for a pane for each micro-batch with late rows, or a time, for one at most that often
     panes   "retracting" (default), "accumulating" or "discarding"
     """
 
     early: Duration | int | None = None
     late: Duration = "each"
-    panes: str = Panes.RETRACTING
+    panes: Panes = "retracting"
 
     def __post_init__(self) -> None:
-        if self.panes not in list(Panes):
-            raise BadOperator("Trigger", "panes", f"is {self.panes!r}", hint=f"one of {', '.join(Panes)}")
+        require_one_of(self.panes, Panes, operator="Trigger", field="panes")
         if isinstance(self.early, bool) or (isinstance(self.early, int) and self.early < 1):
             raise BadOperator("Trigger", "early", f"is {self.early!r} rows", hint="one row at least")
         _ = self.early_us, self.late_us

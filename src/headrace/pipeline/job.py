@@ -6,9 +6,10 @@ Only the declaration is here, and the checks that can be made before anything st
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from headrace.clock import SystemClock
 from headrace.dead_letters import dead_letter_topic
@@ -28,6 +29,7 @@ from headrace.pipeline.run.launched import LaunchedJobs, RecordedJob, launched_j
 from headrace.pipeline.run.stream import StreamRun
 from headrace.pipeline.run.supervisor import Run, RunningJob
 from headrace.pipeline.settings import pipeline_settings
+from headrace.pipeline.sinks.sink import OutputMode
 from headrace.pipeline.source.options import without_batch_bound
 from headrace.pipeline.spark.session import bootstrap_of, data_dir
 
@@ -36,13 +38,9 @@ if TYPE_CHECKING:
 
     from headrace.pipeline.sinks.sink import Sink
 
-BATCH = "batch"
-MICRO_BATCH = "micro-batch"
-REALTIME = "realtime"
-MODES = (BATCH, MICRO_BATCH, REALTIME)
-OUTPUT_MODES = ("append", "update", "complete")
+Mode = Literal["batch", "micro-batch", "realtime"]
 
-INTERVALS = {MICRO_BATCH: "0 seconds", REALTIME: "30 seconds"}
+INTERVALS: Mapping[Mode, str] = {"micro-batch": "0 seconds", "realtime": "30 seconds"}
 """Micro-batches follow each other at once. In real-time mode it is how often a checkpoint is written: the more seldom,
 the less it costs, and the more is written again after a crash."""
 
@@ -68,25 +66,25 @@ class Job:
     rows: DataFrame
     sink: Sink
     _: KW_ONLY
-    mode: str = MICRO_BATCH
+    mode: Mode = "micro-batch"
     interval: str | None = None
-    output_mode: str | None = None
+    output_mode: OutputMode | None = None
     restarts_max: int | None = None
     checkpoint: str | Path | None = None
     dead_letters: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        if self.mode not in MODES:
+        if self.mode not in get_args(Mode):
             raise BadJob(
-                f"job {self.name}: there is no mode {self.mode!r}", hint=f"one of {', '.join(MODES)}"
+                f"job {self.name}: there is no mode {self.mode!r}", hint=f"one of {', '.join(get_args(Mode))}"
             )
-        if self.output_mode is not None and self.output_mode not in OUTPUT_MODES:
+        if self.output_mode is not None and self.output_mode not in get_args(OutputMode):
             raise BadJob(
                 f"job {self.name}: there is no output mode {self.output_mode!r}",
-                hint=f"one of {', '.join(OUTPUT_MODES)}",
+                hint=f"one of {', '.join(get_args(OutputMode))}",
             )
-        if self.mode == REALTIME and not self.rows.isStreaming:
+        if self.mode == "realtime" and not self.rows.isStreaming:
             raise BadJob(
                 f"job {self.name}: bounded rows can't be handed on in real time", hint='mode="batch"'
             )
@@ -113,7 +111,7 @@ def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) ->
     """The job with everything that it needs to run, not yet started."""
     rows = job.sink.prepare(job.rows)
     plan = plans.read(rows)
-    if job.mode == REALTIME:
+    if job.mode == "realtime":
         _check_realtime(job, rows)
         if not options.once:
             rows = without_batch_bound(rows)
@@ -192,19 +190,19 @@ def _check_plan(job: Job, plan: Plan, late_rows: LateRows) -> None:
         )
 
 
-def _output_mode(job: Job, plan: Plan) -> str:
+def _output_mode(job: Job, plan: Plan) -> OutputMode:
     if job.output_mode is not None:
         return job.output_mode
-    if job.mode == REALTIME:
+    if job.mode == "realtime":
         return "update"  # the only one that real-time mode knows
     return job.sink.output_mode(aggregated=plan.is_aggregated, watermarked=plan.is_watermarked)
 
 
 def _trigger(job: Job, options: launch.Launch) -> dict[str, Any]:
-    if options.once or job.mode == BATCH:
+    if options.once or job.mode == "batch":
         return {"availableNow": True}
     interval = job.interval or INTERVALS[job.mode]
-    return {"realTime": interval} if job.mode == REALTIME else {"processingTime": interval}
+    return {"realTime": interval} if job.mode == "realtime" else {"processingTime": interval}
 
 
 def _checkpoint_folder(job: Job, folder: JobFolder) -> Path:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from types import TracebackType
-from typing import Any, Self, TypedDict
+from typing import Any, Literal, Self, TypedDict, get_args
 
 from headrace.dead_letters import dead_letter_topic
 from headrace.kafka.cluster import Cluster
@@ -42,6 +42,9 @@ TIMEOUT_S = 30.0
 """For requests that a running broker answers at once."""
 
 
+Begin = Literal["earliest", "latest"]
+
+
 class QueueOptions(TypedDict, total=False):
     """The arguments of `Queue` and `AsyncQueue` besides topics."""
 
@@ -50,7 +53,7 @@ class QueueOptions(TypedDict, total=False):
     pattern: str | re.Pattern[str] | None
     prefetch: int
     members: int
-    begin: str
+    begin: Begin
     dead_letters: str | None
     config: Mapping[str, Any] | None
     timeout_s: float
@@ -90,7 +93,7 @@ class Queue:
         pattern: str | re.Pattern[str] | None = None,
         prefetch: int = PREFETCH,
         members: int = 1,
-        begin: str = "earliest",
+        begin: Begin = "earliest",
         dead_letters: str | None = None,
         config: Mapping[str, Any] | None = None,
         timeout_s: float = TIMEOUT_S,
@@ -99,6 +102,10 @@ class Queue:
             raise QueueUnusable("a queue needs topics or a pattern", hint='Queue("emails", group=…)')
         if prefetch < 1 or members < 1:
             raise QueueUnusable("prefetch and members are at least 1")
+        if begin not in get_args(Begin):
+            raise QueueUnusable(
+                f"begin={begin!r} is unknown", hint=f"choose one of {', '.join(get_args(Begin))}"
+            )
         self.group = group
         self._topics = topics
         self._pattern = None if pattern is None else re.compile(pattern)
@@ -147,7 +154,7 @@ class Queue:
         self._is_open = True
 
     def _open_deliveries(self) -> Deliveries:
-        wanted = {OFFSET_RESET: self._begin}
+        wanted: dict[str, str] = {OFFSET_RESET: self._begin}
         if self._dead_letter_topic:
             wanted[DEAD_LETTER_TOPIC] = self._dead_letter_topic
             wanted[DEAD_LETTER_COPY] = "true"

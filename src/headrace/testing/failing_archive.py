@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from fnmatch import fnmatch
+from typing import Literal, get_args
 
 from msgspec import Struct, field
 
@@ -12,11 +13,13 @@ from headrace.log.archive.store import ArchiveStore
 from headrace.log.errors import ArchiveUnreachable
 from headrace.testing.failing_filesystem import FailingFileSystem, Failure, PowerLost
 
+ArchiveOperation = Literal["*", "delete", "list", "put", "read"]
+
 
 class FailingArchive(Struct, kw_only=True):
     """Stands in front of a real store; what does not fail really happens.
 
-    Operations are called `put`, `read`, `delete` (once for each object) and `list`.
+    A `delete` counts once for each object.
     """
 
     store: ArchiveStore
@@ -27,7 +30,10 @@ class FailingArchive(Struct, kw_only=True):
     """Patterns of objects that are stored with a flipped bit."""
     operations: list[tuple[str, str]] = field(default_factory=list)
 
-    def fail(self, operation: str, pattern: str = "*", *, times: int | None = 1, skip: int = 0) -> Failure:
+    def fail(
+        self, operation: ArchiveOperation, pattern: str = "*", *, times: int | None = 1, skip: int = 0
+    ) -> Failure:
+        assert operation in get_args(ArchiveOperation), f"unknown operation {operation!r}"
         failure = Failure(operation=operation, path_pattern=pattern, times=times, skip=skip)
         self.failures.append(failure)
         return failure

@@ -9,10 +9,26 @@ import errno
 import os
 from collections.abc import Sequence
 from fnmatch import fnmatch
+from typing import Literal, get_args
 
 from msgspec import Struct, field
 
 from headrace.log.filesystem import Buffer, DiskFileSystem, FileSystem
+
+FileOperation = Literal[
+    "*",
+    "create",
+    "make_directory",
+    "read",
+    "remove",
+    "remove_directory",
+    "rename",
+    "sync",
+    "sync_directory",
+    "truncate",
+    "write",
+    "write_whole",
+]
 
 
 class PowerLost(BaseException):
@@ -71,7 +87,7 @@ class FailingFileSystem(Struct, kw_only=True):
 
     def fail(
         self,
-        operation: str,
+        operation: FileOperation,
         path_pattern: str = "*",
         *,
         error_number: int = errno.EIO,
@@ -79,6 +95,7 @@ class FailingFileSystem(Struct, kw_only=True):
         skip: int = 0,
         bytes_written_first: int = 0,
     ) -> Failure:
+        assert operation in get_args(FileOperation), f"unknown operation {operation!r}"
         failure = Failure(
             operation=operation,
             path_pattern=path_pattern,

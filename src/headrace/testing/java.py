@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 from msgspec import Struct
 
 from headrace.java import java_command
+
+LogLevel = Literal["trace", "debug", "info", "warn", "error", "off"]
 
 HEAP_MB = 256
 """Enough for every command-line tool of Kafka, and little enough to run several beside a broker."""
@@ -27,7 +29,7 @@ class JavaTools(Struct, frozen=True, kw_only=True):
     jars: Path
     heap_mb: int = HEAP_MB
     quick_start: bool = True
-    log_level: str = "warn"
+    log_level: LogLevel = "warn"
     jvm_options: tuple[str, ...] = ()
 
     def command(self, main_class: str, *arguments: str) -> list[str]:

@@ -39,7 +39,7 @@ def recorded(data_dir: Path) -> JobStatus:
         mode="micro-batch",
         sources=("topic clicks",),
         target="table clicks_by_url",
-        guarantee="effectively once",
+        guarantee="exactly-once",
         bootstrap="127.0.0.1:9092",
         checkpoint="5f0c",
         started_ms=1_763_200_000_000,

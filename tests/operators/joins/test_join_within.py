@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headrace import operators as op
+from headrace.operators.joins.join_within import Unmatched
 from headrace.pipeline import read_topic
 from tests.operators.joins.oracles import SideRow, joined_within
 from tests.operators.joins.topic_streams import TopicStreams, split
@@ -78,7 +79,7 @@ def collected(frame: DataFrame) -> list[dict[str, Any]]:
     ],
 )
 def test_bounded_rows_are_joined_as_the_oracle_joins_them(
-    spark: SparkSession, unmatched: str | None, bounds: dict[str, str]
+    spark: SparkSession, unmatched: Unmatched, bounds: dict[str, str]
 ) -> None:
     join = op.JoinWithin(
         bounded(spark, RIGHT), on="session", unmatched=unmatched, time="at", other_time="at", **bounds
@@ -149,7 +150,7 @@ def test_a_stream_that_starts_anew_joins_as_bounded_rows_do(
     left: list[SideRow],
     right: list[SideRow],
     bounds_s: tuple[int, int],
-    unmatched: str | None,
+    unmatched: Unmatched,
     runs: int,
 ) -> None:
     before_s, after_s = bounds_s

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.operators.join_tables import HOW
+from headrace.operators.join_tables import HOW, How
 from headrace.operators.tables.join_step import JoinStep
 from headrace.operators.tables.weighted import WeightedLift
 from tests.operators.tables.changelogs import (
@@ -33,7 +33,7 @@ rights = st.tuples(st.none() | st.sampled_from("abc"), st.sampled_from("xyz"))
 sided = st.tuples(st.just(0), lefts) | st.tuples(st.just(1), rights)
 
 
-def join(left: Sequence[Row], right: Sequence[Row], how: str) -> Counter[Row]:
+def join(left: Sequence[Row], right: Sequence[Row], how: How) -> Counter[Row]:
     """As in SQL, one row at a time."""
     found: Counter[Row] = Counter()
     for one in left:
@@ -48,12 +48,12 @@ def join(left: Sequence[Row], right: Sequence[Row], how: str) -> Counter[Row]:
     return found
 
 
-def joined(how: str, *, right: Sequence[pa.Field] = RIGHT) -> Bucket:
+def joined(how: How, *, right: Sequence[pa.Field] = RIGHT) -> Bucket:
     step = JoinStep(left=LEFT, right=right, on=[("author", right[0].name)], keeps=HOW[how])
     return Bucket(step, WeightedLift(step.input_schema))
 
 
-def came(changes: Sequence[Change], how: str, *, bits: int) -> pa.Table:
+def came(changes: Sequence[Change], how: How, *, bits: int) -> pa.Table:
     """As the operator hands rows over: a null key is alone, or left out where nobody asks for it."""
     changes = [
         (weight, (side, row)) for weight, (side, row) in changes if row[0] is not None or HOW[how][side]
@@ -75,7 +75,7 @@ def came(changes: Sequence[Change], how: str, *, bits: int) -> pa.Table:
 @pytest.mark.parametrize("how", list(HOW))
 @given(batches(sided), st.sampled_from([0, 1, 64]), st.data())
 def test_the_view_is_always_the_join_of_the_tables_as_they_are(
-    how: str, batches: list[list[Change]], bits: int, data: st.DataObject
+    how: How, batches: list[list[Change]], bits: int, data: st.DataObject
 ) -> None:
     bucket, tables = joined(how), TablesNow()
     for batch in batches:

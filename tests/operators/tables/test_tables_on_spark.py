@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pyspark.errors import PySparkException
@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from headrace import operators as op
+from headrace.operators.join_tables import How
 
 ORDERS = "id bigint, user string, amount decimal(10,2), at timestamp, tags array<string>, where struct<x:int,y:int>"
 USERS = "user string, city string"
@@ -56,8 +57,8 @@ def counted(rows: DataFrame) -> Counter[str]:
     )
 
 
-@pytest.mark.parametrize("how", ["inner", "left", "full"])
-def test_joins_of_bounded_rows_are_those_of_spark(spark: SparkSession, how: str) -> None:
+@pytest.mark.parametrize("how", get_args(How))
+def test_joins_of_bounded_rows_are_those_of_spark(spark: SparkSession, how: How) -> None:
     joined = orders(spark).transform(op.JoinTables(users(spark), on="user", how=how))
     assert {row.op for row in joined.select("op").collect()} == {"+"}
     assert counted(joined.drop("op")) == counted(orders(spark).join(users(spark), "user", how))

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.operators.triggers import Panes
+
 Row = tuple[str, int, int | None]
 END = 2**62
 """The watermark behind the last row of a bounded input."""
@@ -37,7 +39,7 @@ class Rules:
     early_rows: int | None = None
     early: int | None = None
     late: int = 0
-    panes: str = "retracting"
+    panes: Panes = "retracting"
 
 
 def results(rows: Iterable[Row]) -> tuple[Any, ...]:

@@ -80,7 +80,7 @@ def test_guarantee_says_at_least_once_and_nothing_is_claimed_as_applied() -> Non
     sink = Each(print)
     writer = sink.open("mailing", SCHEMA)
     writer.apply(ROWS.to_batches(), FENCE, lambda rows: None)
-    assert sink.guarantee == "at least once"
+    assert sink.guarantee == "at-least-once"
     assert writer.applied() is None
 
 

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace import operators as op
+from headrace.operators.merge import Policy
 from headrace.pipeline import Job, read_topic
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.errors import BadJob, BadSource
@@ -65,7 +66,7 @@ def test_the_policy_says_which_watermark_counts(
     send(web, event("ann", BEGIN), event("ann", BEGIN + timedelta(minutes=5)))
     send(app, event("bob", BEGIN), event("bob", BEGIN + timedelta(seconds=10)))
 
-    def merged(policy: str) -> DataFrame:
+    def merged(policy: Policy) -> DataFrame:
         both = {"web": read(spark, web), "app": read(spark, app)}
         return per_source(op.Merge(policy=policy)(both), "1 minute")
 

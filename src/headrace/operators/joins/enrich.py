@@ -9,7 +9,7 @@ import functools
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,7 @@ from headrace.operators.operator import (
     event_time_column,
     names,
     require_columns,
+    require_one_of,
     require_watermark,
     time_us,
 )
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
 
 _KIND = "Enrich"
 
-EVENT_TIME_OF_ROW = "event_time"
-LATEST = "latest"
+AsOf = Literal["event_time", "latest"]
+Unmatched = Literal["left", None]
 
 """Of `read_topic(format="changes")`: when it happened."""
 
@@ -79,9 +80,9 @@ class Enrich(Operator):
 
     table: DataFrame
     on: On = field(kw_only=True)
-    as_of: str = field(default=EVENT_TIME_OF_ROW, kw_only=True)
+    as_of: AsOf = field(default="event_time", kw_only=True)
     columns: Sequence[str] | None = field(default=None, kw_only=True)
-    unmatched: str | None = field(default="left", kw_only=True)
+    unmatched: Unmatched = field(default="left", kw_only=True)
     wait: Duration | None = field(default=None, kw_only=True)
     keep: Duration | None = field(default=None, kw_only=True)
     time: str | None = field(default=None, kw_only=True)
@@ -92,12 +93,8 @@ class Enrich(Operator):
     def __post_init__(self) -> None:
         require_frame(self.table, operator=_KIND, field="table")
         _ = self.pairs
-        if self.as_of not in (EVENT_TIME_OF_ROW, LATEST):
-            raise BadOperator(
-                _KIND, "as_of", f"is {self.as_of!r}", hint=f'"{EVENT_TIME_OF_ROW}" or "{LATEST}"'
-            )
-        if self.unmatched not in ("left", None):
-            raise BadOperator(_KIND, "unmatched", f"is {self.unmatched!r}", hint='"left" or None')
+        require_one_of(self.as_of, AsOf, operator=_KIND, field="as_of")
+        require_one_of(self.unmatched, Unmatched, operator=_KIND, field="unmatched")
         if self.columns is not None:
             object.__setattr__(self, "columns", names(self.columns, operator=_KIND, field="columns"))
         if not self.suffix:
@@ -107,7 +104,7 @@ class Enrich(Operator):
                 _KIND,
                 "keep",
                 "was given, but of the latest entries there are no versions, and no row is too late for them",
-                hint=f'leave it out, or as_of="{EVENT_TIME_OF_ROW}"',
+                hint='leave it out, or as_of="event_time"',
             )
         _ = self.rules
 
@@ -117,7 +114,7 @@ class Enrich(Operator):
 
     @property
     def is_latest(self) -> bool:
-        return self.as_of == LATEST
+        return self.as_of == "latest"
 
     @property
     def rules(self) -> EnrichRules:

@@ -9,7 +9,7 @@ import functools
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.operators.joins.sides import (
     On,
@@ -26,6 +26,7 @@ from headrace.operators.operator import (
     duration_us,
     event_time_column,
     interval_text,
+    require_one_of,
     require_watermark,
 )
 from headrace.plan_names import EVENT_TIME, WATERMARK_DELAY
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _KIND = "JoinWithin"
-_HOW: Mapping[str | None, str] = {
+Unmatched = Literal["left", "right", "both", None]
+_HOW: Mapping[Unmatched, str] = {
     None: "inner",
     "left": "left_outer",
     "right": "right_outer",
@@ -67,7 +69,7 @@ class JoinWithin(Operator):
     within: Duration | None = field(default=None, kw_only=True)
     before: Duration | None = field(default=None, kw_only=True)
     after: Duration | None = field(default=None, kw_only=True)
-    unmatched: str | None = field(default=None, kw_only=True)
+    unmatched: Unmatched = field(default=None, kw_only=True)
     time: str | None = field(default=None, kw_only=True)
     other_time: str | None = field(default=None, kw_only=True)
     suffix: str = field(default="_right", kw_only=True)
@@ -75,10 +77,7 @@ class JoinWithin(Operator):
     def __post_init__(self) -> None:
         require_frame(self.other, operator=_KIND, field="other")
         _ = self.pairs, self.bounds_us
-        if self.unmatched not in _HOW:
-            raise BadOperator(
-                _KIND, "unmatched", f"is {self.unmatched!r}", hint='"left", "right", "both" or None'
-            )
+        require_one_of(self.unmatched, Unmatched, operator=_KIND, field="unmatched")
         if not self.suffix:
             raise BadOperator(_KIND, "suffix", "is empty", hint='such as "_right"')
 

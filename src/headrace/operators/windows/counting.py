@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from headrace.operators.folds import Fold
 from headrace.operators.operator import BadOperator
-from headrace.operators.triggers import Panes
 from headrace.operators.windows.counting_panes import TIE, CountingStep, CountLift
 from headrace.operators.windows.panes import PaneRules
 from headrace.operators.windows.window import Window
@@ -44,7 +43,7 @@ class Counting(Window):
         said: object = self.rows
         if isinstance(said, bool) or not isinstance(said, int) or said < 1:
             raise BadOperator("Counting", "rows", f"is {self.rows!r}", hint="a whole number, one at least")
-        if self.trigger is not None and self.trigger.panes != Panes.RETRACTING:
+        if self.trigger is not None and self.trigger.panes != "retracting":
             raise BadOperator(
                 "Counting",
                 "trigger",

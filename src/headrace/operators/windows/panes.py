@@ -36,7 +36,7 @@ class PaneRules(Struct, frozen=True, kw_only=True):
     early_rows: int | None = None
     early_us: int | None = None
     late_us: int = 0
-    panes: Panes = Panes.RETRACTING
+    panes: Panes = "retracting"
     keeps_late: bool = False
     """Whether rows that are too late are handed on, rather than only counted."""
 
@@ -67,7 +67,7 @@ class PaneStep:
         self.completeness = [
             (number, fold) for number, fold in enumerate(self.folds) if isinstance(fold, CompletenessFold)
         ]
-        self.retracts = rules.panes is Panes.RETRACTING
+        self.retracts = rules.panes == "retracting"
         key_fields = [
             pa.field(name, each.type, metadata={COLUMN: each.name.encode()})
             for name, each in zip(self.keys, keys, strict=True)
@@ -237,7 +237,7 @@ class Slots:
             publish |= ~self.is_over & (self.rows - self.rows_out >= rules.early_rows)
         # Several that were published have become one: they can't all stand.
         publish |= self.published_count > 1
-        if rules.panes is Panes.DISCARDING:
+        if rules.panes == "discarding":
             publish &= changed
         self.publish: Mask = publish
         self.pane = np.where(self.is_over, np.where(self.on_time, 1, 2), 0).astype(np.int8)
@@ -306,7 +306,7 @@ class Slots:
     def kept(self) -> pa.Table:
         """The state of the slots that live on."""
         folded = self.folded
-        if self._rules.panes is Panes.DISCARDING:
+        if self._rules.panes == "discarding":
             folded = [
                 _choose_all(self.publish, fold.empty(len(self.start)), columns)
                 for fold, columns in zip(self._step.folds, folded, strict=True)

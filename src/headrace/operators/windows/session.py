@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from headrace.operators.folds import Fold
 from headrace.operators.operator import BadOperator, Duration, duration_us, interval_text
-from headrace.operators.triggers import Panes
 from headrace.operators.windows.gaps import (
     GAP,
     TOUCH_US,
@@ -52,7 +51,7 @@ class Session(Window):
                 f"is {self.gap!r}, too short to tell rows apart",
                 hint='such as "30 minutes"',
             )
-        if self.trigger is not None and self.trigger.panes != Panes.RETRACTING:
+        if self.trigger is not None and self.trigger.panes != "retracting":
             raise BadOperator(
                 "Session",
                 "trigger",

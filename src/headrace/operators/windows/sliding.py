@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from headrace.operators.folds import Fold
 from headrace.operators.operator import BadOperator, Duration, duration_us
-from headrace.operators.triggers import Panes
 from headrace.operators.windows.lifting import InstantLift
 from headrace.operators.windows.panes import PaneRules
 from headrace.operators.windows.sliding_panes import SlidingStep
@@ -36,7 +35,7 @@ class Sliding(Window):
 
     def __post_init__(self) -> None:
         _ = self.within_us
-        if self.trigger is not None and self.trigger.panes == Panes.DISCARDING:
+        if self.trigger is not None and self.trigger.panes == "discarding":
             raise BadOperator(
                 "Sliding",
                 "trigger",

@@ -35,7 +35,7 @@ from headrace.operators.operator import (
     require_columns,
     require_watermark,
 )
-from headrace.operators.triggers import Panes, Trigger
+from headrace.operators.triggers import Trigger
 from headrace.operators.windows.left_out import has_no_time, leave_out
 from headrace.operators.windows.panes import PaneRules, PaneStep
 from headrace.operators.windows.processing_time import ARRIVED, ProcessingTime, with_arrival
@@ -213,6 +213,6 @@ class Window(Operator):
             early_rows=trigger.early_rows,
             early_us=trigger.early_us,
             late_us=trigger.late_us,
-            panes=Panes(trigger.panes),
+            panes=trigger.panes,
             keeps_late=side_output(self.late) is not None,
         )

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import pyarrow
 
@@ -19,11 +19,21 @@ from headrace.pipeline.errors import BadJob, BadSink, SinkUnavailable
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import changes
 from headrace.pipeline.sinks.delta_upkeep import DeltaUpkeep
-from headrace.pipeline.sinks.sink import Refuse, RefusedRow, Sink, SinkWriter, check_folder_name
+from headrace.pipeline.sinks.sink import (
+    OutputMode,
+    Refuse,
+    RefusedRow,
+    Sink,
+    SinkWriter,
+    check_folder_name,
+    check_one_of,
+)
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
     from pyspark.sql.types import StructType
+
+DeltaMode = Literal["append", "upsert", "replace"]
 
 FENCES = "headrace.fences"
 """The field of a commit's description with the fences of all jobs, so that the newest commit is enough to find them."""
@@ -47,7 +57,7 @@ class Delta(Sink):
     name: str
     _: KW_ONLY
     key: str | Sequence[str] = ()
-    mode: str = ""
+    mode: DeltaMode | None = None
     """`append`, `upsert` or `replace`; by default `upsert` if there is a key, and `append` if not."""
     at: str | Path | None = None
     """Folder or address (`s3://bucket/path`); `delta/NAME` in the data folder if nothing is said."""
@@ -70,8 +80,7 @@ class Delta(Sink):
         object.__setattr__(self, "partition_by", _names(self.partition_by))
         if not self.mode:
             object.__setattr__(self, "mode", "upsert" if self.key else "append")
-        if self.mode not in ("append", "upsert", "replace"):
-            raise BadSink(f"mode={self.mode!r} is not possible", hint="choose append, upsert or replace")
+        check_one_of("mode", self.mode, DeltaMode)
         if (self.mode == "upsert") != bool(self.key):
             raise BadSink(
                 f"mode={self.mode!r} does not go with key={list(self.key)}",
@@ -109,7 +118,7 @@ class Delta(Sink):
     def target(self) -> str:
         return f"delta {self.name}"
 
-    def output_mode(self, *, aggregated: bool, watermarked: bool) -> str:
+    def output_mode(self, *, aggregated: bool, watermarked: bool) -> OutputMode:
         if self.mode == "replace" and aggregated:
             return "complete"
         return Sink.output_mode(self, aggregated=aggregated, watermarked=watermarked)

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pyarrow
 
 from headrace.errors import HeadraceError
 from headrace.pipeline.errors import BadSink
-from headrace.pipeline.sinks.sink import Refuse, RefusedRow, Sink, SinkWriter
+from headrace.pipeline.sinks.sink import Refuse, RefusedRow, Sink, SinkWriter, check_one_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from headrace.pipeline.fence import Fence
+
+Per = Literal["row", "batch"]
 
 REASON_CHARACTERS_MAX = 500
 """Of an exception's text, in a dead letter: a library may put a whole answer of a server there."""
@@ -39,20 +41,19 @@ class Each(Sink):
 
     function: Callable[[Any, Fence], object]
     _: KW_ONLY
-    per: str = "row"
+    per: Per = "row"
     refused_rows_max: int = 1_000
     """In one batch. Beyond it the batch fails: a target that is away would turn all rows into dead letters."""
 
     kind: ClassVar[str] = "each"
-    guarantee: ClassVar[str] = "at least once"
+    guarantee = "at-least-once"
 
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise BadSink(
                 f"{self.function!r} is no function", hint="Each takes a function of a row and a batch"
             )
-        if self.per not in ("row", "batch"):
-            raise BadSink(f"per={self.per!r} is not possible", hint='choose "row" or "batch"')
+        check_one_of("per", self.per, Per)
         if self.refused_rows_max < 0:
             raise BadSink("refused_rows_max is below 0", hint="0 lets the first refused row fail the batch")
 

@@ -21,7 +21,7 @@ from headrace.pipeline.errors import BadSink, SinkUnavailable
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.options import read_options
 from headrace.pipeline.sinks.redis_commands import Command, RedisLayout
-from headrace.pipeline.sinks.sink import Refuse, RefusedRow, Sink, SinkWriter
+from headrace.pipeline.sinks.sink import OutputMode, Refuse, RefusedRow, Sink, SinkWriter
 from headrace.redaction import ESCAPE_HINT, redacted
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Redis(Sink):
         )
         return RedisWriter(job, layout, at=self.at, timeout_s=self.timeout_s)
 
-    def output_mode(self, *, aggregated: bool, watermarked: bool) -> str:
+    def output_mode(self, *, aggregated: bool, watermarked: bool) -> OutputMode:
         """Redis shows current values: counts that are still growing, not only those of closed windows."""
         return "update" if aggregated else "append"
 

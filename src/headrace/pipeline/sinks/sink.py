@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from msgspec import Struct
 
@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from headrace.pipeline.fence import Fence
+
+Guarantee = Literal["exactly-once", "at-least-once", "none"]
+OutputMode = Literal["append", "update", "complete"]
+"""Spark's."""
+
+
+def check_one_of(field: str, given: object, choices: Any) -> None:
+    """Raise `BadSink` unless the value of a field is one of its type's, a `Literal`."""
+    if given not in get_args(choices):
+        raise BadSink(f"{field}={given!r} is unknown", hint=f"choose one of {', '.join(get_args(choices))}")
 
 
 def check_folder_name(what: str, name: str) -> None:
@@ -83,7 +93,7 @@ class Sink(abc.ABC):
     kind: ClassVar[str]
     """One word for the graph and for `writeStream.format("headrace-<kind>")`."""
 
-    guarantee: ClassVar[str] = "effectively once"
+    guarantee: Guarantee = "exactly-once"
 
     @abc.abstractmethod
     def target(self) -> str:
@@ -97,8 +107,8 @@ class Sink(abc.ABC):
         """The rows in the shape that the writer wants. Bounded and streaming DataFrames alike."""
         return rows
 
-    def output_mode(self, *, aggregated: bool, watermarked: bool) -> str:
-        """Spark's output mode, where the job does not say: `append`, `update` or `complete`."""
+    def output_mode(self, *, aggregated: bool, watermarked: bool) -> OutputMode:
+        """The output mode of a job that does not set one."""
         return "update" if aggregated and not watermarked else "append"
 
     def native(self) -> NativeSink | None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.changes import OFFSET, OP, Changes, accumulate, collapse
 from headrace.pipeline.sinks.json_text import JSON_OPTIONS, is_nested, json_column
 from headrace.pipeline.sinks.options import read_options
-from headrace.pipeline.sinks.sink import Refuse, RefusedRow, Sink, SinkWriter
+from headrace.pipeline.sinks.sink import OutputMode, Refuse, RefusedRow, Sink, SinkWriter, check_one_of
 from headrace.pipeline.sinks.table_schema import JSON_MARK, SUMMABLE, Column, Kind, columns_of
 from headrace.pipeline.sinks.table_schema import is_nested as is_nested_in_spark
 from headrace.pipeline.sinks.table_sqlite import EXACT_DIGITS, SqliteStore
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 VIEWS_FILE = "views.db"
 """The database, in the data folder, of tables that are given no other."""
 
-MODES = ("upsert", "append", "replace")
-MERGES = ("sum", "min", "max")
+TableMode = Literal["upsert", "append", "replace"]
+Combine = Literal["sum", "min", "max"]
 POSTGRES = re.compile(r"postgres(?:ql)?://")
 
 
@@ -64,9 +64,9 @@ class Table(Sink):
     name: str
     _: KW_ONLY
     key: str | Sequence[str] = ()
-    mode: str | None = None
+    mode: TableMode | None = None
     at: str | Path | None = field(default=None, repr=False)  # it may have a password in it
-    merge: Mapping[str, str] = field(default_factory=dict)
+    merge: Mapping[str, Combine] = field(default_factory=dict)
     order_by: str | None = None
     columns: Sequence[str] = ()
 
@@ -77,8 +77,7 @@ class Table(Sink):
         object.__setattr__(self, "mode", self.mode or ("upsert" if self.key else "append"))
         if not self.name:
             raise BadSink("a table needs a name", hint='Table("clicks_by_url", key=["url"])')
-        if self.mode not in MODES:
-            raise BadSink(f"a table has no mode {self.mode!r}", hint=f"choose one of {', '.join(MODES)}")
+        check_one_of("mode", self.mode, TableMode)
         if self.mode == "upsert" and not self.key:
             raise BadSink(
                 f"rows can't be upserted into {self.name} without a key",
@@ -92,10 +91,10 @@ class Table(Sink):
                 f"merge needs mode upsert, and {self.name} has {self.mode}", hint="leave one of them out"
             )
         for name, how in self.merge.items():
-            if how not in MERGES or name in self.key:
+            if how not in get_args(Combine) or name in self.key:
                 raise BadSink(
                     f"column {name} can't be merged by {how!r}",
-                    hint=f"choose one of {', '.join(MERGES)}, for a column that is not in the key",
+                    hint=f"choose one of {', '.join(get_args(Combine))}, for a column that is not in the key",
                 )
 
     @classmethod
@@ -127,7 +126,7 @@ class Table(Sink):
 
         return f"table {self.name} in {place(str(self.at))}"
 
-    def output_mode(self, *, aggregated: bool, watermarked: bool) -> str:
+    def output_mode(self, *, aggregated: bool, watermarked: bool) -> OutputMode:
         if aggregated and self.mode == "replace":
             return "complete"
         if aggregated and not watermarked and "sum" in self.merge.values():

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from headrace.pipeline.errors import BadSink
 from headrace.pipeline.sinks.changes import METADATA_PREFIX, OP, RETRACTIONS
-from headrace.pipeline.sinks.sink import NativeSink, Sink, SinkWriter
+from headrace.pipeline.sinks.sink import NativeSink, Sink, SinkWriter, check_one_of
 from headrace.topic_names import InvalidTopicName, check_topic_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-EXACTLY_ONCE = "exactly-once"
-AT_LEAST_ONCE = "at-least-once"
-GUARANTEES = (EXACTLY_ONCE, AT_LEAST_ONCE)
-FORMATS = ("json", "avro")
-COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+TopicGuarantee = Literal["exactly-once", "at-least-once"]
+TopicFormat = Literal["json", "avro"]
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 TIMEOUT_S = 60.0
 """How long a broker may be away, as when it is restarted, before a batch fails."""
@@ -57,15 +55,15 @@ class Topic(Sink):
     any partition."""
     value: str | None = None
     """The column whose text or bytes are the message's value; nothing for a row as `format` has it."""
-    format: str = "json"
+    format: TopicFormat = "json"
     """`json` or `avro`: the whole row, key included, without the columns that begin with `_`."""
     headers: str | None = None
     """A column of headers, as `read_topic` gives them: array<struct<key: string, value: binary>>."""
     tombstones: bool = False
     """Rows whose `op` is `d` or `-` become messages without a value; `op` itself is not written."""
-    guarantee: str = EXACTLY_ONCE  # type: ignore[misc]  # of other sinks it is one and the same
+    guarantee: TopicGuarantee = "exactly-once"
     """`at-least-once` leaves the writing to Spark: needed for real-time mode, and after a crash rows come twice."""
-    compression: str = "none"
+    compression: Compression = "none"
     bootstrap: str | None = None
     """The session's broker if nothing is said."""
     timeout_s: float = TIMEOUT_S
@@ -81,9 +79,9 @@ class Topic(Sink):
             check_topic_name(self.name)
         except InvalidTopicName as error:
             raise BadSink(f"a topic can't be called {self.name!r}", hint=error.hint) from error
-        _check_one_of("guarantee", self.guarantee, GUARANTEES)
-        _check_one_of("format", self.format, FORMATS)
-        _check_one_of("compression", self.compression, COMPRESSIONS)
+        check_one_of("guarantee", self.guarantee, TopicGuarantee)
+        check_one_of("format", self.format, TopicFormat)
+        check_one_of("compression", self.compression, Compression)
         if self.tombstones and not key:
             raise BadSink("a tombstone needs a key", hint="say which column is the key: Topic(…, key=…)")
 
@@ -139,7 +137,7 @@ class Topic(Sink):
         return rows.select(*columns)
 
     def native(self) -> NativeSink | None:
-        if self.guarantee == EXACTLY_ONCE:
+        if self.guarantee == "exactly-once":
             return None
         options = {
             "kafka.bootstrap.servers": self._bootstrap(),
@@ -201,7 +199,7 @@ def _text_or_bytes(rows: DataFrame, name: str) -> Column:
     )
 
 
-def _encoded(row: Column, format: str) -> Column:
+def _encoded(row: Column, format: TopicFormat) -> Column:
     if format == "avro":
         from pyspark.sql.avro.functions import to_avro
 
@@ -209,8 +207,3 @@ def _encoded(row: Column, format: str) -> Column:
     from pyspark.sql import functions as f
 
     return f.to_json(row, _JSON_OPTIONS)
-
-
-def _check_one_of(field: str, given: str, allowed: Sequence[str]) -> None:
-    if given not in allowed:
-        raise BadSink(f"{field}={given!r} is not possible", hint=f"one of {', '.join(allowed)}")

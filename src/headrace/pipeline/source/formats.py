@@ -9,7 +9,7 @@ import functools
 import json
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct
 from pyspark.errors import PySparkException
@@ -20,6 +20,7 @@ from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructTy
 
 from headrace.pipeline.errors import BadSource
 from headrace.pipeline.source.reasons import CHANGE_OPERATIONS, REGISTRY_PREFIX_BYTES
+from headrace.pipeline.source.spec import Format
 from headrace.plan_names import CHANGE_TIME
 
 # Columns on the way; a name that no payload has.
@@ -55,15 +56,17 @@ class Parser(Struct, frozen=True, kw_only=True):
         return functools.reduce(operator.or_, conditions) if conditions else None
 
 
-def parser_for(format: str, schema: str | None, required: Sequence[str] = ()) -> Parser:
+def parser_for(format: Format, schema: str | None, required: Sequence[str] = ()) -> Parser:
     """`schema` is a text as `schema_text` gives it. A record without one of the `required` fields is bad."""
     return _FORMATS[format](schema, tuple(required))
 
 
-def schema_text(format: str, schema: Any) -> str | None:
+def schema_text(format: Format, schema: Any) -> str | None:
     """What the user gave as a schema, checked, as one text: JSON of Spark's, or of Avro's."""
-    if format not in _FORMATS:
-        raise BadSource(f"format={format!r} is not known", hint=f"the formats are {', '.join(_FORMATS)}")
+    if format not in get_args(Format):
+        raise BadSource(
+            f"format={format!r} is not known", hint=f"the formats are {', '.join(get_args(Format))}"
+        )
     if format in ("text", "binary"):
         if schema is not None:
             raise BadSource(f"{format} has no schema", hint="leave schema out; the column is called value")
@@ -278,7 +281,7 @@ def _yes(condition: Column) -> Column:
     return F.coalesce(condition, F.lit(False))
 
 
-_FORMATS: dict[str, Callable[[str | None, tuple[str, ...]], Parser]] = {
+_FORMATS: dict[Format, Callable[[str | None, tuple[str, ...]], Parser]] = {
     "json": _json,
     "avro": _avro,
     "avro-registry": _avro_registry,

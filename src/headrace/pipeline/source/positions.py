@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, get_args
 
 from confluent_kafka import IsolationLevel
 from confluent_kafka.admin import OffsetSpec
@@ -18,7 +18,9 @@ from headrace.kafka.cluster import Cluster, Partition
 from headrace.pipeline.errors import BadSource
 from headrace.pipeline.source.offsets import Offsets, Span, offsets_text
 
-Position = str | datetime | Offsets
+NamedPosition = Literal["earliest", "latest"]
+
+Position = NamedPosition | datetime | Offsets
 """`earliest`, `latest`, a time (the first record that is not older), or offsets."""
 
 BROKER_TIMEOUT_S = 30.0
@@ -34,7 +36,7 @@ def check(position: Position, *, name: str) -> None:
                 hint=f"say which: {name}=datetime({position.year}, …, tzinfo=UTC)",
             )
     elif isinstance(position, str):
-        if position not in ("earliest", "latest"):
+        if position not in get_args(NamedPosition):
             raise BadSource(
                 f"{name}={position!r} is no position",
                 hint='"earliest", "latest", a datetime, or offsets as {"topic": {0: 17}}',
@@ -117,7 +119,7 @@ class TopicsOnBroker:
         """Where the partitions end, with records of transactions that are still open."""
         return self._ask(OffsetSpec.latest(), isolation=IsolationLevel.READ_UNCOMMITTED)
 
-    def _offsets_at(self, position: Position, *, left_out: str, name: str) -> Offsets:
+    def _offsets_at(self, position: Position, *, left_out: NamedPosition, name: str) -> Offsets:
         if isinstance(position, datetime):
             at_time = self._ask(OffsetSpec.for_timestamp(_milliseconds(position)))
             # No record is so new: then it is the end.

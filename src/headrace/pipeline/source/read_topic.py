@@ -11,7 +11,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, DataFrameReader, Observation, SparkSession
@@ -29,9 +29,11 @@ from headrace.pipeline.source.offsets import EARLIEST, Span
 from headrace.pipeline.source.options import BATCH_BOUND
 from headrace.pipeline.source.positions import Position, TopicsOnBroker, check, streaming_start_options
 from headrace.pipeline.source.skew import skew_column
-from headrace.pipeline.source.spec import SOURCE_OPTION, SourceSpec
+from headrace.pipeline.source.spec import SOURCE_OPTION, Format, SourceSpec
 from headrace.pipeline.spark.session import bootstrap_of
 from headrace.plan_names import BAD, EVENT_TIME, RECORD_COLUMNS
+
+KeyFormat = Literal["string", "binary", None]
 
 IS_BAD = "__headrace_is_bad"
 UNREADABLE = "__headrace_unreadable"
@@ -60,14 +62,14 @@ def read_topic(
     topic: str | Sequence[str] | Pattern,
     *,
     schema: Any = None,
-    format: str = "json",
+    format: Format = "json",
     event_time: str | None = None,
     watermark: str | None = None,
     start: Position = "earliest",
     end: Position | None = None,
     bounded: bool = False,
     bootstrap: str | None = None,
-    key: str | None = "string",
+    key: KeyFormat = "string",
     dead_letters: str | None = None,
     idle: str | None = None,
     options: Mapping[str, str] | None = None,
@@ -238,7 +240,7 @@ def _staged(raw: DataFrame, parser: Parser) -> DataFrame:
 
 
 def _payload(
-    raw: DataFrame, spec: SourceSpec, *, key: str | None, event_time: str | None, watermark: str | None
+    raw: DataFrame, spec: SourceSpec, *, key: KeyFormat, event_time: str | None, watermark: str | None
 ) -> DataFrame:
     parser = parser_for(spec.format, spec.schema, spec.required)
     columns = [*parser.fields, *_metadata_columns(key)]
@@ -279,14 +281,14 @@ def _observed(rows: DataFrame, spec: SourceSpec, event_time: str | None) -> Data
     return rows.observe(observation, count)
 
 
-def _metadata_columns(key: str | None) -> list[tuple[str, Column]]:
-    keys = {
+def _metadata_columns(key: KeyFormat) -> list[tuple[str, Column]]:
+    keys: dict[KeyFormat, Column | None] = {
         "string": F.make_valid_utf8(F.col("key").cast("string")),
         "binary": F.col("key"),
         None: None,
     }
-    if key not in keys:
-        raise BadSource(f"key={key!r} is not possible", hint='"string", "binary" or None')
+    if key not in get_args(KeyFormat):
+        raise BadSource(f"key={key!r} is unknown", hint=f"one of {', '.join(map(repr, get_args(KeyFormat)))}")
     columns = [(name, F.col(name.removeprefix("_"))) for name in RECORD_COLUMNS if name != "_key"]
     own = keys[key]
     return columns if own is None else [("_key", own), *columns]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Literal
 
 from msgspec import Struct
 
 from headrace.plan_names import BAD_METRIC
+
+Format = Literal["json", "avro", "avro-registry", "text", "binary", "changes"]
 
 SOURCE_OPTION = "headrace.source"
 """The option of a Kafka source that holds its `SourceSpec`. Spark keeps unknown options."""
@@ -20,7 +23,7 @@ class SourceSpec(Struct, frozen=True, kw_only=True):
     bootstrap: str
     topics: tuple[str, ...]
     pattern: str | None
-    format: str
+    format: Format
     schema: str | None
     required: tuple[str, ...]
     bounded: bool
