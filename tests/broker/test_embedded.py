@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
 import headrace
+from headrace.broker.options import BrokerOptions
+from headrace.broker.settings import BrokerSettings
 from headrace.errors import HeadraceError
 from headrace.settings import BadSetting
 from headrace.testing.wire import Wire
@@ -50,6 +53,12 @@ def test_data_in_a_folder_that_was_given_stays(tmp_path: Path) -> None:
         assert [record.value for record in read_all(wire, "t")] == [b"0", b"1"]
 
 
+def test_every_setting_is_a_typed_keyword() -> None:
+    settings = get_type_hints(BrokerSettings)
+    assert {name: settings.pop(name) for name in ("data_dir", "port")} == {"data_dir": Path, "port": int}
+    assert get_type_hints(BrokerOptions) == settings
+
+
 def test_several_brokers_live_side_by_side() -> None:
     with headrace.Broker() as one, headrace.Broker() as two:
         assert one.bootstrap != two.bootstrap
@@ -62,7 +71,7 @@ def test_settings_are_given_by_name_and_checked() -> None:
     with headrace.Broker(durability="os", default_partitions=3) as broker:
         assert (broker.settings.durability, broker.settings.default_partitions) == ("os", 3)
     with pytest.raises(BadSetting, match="no_such_setting"):
-        headrace.Broker(no_such_setting=1)
+        headrace.Broker(no_such_setting=1)  # type: ignore[call-arg]
 
 
 def test_start_that_fails_raises_here_and_leaves_nothing_behind(tmp_path: Path) -> None:

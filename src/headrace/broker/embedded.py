@@ -15,8 +15,9 @@ import threading
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Unpack
 
+from headrace.broker.options import BrokerOptions
 from headrace.broker.server import Server, loop_factory
 from headrace.broker.settings import BrokerSettings
 from headrace.settings import make
@@ -25,10 +26,12 @@ from headrace.settings import make
 class Broker:
     """A broker on a free loopback port, with temporary data unless `data_dir` is given.
 
-    Every setting of the broker can be given by name: `Broker(durability="os", default_partitions=3)`.
+    Every setting of the broker is a keyword: `Broker(durability="os", default_partitions=3)`.
     """
 
-    def __init__(self, data_dir: str | Path | None = None, *, port: int = 0, **settings: Any) -> None:
+    def __init__(
+        self, data_dir: str | Path | None = None, *, port: int = 0, **settings: Unpack[BrokerOptions]
+    ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="headrace-") if data_dir is None else None
         folder = Path(data_dir if data_dir is not None else self._temporary.name)  # type: ignore[union-attr]
         self.settings = make(BrokerSettings, {"data_dir": folder, "port": port, **settings})
