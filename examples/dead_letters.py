@@ -12,8 +12,7 @@ from collections.abc import Callable
 from confluent_kafka import Producer
 
 from headrace import Broker
-from headrace.queue import Queue
-from headrace.queue.dead_letters import DeadLetters, matching
+from headrace.queue import DeadLetters, Queue, matching
 
 ORDERS = [{"id": 1, "price": "12.50"}, {"id": 2, "price": "9,90"}, {"id": 3, "price": "free"}]
 GIVE_UP_S = 30

@@ -22,7 +22,7 @@ from headrace import Broker
 from headrace import operators as op
 from headrace.pipeline import Job, read_topic, session
 from headrace.pipeline.sinks import Redis, Table
-from headrace.testing.redis_server import RedisServer
+from headrace.testing import RedisServer
 
 # `op` is d for a deleted post, and for an unfollow.
 POSTS = "post BIGINT NOT NULL, author STRING, text STRING, at BIGINT, op STRING"

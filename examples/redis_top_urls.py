@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from headrace import Broker
 from headrace.pipeline import Job, read_topic, session
 from headrace.pipeline.sinks import Redis
-from headrace.testing.redis_server import RedisServer
+from headrace.testing import RedisServer
 
 PATIENCE_S = 90
 

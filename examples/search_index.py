@@ -14,8 +14,7 @@ from confluent_kafka import Producer
 
 from headrace import Broker
 from headrace.pipeline import Job, read_topic, session
-from headrace.pipeline.sinks import Search
-from headrace.pipeline.sinks.search_reader import SearchReader
+from headrace.pipeline.sinks import Search, SearchReader
 
 FIRST = [
     {"id": 1, "title": "Streams and tables", "body": "A table is a stream, seen at one moment.", "stars": 4},

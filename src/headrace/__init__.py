@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from headrace.exports import lazy_exports
 
 if TYPE_CHECKING:
     from headrace.broker.embedded import Broker
+    from headrace.broker.options import BrokerOptions
+    from headrace.errors import HeadraceError
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "broker.embedded": ("Broker",),
+            "broker.options": ("BrokerOptions",),
+            "errors": ("HeadraceError",),
+        },
+    )
 
-__all__ = ["Broker"]
-
-
-def __getattr__(name: str) -> Any:
-    """`headrace.Broker` without making every import of `headrace` pay for the broker."""
-    if name == "Broker":
-        from headrace.broker.embedded import Broker
-
-        return Broker
-    raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+__all__ = [
+    "Broker",
+    "BrokerOptions",
+    "HeadraceError",
+]

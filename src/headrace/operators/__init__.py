@@ -8,29 +8,65 @@ Each is a frozen value that checks itself when it is made. The same operator on 
 the stream gives in the end.
 """
 
-from headrace.operators.clocks import CorrectClock
-from headrace.operators.compare_with import CompareWith
-from headrace.operators.join_tables import JoinTables
-from headrace.operators.joins.enrich import Enrich
-from headrace.operators.joins.join_within import JoinWithin
-from headrace.operators.late import Correct, DropLate, SideOutput
-from headrace.operators.merge import Merge
-from headrace.operators.operator import BadOperator, Operator
-from headrace.operators.tables.changelog import Changelog
-from headrace.operators.tables.group_changes import GroupChanges
-from headrace.operators.tables.newest import Newest
-from headrace.operators.triggers import Trigger
-from headrace.operators.windows.counting import Counting
-from headrace.operators.windows.gaps import PerRow
-from headrace.operators.windows.hopping import Hopping
-from headrace.operators.windows.processing_time import PROCESSING_TIME
-from headrace.operators.windows.sampling import Sampling
-from headrace.operators.windows.session import Session
-from headrace.operators.windows.sliding import Sliding
-from headrace.operators.windows.tumbling import Tumbling
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.exports import lazy_exports
+
+if TYPE_CHECKING:
+    from headrace.operators.clocks import CorrectClock
+    from headrace.operators.compare_with import CompareWith
+    from headrace.operators.join_tables import How, JoinTables
+    from headrace.operators.joins.enrich import AsOf, Enrich
+    from headrace.operators.joins.join_within import JoinWithin
+    from headrace.operators.late import Correct, DropLate, SideOutput
+    from headrace.operators.merge import Merge, Policy
+    from headrace.operators.operator import BadOperator, Duration, Operator
+    from headrace.operators.state.inspect import read_state
+    from headrace.operators.tables.changelog import Changelog
+    from headrace.operators.tables.group_changes import GroupChanges
+    from headrace.operators.tables.newest import Newest
+    from headrace.operators.triggers import Panes, Trigger
+    from headrace.operators.windows.counting import Counting
+    from headrace.operators.windows.gaps import PerRow
+    from headrace.operators.windows.hopping import Hopping
+    from headrace.operators.windows.processing_time import PROCESSING_TIME
+    from headrace.operators.windows.sampling import Sampling
+    from headrace.operators.windows.session import Session
+    from headrace.operators.windows.sliding import Sliding
+    from headrace.operators.windows.tumbling import Tumbling
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "clocks": ("CorrectClock",),
+            "compare_with": ("CompareWith",),
+            "join_tables": ("How", "JoinTables"),
+            "joins.enrich": ("AsOf", "Enrich"),
+            "joins.join_within": ("JoinWithin",),
+            "late": ("Correct", "DropLate", "SideOutput"),
+            "merge": ("Merge", "Policy"),
+            "operator": ("BadOperator", "Duration", "Operator"),
+            "state.inspect": ("read_state",),
+            "tables.changelog": ("Changelog",),
+            "tables.group_changes": ("GroupChanges",),
+            "tables.newest": ("Newest",),
+            "triggers": ("Panes", "Trigger"),
+            "windows.counting": ("Counting",),
+            "windows.gaps": ("PerRow",),
+            "windows.hopping": ("Hopping",),
+            "windows.processing_time": ("PROCESSING_TIME",),
+            "windows.sampling": ("Sampling",),
+            "windows.session": ("Session",),
+            "windows.sliding": ("Sliding",),
+            "windows.tumbling": ("Tumbling",),
+        },
+    )
 
 __all__ = [
     "PROCESSING_TIME",
+    "AsOf",
     "BadOperator",
     "Changelog",
     "CompareWith",
@@ -38,19 +74,24 @@ __all__ = [
     "CorrectClock",
     "Counting",
     "DropLate",
+    "Duration",
     "Enrich",
     "GroupChanges",
     "Hopping",
+    "How",
     "JoinTables",
     "JoinWithin",
     "Merge",
     "Newest",
     "Operator",
+    "Panes",
     "PerRow",
+    "Policy",
     "Sampling",
     "Session",
     "SideOutput",
     "Sliding",
     "Trigger",
     "Tumbling",
+    "read_state",
 ]

@@ -10,31 +10,56 @@ Job("shop-clicks", clicks.where("url LIKE '%/shop/%'"), Topic("shop-clicks", key
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from headrace.exports import lazy_exports
 
 if TYPE_CHECKING:
-    from headrace.pipeline.job import Job
+    from headrace.pipeline.errors import BadJob, BadSink, BadSource, JobFailed, SinkUnavailable
+    from headrace.pipeline.fence import Fence
+    from headrace.pipeline.job import Job, Mode
+    from headrace.pipeline.report.registry import JobState, JobStatus
+    from headrace.pipeline.run.supervisor import RunningJob
     from headrace.pipeline.sinks.spark_formats import register_formats
-    from headrace.pipeline.source.read_topic import Pattern, read_topic
+    from headrace.pipeline.source.positions import Position
+    from headrace.pipeline.source.read_topic import KeyFormat, Pattern, read_topic
+    from headrace.pipeline.source.spec import Format
     from headrace.pipeline.spark.session import connector_jars, session
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "errors": ("BadJob", "BadSink", "BadSource", "JobFailed", "SinkUnavailable"),
+            "fence": ("Fence",),
+            "job": ("Job", "Mode"),
+            "report.registry": ("JobState", "JobStatus"),
+            "run.supervisor": ("RunningJob",),
+            "sinks.spark_formats": ("register_formats",),
+            "source.positions": ("Position",),
+            "source.read_topic": ("KeyFormat", "Pattern", "read_topic"),
+            "source.spec": ("Format",),
+            "spark.session": ("connector_jars", "session"),
+        },
+    )
 
-__all__ = ["Job", "Pattern", "connector_jars", "read_topic", "register_formats", "session"]
-
-_MODULES = {
-    "Job": "job",
-    "Pattern": "source.read_topic",
-    "connector_jars": "spark.session",
-    "read_topic": "source.read_topic",
-    "register_formats": "sinks.spark_formats",
-    "session": "spark.session",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import on first use: the command line lists jobs without the cost of importing Spark."""
-    if name in _MODULES:
-        found = getattr(importlib.import_module(f"headrace.pipeline.{_MODULES[name]}"), name)
-        globals()[name] = found
-        return found
-    raise AttributeError(f"module 'headrace.pipeline' has no attribute {name!r}")
+__all__ = [
+    "BadJob",
+    "BadSink",
+    "BadSource",
+    "Fence",
+    "Format",
+    "Job",
+    "JobFailed",
+    "JobState",
+    "JobStatus",
+    "KeyFormat",
+    "Mode",
+    "Pattern",
+    "Position",
+    "RunningJob",
+    "SinkUnavailable",
+    "connector_jars",
+    "read_topic",
+    "register_formats",
+    "session",
+]

@@ -12,26 +12,60 @@ speak to Headrace's broker and to Apache Kafka 4.2 and later, over the wire (con
 Headrace's broker does is documented where it matters.
 """
 
-from headrace.queue.async_queue import AsyncMessage, AsyncQueue
-from headrace.queue.errors import (
-    AcknowledgementLost,
-    MessageNotStored,
-    MessageSettled,
-    QueueError,
-    QueueUnusable,
-)
-from headrace.queue.message import Message, Place
-from headrace.queue.queue import Queue
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.exports import lazy_exports
+
+if TYPE_CHECKING:
+    from headrace.queue.async_queue import AsyncMessage, AsyncQueue
+    from headrace.queue.dead_letters import DeadLetters, NoDeadLetters, Redriven, matching
+    from headrace.queue.errors import (
+        AcknowledgementLost,
+        MessageNotStored,
+        MessageSettled,
+        QueueError,
+        QueueUnusable,
+    )
+    from headrace.queue.letters import DeadLetter
+    from headrace.queue.message import Message, Place
+    from headrace.queue.queue import Begin, Queue, QueueOptions
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "async_queue": ("AsyncMessage", "AsyncQueue"),
+            "dead_letters": ("DeadLetters", "NoDeadLetters", "Redriven", "matching"),
+            "errors": (
+                "AcknowledgementLost",
+                "MessageNotStored",
+                "MessageSettled",
+                "QueueError",
+                "QueueUnusable",
+            ),
+            "letters": ("DeadLetter",),
+            "message": ("Message", "Place"),
+            "queue": ("Begin", "Queue", "QueueOptions"),
+        },
+    )
 
 __all__ = [
     "AcknowledgementLost",
     "AsyncMessage",
     "AsyncQueue",
+    "Begin",
+    "DeadLetter",
+    "DeadLetters",
     "Message",
     "MessageNotStored",
     "MessageSettled",
+    "NoDeadLetters",
     "Place",
     "Queue",
     "QueueError",
+    "QueueOptions",
     "QueueUnusable",
+    "Redriven",
+    "matching",
 ]

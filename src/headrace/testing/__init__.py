@@ -7,48 +7,62 @@ The fixtures (`headrace_broker`, `headrace_spark`, `headrace_feed`, `headrace_na
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from headrace.exports import lazy_exports
 
 if TYPE_CHECKING:
     from headrace.testing.apache_kafka import ApacheKafka
     from headrace.testing.collect import Collect
+    from headrace.testing.failing_archive import FailingArchive
+    from headrace.testing.failing_filesystem import FailingFileSystem, PowerLost
     from headrace.testing.faults import JobAborted, abort_at
     from headrace.testing.feed import Feed
+    from headrace.testing.java import JavaTools
     from headrace.testing.manual_clock import ManualClock
+    from headrace.testing.ports import free_port, free_ports
     from headrace.testing.postgres import PostgresServer
     from headrace.testing.redis_server import RedisServer
+    from headrace.testing.server_process import ServerProcess
     from headrace.testing.spark_cluster import SparkCluster
+    from headrace.testing.wire import Wire
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "apache_kafka": ("ApacheKafka",),
+            "collect": ("Collect",),
+            "failing_archive": ("FailingArchive",),
+            "failing_filesystem": ("FailingFileSystem", "PowerLost"),
+            "faults": ("JobAborted", "abort_at"),
+            "feed": ("Feed",),
+            "java": ("JavaTools",),
+            "manual_clock": ("ManualClock",),
+            "ports": ("free_port", "free_ports"),
+            "postgres": ("PostgresServer",),
+            "redis_server": ("RedisServer",),
+            "server_process": ("ServerProcess",),
+            "spark_cluster": ("SparkCluster",),
+            "wire": ("Wire",),
+        },
+    )
 
 __all__ = [
     "ApacheKafka",
     "Collect",
+    "FailingArchive",
+    "FailingFileSystem",
     "Feed",
+    "JavaTools",
     "JobAborted",
     "ManualClock",
     "PostgresServer",
+    "PowerLost",
     "RedisServer",
+    "ServerProcess",
     "SparkCluster",
+    "Wire",
     "abort_at",
+    "free_port",
+    "free_ports",
 ]
-
-_MODULES = {
-    "ApacheKafka": "apache_kafka",
-    "Collect": "collect",
-    "Feed": "feed",
-    "JobAborted": "faults",
-    "ManualClock": "manual_clock",
-    "PostgresServer": "postgres",
-    "RedisServer": "redis_server",
-    "SparkCluster": "spark_cluster",
-    "abort_at": "faults",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Imported when asked for: a test of queues needs no Spark."""
-    if name in _MODULES:
-        found = getattr(importlib.import_module(f"headrace.testing.{_MODULES[name]}"), name)
-        globals()[name] = found
-        return found
-    raise AttributeError(f"module 'headrace.testing' has no attribute {name!r}")

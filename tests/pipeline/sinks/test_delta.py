@@ -251,7 +251,7 @@ def test_nested_and_timed_columns_come_back(tmp_path: Path) -> None:
 
 
 def test_wrong_options_are_named(tmp_path: Path) -> None:
-    with pytest.raises(BadSink, match="choose append, upsert or replace"):
+    with pytest.raises(BadSink, match="choose one of append, upsert, replace"):
         Delta("a", mode="merge")  # type: ignore[arg-type]
     with pytest.raises(BadSink, match="an upsert needs a key"):
         Delta("a", mode="upsert")

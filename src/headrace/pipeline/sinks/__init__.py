@@ -5,25 +5,59 @@ from headrace.pipeline.sinks import Table, Topic
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from headrace.exports import lazy_exports
 
 if TYPE_CHECKING:
-    from headrace.pipeline.sinks.delta import Delta
+    from headrace.pipeline.sinks.delta import Delta, DeltaMode
     from headrace.pipeline.sinks.discard import Discard
-    from headrace.pipeline.sinks.each import Each
+    from headrace.pipeline.sinks.each import Each, Per, TryAgain
     from headrace.pipeline.sinks.redis import Redis
     from headrace.pipeline.sinks.search import Search
-    from headrace.pipeline.sinks.table import Table
-    from headrace.pipeline.sinks.topic import Topic
+    from headrace.pipeline.sinks.search_reader import HITS_MAX, Hit, SearchReader
+    from headrace.pipeline.sinks.sink import Guarantee, OutputMode, Refuse, RefusedRow, Sink, SinkWriter
+    from headrace.pipeline.sinks.table import Combine, Table, TableMode
+    from headrace.pipeline.sinks.topic import Compression, Topic, TopicFormat, TopicGuarantee
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "delta": ("Delta", "DeltaMode"),
+            "discard": ("Discard",),
+            "each": ("Each", "Per", "TryAgain"),
+            "redis": ("Redis",),
+            "search": ("Search",),
+            "search_reader": ("HITS_MAX", "Hit", "SearchReader"),
+            "sink": ("Guarantee", "OutputMode", "Refuse", "RefusedRow", "Sink", "SinkWriter"),
+            "table": ("Combine", "Table", "TableMode"),
+            "topic": ("Compression", "Topic", "TopicFormat", "TopicGuarantee"),
+        },
+    )
 
-__all__ = ["Delta", "Discard", "Each", "Redis", "Search", "Table", "Topic"]
-
-
-def __getattr__(name: str) -> Any:
-    """Imported when asked for: a job that writes to a topic needs no search engine."""
-    if name in __all__:
-        found = getattr(importlib.import_module(f"headrace.pipeline.sinks.{name.lower()}"), name)
-        globals()[name] = found
-        return found
-    raise AttributeError(f"module 'headrace.pipeline.sinks' has no attribute {name!r}")
+__all__ = [
+    "HITS_MAX",
+    "Combine",
+    "Compression",
+    "Delta",
+    "DeltaMode",
+    "Discard",
+    "Each",
+    "Guarantee",
+    "Hit",
+    "OutputMode",
+    "Per",
+    "Redis",
+    "Refuse",
+    "RefusedRow",
+    "Search",
+    "SearchReader",
+    "Sink",
+    "SinkWriter",
+    "Table",
+    "TableMode",
+    "Topic",
+    "TopicFormat",
+    "TopicGuarantee",
+    "TryAgain",
+]
