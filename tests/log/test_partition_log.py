@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,25 +11,24 @@ import pytest
 from headrace.log.config import LogConfig
 from headrace.log.errors import (
     BatchTooLarge,
-    CorruptSegment,
     DuplicateSequence,
     InvalidProducerEpoch,
     InvalidRecord,
     InvalidTimestamp,
     LogReadOnly,
-    OffsetOutOfRange,
     OutOfOrderSequence,
 )
 from headrace.records.batch import (
     Codec,
     CorruptBatch,
     TruncatedBatch,
-    checksum_matches,
     iterate_headers,
     read_header,
 )
+from headrace.testing.manual_clock import ManualClock
 from tests.log.batches import NOW_MS, batch, open_log, read_all, values
 
+CONFIG = LogConfig(segment_bytes_max=400, index_interval_bytes=100, file_delete_delay_ms=1000)
 SMALL = LogConfig(segment_bytes_max=2000, index_interval_bytes=200)
 
 
@@ -61,77 +59,6 @@ def test_stored_bytes_are_those_sent_but_for_offset_and_epoch(tmp_path: Path) ->
     assert stored[8:12] == sent[8:12]
     header = read_header(stored)
     assert (header.base_offset, header.leader_epoch) == (1, log.leader_epoch)
-
-
-@pytest.mark.parametrize("bytes_max", [1, 100, 333, 1000, 1 << 20])
-def test_every_offset_is_found_across_segments(tmp_path: Path, bytes_max: int) -> None:
-    log = open_log(tmp_path, SMALL)
-    randomness = random.Random(7)
-    expected = []
-    for number in range(120):
-        parts = [
-            f"{number}-{part}".encode() * randomness.randint(1, 9) for part in range(randomness.randint(1, 4))
-        ]
-        log.append(batch(*parts), now_ms=NOW_MS)
-        expected.extend(parts)
-    assert len(log.segments) > 5
-    for offset in range(log.end_offset):
-        found = bytes(
-            log.reader.read(offset, bytes_max=bytes_max, end_offset=log.end_offset, at_least_one=True)
-        )
-        headers = [header for _, header in iterate_headers(found)]
-        assert headers[0].base_offset <= offset <= headers[0].last_offset
-        assert sum(header.size_bytes for header in headers) == len(found)
-        assert len(found) <= bytes_max or len(headers) == 1
-    assert values(read_all(log, bytes_max=bytes_max)) == expected
-
-
-def test_read_stops_at_the_end_offset_given(tmp_path: Path) -> None:
-    log = open_log(tmp_path, LogConfig(index_interval_bytes=100))
-    for number in range(20):
-        log.append(batch(b"%d" % number, b"again"), now_ms=NOW_MS)
-    for end_offset in range(0, 41, 2):
-        found = bytes(log.reader.read(0, bytes_max=1 << 20, end_offset=end_offset, at_least_one=True))
-        assert [header.next_offset for _, header in iterate_headers(found)][-1:] == (
-            [end_offset] if end_offset else []
-        )
-
-
-def test_read_up_to_durable_offset_shows_nothing_unsynced(tmp_path: Path) -> None:
-    log = open_log(tmp_path)
-    log.append(batch(b"synced"), now_ms=NOW_MS)
-    log.flush()
-    log.append(batch(b"not yet"), now_ms=NOW_MS)
-    assert log.durable_offset == 1
-    found = bytes(log.reader.read(0, bytes_max=1000, end_offset=log.durable_offset, at_least_one=True))
-    assert read_header(found).size_bytes == len(found)
-    assert log.reader.read(1, bytes_max=1000, end_offset=log.durable_offset, at_least_one=True) == b""
-
-
-def test_nothing_is_returned_when_one_batch_is_too_much_and_none_is_demanded(tmp_path: Path) -> None:
-    log = open_log(tmp_path)
-    log.append(batch(b"x" * 500), now_ms=NOW_MS)
-    assert log.reader.read(0, bytes_max=100, end_offset=1, at_least_one=False) == b""
-
-
-def test_reads_without_waiting_give_the_same(tmp_path: Path) -> None:
-    log = open_log(tmp_path, SMALL)
-    for number in range(50):
-        log.append(batch(b"%d" % number), now_ms=NOW_MS)
-    for offset in range(50):
-        waited = log.reader.read(offset, bytes_max=300, end_offset=50, at_least_one=True)
-        assert bytes(
-            log.reader.read(offset, bytes_max=300, end_offset=50, at_least_one=True, nowait=True)
-        ) == bytes(waited)
-
-
-def test_offsets_outside_are_refused_with_the_range(tmp_path: Path) -> None:
-    log = open_log(tmp_path)
-    log.append(batch(b"a"), now_ms=NOW_MS)
-    for offset in (-1, 2):
-        with pytest.raises(OffsetOutOfRange) as caught:
-            log.reader.read(offset, bytes_max=10, end_offset=1, at_least_one=True)
-        assert (caught.value.start_offset, caught.value.end_offset) == (0, 1)
 
 
 def test_bad_batches_are_refused_and_leave_no_trace(tmp_path: Path) -> None:
@@ -238,51 +165,6 @@ def test_log_left_without_close_reopens_with_everything(tmp_path: Path) -> None:
     assert (retried.duplicate, retried.base_offset) == (True, 97)
 
 
-def test_flush_covers_only_what_was_there_when_it_began(tmp_path: Path) -> None:
-    log = open_log(tmp_path, SMALL)
-    log.append(batch(b"a"), now_ms=NOW_MS)
-    first = log.flusher.begin()
-    while len(log.segments) < 3:
-        log.append(batch(b"more" * 20), now_ms=NOW_MS)
-    second = log.flusher.begin()
-    log.append(batch(b"last"), now_ms=NOW_MS)
-    first.sync()
-    log.flusher.finish(first)
-    assert log.durable_offset == 1
-    found = bytes(log.reader.read(0, bytes_max=10_000, end_offset=log.durable_offset, at_least_one=True))
-    assert [header.next_offset for _, header in iterate_headers(found)] == [1]
-    second.sync()
-    log.flusher.finish(second)
-    assert log.durable_offset == log.end_offset - 1
-    assert second.flushed_bytes > first.flushed_bytes > 0
-    log.flush()
-    assert log.durable_offset == log.end_offset
-    assert log.flusher.begin().unsynced == ()
-
-
-def test_readers_in_threads_see_whole_batches_while_the_log_grows(tmp_path: Path) -> None:
-    log = open_log(
-        tmp_path, LogConfig(segment_bytes_max=20_000, index_interval_bytes=300, closed_segments_open_max=1)
-    )
-    total = 3000
-
-    def consume() -> int:
-        at = 0
-        while at < total:
-            found = bytes(log.reader.read(at, bytes_max=3000, end_offset=log.end_offset, at_least_one=True))
-            for position, header in iterate_headers(found):
-                assert header.base_offset == at
-                assert checksum_matches(found[position : position + header.size_bytes])
-                at = header.next_offset
-        return at
-
-    with ThreadPoolExecutor(max_workers=3) as threads:
-        readers = [threads.submit(consume) for _ in range(3)]
-        for number in range(total):
-            log.append(batch(b"%d" % number), now_ms=NOW_MS)
-        assert [reader.result(timeout=60) for reader in readers] == [total] * 3
-
-
 def open_files(directory: Path) -> int:
     links = [Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd")]
     return sum(link.is_symlink() and str(directory) in os.readlink(link) for link in links)
@@ -315,19 +197,28 @@ def test_log_that_is_not_used_holds_no_descriptor(tmp_path: Path) -> None:
         del again
 
 
-@pytest.mark.parametrize(("byte", "bit"), [(7, 3), (7, 7), (0, 7), (9, 0), (8, 6)])
-def test_batch_with_a_wrong_offset_or_length_is_not_passed_over(tmp_path: Path, byte: int, bit: int) -> None:
-    """No checksum covers them."""
-    log = open_log(tmp_path, LogConfig(segment_bytes_max=1000))
-    for number in range(20):
-        log.append(batch(b"%d" % number * 50), now_ms=NOW_MS)
-    closed = log.close()
-    path = min(tmp_path.glob("*.log"))
-    content = bytearray(path.read_bytes())
-    position, header = list(iterate_headers(bytes(content)))[2]
-    content[position + byte] ^= 1 << bit
-    path.write_bytes(content)
-    again = open_log(tmp_path, was_clean=True, recovery_offset=closed.end_offset)
-    for offset in (header.base_offset, header.base_offset + 1):
-        with pytest.raises(CorruptSegment):
-            again.reader.read(offset, bytes_max=1, end_offset=20, at_least_one=True)
+def test_deletion_is_no_trouble_to_warn_of(tmp_path: Path) -> None:
+    events: list[tuple[str, Mapping[str, object]]] = []
+    log = open_log(tmp_path / "t-0", events=events)
+    log.append(batch(b"a"), now_ms=NOW_MS)
+    events.clear()
+    log.delete()
+    assert events == []
+
+
+def test_deleted_partition_leaves_nothing_and_its_name_is_free(tmp_path: Path) -> None:
+    directory = tmp_path / "clicks-0"
+    log = open_log(directory, CONFIG)
+    log.append(batch(b"a"), now_ms=NOW_MS)
+    log.delete()
+    assert list(tmp_path.iterdir()) == []
+    assert open_log(directory, CONFIG).end_offset == 0
+
+
+def test_idle_producers_are_forgotten(tmp_path: Path) -> None:
+    clock = ManualClock(NOW_MS)
+    log = open_log(tmp_path, LogConfig(producer_id_expiration_ms=1000), clock=clock)
+    log.append(batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0), now_ms=NOW_MS)
+    log.append(batch(b"a", producer_id=2, producer_epoch=0, base_sequence=0), now_ms=NOW_MS + 500)
+    log.checkpoint(NOW_MS + 1001)
+    assert (1 in log.producers, 2 in log.producers) == (False, True)

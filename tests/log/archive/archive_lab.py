@@ -16,6 +16,8 @@ from headrace.log.config import LogConfig
 from headrace.log.errors import CorruptArchive
 from headrace.log.filesystem import DiskFileSystem, FileSystem
 from headrace.log.partition_log import PartitionLog
+from headrace.records.control import EndTransactionMarker, MarkerType, encode_marker_batch
+from headrace.records.record import Record, encode_batch
 from headrace.testing.manual_clock import ManualClock
 from tests.log.batches import NOW_MS, batch
 
@@ -98,3 +100,23 @@ class ArchiveLab:
 
 def local_only_newest(config: LogConfig) -> LogConfig:
     return replace(config, local_retention_bytes=0)
+
+
+def numbers(start: int, end: int) -> list[bytes | None]:
+    return [b"%d" % number for number in range(start, end)]
+
+
+def transactional(sequence: int) -> bytes:
+    record = Record(offset=0, timestamp_ms=NOW_MS, key=None, value=b"aborted", headers=())
+    return encode_batch(
+        [record], producer_id=7, producer_epoch=0, base_sequence=sequence, is_transactional=True
+    )
+
+
+def marker(kind: MarkerType) -> bytes:
+    return encode_marker_batch(
+        EndTransactionMarker(type=kind, coordinator_epoch=0),
+        producer_id=7,
+        producer_epoch=0,
+        timestamp_ms=NOW_MS,
+    )

@@ -7,32 +7,18 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from headrace.log.archive.archived_segments import LIST_NAME
-from headrace.log.archive.copying import CopyDiffers
 from headrace.log.archive.fsspec_store import open_store
-from headrace.log.errors import ArchiveUnreachable, CorruptArchive, LogError, OffsetOutOfRange, WouldBlock
-from headrace.records.control import EndTransactionMarker, MarkerType, encode_marker_batch
-from headrace.records.record import Record, encode_batch
-from headrace.testing.failing_archive import FailingArchive
-from tests.log.archive.archive_lab import CONFIG, ArchiveLab, local_only_newest
+from headrace.log.errors import ArchiveUnreachable, OffsetOutOfRange, WouldBlock
+from headrace.records.control import MarkerType
+from tests.log.archive.archive_lab import (
+    CONFIG,
+    ArchiveLab,
+    local_only_newest,
+    marker,
+    numbers,
+    transactional,
+)
 from tests.log.batches import NOW_MS, batch, read_all, values
-
-
-def numbers(start: int, end: int) -> list[bytes | None]:
-    return [b"%d" % number for number in range(start, end)]
-
-
-def test_closed_segments_are_copied_with_all_that_belongs_to_them(tmp_path: Path) -> None:
-    lab = ArchiveLab(tmp_path)
-    lab.append(30)
-    copied = lab.copy()
-    assert copied == len(lab.log.segments) - 1 == len(lab.log.archive.entries)
-    for entry in lab.log.archive.entries:
-        for suffix in (".log", ".index", ".timeindex", ".snapshot", ".manifest"):
-            assert lab.object(entry, suffix).exists(), suffix
-        local = lab.directory / f"{entry.base_offset:020d}.log"
-        assert lab.object(entry, ".log").read_bytes() == local.read_bytes()
-    assert lab.copy() == 0
 
 
 def test_active_segment_and_what_is_not_on_disk_stay_out_of_the_archive(tmp_path: Path) -> None:
@@ -120,37 +106,6 @@ def test_largest_timestamp_may_be_in_the_archive(tmp_path: Path) -> None:
     assert newest.offset == 0
 
 
-def transactional(sequence: int) -> bytes:
-    record = Record(offset=0, timestamp_ms=NOW_MS, key=None, value=b"aborted", headers=())
-    return encode_batch(
-        [record], producer_id=7, producer_epoch=0, base_sequence=sequence, is_transactional=True
-    )
-
-
-def marker(kind: MarkerType) -> bytes:
-    return encode_marker_batch(
-        EndTransactionMarker(type=kind, coordinator_epoch=0),
-        producer_id=7,
-        producer_epoch=0,
-        timestamp_ms=NOW_MS,
-    )
-
-
-def test_aborted_transactions_are_known_without_asking_the_archive(tmp_path: Path) -> None:
-    lab = ArchiveLab(tmp_path, store=None)
-    lab.append(4)
-    lab.log.append(transactional(0), now_ms=NOW_MS)
-    lab.append(8)
-    lab.log.append(marker(MarkerType.ABORT), now_ms=NOW_MS, from_client=False)
-    log = lab.archived_to_the_end()
-    assert log.reader.aborted_transactions(0, 30) == [(7, 4)]
-    assert log.reader.aborted_transactions(0, 4) == []
-    assert log.reader.aborted_transactions(20, 40) == []
-    reopened = lab.open(local_only_newest(CONFIG))
-    lab.root.rename(tmp_path / "elsewhere")
-    assert reopened.reader.aborted_transactions(3, 30) == [(7, 4)]
-
-
 def test_start_finds_the_archive_again_without_reading_it(tmp_path: Path) -> None:
     lab = ArchiveLab(tmp_path)
     lab.archived_to_the_end()
@@ -215,69 +170,6 @@ def test_archive_that_is_no_longer_wanted_is_forgotten(tmp_path: Path) -> None:
     reopened = lab.open(replace(CONFIG, is_archived=False))
     assert (reopened.start_offset, reopened.archive.entries) == (local_start, ())
     assert lab.own.listed
-
-
-def test_copy_that_reads_back_differently_does_not_count(tmp_path: Path) -> None:
-    lab = ArchiveLab(tmp_path)
-    for pattern in ("*.log", "*.timeindex", "*.manifest"):
-        lab.store = FailingArchive(store=lab.shared.store, flipped=[pattern])
-        lab.append(30)
-        with pytest.raises(CopyDiffers):
-            lab.copy()
-        assert lab.log.archive.entries == ()
-        if pattern != "*.manifest":
-            assert not [name for name in lab.objects() if name.endswith(".manifest")]
-
-
-@pytest.mark.parametrize("suffix", [".log", ".manifest"])
-@pytest.mark.parametrize("damage", ["flipped", "cut", "gone"])
-def test_damage_in_the_archive_is_said_and_reported(tmp_path: Path, suffix: str, damage: str) -> None:
-    lab = ArchiveLab(tmp_path)
-    log = lab.archived_to_the_end()
-    path = lab.object(log.archive.entries[1], suffix)
-    content = path.read_bytes()
-    if damage == "gone":
-        path.unlink()
-    else:
-        path.write_bytes(content[:-1] + bytes((content[-1] ^ 1,)) if damage == "flipped" else content[:-1])
-    with pytest.raises(CorruptArchive, match=path.name) as error:
-        read_all(log)
-    assert "DeleteRecords" in error.value.hint
-    assert [found.name.rpartition("/")[2] for found in lab.corrupt] == [path.name]
-    behind = log.archive.entries[2].base_offset
-    assert values(read_all(log, behind)) == numbers(behind, 30)
-    path.write_bytes(content)
-    assert values(read_all(log)) == numbers(0, 30)
-
-
-@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_damaged_index_in_the_archive_is_done_without(tmp_path: Path, suffix: str) -> None:
-    lab = ArchiveLab(tmp_path)
-    log = lab.archived_to_the_end()
-    path = lab.object(log.archive.entries[1], suffix)
-    path.write_bytes(bytes(len(path.read_bytes())))
-    assert values(read_all(log)) == numbers(0, 30)
-    assert [found.name.rpartition("/")[2] for found in lab.corrupt] == [path.name]
-
-
-def test_damaged_list_stops_the_start_and_not_the_archive(tmp_path: Path) -> None:
-    lab = ArchiveLab(tmp_path)
-    lab.archived_to_the_end()
-    path = lab.directory / LIST_NAME
-    path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(LogError, match=LIST_NAME):
-        lab.open(CONFIG)
-    assert lab.objects()
-
-
-def test_reading_the_same_again_asks_the_cache(tmp_path: Path) -> None:
-    lab = ArchiveLab(tmp_path)
-    log = lab.archived_to_the_end()
-    read_all(log)
-    misses = lab.cache.misses
-    assert misses > 0
-    read_all(log)
-    assert lab.cache.misses == misses
 
 
 def test_cache_stays_within_its_bound(tmp_path: Path) -> None:

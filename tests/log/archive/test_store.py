@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 import uuid
 from collections.abc import Callable, Iterator
@@ -11,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from headrace.errors import HeadraceError
 from headrace.log.archive.fsspec_store import FsspecStore, open_store
 from headrace.log.archive.store import ArchiveStore, FolderStore
 from headrace.log.errors import ArchiveUnreachable, ObjectMissing
@@ -134,41 +132,3 @@ def test_put_that_fails_leaves_the_object_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(ArchiveUnreachable):
         store.put("a/0/1.log", b"new")
     assert store.read("a/0/1.log") == b"old"
-
-
-def test_folders_are_folders_whichever_way_they_are_written(tmp_path: Path) -> None:
-    for address in (str(tmp_path), f"file://{tmp_path}"):
-        store = open_store(address)
-        assert isinstance(store, FolderStore)
-        assert store.address == str(tmp_path)
-
-
-def test_address_of_an_unknown_kind_says_what_to_do() -> None:
-    with pytest.raises(HeadraceError, match="nonsense") as error:
-        open_store("nonsense://bucket/path")
-    assert "fsspec" in error.value.hint
-
-
-def test_without_fsspec_other_addresses_say_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    real_import = builtins.__import__
-
-    def no_fsspec(name: str, *args: Any, **options: Any) -> Any:
-        if name.partition(".")[0] == "fsspec":
-            raise ImportError(name)
-        return real_import(name, *args, **options)
-
-    monkeypatch.setattr(builtins, "__import__", no_fsspec)
-    with pytest.raises(HeadraceError, match="s3://bucket") as error:
-        open_store("s3://bucket")
-    assert "headrace[archive]" in error.value.hint
-
-
-@pytest.mark.parametrize("password", ["secret", "se/cret", "se@cret", "se#cret"])
-def test_password_of_an_address_is_not_shown(password: str) -> None:
-    with pytest.raises(HeadraceError, match="can't be used") as refused:
-        open_store(f"nothing://user:{password}@host:1/path")
-    assert "cret" not in str(refused.value)
-    store = open_store(f"memory://user:{password}@host/path")
-    with pytest.raises(HeadraceError) as missing:
-        store.read("object")
-    assert "cret" not in f"{store.address} {missing.value}"
