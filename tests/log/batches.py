@@ -8,7 +8,10 @@ from pathlib import Path
 from headrace.log.checkpoints import CleanStop
 from headrace.log.config import LogConfig
 from headrace.log.filesystem import DiskFileSystem, FileSystem
+from headrace.log.folder import PartitionFolder
 from headrace.log.partition_log import PartitionLog
+from headrace.log.segment import Segment
+from headrace.log.segments import Segments
 from headrace.records.batch import iterate_headers
 from headrace.records.compression import Codec
 from headrace.records.record import Record, decode_records, encode_batch
@@ -76,6 +79,38 @@ def open_log(
         clean_stop=clean_stop,
         on_event=lambda name, fields: seen.append((name, fields)),
     )
+
+
+def open_folder(
+    directory: Path,
+    config: LogConfig | None = None,
+    *,
+    files: FileSystem | None = None,
+    events: list[tuple[str, Mapping[str, object]]] | None = None,
+) -> PartitionFolder:
+    """The folder of a partition, for tests of one part of a log."""
+    seen = events if events is not None else []
+    return PartitionFolder(
+        str(directory),
+        config or LogConfig(),
+        files=files or DiskFileSystem(),
+        clock=ManualClock(NOW_MS),
+        on_event=lambda name, fields: seen.append((name, fields)),
+    )
+
+
+def write_segment(segments: Segments, base_offset: int, count: int) -> Segment:
+    """A segment of batches with one record each, a millisecond apart."""
+    segment = segments.create(base_offset)
+    for offset in range(base_offset, base_offset + count):
+        stored = with_offset(batch(b"%d" % offset, timestamp_ms=NOW_MS + offset), offset)
+        segment.append((b"", stored), len(stored), offset, NOW_MS + offset, NOW_MS + offset)
+    return segment
+
+
+def with_offset(stored: bytes, offset: int, *, leader_epoch: int = 0) -> bytes:
+    """A batch as the log stores it at an offset."""
+    return offset.to_bytes(8, "big") + stored[8:12] + leader_epoch.to_bytes(4, "big") + stored[16:]
 
 
 def read_all(log: PartitionLog, offset: int | None = None, *, bytes_max: int = 1 << 20) -> list[Record]:

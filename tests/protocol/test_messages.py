@@ -14,7 +14,6 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from headrace.protocol.codec import codec
-from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.types import MESSAGE_INFO, ZERO_UUID
 from tests.protocol.samples import MESSAGES, every_message, full_sample, random_samples, versions_of
 
@@ -83,9 +82,3 @@ def test_second_implementation_reads_our_bytes_as_the_same_values(cls: type[Any]
 def test_the_comparison_covers_every_message_at_every_version() -> None:
     compared = {kio_class(cls, version) for cls, version in every_message()}
     assert len(compared) == len(list(every_message()))
-
-
-def test_error_codes_have_the_numbers_of_the_second_implementation() -> None:
-    assert {code.name.lower(): code.value for code in ErrorCode}.items() <= {
-        code.name: code.value for code in KioErrorCode
-    }.items()
