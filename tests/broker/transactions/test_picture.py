@@ -14,12 +14,12 @@ def picture() -> str:
     arrows: dict[tuple[TransactionState, TransactionState], list[str]] = {}
     for (before, trigger), after in TRANSITIONS.items():
         arrows.setdefault((before, after), []).append(trigger.value)
-    lines = ["stateDiagram-v2", f"    [*] --> {TransactionState.EMPTY.told}"]
+    lines = ["stateDiagram-v2", f"    [*] --> {TransactionState.EMPTY.display_name}"]
     lines += [
-        f"    {before.told} --> {after.told}: {'<br/>'.join(reasons)}"
+        f"    {before.display_name} --> {after.display_name}: {'<br/>'.join(reasons)}"
         for (before, after), reasons in arrows.items()
     ]
-    lines += [f"    {TransactionState.DEAD.told} --> [*]"]
+    lines += [f"    {TransactionState.DEAD.display_name} --> [*]"]
     return "\n".join(["```mermaid", *lines, "```"])
 
 

@@ -229,7 +229,7 @@ class ConsumerMembers:
     # Groups as a whole
 
     def forget(self, group: ConsumerGroup) -> None:
-        """Remove a group from memory; `group_entries` remove it from the log."""
+        """Remove a group from memory; its `tombstones` remove it from the log."""
         del self.groups[group.group_id]
         for member_id in group.members:
             for kind in ConsumerTimer:
@@ -271,7 +271,7 @@ class ConsumerMembers:
         except (HeadraceError, OSError) as failure:
             step.undo()
             logger.error("group %r not stored: %s", group.group_id, failure)
-            raise RequestRefused(storage.told(failure), "The change can't be stored.") from failure
+            raise RequestRefused(storage.append_error(failure), "The change can't be stored.") from failure
         self._run_timers(step)
         if (group.epochs.group, len(group.members)) != state:
             _log_epoch(group)

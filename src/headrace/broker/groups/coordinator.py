@@ -288,7 +288,7 @@ class GroupCoordinator:
             else:
                 self._topic.flush_soon(pending)
         except (HeadraceError, OSError) as failure:
-            error = storage.told(failure)
+            error = storage.append_error(failure)
             logger.error("group %r not stored: %s", action.group.group_id, failure)
         group = self._groups.get(action.group.group_id)
         if action.then is not None and group is not None and self._unavailable is None:

@@ -1,4 +1,4 @@
-"""What groups have committed: durable first, and only then in memory, where others see it.
+"""The committed offsets of groups: durable first, and only then in memory, where others see them.
 
 Changes become visible in the order in which they were appended, so that memory always agrees with the log. Whether a
 group may commit is the coordinator's matter: it knows the members.
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class KeptOffsets:
-    """Methods raise RequestRefused if a change can't be made durable. Then it is not made."""
+    """Methods raise RequestRefused if a change can't be made durable, and don't make it."""
 
     def __init__(self, topic: StateTopic) -> None:
         self._topic = topic
@@ -60,10 +60,9 @@ class KeptOffsets:
         producer_id: int,
         producer_epoch: int,
     ) -> Pending:
-        """They count from `end_transaction` on, if that is a commit.
+        """Append offsets that `end_transaction` commits or drops.
 
-        Appended before anything else can happen: behind the marker that ends the transaction they would begin one that
-        nobody ends.
+        They are appended at once: after the marker that ends the transaction they would begin one that nobody ends.
         """
         pending = self._append(
             (storage.offset_record(group_id, *offset) for offset in offsets.items()),
@@ -74,7 +73,7 @@ class KeptOffsets:
         return pending
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> list[str]:
-        """The groups among those concerned that have offsets now."""
+        """Commit or drop the offsets of a transaction; returns its groups that have offsets now."""
         groups = self._pending.end(producer_id, self._offsets, is_commit=is_commit)
         return [group_id for group_id in groups if self._offsets.of(group_id)]
 
@@ -128,4 +127,4 @@ class KeptOffsets:
 
 def _refused(failure: HeadraceError | OSError) -> RequestRefused:
     logger.error("offsets not stored: %s", failure)
-    return RequestRefused(storage.told(failure))
+    return RequestRefused(storage.append_error(failure))

@@ -23,7 +23,7 @@ from headrace.records.record import Record
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
-# What Kafka 4 writes: the newest version that is not flexible. Version 1 alone has an expiry of its own.
+# The versions that Kafka 4 writes: the newest that is not flexible. Only version 1 has a field for an expiry.
 GROUP_VALUE_VERSION = 3
 OFFSET_VALUE_VERSION = 3
 OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
@@ -156,7 +156,7 @@ def _group(group_id: str, value: stored.GroupMetadataValue) -> Group:
 
 
 def _member(value: stored.GroupMetadataValue, member: stored.MemberMetadata) -> Member:
-    # Only the protocol that was chosen is stored; the others come back with the member's next join.
+    # Only the chosen protocol is stored; the member sends the others with its next join.
     chosen = MemberProtocol(name=value.protocol or "", metadata=member.subscription)
     return Member(
         member_id=member.member_id,
@@ -172,7 +172,7 @@ def _member(value: stored.GroupMetadataValue, member: stored.MemberMetadata) -> 
     )
 
 
-def told(failure: Exception) -> ErrorCode:
+def append_error(failure: Exception) -> ErrorCode:
     """The code for a client whose change could not be appended: one to retry after, unless a retry can't help."""
     code = error_code(failure)
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if code is ErrorCode.KAFKA_STORAGE_ERROR else code

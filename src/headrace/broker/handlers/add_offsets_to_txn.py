@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.storage import OFFSETS_TOPIC
-from headrace.broker.handlers.add_partitions_to_txn import told, when_durable
+from headrace.broker.handlers.add_partitions_to_txn import code_for, when_durable
 from headrace.broker.refusals import RequestRefused
 from headrace.broker.transactions.state import ClientVersion, Producer, TopicPartition
 from headrace.protocol.api_keys import ApiKey
@@ -28,5 +28,5 @@ async def add_offsets_to_txn(request: AddOffsetsToTxnRequest, call: Call) -> Add
         )
         await when_durable(added, call)
     except RequestRefused as refused:
-        return AddOffsetsToTxnResponse(error_code=told(refused.code, call, fenced_since=FENCED_SINCE))
+        return AddOffsetsToTxnResponse(error_code=code_for(refused.code, call, fenced_since=FENCED_SINCE))
     return AddOffsetsToTxnResponse()

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: partitions that a transaction is about to write to.
+"""AddPartitionsToTxn: add partitions to a transaction before it writes to them.
 
 2: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH. 4: several transactions at once, or only whether partitions are
 part of them. 5: the error TRANSACTION_ABORTABLE.
@@ -66,20 +66,20 @@ async def _add(wanted: AddPartitionsToTxnTransaction, call: Call) -> Results:
         added = transactions.add_partitions(wanted.transactional_id, producer, names, ClientVersion.CLASSIC)
         await when_durable(added, call)
     except RequestRefused as refused:
-        code = told(refused.code, call, fenced_since=FENCED_SINCE)
+        code = code_for(refused.code, call, fenced_since=FENCED_SINCE)
         return _results(wanted.topics, lambda name: code)
     return _results(wanted.topics, lambda name: ErrorCode.NONE)
 
 
 def _refusal(name: TopicPartition, call: Call) -> ErrorCode | None:
     if name.topic in INTERNAL_TOPICS:
-        # As in Kafka. A marker in a topic of states would be taken for a state of its own.
+        # As in Kafka. A marker in a state topic would be read as state.
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if call.parts.topics.partition(*name) is None else None
 
 
 async def when_durable(added: Pending | None, call: Call) -> None:
-    """Wait until it is durable what was added to a transaction."""
+    """Wait until the added partitions are durable."""
     if added is None:
         return
     try:
@@ -88,8 +88,8 @@ async def when_durable(added: Pending | None, call: Call) -> None:
         raise RequestRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE) from failure
 
 
-def told(code: ErrorCode, call: Call, *, fenced_since: int) -> ErrorCode:
-    """The code in the words of the client's version."""
+def code_for(code: ErrorCode, call: Call, *, fenced_since: int) -> ErrorCode:
+    """The code that clients of this version know."""
     if code is ErrorCode.PRODUCER_FENCED and call.version < fenced_since:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code

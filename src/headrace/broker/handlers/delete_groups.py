@@ -1,11 +1,11 @@
-"""DeleteGroups: forget groups that have no members, and their offsets."""
+"""DeleteGroups: delete groups without members, and their offsets."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.groups.storage import told
+from headrace.broker.groups.storage import append_error
 from headrace.broker.refusals import RequestRefused
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
@@ -51,5 +51,5 @@ async def _outcome(deletion: Awaitable[None] | ErrorCode) -> ErrorCode:
     except RequestRefused as refused:
         return refused.code
     except (HeadraceError, OSError) as error:
-        return told(error)
+        return append_error(error)
     return ErrorCode.NONE

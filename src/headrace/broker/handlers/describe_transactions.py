@@ -39,7 +39,7 @@ def _describe(transactional_id: str, call: Call) -> TransactionState:
     by_topic = groupby(sorted(transaction.partitions), key=lambda partition: partition.topic)
     return TransactionState(
         transactional_id=transactional_id,
-        transaction_state=transaction.state.told,
+        transaction_state=transaction.state.display_name,
         transaction_timeout_ms=transaction.timeout_ms,
         transaction_start_time_ms=transaction.started_ms,
         producer_id=transaction.producer_id,

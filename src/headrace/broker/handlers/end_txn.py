@@ -1,4 +1,4 @@
-"""EndTxn: commit or abort a transaction. Answered when that is decided for ever and said in every partition.
+"""EndTxn: commit or abort a transaction. Answered when the decision is durable and every partition has its marker.
 
 2: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH. 5: every transaction ends an epoch; the answer has the next one.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.handlers.add_partitions_to_txn import told
+from headrace.broker.handlers.add_partitions_to_txn import code_for
 from headrace.broker.refusals import RequestRefused
 from headrace.broker.transactions.state import ClientVersion, Producer
 from headrace.protocol.api_keys import ApiKey
@@ -27,5 +27,5 @@ async def end_txn(request: EndTxnRequest, call: Call) -> EndTxnResponse:
             client_version=ClientVersion.EPOCH_BUMPS if bumps else ClientVersion.CLASSIC,
         )
     except RequestRefused as refused:
-        return EndTxnResponse(error_code=told(refused.code, call, fenced_since=FENCED_SINCE))
+        return EndTxnResponse(error_code=code_for(refused.code, call, fenced_since=FENCED_SINCE))
     return EndTxnResponse(producer_id=producer.id, producer_epoch=producer.epoch)

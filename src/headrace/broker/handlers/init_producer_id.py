@@ -36,7 +36,7 @@ def init_producer_id(
             request.transactional_id, timeout_ms=request.transaction_timeout_ms, expected=expected
         )
     except RequestRefused as refused:
-        return InitProducerIdResponse(error_code=_told(refused.code, call))
+        return InitProducerIdResponse(error_code=_code_for(refused.code, call))
     return _when_stored(storing, call)
 
 
@@ -54,11 +54,11 @@ async def _when_stored(storing: Awaitable[Producer], call: Call) -> InitProducer
     try:
         producer = await storing
     except RequestRefused as refused:
-        return InitProducerIdResponse(error_code=_told(refused.code, call))
+        return InitProducerIdResponse(error_code=_code_for(refused.code, call))
     return InitProducerIdResponse(producer_id=producer.id, producer_epoch=producer.epoch)
 
 
-def _told(code: ErrorCode, call: Call) -> ErrorCode:
+def _code_for(code: ErrorCode, call: Call) -> ErrorCode:
     if code is ErrorCode.PRODUCER_FENCED and call.version < FENCED_SINCE:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code

@@ -22,7 +22,7 @@ def list_transactions(request: ListTransactionsRequest, call: Call) -> ListTrans
         return ListTransactionsResponse(error_code=refused.code)
     except re.error:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-    known = {state.told for state in TransactionState}
+    known = {state.display_name for state in TransactionState}
     now_ms = call.parts.runtime.clock.now_ms()
     return ListTransactionsResponse(
         unknown_state_filters=tuple(name for name in request.state_filters if name not in known),
@@ -30,7 +30,7 @@ def list_transactions(request: ListTransactionsRequest, call: Call) -> ListTrans
             messages.TransactionState(
                 transactional_id=one.transactional_id,
                 producer_id=one.producer_id,
-                transaction_state=one.state.told,
+                transaction_state=one.state.display_name,
             )
             for one in transactions
             if _is_wanted(one, request, pattern, now_ms)
@@ -41,7 +41,7 @@ def list_transactions(request: ListTransactionsRequest, call: Call) -> ListTrans
 def _is_wanted(
     transaction: Transaction, request: ListTransactionsRequest, pattern: re.Pattern[str], now_ms: int
 ) -> bool:
-    if request.state_filters and transaction.state.told not in request.state_filters:
+    if request.state_filters and transaction.state.display_name not in request.state_filters:
         return False
     if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
         return False

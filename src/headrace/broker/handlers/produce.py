@@ -65,7 +65,7 @@ class _Later(NamedTuple):
 
 
 class _Produced:
-    """What came of a request so far; the request itself is not kept, since its bytes are the connection's."""
+    """The outcome of a request so far. The request itself is not kept, because its bytes belong to the connection."""
 
     __slots__ = ("acks", "call", "inspected", "throttle_time_ms", "topics", "transactional_id", "waiting")
 
@@ -201,7 +201,7 @@ def _failure(index: int, partition: Partition, error: HeadraceError, call: Call)
 
 
 def _record_errors(error: HeadraceError) -> tuple[BatchIndexAndErrorMessage, ...]:
-    """Which records are to blame, so that a client can tell them from those that were only in their company."""
+    """The invalid records, so that a client can separate them from the other records of the batch."""
     if not isinstance(error, RecordsWithoutKey):
         return ()
     return tuple(
@@ -234,7 +234,7 @@ def _key(partition: Partition) -> tuple[str, int]:
 def _replace_failed(
     response: ProduceResponse, failed: dict[tuple[str, int], StorageFailed], call: Call
 ) -> ProduceResponse:
-    """The same answer, with an error instead of an acknowledgement where the fsync failed."""
+    """The same answer, with errors for the partitions that could not be flushed."""
     return ProduceResponse(
         throttle_time_ms=response.throttle_time_ms,
         responses=tuple(

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: how far a group has read, which counts if the transaction is committed.
+"""TxnOffsetCommit: offsets of a group that are committed with the transaction.
 
 3: the member that commits, so that one that lost its partitions is refused. 4: the error TRANSACTION_ABORTABLE.
 5: the first commit makes the log of offsets a part of the transaction; no AddOffsetsToTxn comes before it.
@@ -47,7 +47,7 @@ async def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnO
     try:
         await _commit(request, offsets, call)
     except RequestRefused as refused:
-        return _respond(request, errors, _told(refused.code, call))
+        return _respond(request, errors, _code_for(refused.code, call))
     except StorageFailed:
         return _respond(request, errors, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return _respond(request, errors, ErrorCode.NONE)
@@ -82,7 +82,7 @@ async def _commit(
     await asyncio.gather(when_durable(added, call), parts.flusher.durable(committed))
 
 
-def _told(code: ErrorCode, call: Call) -> ErrorCode:
+def _code_for(code: ErrorCode, call: Call) -> ErrorCode:
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and call.version < ABORTABLE_SINCE:
@@ -121,7 +121,7 @@ def _committed(partition: TxnOffsetCommitRequestPartition, call: Call) -> Commit
 def _respond(
     request: TxnOffsetCommitRequest, errors: dict[TopicPartition, ErrorCode], code: ErrorCode
 ) -> TxnOffsetCommitResponse:
-    """A partition that was wrong by itself stays so; all others share the error of the whole."""
+    """Partitions keep their own errors; all others get the error of the request."""
     return TxnOffsetCommitResponse(
         topics=tuple(
             TxnOffsetCommitResponseTopic(

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: end transactions in single partitions, as Kafka's `kafka-transactions abort` does with lost ones."""
+"""WriteTxnMarkers: end transactions in single partitions, as Kafka's `kafka-transactions abort` does."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ class TransactionState(IntEnum):
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
     @property
-    def told(self) -> str:
-        """The name that clients are told."""
+    def display_name(self) -> str:
+        """The name that clients get."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
