@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from headrace.errors import HeadraceError
 from headrace.log.batch_check import (
@@ -35,7 +36,7 @@ MARKER = encode_marker_batch(
 
 def test_valid_batch_gives_the_fields_of_its_header() -> None:
     sent = batch(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=3)
-    assert check_batch(sent, LogConfig(), NOW_MS, from_client=True) == tuple(read_header(sent))
+    assert check_batch(sent, LogConfig(), NOW_MS, from_client=True) == astuple(read_header(sent))
 
 
 @given(st.data())

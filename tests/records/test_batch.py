@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
+from msgspec.structs import asdict, astuple, replace
 
 from headrace.records import batch as batch_module
 from headrace.records.batch import (
@@ -60,7 +61,7 @@ def test_packed_header_reads_back_with_its_length_and_a_checksum_that_matches(
 ) -> None:
     packed = pack_batch(header, records)
     read = read_header(packed)
-    assert read._replace(length=0, crc=0) == header
+    assert replace(read, length=0, crc=0) == header
     assert read.size_bytes == len(packed) == HEADER_BYTES + len(records)
     assert checksum_matches(packed)
 
@@ -97,8 +98,8 @@ def test_header_says_what_another_client_reads_in_it() -> None:
 
 def test_positions_name_the_places_of_the_fields() -> None:
     fields = BatchHeader(*range(1, 14))
-    packed = HEADER.pack(*fields)
-    for name, value in fields._asdict().items():
+    packed = HEADER.pack(*astuple(fields))
+    for name, value in asdict(fields).items():
         position_name = name.removesuffix("_ms").upper() + "_POSITION"
         position = getattr(batch_module, position_name)
         ends = [end for end in range(position + 1, HEADER_BYTES + 1) if any(packed[position:end])]
@@ -112,7 +113,7 @@ def test_positions_name_the_places_of_the_fields() -> None:
 def test_last_sequence_goes_on_with_zero_behind_the_largest(
     base_sequence: int, last_offset_delta: int, last_sequence: int
 ) -> None:
-    header = read_header(_batch())._replace(base_sequence=base_sequence, last_offset_delta=last_offset_delta)
+    header = replace(read_header(_batch()), base_sequence=base_sequence, last_offset_delta=last_offset_delta)
     assert header.last_sequence == last_sequence
 
 
@@ -125,15 +126,15 @@ def test_attribute_bits_are_told_apart() -> None:
             changed.is_control,
             changed.has_delete_horizon,
         )
-        for changed in (header._replace(attributes=1 << bit) for bit in (3, 4, 5, 6))
+        for changed in (replace(header, attributes=1 << bit) for bit in (3, 4, 5, 6))
     ]
     assert seen == [tuple(index == column for column in range(4)) for index in range(4)]
     assert header.delete_horizon_ms is None
-    assert header._replace(attributes=0x40).delete_horizon_ms == header.base_timestamp_ms
+    assert replace(header, attributes=0x40).delete_horizon_ms == header.base_timestamp_ms
 
 
 def test_unknown_codec_is_an_error_only_when_it_is_asked_for() -> None:
-    header = read_header(_batch())._replace(attributes=7)
+    header = replace(read_header(_batch()), attributes=7)
     with pytest.raises(UnsupportedCodec):
         _ = header.compression
 
@@ -159,7 +160,7 @@ def test_iteration_gives_every_whole_batch_and_leaves_out_a_partial_tail() -> No
 
 @pytest.mark.parametrize("length", [0, -1, -(2**31), 48])
 def test_iteration_refuses_a_length_that_would_not_move_on(length: int) -> None:
-    damaged = _batch() + HEADER.pack(*read_header(_batch())._replace(length=length))
+    damaged = _batch() + HEADER.pack(*astuple(replace(read_header(_batch()), length=length)))
     with pytest.raises(CorruptBatch, match=f"byte {len(_batch())}"):
         list(iterate_headers(damaged))
 

@@ -9,6 +9,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder as Aiokafk
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from msgspec.structs import replace
 
 from headrace.records.batch import (
     ATTRIBUTES_POSITION,
@@ -155,7 +156,7 @@ def test_recompressing_changes_the_codec_and_nothing_else(source: Codec, target:
     before, after = read_header(data), read_header(changed)
     assert checksum_matches(changed)
     assert after.compression is target
-    assert after._replace(length=0, crc=0, attributes=0) == before._replace(length=0, crc=0, attributes=0)
+    assert replace(after, length=0, crc=0, attributes=0) == replace(before, length=0, crc=0, attributes=0)
     assert after.is_transactional
     assert decode_records(changed, bytes_max=BOUND_BYTES) == records
 
@@ -210,7 +211,7 @@ def test_batch_of_more_records_than_allowed_is_not_decoded_as_a_whole() -> None:
 def test_records_are_decoded_one_at_a_time() -> None:
     """A reader that wants the first few does not pay for the rest."""
     good = encode_batch(_records(3))
-    damaged = pack_batch(read_header(good)._replace(record_count=4), good[HEADER_BYTES:])
+    damaged = pack_batch(replace(read_header(good), record_count=4), good[HEADER_BYTES:])
     assert next(iterate_records(damaged, bytes_max=BOUND_BYTES)).value == b"value"
     with pytest.raises(CorruptBatch):
         decode_records(damaged, bytes_max=BOUND_BYTES)
@@ -226,13 +227,13 @@ def test_records_beyond_the_bound_are_a_bomb_in_every_codec() -> None:
 @pytest.mark.parametrize("record_count", [-1, 2, 4, 2**31 - 1])
 def test_wrong_record_count_is_corrupt(record_count: int) -> None:
     data = encode_batch(_records(3))
-    wrong = pack_batch(read_header(data)._replace(record_count=record_count), data[HEADER_BYTES:])
+    wrong = pack_batch(replace(read_header(data), record_count=record_count), data[HEADER_BYTES:])
     with pytest.raises(CorruptBatch):
         list(iterate_records(wrong, bytes_max=BOUND_BYTES))
 
 
 def test_negative_record_count_is_corrupt_even_where_there_are_no_records() -> None:
-    header = read_header(encode_batch(_records()))._replace(record_count=-1)
+    header = replace(read_header(encode_batch(_records())), record_count=-1)
     with pytest.raises(CorruptBatch):
         decode_records(pack_batch(header, b""), bytes_max=BOUND_BYTES)
 
@@ -285,7 +286,7 @@ def test_any_byte_of_the_records_may_be_wrong_without_another_error() -> None:
 @pytest.mark.fuzz
 @given(st.binary(max_size=400), st.integers(0, 20), st.integers(0, 7))
 def test_random_records_are_decoded_or_invalid(section: bytes, record_count: int, codec: int) -> None:
-    header = read_header(encode_batch(_records()))._replace(record_count=record_count, attributes=codec)
+    header = replace(read_header(encode_batch(_records())), record_count=record_count, attributes=codec)
     _decodes_or_is_invalid(pack_batch(header, section))
 
 

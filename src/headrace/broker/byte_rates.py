@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from headrace.broker.client import Client
 from headrace.broker.configs.client_quotas import INT32_MAX, ClientQuotas, Entity
@@ -18,7 +19,7 @@ BUCKETS_MAX = 10_000
 """Clients whose buckets are kept; the one that was idle for longest is dropped first. Some 300 bytes each."""
 
 
-class _Bucket(NamedTuple):
+class _Bucket(Struct, frozen=True):
     held_bytes: float
     at_s: float
 

@@ -15,6 +15,8 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from headrace.broker.answer import JOINED_BYTES_MAX, Answer
 from headrace.broker.client import Client, ClientMemory
 from headrace.broker.dispatch import HANDLERS, Call, Handler
@@ -200,7 +202,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
                 f"this broker serves versions {handler.versions[0]} to {handler.versions[1]}",
             )
             return
-        oldest = header._replace(api_version=0)
+        oldest = replace(header, api_version=0)
         codecs = handler.codecs(oldest.api_version)
         assert codecs is not None, "the oldest version is always served"
         answer = Answer(handler, codecs[1], oldest, 0)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from headrace.log import checkpoints
 from headrace.log.checkpoints import CleanStop
@@ -20,7 +21,7 @@ logger = logging.getLogger(__name__)
 PartitionName = tuple[str, int]
 
 
-class LogCheckpoint(NamedTuple):
+class LogCheckpoint(Struct, frozen=True):
     """What is known of a log before it is opened."""
 
     was_clean: bool

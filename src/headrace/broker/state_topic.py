@@ -9,7 +9,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
 
 from headrace.broker.flusher import Flusher
 from headrace.broker.partition import Partition, Pending
@@ -29,7 +31,7 @@ BATCH_BYTES_MAX = 262_144
 """Many small records (all offsets of a group) are split into batches well below the topic's limit."""
 
 
-class KeyValue(NamedTuple):
+class KeyValue(Struct, frozen=True):
     key: bytes
     value: bytes | None
     """None deletes the key."""

@@ -253,12 +253,8 @@ def _as_json(item: Dumped) -> dict[str, Any]:
 
 
 def _json_value(value: Any) -> Any:
-    from headrace.records.batch import BatchHeader
-
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
-    if isinstance(value, BatchHeader):
-        return value._asdict()
     if isinstance(value, msgspec.Struct):
         return {name: _json_value(inner) for name, inner in msgspec.structs.asdict(value).items()}
     if isinstance(value, list | tuple):

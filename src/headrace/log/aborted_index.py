@@ -8,14 +8,16 @@ its offset is known, and everything behind the snapshot is built again from the 
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 _VERSION = 0
 _ENTRY = struct.Struct(">hqqqq")
 ABORTED_ENTRY_BYTES = _ENTRY.size
 
 
-class AbortedTransaction(NamedTuple):
+class AbortedTransaction(Struct, frozen=True):
     producer_id: int
     first_offset: int
     last_offset: int
@@ -49,7 +51,7 @@ class AbortedIndex:
             self.is_written = False
 
     def encode(self) -> bytes:
-        return b"".join(_ENTRY.pack(_VERSION, *entry) for entry in self.entries)
+        return b"".join(_ENTRY.pack(_VERSION, *astuple(entry)) for entry in self.entries)
 
     @classmethod
     def decode(cls, content: bytes) -> AbortedIndex | None:

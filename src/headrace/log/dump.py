@@ -14,6 +14,7 @@ from pathlib import Path
 
 import google_crc32c
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from headrace.errors import HeadraceError
 from headrace.log.aborted_index import AbortedIndex
@@ -305,7 +306,7 @@ def dump_aborted(path: Path) -> Iterator[DumpedAborted | DumpedProblem]:
         yield DumpedProblem(position=0, message="it is no list of aborted transactions")
         return
     for entry in index.entries:
-        yield DumpedAborted(**entry._asdict())
+        yield DumpedAborted(**asdict(entry))
 
 
 def dump_checkpoint(path: Path) -> Iterator[DumpedCheckpointLine | DumpedProblem]:

@@ -14,9 +14,10 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import google_crc32c
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.log.errors import DuplicateSequence, InvalidFile, InvalidProducerEpoch, OutOfOrderSequence
 
@@ -35,7 +36,7 @@ _BATCHES_MAGIC = b"HRSB"
 _BATCH = struct.Struct(">qiiqqb")
 
 
-class SequencedBatch(NamedTuple):
+class SequencedBatch(Struct, frozen=True):
     first_sequence: int
     last_sequence: int
     base_offset: int
@@ -74,7 +75,7 @@ class ProducerState:
         """The transaction that began at this offset was aborted."""
         for index, batch in enumerate(self.batches):
             if batch.base_offset >= first_offset:
-                self.batches[index] = batch._replace(is_aborted=True)
+                self.batches[index] = replace(batch, is_aborted=True)
 
 
 class ProducerStates:
@@ -235,7 +236,14 @@ class ProducerStates:
                 )
             )
             batches.extend(
-                _BATCH.pack(producer_id, *batch[:3], batch.checksum, batch.is_aborted)
+                _BATCH.pack(
+                    producer_id,
+                    batch.first_sequence,
+                    batch.last_sequence,
+                    batch.base_offset,
+                    batch.checksum,
+                    batch.is_aborted,
+                )
                 for batch in state.batches
             )
         body = b"".join((*entries, _BATCHES_MAGIC, _COUNT.pack(len(batches)), *batches))

@@ -370,7 +370,7 @@ class Segment:
                 buffer_start = position
             if position + HEADER_BYTES > buffer_start + len(buffer):
                 raise self.corrupt(position, "the file ends inside a batch header")
-            header = BatchHeader._make(_unpack_header(buffer, position - buffer_start))
+            header = BatchHeader(*_unpack_header(buffer, position - buffer_start))
             if header.magic != MAGIC or header.length < LENGTH_MIN or position + header.size_bytes > end:
                 raise self.corrupt(position, "no batch starts here")
             yield position, header

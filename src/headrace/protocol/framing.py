@@ -7,7 +7,8 @@ them.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.primitives import MalformedMessage, skip_tags, truncated
@@ -19,7 +20,7 @@ _HEAD = struct.Struct(">hhih")
 _SIZE_AND_CORRELATION = struct.Struct(">ii")
 
 
-class RequestHeader(NamedTuple):
+class RequestHeader(Struct, frozen=True):
     """A named tuple: one is made for every request."""
 
     api_key: int

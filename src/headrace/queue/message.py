@@ -6,9 +6,10 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from confluent_kafka import AcknowledgeType
+from msgspec import Struct
 
 from headrace.queue.errors import MessageSettled
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headrace.queue")
 
 
-class Place(NamedTuple):
+class Place(Struct, frozen=True):
     """Topic, partition and offset of a record."""
 
     topic: str

@@ -10,9 +10,10 @@ import os
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple
 
 import google_crc32c
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from headrace.errors import HeadraceError
 from headrace.records.compression import Codec, codec_of
@@ -128,11 +129,8 @@ class TimestampType(IntEnum):
     LOG_APPEND_TIME = 1
 
 
-class BatchHeader(NamedTuple):
-    """A batch's header, field by field in the order of the bytes.
-
-    A named tuple and not a dataclass: it is made for every batch that passes, and is made three times faster.
-    """
+class BatchHeader(Struct, frozen=True):
+    """A batch's header, field by field in the order of the bytes."""
 
     base_offset: int
     length: int
@@ -207,16 +205,15 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
             f"a batch header takes {HEADER_BYTES} bytes and {max(0, len(buffer) - position)} are left",
             hint="the data was cut off in the middle of a batch",
         )
-    return BatchHeader._make(HEADER.unpack_from(buffer, position))
+    return BatchHeader(*HEADER.unpack_from(buffer, position))
 
 
 def iterate_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of every whole batch; a part of a batch at the end is left out."""
     position = 0
     buffer_bytes = len(buffer)
-    unpack_from, make = HEADER.unpack_from, BatchHeader._make
     while buffer_bytes - position >= HEADER_BYTES:
-        header = make(unpack_from(buffer, position))
+        header = BatchHeader(*HEADER.unpack_from(buffer, position))
         if header.length < _LENGTH_MIN:
             raise CorruptBatch(
                 f"the batch at byte {position} claims a length of {header.length}",
@@ -263,7 +260,9 @@ def checksum_matches(batch: Buffer) -> bool:
 def pack_batch(header: BatchHeader, records: bytes) -> bytes:
     """A batch of `header` and the records' stored bytes; length and checksum are computed here."""
     packed = bytearray(HEADER_BYTES)
-    HEADER.pack_into(packed, 0, *header._replace(length=_LENGTH_MIN + len(records), magic=MAGIC, crc=0))
+    HEADER.pack_into(
+        packed, 0, *astuple(replace(header, length=_LENGTH_MIN + len(records), magic=MAGIC, crc=0))
+    )
     packed += records
     _CRC.pack_into(packed, CRC_POSITION, checksum(packed))
     return bytes(packed)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.records.batch import (
     CODEC_BITS,
@@ -51,7 +51,7 @@ class Record(Struct, frozen=True, kw_only=True):
     headers: Headers = ()
 
 
-class RecordSpan(NamedTuple):
+class RecordSpan(Struct, frozen=True):
     """Where one record lies in the decompressed section of a batch, and what is known without its value."""
 
     start: int
@@ -268,13 +268,13 @@ def recompress(batch: Buffer, codec: Codec, level: int | None = None, *, bytes_m
     header = read_header(batch)
     section = records_section(batch, bytes_max=bytes_max)
     attributes = header.attributes & ~CODEC_BITS | codec
-    return pack_batch(header._replace(attributes=attributes), compress(codec, section, level))
+    return pack_batch(replace(header, attributes=attributes), compress(codec, section, level))
 
 
 def with_log_append_time(batch: Buffer, now_ms: int) -> bytes:
     """The same batch stamped with the broker's time, which then counts for every record in it."""
     header = read_header(batch)
-    stamped = header._replace(attributes=header.attributes | LOG_APPEND_TIME_BIT, max_timestamp_ms=now_ms)
+    stamped = replace(header, attributes=header.attributes | LOG_APPEND_TIME_BIT, max_timestamp_ms=now_ms)
     return pack_batch(stamped, bytes(batch[HEADER_BYTES : header.size_bytes]))
 
 

@@ -7,6 +7,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+from msgspec.structs import astuple
 
 from headrace.broker.configs.share_rules import Rules
 from headrace.broker.embedded import Broker
@@ -53,7 +54,7 @@ def work(window: Window, first: int) -> None:
 
 def contents(window: Window) -> tuple[int, list[tuple[int, int, int, int]]]:
     restored = Window.restored(window.start_offset, window.snapshot())
-    return restored.start_offset, [span[:4] for span in restored.spans()]
+    return restored.start_offset, [astuple(span)[:4] for span in restored.spans()]
 
 
 def test_window_is_the_same_from_a_snapshot_and_its_updates(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.broker.groups.classic import handle
@@ -45,13 +46,13 @@ logger = logging.getLogger(__name__)
 AnswerT = TypeVar("AnswerT", JoinAnswer, SyncAnswer, HeartbeatAnswer, LeaveAnswer)
 
 
-class TimerKey(NamedTuple):
+class TimerKey(Struct, frozen=True):
     group_id: str
     kind: TimerKind
     member_id: str
 
 
-class _Waiting(NamedTuple):
+class _Waiting(Struct, frozen=True):
     future: asyncio.Future[Any]
     answer: type[JoinAnswer] | type[SyncAnswer] | type[HeartbeatAnswer] | type[LeaveAnswer]
 

@@ -11,7 +11,9 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
+
+from msgspec import Struct
 
 from headrace.broker.configs.group_configs import CONSUMER_SESSION_TIMEOUT, GroupConfigs
 from headrace.broker.groups import consumer, consumer_classic, storage
@@ -51,7 +53,7 @@ logger = logging.getLogger(__name__)
 AnswerT = TypeVar("AnswerT")
 
 
-class ConsumerTimerKey(NamedTuple):
+class ConsumerTimerKey(Struct, frozen=True):
     group_id: str
     kind: ConsumerTimer
     member_id: str
@@ -78,7 +80,7 @@ class TopicCatalog:
         return (topic.name for topic in self._topics)
 
 
-class Done(NamedTuple):
+class Done(Struct, frozen=True):
     """An answer, and what has to be durable before it is sent."""
 
     answer: ConsumerAnswer

@@ -6,7 +6,6 @@ A step changes its group as it goes. If it can't be finished, or can't be stored
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -42,7 +41,7 @@ class ConsumerTimer(Enum):
     """A classic member must ask for its assignment."""
 
 
-class Arm(NamedTuple):
+class Arm(Struct, frozen=True):
     kind: ConsumerTimer
     member_id: str
     after_ms: int
@@ -50,7 +49,7 @@ class Arm(NamedTuple):
     """A timer that runs already is not changed."""
 
 
-class Cancel(NamedTuple):
+class Cancel(Struct, frozen=True):
     kind: ConsumerTimer
     member_id: str
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -27,7 +26,7 @@ not yet removed, the other continues. More would only make every fetch read more
 Assignment = Mapping[uuid.UUID, tuple[int, ...]]
 
 
-class FoundTopic(NamedTuple):
+class FoundTopic(Struct, frozen=True):
     """A topic that exists, as groups see it."""
 
     id: uuid.UUID

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from headrace.broker.configs.group_configs import GroupConfigs
 from headrace.broker.groups.member_memory import MemberMemory, size_of_names
@@ -29,7 +31,7 @@ from headrace.protocol.error_codes import ErrorCode
 logger = logging.getLogger(__name__)
 
 
-class MemberKey(NamedTuple):
+class MemberKey(Struct, frozen=True):
     group_id: str
     member_id: str
 

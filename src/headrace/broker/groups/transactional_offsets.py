@@ -7,12 +7,13 @@ its offset in the log.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from headrace.broker.groups.offsets import CommittedOffset, Offsets, TopicPartition
 
 
-class PendingOffset(NamedTuple):
+class PendingOffset(Struct, frozen=True):
     committed: CommittedOffset
     log_offset: int
 

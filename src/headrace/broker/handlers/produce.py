@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 from functools import partial
-from typing import NamedTuple
 from uuid import UUID
+
+from msgspec import Struct
 
 from headrace.broker.configs.client_quotas import PRODUCER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
@@ -50,7 +51,7 @@ def produce(
     return _when_inspected(produced) if produced.inspected else _when_appended(produced)
 
 
-class _Later(NamedTuple):
+class _Later(Struct, frozen=True):
     """A batch that is appended when it has been inspected."""
 
     appending: asyncio.Task[PartitionProduceResponse]

@@ -14,7 +14,9 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.broker.configs.group_configs import GroupConfigs
 from headrace.broker.flusher import Flusher
@@ -47,13 +49,13 @@ class DeadLetterTopicMissing(HeadraceError):
     """The dead-letter topic of a group is missing, and the group's configs do not let the broker create it."""
 
 
-class _Job(NamedTuple):
+class _Job(Struct, frozen=True):
     share: SharePartition
     burial: Burial
     is_perhaps_written: bool
 
 
-class _Letters(NamedTuple):
+class _Letters(Struct, frozen=True):
     """Letters of one batch."""
 
     batch: bytes
@@ -166,14 +168,15 @@ class DeadLetters:
             await self._flusher.durable(pending)
         except (HeadraceError, OSError) as error:
             self._found.pop((share, target), None)
-            self._retry_later([job._replace(is_perhaps_written=True) for job in done], error)
+            self._retry_later([replace(job, is_perhaps_written=True) for job in done], error)
         else:
             self._failing_groups.discard(share.key.group_id)
             self._end(done)
 
     def _end(self, jobs: Iterable[_Job]) -> None:
         """The letters are durable, or not wanted any more."""
-        for share, burial, _ in jobs:
+        for job in jobs:
+            share, burial = job.share, job.burial
             for offset in range(burial.first, burial.last + 1):
                 self._reasons.forget(reason_key(*_place(share), offset))
             share.counters.dead_letters += burial.records
@@ -275,7 +278,7 @@ def _split(jobs: Iterable[_Job], through: int) -> tuple[list[_Job], list[_Job]]:
     left: list[_Job] = []
     for job in jobs:
         if job.burial.first <= through:
-            done.append(job._replace(burial=job.burial._replace(last=min(job.burial.last, through))))
+            done.append(replace(job, burial=replace(job.burial, last=min(job.burial.last, through))))
         if job.burial.last > through:
-            left.append(job._replace(burial=job.burial._replace(first=max(job.burial.first, through + 1))))
+            left.append(replace(job, burial=replace(job.burial, first=max(job.burial.first, through + 1))))
     return done, left

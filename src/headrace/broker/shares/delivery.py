@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from headrace.broker.shares.window import LogBatch, Run
 from headrace.log.partition_log import PartitionLog
@@ -38,7 +39,7 @@ class Reading(Struct):
         self.next_offset = batch.last + 1
         before = self.batches[-1] if self.batches else None
         if before is not None and before.last == batch.first - 1 and before.is_hidden == batch.is_hidden:
-            self.batches[-1] = before._replace(last=batch.last)
+            self.batches[-1] = replace(before, last=batch.last)
         else:
             self.batches.append(batch)
 

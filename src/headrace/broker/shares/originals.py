@@ -11,7 +11,6 @@ import errno
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -30,7 +29,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     records_max: int
 
 
-class Original(NamedTuple):
+class Original(Struct, frozen=True):
     record: Record
     """Only its offset if it could not be read."""
     problem: str = ""

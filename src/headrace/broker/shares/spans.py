@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.broker.shares.states import FINAL_STATES, RecordState
 
 NOBODY = ""
 
 
-class Span(NamedTuple):
+class Span(Struct, frozen=True):
     """Offsets in one state; both ends are included."""
 
     first: int
@@ -35,7 +37,11 @@ class Span(NamedTuple):
         """Whether both can be merged: the delivery count does not matter once a record is done."""
         if self.state is not other.state:
             return False
-        return self.state in FINAL_STATES or self[3:] == other[3:]
+        return self.state in FINAL_STATES or (
+            self.delivery_count == other.delivery_count
+            and self.member_id == other.member_id
+            and self.until_ms == other.until_ms
+        )
 
 
 class Spans:
@@ -71,7 +77,7 @@ class Spans:
             if span.first > last:
                 break
             if span.last >= first:
-                parts.append(span._replace(first=max(span.first, first), last=min(span.last, last)))
+                parts.append(replace(span, first=max(span.first, first), last=min(span.last, last)))
         return parts
 
     def put(self, span: Span) -> None:
@@ -83,9 +89,9 @@ class Spans:
         self.records_in[span.state] += span.records
         if begin > 0 and self._spans[begin - 1].continues(span):
             begin -= 1
-            span = span._replace(first=self._spans[begin].first)
+            span = replace(span, first=self._spans[begin].first)
         if stop < len(self._spans) and self._spans[stop].continues(span):
-            span = span._replace(last=self._spans[stop].last)
+            span = replace(span, last=self._spans[stop].last)
             stop += 1
         self._spans[begin:stop] = [span]
         self._firsts[begin:stop] = [span.first]
@@ -116,7 +122,7 @@ class Spans:
         span = self._spans[index]
         if span.first == offset:
             return index
-        self._spans[index] = span._replace(last=offset - 1)
-        self._spans.insert(index + 1, span._replace(first=offset))
+        self._spans[index] = replace(span, last=offset - 1)
+        self._spans.insert(index + 1, replace(span, first=offset))
         self._firsts.insert(index + 1, offset)
         return index + 1

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from headrace.broker.shares.spans import Span
 from headrace.broker.shares.states import RecordState
@@ -34,7 +34,7 @@ UPDATES_PER_SNAPSHOT = 500
 """Kafka's number: bounds what a start has to read of a busy partition."""
 
 
-class ShareKey(NamedTuple):
+class ShareKey(Struct, frozen=True):
     """One group on one partition."""
 
     group_id: str
@@ -108,7 +108,7 @@ def _snapshot(stored: StoredWindow, now_ms: int) -> KeyValue:
         write_timestamp=now_ms,
         state_batches=_batches(span for span in window.snapshot() if not _is_new(span)),
     )
-    key = ShareSnapshotKey(**stored.key._asdict())
+    key = ShareSnapshotKey(**asdict(stored.key))
     return KeyValue(SHARE_GROUP_STATE.encode_key(key), SHARE_GROUP_STATE.encode_value(value))
 
 
@@ -120,7 +120,7 @@ def _update(stored: StoredWindow) -> KeyValue:
         delivery_complete_count=stored.window.done_records,
         state_batches=_batches(stored.window.changes()),
     )
-    key = ShareUpdateKey(**stored.key._asdict())
+    key = ShareUpdateKey(**asdict(stored.key))
     return KeyValue(SHARE_GROUP_STATE.encode_key(key), SHARE_GROUP_STATE.encode_value(value))
 
 
@@ -141,7 +141,7 @@ def _batches(spans: Iterable[Span]) -> tuple[StateBatch, ...]:
 
 
 def tombstone(key: ShareKey) -> KeyValue:
-    return KeyValue(SHARE_GROUP_STATE.encode_key(ShareSnapshotKey(**key._asdict())), None)
+    return KeyValue(SHARE_GROUP_STATE.encode_key(ShareSnapshotKey(**asdict(key))), None)
 
 
 # Loading

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.broker.configs.share_rules import Rules
 from headrace.broker.shares.spans import NOBODY, Span, Spans
@@ -36,13 +38,13 @@ class InvalidRecordState(Exception):
     """An acknowledgement of records that are not locked by the member that sends it."""
 
 
-class Acknowledgement(NamedTuple):
+class Acknowledgement(Struct, frozen=True):
     first: int
     last: int
     type: AcknowledgeType
 
 
-class LogBatch(NamedTuple):
+class LogBatch(Struct, frozen=True):
     """A batch as the log has it."""
 
     first: int
@@ -51,20 +53,20 @@ class LogBatch(NamedTuple):
     """Control records, and records of an aborted transaction: they are not delivered."""
 
 
-class Run(NamedTuple):
+class Run(Struct, frozen=True):
     """Offsets that can be delivered; `last` is None if the log's end is the limit."""
 
     first: int
     last: int | None
 
 
-class Acquired(NamedTuple):
+class Acquired(Struct, frozen=True):
     first: int
     last: int
     delivery_count: int
 
 
-class Burial(NamedTuple):
+class Burial(Struct, frozen=True):
     """Records that become dead letters."""
 
     first: int
@@ -220,7 +222,7 @@ class Window:
                 continue
             if records >= allowed:
                 break
-            part = span._replace(last=min(span.last, span.first + allowed - records - 1))
+            part = replace(span, last=min(span.last, span.first + allowed - records - 1))
             self._lock(part, member_id, now_ms, rules, taken)
             records += part.records
         return records
@@ -291,7 +293,7 @@ class Window:
             if span.state is RecordState.ACQUIRED:
                 self._give_back(span, Trigger.EXPIRE, now_ms, rules)
             else:
-                self._spans.put(span._replace(until_ms=0))
+                self._spans.put(replace(span, until_ms=0))
         self.settle()
 
     def abandon(self, member_id: str, now_ms: int, rules: Rules, *, is_orderly: bool) -> None:
@@ -372,7 +374,7 @@ class Window:
         """Changes since `forget_changes`, of records that are still in the window."""
         start = self.start_offset
         return [
-            span if span.first >= start else span._replace(first=start)
+            span if span.first >= start else replace(span, first=start)
             for span in self._changes
             if span.last >= start
         ]
@@ -395,7 +397,7 @@ class Window:
         """Apply a stored change. Offsets without one were not acknowledged."""
         if span.last < self.start_offset:
             return
-        span = span._replace(first=max(span.first, self.start_offset), member_id=NOBODY, until_ms=0)
+        span = replace(span, first=max(span.first, self.start_offset), member_id=NOBODY, until_ms=0)
         if span.first > self.end_offset:
             self._spans.put(Span(self.end_offset, span.first - 1, RecordState.AVAILABLE))
         self._spans.put(span)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from headrace.broker.flusher import Flusher
 from headrace.broker.groups.group_offsets import GroupOffsets
@@ -95,7 +96,7 @@ class Markers:
                 raise MarkersFailed(f"{partition}: {failure}") from failure
 
 
-class OpenTransaction(NamedTuple):
+class OpenTransaction(Struct, frozen=True):
     """An open transaction of a producer in one partition."""
 
     producer_id: int

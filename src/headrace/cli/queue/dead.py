@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from headrace.cli.addresses import BadArgument
 from headrace.cli.connecting import connect
@@ -249,7 +250,7 @@ def _as_json(letter: DeadLetter) -> dict[str, Any]:
         "partition": letter.place.partition,
         "offset": letter.place.offset,
         "died": format_time(letter.timestamp_ms),
-        "original": None if letter.original is None else letter.original._asdict(),
+        "original": None if letter.original is None else asdict(letter.original),
         "group": letter.group,
         "delivery_count": letter.delivery_count,
         "redrive_count": letter.redrive_count,

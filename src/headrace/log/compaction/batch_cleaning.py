@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.log.compaction.compacted_transactions import Fate
 from headrace.log.compaction.offset_map import OffsetMap, decode_spans
@@ -159,8 +160,8 @@ def _with_delete_horizon(
         body += section[span.offset_start : span.end]
         append_varint(rebased, len(body))
         rebased += body
-    marked = header._replace(
-        attributes=header.attributes | DELETE_HORIZON_BIT, base_timestamp_ms=delete_horizon_ms
+    marked = replace(
+        header, attributes=header.attributes | DELETE_HORIZON_BIT, base_timestamp_ms=delete_horizon_ms
     )
     return _pack(marked, bytes(rebased), kept, base_timestamp_ms=header.base_timestamp_ms)
 
@@ -172,13 +173,14 @@ def _pack(
     if header.timestamp_type is TimestampType.CREATE_TIME:
         # The spans' deltas count from the base timestamp that they were read with.
         base_ms = header.base_timestamp_ms if base_timestamp_ms is None else base_timestamp_ms
-        header = header._replace(max_timestamp_ms=base_ms + max(span.timestamp_delta_ms for span in kept))
-    return pack_batch(header._replace(record_count=len(kept)), compress(header.compression, section))
+        header = replace(header, max_timestamp_ms=base_ms + max(span.timestamp_delta_ms for span in kept))
+    return pack_batch(replace(header, record_count=len(kept)), compress(header.compression, section))
 
 
 def _empty_batch(header: BatchHeader) -> bytes:
     """A header without records, which keeps the producer's last sequence and the offsets."""
-    emptied = header._replace(
+    emptied = replace(
+        header,
         attributes=header.attributes & ~(CODEC_BITS | DELETE_HORIZON_BIT),
         base_timestamp_ms=header.max_timestamp_ms,
         record_count=0,
