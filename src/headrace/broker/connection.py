@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, cast
 
@@ -22,7 +22,10 @@ from headrace.broker.client import Client, ClientMemory
 from headrace.broker.dispatch import HANDLERS, Call, Handler
 from headrace.broker.frame_buffer import FrameBuffer, FrameTooLarge
 from headrace.broker.handlers.api_versions import unsupported_version
-from headrace.broker.parts import Parts
+from headrace.broker.log_throttle import LogThrottle
+from headrace.broker.runtime import Runtime
+from headrace.broker.settings import BrokerSettings
+from headrace.broker.traffic import Traffic
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.framing import (
     RequestHeader,
@@ -41,14 +44,22 @@ WRITE_BUFFER_BYTES_MAX = 262_144
 
 
 class Connection(ClientMemory, asyncio.BufferedProtocol):
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts  # for the handlers
-        self._settings = parts.settings
-        self._runtime = parts.runtime
-        self._traffic = parts.traffic
-        self._log_throttle = parts.log_throttle
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        runtime: Runtime,
+        traffic: Traffic,
+        log_throttle: LogThrottle,
+        make_call: Callable[..., Call],
+    ) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._traffic = traffic
+        self._log_throttle = log_throttle
+        self._make_call = make_call
         self._answers: deque[Answer] = deque()
-        self._buffer = FrameBuffer(parts.settings.request_bytes_max)
+        self._buffer = FrameBuffer(settings.request_bytes_max)
         self.unread_bytes = 0
         self._reading = True
         self._takes_frames = False
@@ -63,7 +74,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self._last_call: Call | None = None
         # A request that takes long: the next requests of this connection wait for it.
         self._long: Answer | None = None
-        self.last_request_s = self._last_received_s = parts.runtime.clock.monotonic_s()
+        self.last_request_s = self._last_received_s = runtime.clock.monotonic_s()
 
     # What the event loop calls
 
@@ -190,8 +201,8 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         call = self._last_call
         client_id = header.client_id or ""
         if call is None or call.version != header.api_version or call.client_id != client_id:
-            call = self._last_call = Call(
-                parts=self._parts, client=self.client, version=header.api_version, client_id=client_id
+            call = self._last_call = self._make_call(
+                client=self.client, version=header.api_version, client_id=client_id
             )
         return call
 

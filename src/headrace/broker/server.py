@@ -8,11 +8,13 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from headrace.broker import descriptors, handlers
 from headrace.broker.connection import Connection
 from headrace.broker.data_folder import DataFolder
+from headrace.broker.dispatch import Call
 from headrace.broker.exposure import check_exposure
 from headrace.broker.parts import build
 from headrace.broker.settings import BrokerSettings
@@ -111,7 +113,14 @@ class Server:
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> asyncio.Server:
         try:
             return await loop.create_server(
-                lambda: Connection(self.parts),
+                partial(
+                    Connection,
+                    self.settings,
+                    runtime=self.parts.runtime,
+                    traffic=self.parts.traffic,
+                    log_throttle=self.parts.log_throttle,
+                    make_call=partial(Call, parts=self.parts),
+                ),
                 self.settings.host,
                 self.settings.port,
                 backlog=LISTEN_BACKLOG,
