@@ -16,7 +16,8 @@ from headrace.log.dump import (
     dump,
 )
 from headrace.log.producer_state import ProducerStates
-from headrace.records.batch import Codec, read_header
+from headrace.records.batch import read_header
+from headrace.records.compression import Codec
 from headrace.records.record import Record, encode_batch
 
 

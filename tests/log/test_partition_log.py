@@ -18,13 +18,9 @@ from headrace.log.errors import (
     LogReadOnly,
     OutOfOrderSequence,
 )
-from headrace.records.batch import (
-    Codec,
-    CorruptBatch,
-    TruncatedBatch,
-    iterate_headers,
-    read_header,
-)
+from headrace.records.batch import iterate_headers, read_header
+from headrace.records.compression import Codec
+from headrace.records.errors import CorruptBatch
 from headrace.testing.manual_clock import ManualClock
 from tests.log.batches import NOW_MS, batch, open_log, read_all, values
 
@@ -72,7 +68,7 @@ def test_bad_batches_are_refused_and_leave_no_trace(tmp_path: Path) -> None:
         (batch(b"x" * 2000), BatchTooLarge),
         (good[:-1], CorruptBatch),
         (good + b"x", CorruptBatch),
-        (good[:30], TruncatedBatch),
+        (good[:30], CorruptBatch),
         (bytes(flipped), CorruptBatch),
         (bytes(old_format), InvalidRecord),
         (batch(b"later", timestamp_ms=NOW_MS + 3_600_001), InvalidTimestamp),

@@ -15,16 +15,14 @@ from headrace.records.batch import (
     HEADER,
     HEADER_BYTES,
     BatchHeader,
-    Codec,
-    CorruptBatch,
     TimestampType,
-    TruncatedBatch,
-    UnsupportedCodec,
     checksum_matches,
     iterate_headers,
     pack_batch,
     read_header,
 )
+from headrace.records.compression import Codec
+from headrace.records.errors import CorruptBatch, UnsupportedCodec
 from headrace.records.record import Record, encode_batch
 
 
@@ -141,9 +139,9 @@ def test_unknown_codec_is_an_error_only_when_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize("size_bytes", [0, 12, HEADER_BYTES - 1])
 def test_header_that_is_cut_off_is_truncated(size_bytes: int) -> None:
-    with pytest.raises(TruncatedBatch):
+    with pytest.raises(CorruptBatch, match=f"{size_bytes} are left"):
         read_header(_batch()[:size_bytes])
-    with pytest.raises(TruncatedBatch):
+    with pytest.raises(CorruptBatch, match=f"{size_bytes} are left"):
         read_header(b"x" * 20 + _batch()[:size_bytes], 20)
 
 

@@ -18,11 +18,10 @@ from headrace.records.batch import (
     LOG_OVERHEAD_BYTES,
     MAGIC,
     Buffer,
-    Codec,
-    CorruptBatch,
-    TruncatedBatch,
     crc32c,
 )
+from headrace.records.compression import Codec
+from headrace.records.errors import CorruptBatch
 from headrace.records.record import (
     check_record_count,
     recompress,
@@ -45,7 +44,7 @@ def check_batch(batch: Buffer, config: LogConfig, now_ms: int, *, from_client: b
     if size > config.batch_bytes_max:
         raise too_large(size, config)
     if size < HEADER_BYTES:
-        raise TruncatedBatch(f"a batch has at least {HEADER_BYTES} bytes, this one {size}")
+        raise CorruptBatch(f"a batch has at least {HEADER_BYTES} bytes, this one {size}")
     header: HeaderFields = _unpack_header(batch)
     _, length, _, magic, crc, attributes, last_offset_delta, _, _, producer_id, _, base_sequence, count = (
         header

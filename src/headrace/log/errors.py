@@ -1,7 +1,4 @@
-"""What can go wrong between a batch and the disk, each with what to do next.
-
-The errors about the bytes of one batch (`CorruptBatch`, `TruncatedBatch`) live with the batch format in `records`.
-"""
+"""What a log raises, as far as a caller distinguishes it; errors in the bytes of a batch are in `records.errors`."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from headrace.errors import HeadraceError
 
 
 class LogError(HeadraceError):
-    """Root of everything a partition log raises on purpose."""
+    """Anything that a log raises on purpose."""
 
 
 class BatchTooLarge(LogError):
@@ -26,14 +23,14 @@ class RecordsWithoutKey(InvalidRecord):
     def __init__(self, *, count: int, indexes: tuple[int, ...]) -> None:
         super().__init__(
             f"{count} of the batch's records have no key, and this topic keeps the last value of every key",
-            hint="give every record a key, or take `compact` out of the topic's cleanup.policy",
+            hint="set a key for every record, or remove `compact` from the topic's cleanup.policy",
         )
         self.indexes = indexes
-        """Where the first of them stand in the batch."""
+        """Indexes in the batch of the first of them."""
 
 
 class InvalidTimestamp(LogError):
-    """A timestamp lies further from now than the topic allows, or claims to be the broker's own."""
+    """A timestamp is further from now than the topic allows, or claims to be the broker's own."""
 
 
 class OutOfOrderSequence(LogError):
@@ -41,23 +38,23 @@ class OutOfOrderSequence(LogError):
 
 
 class DuplicateSequence(LogError):
-    """The batch was appended already, so long ago that its offsets are no longer remembered."""
+    """The batch was appended before, too long ago for its offsets to be known."""
 
 
 class InvalidProducerEpoch(LogError):
-    """A newer instance of this producer has taken over."""
+    """A newer instance of this producer has fenced this one."""
 
 
 class InvalidTransactionState(LogError):
-    """A batch that does not fit to the transaction that its producer has open here."""
+    """The batch does not fit the open transaction of its producer."""
 
 
 class OffsetOutOfRange(LogError):
-    """The offset asked for lies outside of what the log holds."""
+    """The requested offset is outside of the log."""
 
     def __init__(self, *, offset: int, start_offset: int, end_offset: int) -> None:
         super().__init__(
-            f"offset {offset} is outside of the log, which holds {start_offset} up to {end_offset}",
+            f"offset {offset} is outside of the log, which starts at {start_offset} and ends at {end_offset}",
             hint="read from the start or the end of the log; older records were removed by retention",
         )
         self.offset = offset
@@ -66,11 +63,11 @@ class OffsetOutOfRange(LogError):
 
 
 class StorageFailed(LogError):
-    """The operating system refused a write; the log is as it was before and may be tried again."""
+    """The operating system failed a write; the log is unchanged, and the write may be retried."""
 
 
 class LogReadOnly(LogError):
-    """The log takes no more appends until a person has looked at it; reading goes on."""
+    """The log rejects writes until somebody has fixed it; reads continue to work."""
 
 
 class CorruptSegment(LogError):
@@ -79,7 +76,7 @@ class CorruptSegment(LogError):
     def __init__(self, *, path: str, position: int, reason: str) -> None:
         super().__init__(
             f"{path} is damaged at byte {position}: {reason}",
-            hint="stop the broker and run `headrace log repair` on its folder; it keeps every batch that is whole",
+            hint="stop the broker and run `headrace log repair` on its folder; it keeps every valid batch",
         )
         self.path = path
         self.position = position
@@ -110,4 +107,4 @@ class InvalidFile(Exception):
 
 
 class WouldBlock(Exception):
-    """The bytes are not in the page cache; read again from a thread that may wait for the disk."""
+    """The bytes are not in the page cache; read them in a thread that may wait for the disk."""

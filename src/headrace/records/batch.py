@@ -17,59 +17,7 @@ from msgspec.structs import astuple, replace
 
 from headrace.errors import HeadraceError
 from headrace.records.compression import Codec, codec_of
-from headrace.records.errors import (
-    CorruptBatch,
-    DecompressionBomb,
-    InvalidBatch,
-    InvalidBatchKind,
-    TruncatedBatch,
-    UnsupportedCodec,
-)
-
-__all__ = [
-    "ATTRIBUTES_POSITION",
-    "BASE_OFFSET_POSITION",
-    "BASE_SEQUENCE_POSITION",
-    "BASE_TIMESTAMP_POSITION",
-    "CODEC_BITS",
-    "CONTROL_BIT",
-    "CRC_POSITION",
-    "DELETE_HORIZON_BIT",
-    "HEADER",
-    "HEADER_BYTES",
-    "LAST_OFFSET_DELTA_POSITION",
-    "LEADER_EPOCH_POSITION",
-    "LENGTH_POSITION",
-    "LOG_APPEND_TIME_BIT",
-    "LOG_OVERHEAD_BYTES",
-    "MAGIC",
-    "MAGIC_POSITION",
-    "MAX_TIMESTAMP_POSITION",
-    "NO_PRODUCER_EPOCH",
-    "NO_PRODUCER_ID",
-    "NO_SEQUENCE",
-    "PRODUCER_EPOCH_POSITION",
-    "PRODUCER_ID_POSITION",
-    "RECORD_COUNT_POSITION",
-    "SEQUENCE_MAX",
-    "TRANSACTIONAL_BIT",
-    "BatchHeader",
-    "Buffer",
-    "Codec",
-    "CorruptBatch",
-    "DecompressionBomb",
-    "InvalidBatch",
-    "InvalidBatchKind",
-    "TimestampType",
-    "TruncatedBatch",
-    "UnsupportedCodec",
-    "checksum",
-    "checksum_matches",
-    "crc32c",
-    "iterate_headers",
-    "pack_batch",
-    "read_header",
-]
+from headrace.records.errors import CorruptBatch
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = 61
@@ -201,7 +149,7 @@ class BatchHeader(Struct, frozen=True):
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`. What the fields say is for the caller to check."""
     if len(buffer) - position < HEADER_BYTES:
-        raise TruncatedBatch(
+        raise CorruptBatch(
             f"a batch header takes {HEADER_BYTES} bytes and {max(0, len(buffer) - position)} are left",
             hint="the data was cut off in the middle of a batch",
         )

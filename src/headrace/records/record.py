@@ -25,7 +25,7 @@ from headrace.records.batch import (
     read_header,
 )
 from headrace.records.compression import Codec, compress, decompress
-from headrace.records.errors import CorruptBatch, TooManyRecords, TruncatedBatch
+from headrace.records.errors import CorruptBatch, DecompressionBomb
 from headrace.records.varint import append_varint, read_varint
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -71,7 +71,7 @@ def records_section(batch: Buffer, *, bytes_max: int) -> bytes:
     """The records of one batch, decompressed."""
     header = read_header(batch)
     if len(batch) < header.size_bytes or header.size_bytes < HEADER_BYTES:
-        raise TruncatedBatch(f"a batch of {header.size_bytes} bytes ends after {len(batch)}", hint=_DAMAGED)
+        raise CorruptBatch(f"a batch of {header.size_bytes} bytes ends after {len(batch)}", hint=_DAMAGED)
     return decompress(header.compression, bytes(batch[HEADER_BYTES : header.size_bytes]), bytes_max=bytes_max)
 
 
@@ -126,9 +126,9 @@ def _read_span(section: bytes, start: int) -> RecordSpan:
 
 
 def check_record_count(record_count: int, records_max: int) -> None:
-    """Raise TooManyRecords for a batch that would take too much memory or time when it is decoded as a whole."""
+    """Raise DecompressionBomb for a batch that would take too much memory or time when it is decoded as a whole."""
     if record_count > records_max:
-        raise TooManyRecords(
+        raise DecompressionBomb(
             f"the batch has {record_count} records, {records_max} are allowed",
             hint="send smaller batches, or raise batch_records_max of the broker",
         )

@@ -18,12 +18,8 @@ from headrace.log.compaction.planning import (
     plan_compaction,
 )
 from headrace.log.config import LogConfig
-from headrace.records.batch import (
-    BatchHeader,
-    Codec,
-    iterate_headers,
-    read_header,
-)
+from headrace.records.batch import BatchHeader, iterate_headers, read_header
+from headrace.records.compression import Codec
 from headrace.records.record import Record, decode_records, encode_batch
 
 NOW_MS = 10_000_000

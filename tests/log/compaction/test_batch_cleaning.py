@@ -5,13 +5,8 @@ from pathlib import Path
 import pytest
 from kafka.record.default_records import DefaultRecordBatch
 
-from headrace.records.batch import (
-    HEADER_BYTES,
-    Codec,
-    TimestampType,
-    checksum_matches,
-    read_header,
-)
+from headrace.records.batch import HEADER_BYTES, TimestampType, checksum_matches, read_header
+from headrace.records.compression import Codec
 from headrace.records.record import Record, encode_batch
 from tests.log.compaction.cleaning_lab import (
     CONFIG,

@@ -16,11 +16,9 @@ from headrace.log.compaction.cleaner import (
 from headrace.log.compaction.planning import (
     CompactionSegment,
 )
-from headrace.records.batch import (
-    Codec,
-    InvalidBatchKind,
-    read_header,
-)
+from headrace.records.batch import read_header
+from headrace.records.compression import Codec
+from headrace.records.errors import CorruptBatch, DecompressionBomb, InvalidBatch
 from headrace.records.record import Record, decode_records
 from tests.log.compaction.cleaning_lab import (
     CONFIG,
@@ -168,22 +166,22 @@ def _damaged(batch: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("batch", "kind"),
     [
-        (_damaged(keyed_batch(1, ("b", "1"), ("b", "2"))), InvalidBatchKind.CORRUPT),
+        (_damaged(keyed_batch(1, ("b", "1"), ("b", "2"))), CorruptBatch),
         (
             keyed_batch(1, ("b", "1" * 2_000_000), ("b", "2"), codec=Codec.ZSTD),
-            InvalidBatchKind.DECOMPRESSION_BOMB,
+            DecompressionBomb,
         ),
     ],
     ids=["flipped bit", "bomb"],
 )
 def test_batch_that_cannot_be_decoded_stays_and_is_reported_and_the_pass_goes_on(
-    log: LogOnDisk, batch: bytes, kind: InvalidBatchKind
+    log: LogOnDisk, batch: bytes, kind: type[InvalidBatch]
 ) -> None:
     log.write_segment(keyed_batch(0, ("a", "1")), batch, keyed_batch(3, ("a", "2"), ("b", "3")))
     done = log.compact()
     assert log.batches() == [batch, keyed_batch(3, ("a", "2"), ("b", "3"))]
     (reported,) = done.tally.undecodable
-    assert (reported.base_offset, reported.kind) == (1, kind)
+    assert (reported.base_offset, type(reported.problem)) == (1, kind)
     assert reported.path.name == "00000000000000000000.log"
     assert done.first_dirty_offset == 5
 

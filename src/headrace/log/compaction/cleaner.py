@@ -27,7 +27,7 @@ from headrace.log.compaction.planning import (
 from headrace.log.config import LogConfig
 from headrace.log.errors import LogError
 from headrace.records.batch import NO_PRODUCER_ID, BatchHeader, read_header
-from headrace.records.errors import InvalidBatch, InvalidBatchKind
+from headrace.records.errors import InvalidBatch
 
 # A full map of this size takes some 140 MB (measured: 133 bytes a key); more keys take more passes.
 OFFSET_MAP_ENTRIES_MAX = 1_000_000
@@ -64,8 +64,7 @@ class UndecodableBatch(Struct, frozen=True, kw_only=True):
 
     path: Path
     base_offset: int
-    kind: InvalidBatchKind
-    message: str
+    problem: InvalidBatch
 
 
 class Replacement(Struct, frozen=True, kw_only=True):
@@ -262,8 +261,7 @@ class _Cleaning:
                 UndecodableBatch(
                     path=segment.path,
                     base_offset=header.base_offset,
-                    kind=problem.kind,
-                    message=problem.message,
+                    problem=problem,
                 )
             )
 
