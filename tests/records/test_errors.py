@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from headrace.records.batch import pack_batch, read_header
 from headrace.records.compression import Codec
@@ -18,7 +19,7 @@ BATCH = encode_batch([Record(offset=0, timestamp_ms=0, key=b"k", value=bytes(500
         (BATCH[:40], 10_000, CorruptBatch),
         (BATCH[:-1], 10_000, CorruptBatch),
         (pack_batch(read_header(BATCH), b"not gzip"), 10_000, CorruptBatch),
-        (pack_batch(read_header(BATCH)._replace(attributes=7), BATCH[61:]), 10_000, UnsupportedCodec),
+        (pack_batch(replace(read_header(BATCH), attributes=7), BATCH[61:]), 10_000, UnsupportedCodec),
         (BATCH, 4000, DecompressionBomb),
     ],
     ids=["header cut", "records cut", "damaged compression", "codec 7", "bomb"],
