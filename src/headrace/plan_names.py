@@ -57,9 +57,6 @@ LEFT_OUT_METRIC = "headrace.left_out:"
 RECORD_COLUMNS = ("_key", "_headers", "_topic", "_partition", "_offset", "_timestamp")
 """The columns that `read_topic` adds: which record the row came from."""
 
-KEY_BASE64 = "_key_base64"
-"""`_key` in the JSON of a late row, if the key is binary."""
-
 CHANGE_TIME = "_change_ts"
 """In rows of changes: when the database made the change."""
 

@@ -1,24 +1,27 @@
-"""Late rows that are to be kept: whole, on their way from a bucket to whoever writes them to their topic.
+"""Files of late rows, by which a task hands them to the job that writes them to their topic.
 
-A bucket leaves those of a batch in a file, in a folder that the query was told of. The file's name is made of the batch
-and the bucket, so that a task that runs twice leaves the same file, and what comes behind the operator (a filter, a
-join, a sink that reads twice) makes no difference. A `Job` tells its query the folder, reads the files when the sink
-has written, and writes the rows with the batch's fence.
+A bucket writes the late rows of a batch to a file, in a folder that the query got as a local property. Batch and bucket
+make the name of the file, so that a task that runs twice writes the same file, whatever follows the operator in the
+plan. The job sets the folder, reads the files after the sink has written, and writes the rows with the batch's fence.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import shutil
 import uuid
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from msgspec import Struct
 
 from headrace.errors import HeadraceError
-from headrace.plan_names import KEY_BASE64, LATE_ROWS_FOLDER, RECORD_COLUMNS
+from headrace.plan_names import LATE_ROWS_FOLDER, RECORD_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -37,7 +40,11 @@ LATE_ROWS = pa.schema(
         pa.field("original", pa.string()),
     ]
 )
-"""A row for each window that a row came too late for; `original` is what `original_row` makes."""
+"""One entry for each window that a row was too late for; `original` is the JSON that `original_row` makes."""
+
+_ROW = "row"
+_KEY_BASE64 = "_key_base64"
+"""In the JSON: `_key`, if it is binary."""
 
 
 class LateRowsTo(Struct, frozen=True, kw_only=True):
@@ -47,10 +54,10 @@ class LateRowsTo(Struct, frozen=True, kw_only=True):
     """Empty for the dead-letter topic of the job."""
     operator: str
     owner: str
-    """Tells operators of one query apart that write to the same topic; the same in every run."""
+    """Distinguishes operators of one query that write to the same topic; the same in every run."""
 
     def require_folder(self) -> Path:
-        """In a task: the folder of the batch. Asked for before any row is late, so that no query begins without."""
+        """In a task: the folder of the batch. A query without one fails before any row is late."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -66,7 +73,7 @@ class LateRowsTo(Struct, frozen=True, kw_only=True):
         return Path(folder) / batch
 
     def leave(self, rows: pa.Table, bucket: int) -> None:
-        """In a task: on disk before the batch can be committed."""
+        """In a task: write the rows durably before the batch can be committed."""
         folder = self.require_folder() / (self.topic or _TOPIC_OF_JOB)
         folder.mkdir(parents=True, exist_ok=True)
         beside = folder / f".{uuid.uuid4().hex}"
@@ -78,20 +85,47 @@ class LateRowsTo(Struct, frozen=True, kw_only=True):
         beside.replace(folder / f"{self.operator} {self.owner} {bucket}{_SUFFIX}")
 
 
+class LateRow(Struct, frozen=True, kw_only=True):
+    """A row that was too late for one window."""
+
+    window_start: datetime
+    window_end: datetime
+    watermark: datetime
+    content: str
+    """the row's own columns as JSON"""
+    record: Mapping[str, Any]
+    """the columns of `read_topic`: which record the row came from"""
+
+    @property
+    def key(self) -> bytes | None:
+        if self.record.get(_KEY_BASE64) is not None:
+            return base64.b64decode(self.record[_KEY_BASE64])
+        return None if self.record.get("_key") is None else str(self.record["_key"]).encode()
+
+    @property
+    def headers(self) -> Iterator[tuple[str, bytes | None]]:
+        for header in self.record.get("_headers") or []:
+            yield header["key"], None if header["value"] is None else base64.b64decode(header["value"])
+
+
 class LateLot(Struct, frozen=True, kw_only=True):
-    """The late rows of a batch that one bucket left."""
+    """The late rows of a batch that one bucket wrote."""
 
     topic: str
+    """Empty for the dead-letter topic of the job."""
     operator: str
     path: Path
 
-    def rows(self) -> pa.Table:
+    def rows(self) -> Iterator[LateRow]:
         with pa.ipc.open_stream(self.path.read_bytes()) as reader:
-            return reader.read_all()
+            entries = reader.read_all().to_pylist()
+        for entry in entries:
+            record = json.loads(entry.pop("original"))
+            yield LateRow(**entry, content=record.pop(_ROW), record=record)
 
 
 def late_lots(folder: Path, batch_id: int) -> list[LateLot]:
-    """What a batch has left, always in the same order."""
+    """The files of a batch, always in the same order."""
     return [
         LateLot(
             topic="" if path.parent.name == _TOPIC_OF_JOB else path.parent.name,
@@ -102,21 +136,21 @@ def late_lots(folder: Path, batch_id: int) -> list[LateLot]:
     ]
 
 
-def forget_lots(folder: Path, batch_id: int) -> None:
+def delete_lots(folder: Path, batch_id: int) -> None:
     shutil.rmtree(folder / str(batch_id), ignore_errors=True)
 
 
 def original_row(rows: DataFrame) -> Column:
-    """A row as text: its own columns as JSON, within them where it came from."""
+    """A row as JSON: its own columns, and which record it came from."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType
 
     options = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
     own = [name for name in rows.columns if not name.startswith("_")] or rows.columns
     origin = [
-        F.col(name).alias(KEY_BASE64 if isinstance(rows.schema[name].dataType, BinaryType) else name)
+        F.col(name).alias(_KEY_BASE64 if isinstance(rows.schema[name].dataType, BinaryType) else name)
         for name in RECORD_COLUMNS
         if name in rows.columns
     ]
     row = F.to_json(F.struct(*(F.col(f"`{name}`") for name in own)), options)
-    return F.to_json(F.struct(row.alias("row"), *origin), options)
+    return F.to_json(F.struct(row.alias(_ROW), *origin), options)

@@ -204,8 +204,8 @@ def test_without_a_job_late_rows_are_left_in_a_folder_or_the_stream_fails(
     finally:
         spark.sparkContext.setLocalProperty(LATE_ROWS_FOLDER, None)  # type: ignore[arg-type]  # that removes it
     lots = [lot for batch in range(9) for lot in late_lots(tmp_path / "late", batch)]
-    (row,) = [row for lot in lots for row in lot.rows().to_pylist()]
-    assert json.loads(json.loads(row["original"])["row"])["ms"] == 1
+    (row,) = [row for lot in lots for row in lot.rows()]
+    assert json.loads(row.content)["ms"] == 1
     assert {lot.topic for lot in lots} == {"late"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import json
 import random
 import threading
@@ -32,8 +33,8 @@ def create_topic(cluster: Cluster) -> None:
     cluster.create_topic(TOPIC, partitions=PARTITIONS, config=TOPIC_CONFIG, exist_ok=True)
 
 
-class _Worker:
-    """A thread that runs from entering the context until leaving it; what it died of is kept."""
+class _Worker(abc.ABC):
+    """A thread that runs while its context is open; `check` raises what it failed with."""
 
     def __init__(self) -> None:
         self.failure: BaseException | None = None
@@ -60,8 +61,8 @@ class _Worker:
         except Exception as failure:
             self.failure = failure
 
-    def _work(self) -> None:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _work(self) -> None: ...
 
 
 class Clicks(_Worker):

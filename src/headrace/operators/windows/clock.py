@@ -12,8 +12,8 @@ from headrace.operators.folds import Fold
 from headrace.operators.late import Correct
 from headrace.operators.operator import BadOperator, Duration, duration_us, interval_text
 from headrace.operators.windows.lifting import ClockLift
+from headrace.operators.windows.native import NativeWindow
 from headrace.operators.windows.slots import ClockSlots
-from headrace.operators.windows.window import Window
 from headrace.operators.windows.zones import ZoneSlots, require_zone, with_zone_windows, zone_window
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ClockWindow(Window):
+class ClockWindow(NativeWindow):
     """The fields of every window that begins by the clock.
 
     length   of a window

@@ -52,10 +52,6 @@ class Counting(Window):
             )
         Window.__post_init__(self)
 
-    @property
-    def is_native(self) -> bool:
-        return False  # Spark's windows begin and end by the clock
-
     def _step(
         self, keys: Sequence[pa.Field], folds: Sequence[tuple[str, Fold]], rules: PaneRules, *, bounded: bool
     ) -> Step:

@@ -21,8 +21,8 @@ from headrace.operators.windows.gaps import (
     spark_interval,
 )
 from headrace.operators.windows.lifting import GapLift
+from headrace.operators.windows.native import NativeWindow
 from headrace.operators.windows.panes import PaneRules, PaneStep
-from headrace.operators.windows.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session(Window):
+class Session(NativeWindow):
     """All rows of a key with less than a gap between them. It ends one gap after its last row.
 
         op.Session(gap="30 minutes", by="user", aggregate={"pages": "count(*)"})
@@ -58,7 +58,7 @@ class Session(Window):
                 f"has {self.trigger.panes} panes; but sessions that were published can merge, and are taken back then",
                 hint='panes="retracting"',
             )
-        Window.__post_init__(self)
+        NativeWindow.__post_init__(self)
 
     @property
     def gap_us(self) -> int | None:
@@ -68,7 +68,7 @@ class Session(Window):
         return duration_us(self.gap, operator="Session", field="gap")
 
     def _reasons_out(self, rows: DataFrame, time: str) -> dict[str, Column]:
-        reasons = Window._reasons_out(self, rows, time)
+        reasons = NativeWindow._reasons_out(self, rows, time)
         if isinstance(self.gap, PerRow):
             require_interval(rows, self.gap)
             reasons["no_gap"] = has_no_gap(self.gap)

@@ -48,10 +48,6 @@ class Sliding(Window):
     def within_us(self) -> int:
         return duration_us(self.within, operator="Sliding", field="within")
 
-    @property
-    def is_native(self) -> bool:
-        return False  # Spark's windows begin and end by the clock
-
     def _step(
         self, keys: Sequence[pa.Field], folds: Sequence[tuple[str, Fold]], rules: PaneRules, *, bounded: bool
     ) -> Step:

@@ -1,7 +1,6 @@
-"""What all windows have in common: the fields of the description, and the two ways to run.
+"""What all windows have in common: the fields of the description, and how the state core (`state/`) runs them.
 
-Spark does a window itself where nothing is asked for that it can't do: one result a window, when it is over. Panes,
-retractions and corrections, and counting exactly what was late, need the core (`state/`).
+The core emits panes, retractions and corrections, and counts late rows exactly.
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ from headrace.operators.aggregates import (
     COMPLETENESS,
     RESULT_COLUMNS,
     Aggregate,
-    are_for_spark,
-    native_column,
     read_aggregates,
     require_folds,
     with_rates,
@@ -39,7 +36,6 @@ from headrace.operators.triggers import Trigger
 from headrace.operators.windows.left_out import has_no_time, leave_out
 from headrace.operators.windows.panes import PaneRules, PaneStep
 from headrace.operators.windows.processing_time import ARRIVED, ProcessingTime, with_arrival
-from headrace.plan_names import BATCH_WATERMARK
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -100,9 +96,8 @@ class Window(Operator):
 
     @property
     def is_native(self) -> bool:
-        """Whether Spark's own window will do."""
-        is_plain = self.trigger is None and (self.late is None or self.late == DropLate())
-        return is_plain and are_for_spark(self.aggregates, operator=type(self).__name__)
+        """Whether Spark's own window is enough."""
+        return False
 
     def __call__(self, rows: DataFrame) -> DataFrame:
         kind = type(self).__name__
@@ -113,24 +108,11 @@ class Window(Operator):
             time = event_time_column(rows, self.time, operator=kind)
         require_watermark(rows, time, operator=kind)
         rows = leave_out(rows, self._reasons_out(rows, time), name=kind.lower())
-        results = self._native(rows, time) if self.is_native else self._core(rows, time)
-        return with_rates(results, self.aggregates)
+        return with_rates(self._results(rows, time), self.aggregates)
 
     def _reasons_out(self, rows: DataFrame, time: str) -> dict[str, Column]:
         """Why a row can't be in any window, by the name that it is counted under."""
         return {"no_time": has_no_time(time)}
-
-    def _native_rows(self, rows: DataFrame, time: str) -> DataFrame:
-        """The rows that are in any window."""
-        return rows
-
-    def _native_window(self, time: str) -> Column:
-        """Spark's window of a row."""
-        raise NotImplementedError
-
-    def _native_bounds(self, window: Column) -> tuple[Column, Column]:
-        """Start and end, from Spark's window."""
-        return window["start"], window["end"]
 
     def _step(
         self, keys: Sequence[pa.Field], folds: Sequence[tuple[str, Fold]], rules: PaneRules, *, bounded: bool
@@ -144,26 +126,7 @@ class Window(Operator):
     @abc.abstractmethod
     def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift: ...
 
-    def _native(self, rows: DataFrame, time: str) -> DataFrame:
-        from pyspark.sql import functions as F
-
-        grouped = self._native_rows(rows, time).groupBy(
-            self._native_window(time).alias("__window"), *(F.col(f"`{name}`") for name in self.keys)
-        )
-        results = grouped.agg(*(native_column(each, time) for each in self.aggregates))
-        start, end = self._native_bounds(F.col("__window"))
-        return results.select(
-            *(F.col(f"`{name}`") for name in self.keys),
-            start.alias("window_start"),
-            end.alias("window_end"),
-            *(F.col(f"`{each.name}`") for each in self.aggregates),
-            F.lit("on time").alias("pane"),
-            F.lit(0).alias("revision"),
-            F.lit("+").alias("op"),
-            F.lit(None).cast("timestamp").alias("watermark", metadata={BATCH_WATERMARK: True}),
-        )
-
-    def _core(self, rows: DataFrame, time: str) -> DataFrame:
+    def _results(self, rows: DataFrame, time: str) -> DataFrame:
         from headrace.operators.state.keys import arrow_type, keyed_columns
         from headrace.operators.state.spark import run_step
 
@@ -174,7 +137,7 @@ class Window(Operator):
             for number, each in enumerate(self.aggregates)
         ]
         keys = [pa.field(name, arrow_type(rows.schema[name].dataType)) for name in self.keys]
-        # Bounded rows are all there before anything is said: nothing is early, and nothing is late.
+        # Bounded rows are complete before anything is emitted: nothing is early, and nothing is late.
         rules = self._rules() if rows.isStreaming else PaneRules()
         step = self._step(keys, folds, rules, bounded=not rows.isStreaming)
         lifted = [fold for _, fold in folds]

@@ -166,7 +166,7 @@ class StreamRun:
                 column.name for column in self._rows.schema if BATCH_WATERMARK in column.metadata
             ],
         )
-        with self._late_rows.told_to(self._spark), self._watermark_policy():
+        with self._late_rows.collected(self._spark), self._watermark_policy():
             query = _with_step(stream, self._step).start()
         self._step.know_query(query)
         return query
