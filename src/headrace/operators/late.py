@@ -43,7 +43,7 @@ class SideOutput:
     topic: str = ""
 
     def __post_init__(self) -> None:
-        if not self.topic:
+        if self.topic == "":
             return
         try:
             check_topic_name(self.topic)

@@ -94,7 +94,7 @@ def late(row: dict[str, Any]) -> Late:
     return row["original"], round(start), round(end), round(watermark)
 
 
-@pytest.mark.parametrize("topic", ["", "a b", "..", "x" * 250, None, "a/b"])
+@pytest.mark.parametrize("topic", ["a b", "..", "x" * 250, None, "a/b"])
 def test_a_side_output_needs_a_topic_that_can_be(topic: Any) -> None:
     with pytest.raises(op.BadOperator, match="SideOutput: topic") as refused:
         op.SideOutput(topic)
