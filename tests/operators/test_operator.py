@@ -136,7 +136,7 @@ def test_a_session_with_a_bad_number_of_buckets_is_refused(spark: SparkSession, 
     window = op.Tumbling("1 minute", time="at", trigger=op.Trigger())
     spark.conf.set(BUCKETS_SETTING, told)
     try:
-        with pytest.raises(op.BadOperator, match="whole number above 0") as refused:
+        with pytest.raises(op.BadOperator, match="positive integer") as refused:
             window(bounded(spark, [("ann", 1, 1)]))
     finally:
         spark.conf.unset(BUCKETS_SETTING)

@@ -129,7 +129,7 @@ class ComparisonStep:
         after = slots.kept()
         gone = ids_in(kept)
         gone = np.unique(gone[~contains(np.unique(ids_in(after)), gone)])
-        return StepResult(rows=after, gone=gone, output=slots.output(), late_rows=slots.late_rows)
+        return StepResult(rows=after, deleted=gone, output=slots.output(), late_rows=slots.late_rows)
 
 
 class Side:

@@ -156,7 +156,7 @@ def test_a_worker_forgets_what_others_have_made_into_something_else() -> None:
         (Manifest(version=99, buckets=4).to_json(), "version 99"),
         (Manifest(version=1, buckets=4, runs=("lost",)).to_json(), "missing"),
         ('{"format":2}', "format 2"),
-        ("gibberish", "no state of Headrace's"),
+        ("gibberish", "not a state of Headrace"),
     ],
 )
 def test_state_that_does_not_fit_is_refused(manifest: str, problem: str) -> None:

@@ -111,7 +111,7 @@ class EnrichStep:
         output = [answers.output(), self.unanswered(rows.filter(pa.array(side == Side.UNANSWERABLE)))]
         return StepResult(
             rows=answers.kept,
-            gone=answers.gone,
+            deleted=answers.deleted,
             output=pa.concat_tables(output),
             late_rows=int(late.sum()),
         )
@@ -232,7 +232,7 @@ class Answers:
         before = np.concatenate(
             [versions[contains(self._changed, versions)], waiting[contains(moved, waiting)], no_more_early]
         )
-        self.gone = np.unique(before[~contains(np.unique(ids_in(self.kept)), before)])
+        self.deleted = np.unique(before[~contains(np.unique(ids_in(self.kept)), before)])
 
     def _kept_versions(self) -> pa.Table:
         """Of the keys whose versions change now, those that may still be asked for."""

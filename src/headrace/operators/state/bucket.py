@@ -1,6 +1,6 @@
-"""A bucket's state in a store of named bytes: opened, stepped on, and written back as far as it changed.
+"""The state of a bucket in a key-value store: opened, advanced by a step, and written back as far as it changed.
 
-The store is Spark's state of one grouping key; here it is any two dicts.
+The store is Spark's state of one grouping key.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 from headrace.errors import HeadraceError
 from headrace.operators.state.cache import RunCache
 from headrace.operators.state.manifest import Manifest
-from headrace.operators.state.run import GONE, NEVER, Run, without_gone
+from headrace.operators.state.run import NEVER, TOMBSTONE, Run, without_tombstones
 from headrace.operators.state.step import Advanced, Step, StepTime, advance
 from headrace.operators.state.table import StateTable
 
@@ -21,7 +21,7 @@ MILLISECOND_US = 1_000
 
 
 class BucketStore(Protocol):
-    """Where the state of one bucket is kept. What is written is there for the next batch if this one succeeds."""
+    """The store of one bucket. The next batch reads what was written if this batch succeeds."""
 
     def read_manifest(self) -> str | None: ...
 
@@ -36,7 +36,7 @@ class BucketStore(Protocol):
     def remove_run(self, name: str) -> None: ...
 
     def set_timer(self, before_ms: int | None, after_ms: int | None) -> None:
-        """Come back when the watermark reaches `after_ms`, and not at `before_ms`."""
+        """Replace the timer at `before_ms` by one that fires when the watermark reaches `after_ms`."""
 
 
 def work(
@@ -51,8 +51,8 @@ def work(
     fired_ms: int | None = None,
     owner: str = "",
 ) -> Advanced:
-    """One step of a bucket, which the cache knows as `bucket`. `fired_ms` is the timer that brought us here, which is
-    gone by itself."""
+    """Advance a bucket by one step. `bucket` is its key in the cache, `fired_ms` the timer that fired, which Spark has
+    removed."""
     text = store.read_manifest()
     manifest = Manifest.from_json(text) if text else Manifest(version=step.version, buckets=buckets)
     manifest.check(version=step.version, buckets=buckets, owner=owner)
@@ -95,7 +95,7 @@ def _open(
             content = store.read_run(name)
             if content is None:
                 raise HeadraceError(
-                    f"a part of the state is missing: run {name}", hint="rebuild the job's state by replay"
+                    f"run {name} of the state is missing", hint="rebuild the state of the job: --rebuild"
                 )
             run = Run.decode(content, name=name)
             cache.put(run, bucket)
@@ -106,9 +106,9 @@ def _open(
 
 
 def _migrated(step: Step, run: Run, version: int) -> Run:
-    """The same rows in today's columns; what is gone stays so."""
-    alive = without_gone(run.rows).drop_columns([GONE])
-    return Run.of(step.migrate(alive, version), run.ids[run.gone])
+    """The same rows in the columns of the current version. Deleted ids stay deleted."""
+    alive = without_tombstones(run.rows).drop_columns([TOMBSTONE])
+    return Run.of(step.migrate(alive, version), run.ids[run.tombstones])
 
 
 def _write(
@@ -125,10 +125,10 @@ def _write(
 
 
 def _timer_ms(advanced: Advanced, time: StepTime) -> int | None:
-    """Watermarks are whole milliseconds. Who waits for the clock is looked at whenever the watermark moves."""
+    """Watermarks are whole milliseconds. Timers of processing time are checked whenever the watermark moves."""
     due_ms = None
     if advanced.next_due_us < NEVER:
-        # A watermark of 0 means that there is none, so nothing is due before 1.
+        # A watermark of 0 means that none is set, so the earliest timer is 1.
         due_ms = max(-(-advanced.next_due_us // MILLISECOND_US), 1)
     if advanced.next_wake_us == NEVER:
         return due_ms

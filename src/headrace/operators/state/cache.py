@@ -1,13 +1,13 @@
-"""Runs that a Python worker has seen lately, so that a bucket's state is not read again for every batch.
+"""A cache of runs in a Python worker, so that the state of a bucket is not read from Spark for every batch.
 
-A run never changes and its name is never used again. So a copy can't be wrong, whatever became of the batch that made
-it, and whichever worker does the next one; at worst it is not there, and is read from Spark's state.
+A run is immutable and its name is unique. A cached copy is therefore always valid, even if the batch that wrote it
+failed or another worker runs the next one; a run that is not cached is read from Spark's state.
 
-A bucket's next batch may be another worker's, which makes other runs of those that this one has. So they are kept by
-bucket, and what is no longer of it goes when the bucket is seen again.
+The next batch of a bucket may run on another worker, which merges runs that this worker has cached. The cache is
+indexed by bucket, and drops such runs when it sees the bucket again.
 
-What makes room is chosen by chance. A worker goes through its buckets in the same order batch by batch: if their state
-is a little more than fits, to drop what was used longest ago would be to drop what is needed next, each time.
+Eviction is random. A worker processes its buckets in the same order in every batch: if their state is a little larger
+than the cache, evicting the least recently used run would evict the one that is needed next, every time.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from collections.abc import Hashable, Iterable
 from headrace.operators.state.run import Run
 
 MEMORY_SHARE = 1 / 4
-"""Of the machine's memory, for the runs of all workers together. A window of a short key and a count takes about 90
-bytes, and as much again may have been replaced and not merged yet."""
+"""The share of the machine's memory that all workers use together. A window with a short key and a count takes about 90
+bytes, and up to as much again for replaced rows that are not merged yet."""
 
 WORKERS_PER_CORE = 2
-"""A task has two at work, for the state and for what comes out of it, and either may do the other's work next."""
+"""A task uses two workers, one for the state and one for the output, and either may get the other's work next."""
 
 
 def bytes_max_by_default() -> int:
@@ -44,7 +44,7 @@ class RunCache:
         return None if kept is None else kept[0]
 
     def retain(self, bucket: Hashable, names: Iterable[str]) -> None:
-        """Of this bucket's runs, only these are still its state."""
+        """Drop the runs of this bucket that are not in `names`."""
         for name in self._names.get(bucket, set()).difference(names):
             self.drop(name)
 

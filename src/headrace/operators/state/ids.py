@@ -1,9 +1,8 @@
-"""Whose row it is, as a number that sorts: 104 bits of the hashes of a key.
+"""The id of a key: 104 bits of its hashes, as a number that sorts.
 
-Spark hashes the key columns (natively, twice). The two hashes become the real and the imaginary part of a complex
-number, 52 bits each, which a float holds exactly; numpy orders complex numbers by the real part and then by the
-imaginary one. So sorting and searching work on a single array of a type that numpy knows. Among ten million keys, the
-odds that any two have the same id are 1 to 10^17.
+Spark hashes the key columns natively, twice. The two hashes become the real and the imaginary part of a complex number,
+52 bits each, which a float holds exactly. Numpy orders complex numbers by the real part and then by the imaginary part,
+so sorting and searching work on one array. Among ten million keys, the odds of a collision are 1 to 10^17.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def segment_starts(sorted_ids: Ids) -> Ints:
 
 
 def contains(sorted_ids: Ids, wanted: Ids) -> Mask:
-    """Which of the wanted ids are among the sorted ones."""
+    """A mask of the wanted ids that are among the sorted ones."""
     if len(sorted_ids) == 0:
         return np.zeros(len(wanted), dtype=np.bool_)
     places = np.searchsorted(sorted_ids, wanted)

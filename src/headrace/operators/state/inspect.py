@@ -1,7 +1,7 @@
-"""Looking into the state of a checkpoint: what a stateful operator keeps, as rows.
+"""Reading the state of a checkpoint as rows.
 
-Spark reads its own state stores (format `statestore`); the manifests and runs in there are put together here. That
-happens in Spark's tasks, bucket by bucket, so that only the rows that are asked for come to whoever asks.
+Spark reads its own state stores (format `statestore`). Manifests and runs are assembled in Spark's tasks, bucket by
+bucket, so that only matching rows reach the driver.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from headrace.errors import HeadraceError
 from headrace.operators.state.manifest import Manifest
-from headrace.operators.state.run import COLUMN, GONE, ID, LABEL, Run, decode_tables, encode_table
+from headrace.operators.state.run import COLUMN, ID, LABEL, TOMBSTONE, Run, decode_tables, encode_table
 from headrace.operators.state.table import StateTable
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 BUCKET_COLUMN = "bucket"
 ROWS_MAX = 1 << 40
-"""All of them."""
+"""No limit."""
 
 Keys = Sequence[str] | Mapping[str, str]
-"""Texts of a key's columns: in their order, or by name."""
+"""The key columns as text: in order, or by name."""
 
 _FOUND = "owner string, keys array<string>, rows binary, count bigint"
 
@@ -37,33 +37,34 @@ class StateOperator(Struct, frozen=True, kw_only=True):
 
     number: int
     name: str
-    """Spark's word for it"""
+    """The operator name in Spark's metadata."""
     is_of_headrace: bool
     side: str | None = None
-    """`left` or `right`, of Spark's own join of streams"""
+    """`left` or `right` for Spark's stream-stream join."""
 
 
 class StateRows(Struct, frozen=True, kw_only=True):
-    """What was found."""
+    """Rows of the state of one operator."""
 
     owner: str
-    """whose state it is, such as `tumbling 1f2e3d4c`; empty if nothing is kept"""
+    """The operator that wrote the state, such as `tumbling 1f2e3d4c`; empty if the state is empty."""
     keys: tuple[str, ...]
     rows: pa.Table
     count: int
-    """of all rows that match, those that were left out included"""
+    """The number of matching rows, including those beyond the limit."""
 
 
 def state_operators(spark: SparkSession, checkpoint: str | Path) -> list[StateOperator]:
-    """All of them, by number."""
+    """The stateful operators of a checkpoint, by number."""
     found: dict[tuple[int, str | None], StateOperator] = {}
     for row in spark.read.format("state-metadata").load(str(checkpoint)).collect():
-        said = row.asDict()
-        side = said["stateStoreName"].split("-")[0] if said["operatorName"] == "symmetricHashJoin" else None
-        properties = str(said.get("operatorProperties") or "")
-        found[said["operatorId"], side] = StateOperator(
-            number=said["operatorId"],
-            name=said["operatorName"],
+        metadata = row.asDict()
+        is_join = metadata["operatorName"] == "symmetricHashJoin"
+        side = metadata["stateStoreName"].split("-")[0] if is_join else None
+        properties = str(metadata.get("operatorProperties") or "")
+        found[metadata["operatorId"], side] = StateOperator(
+            number=metadata["operatorId"],
+            name=metadata["operatorName"],
             is_of_headrace="manifest" in properties and "runs" in properties,
             side=side,
         )
@@ -71,9 +72,8 @@ def state_operators(spark: SparkSession, checkpoint: str | Path) -> list[StateOp
 
 
 def read_state(spark: SparkSession, checkpoint: str | Path, *, operator: int = 0) -> pa.Table:
-    """All rows that the operator with this number keeps, as of the last batch that was committed.
-
-    Bounds and times are microseconds after the epoch. All of it is brought here.
+    """All rows in the state of an operator, as of the last committed batch. Bounds and times are microseconds since the
+    epoch.
     """
     return find_state(spark, checkpoint, operator=operator).rows
 
@@ -86,7 +86,7 @@ def find_state(
     keys: Keys = (),
     rows_max: int = ROWS_MAX,
 ) -> StateRows:
-    """The rows of a key, or of all; of each bucket, and in all, `rows_max` at most."""
+    """The rows of a key, or all rows; at most `rows_max` per bucket and in total."""
     from pyspark.sql import functions as F
 
     manifests = _read(spark, checkpoint, operator, "manifest").select(
@@ -114,7 +114,7 @@ def find_state(
 
 
 def read_own_state(spark: SparkSession, checkpoint: str | Path, operator: StateOperator) -> DataFrame:
-    """What an operator of Spark's own keeps, in the columns that Spark has given it."""
+    """The state of one of Spark's own operators, in Spark's columns."""
     reader = _reader(spark, operator.number)
     if operator.side is not None:
         reader = reader.option("joinSide", operator.side)
@@ -126,7 +126,7 @@ def _read(spark: SparkSession, checkpoint: str | Path, operator: int, variable: 
 
 
 def _reader(spark: SparkSession, operator: int) -> DataFrameReader:
-    # Whoever asks for the streams of a session makes Spark start what knows of state stores, and reading needs it.
+    # Reading needs Spark's state store coordinator. Accessing the streams of the session starts it.
     _ = spark.streams.active
     return spark.read.format("statestore").option("operatorId", operator)
 
@@ -157,13 +157,13 @@ def _bucket(manifest: Manifest, runs: Mapping[str, bytes], bucket: int) -> pa.Ta
     missing = [name for name in manifest.runs if name not in runs]
     if missing:
         raise HeadraceError(
-            f"a part of the state of bucket {bucket} is missing: run {missing[0]}",
-            hint="a batch was committed while the state was being read: read it again",
+            f"run {missing[0]} of bucket {bucket} is missing",
+            hint="a batch was committed while the state was read: read it again",
         )
     opened = [Run.decode(runs[name], name=name) for name in manifest.runs]
     if not opened:
         return None
-    schema = opened[-1].rows.drop_columns([GONE]).schema
+    schema = opened[-1].rows.drop_columns([TOMBSTONE]).schema
     rows = StateTable(schema, opened).all_rows().drop_columns([ID])
     numbers = pa.repeat(pa.scalar(bucket, pa.int32()), rows.num_rows)
     return rows.add_column(0, BUCKET_COLUMN, numbers)
@@ -193,8 +193,8 @@ def _is_key(field: pa.Field) -> bool:
 
 def _name(field: pa.Field) -> str:
     known = field.metadata or {}
-    said: Any = known.get(COLUMN, known.get(LABEL, field.name.encode()))
-    return str(said.decode())
+    name: Any = known.get(COLUMN, known.get(LABEL, field.name.encode()))
+    return str(name.decode())
 
 
 def _nothing() -> pa.Table:

@@ -1,4 +1,4 @@
-"""The columns in which rows reach the core: hashes of the key, the time in microseconds, keys, values."""
+"""The input columns of the core: hashes of the key, the time in microseconds, keys, values."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def keyed_columns(
             values[number] = arrow_type(rows.select(given).schema[0].dataType)
         except AnalysisException as error:
             raise BadOperator(
-                operator, "aggregate", f"has {text!r}, which Spark can't work out", hint=_reason(error)
+                operator, "aggregate", f"has {text!r}, which Spark can't evaluate", hint=_reason(error)
             ) from error
         columns.append(given)
     return columns, values
 
 
 def hash_columns(rows: DataFrame, keys: Sequence[str], *, operator: str) -> list[Column]:
-    """`h1` and `h2`: of equal keys of one type the same, on whichever DataFrame."""
+    """`h1` and `h2`: equal for equal keys of one type, in any DataFrame."""
     return hashes(key_parts(rows, keys, operator=operator, field="by"), "h")
 
 
@@ -58,14 +58,14 @@ def hashes(parts: Sequence[Column], prefix: str) -> list[Column]:
 
 
 def key_parts(rows: DataFrame, names: Sequence[str], *, operator: str, field: str) -> list[Column]:
-    """What tells one key from another. Spark's hash passes over a null, so that it is said apart."""
+    """The columns that identify a key. Spark's hash ignores nulls, so each column comes with a null flag."""
     parts = []
     for name in names:
         require_plain(rows, name, operator=operator, field=field)
         kind: Any = rows.schema[name].dataType
         own = column(name)
         if isinstance(kind, DoubleType | FloatType):
-            own = own + F.lit(0.0).cast(kind)  # there is but one zero, as in GROUP BY
+            own = own + F.lit(0.0).cast(kind)  # -0.0 and 0.0 are one key, as in GROUP BY
         parts += [own.isNull(), own]
     return parts
 
@@ -77,7 +77,7 @@ def require_plain(rows: DataFrame, name: str, *, operator: str, field: str) -> N
             operator,
             field,
             f"names column {name!r}, which is {kind.simpleString()}",
-            hint="keys are plain values; take its fields as columns, or a text of it (to_json)",
+            hint="a key is a scalar: select the fields as columns, or use to_json",
         )
 
 

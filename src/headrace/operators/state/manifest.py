@@ -1,4 +1,4 @@
-"""What a bucket's state consists of, in a few bytes: which runs, of which version, for how many buckets."""
+"""The manifest of a bucket: its runs, their version, and the number of buckets."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ FORMAT = 1
 
 class Manifest(Struct, frozen=True, kw_only=True):
     version: int
-    """Of the step's columns."""
+    """The version of the step's columns."""
     buckets: int
     runs: tuple[str, ...] = ()
-    """From the oldest on."""
+    """Oldest first."""
     timer_ms: int | None = None
     owner: str = ""
-    """Whose state it is, in a word and a few digits; empty where that was not said."""
+    """The operator that wrote the state: its name and a hash; empty if unknown."""
 
     def to_json(self) -> str:
         kept = {
@@ -38,8 +38,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
             kept = json.loads(text)
             if kept["format"] != FORMAT:
                 raise HeadraceError(
-                    f"this state has format {kept['format']}, and {FORMAT} is what is known here",
-                    hint="a newer Headrace wrote it: use that one",
+                    f"state format {kept['format']} is newer than the supported format {FORMAT}",
+                    hint="upgrade headrace",
                 )
             return cls(
                 version=int(kept["version"]),
@@ -50,23 +50,23 @@ class Manifest(Struct, frozen=True, kw_only=True):
             )
         except (ValueError, KeyError, TypeError) as error:
             raise HeadraceError(
-                f"this is no state of Headrace's: {text[:100]!r}",
-                hint="is the checkpoint that of another job?",
+                f"this is not a state of Headrace: {text[:100]!r}",
+                hint="does the checkpoint belong to another job?",
             ) from error
 
     def check(self, *, version: int, buckets: int, owner: str = "") -> None:
         if self.owner and owner and self.owner != owner:
             raise HeadraceError(
-                f"the state was kept by `{self.owner}`, and is asked for by `{owner}`: another one, or set otherwise",
-                hint="put the operator back as it was, or build the state anew: another checkpoint, or --rebuild",
+                f"the state was written by `{self.owner}` and can't be read by `{owner}`: the operator has changed",
+                hint="restore the operator, or rebuild the state: another checkpoint, or --rebuild",
             )
         if self.buckets != buckets:
             raise HeadraceError(
-                f"the state was kept in {self.buckets} buckets, and is asked for in {buckets}",
-                hint=f"set spark.headrace.state.buckets to {self.buckets}, or rebuild the job's state",
+                f"the state has {self.buckets} buckets, and the session is set to {buckets}",
+                hint=f"set spark.headrace.state.buckets to {self.buckets}, or rebuild the state of the job",
             )
         if self.version > version:
             raise HeadraceError(
-                f"the state has version {self.version}, and {version} is what is known here",
-                hint="a newer Headrace wrote it: use that one",
+                f"state version {self.version} is newer than the supported version {version}",
+                hint="upgrade headrace",
             )

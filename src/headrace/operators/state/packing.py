@@ -1,7 +1,7 @@
-"""Many rows of a bucket as one: what travels through Spark between Python and Python.
+"""Packing the rows of a bucket into one binary value, for the way through Spark.
 
-Spark hands rows to a stateful Python function one by one, which costs more than all the work on them. So the rows of a
-bucket are put into one binary value where they are read, and results leave the same way.
+Spark passes rows to a stateful Python function one by one, which costs more than all the work on them. So the rows of a
+bucket are packed into one value where they are read, and results are packed likewise.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ PAYLOAD = "payload"
 PACKED_SCHEMA = pa.schema([pa.field(BUCKET, pa.int32()), pa.field(PAYLOAD, pa.binary())])
 
 PAYLOAD_ROWS_MAX = 200_000
-"""Of one payload of results. Spark holds a payload in memory, and a value of state or of a row must stay below 2 GB."""
+"""Rows per payload of results. Spark holds a payload in memory, and a value must stay below 2 GB."""
 
 
 def pack(rows: pa.Table, hashes: Hashes, bucket_count: int) -> pa.RecordBatch:
-    """One row for each bucket that has any."""
+    """One row for each bucket that has rows."""
     buckets = (hashes % np.uint64(bucket_count)).astype(np.int32)
     order = np.argsort(buckets, kind="stable")
     sorted_rows = rows.take(pa.array(order)).combine_chunks()
@@ -37,7 +37,7 @@ def pack(rows: pa.Table, hashes: Hashes, bucket_count: int) -> pa.RecordBatch:
 
 
 def encode_rows(rows: pa.Table) -> bytes:
-    """Without the schema, which both sides know."""
+    """The rows without their schema, which both sides know."""
     batches = rows.combine_chunks().to_batches()
     assert len(batches) <= 1
     return bytes(batches[0].serialize()) if batches else b""

@@ -1,7 +1,7 @@
-"""A run: rows of state sorted by id, that never change after they were made.
+"""A run: an immutable set of rows of state, sorted by id.
 
-For an id that it holds, a run holds all of the rows: a newer run's replace an older run's. An id without rows any more
-is there as one row that is marked as gone.
+A run has all rows of each of its ids, so that they replace those of older runs. An id that was deleted has one row, a
+tombstone.
 """
 
 from __future__ import annotations
@@ -16,40 +16,41 @@ import pyarrow as pa
 from headrace.operators.state.ids import ID_BYTES, Ids, Ints, Mask, segment_starts
 
 ID = "id"
-GONE = "gone"
+TOMBSTONE = "gone"
 ID_TYPE = pa.binary(ID_BYTES)
 
 COLUMN = b"column"
-"""Metadata of a column of the key: the name that the user knows it by."""
+"""Metadata of a key column: the user's name of it."""
 
 LABEL = b"label"
-"""Metadata of another column of state: what it is, in words of the user's."""
+"""Metadata of any other column of state: a description for the user."""
 
 NEVER = np.iinfo(np.int64).max
-"""As a time: that does not come."""
+"""A time that is never reached."""
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
-"""To a third or a quarter, much faster than Spark takes in what is left out."""
+"""It compresses to a third or a quarter, much faster than Spark would take in the uncompressed bytes."""
 
 
 class Run:
-    """`rows` has the columns `id` and `gone` first, then those of the state."""
+    """The first columns of `rows` are `id` and `gone` (the tombstone flag), then come those of the state."""
 
     def __init__(self, rows: pa.Table, *, name: str | None = None) -> None:
         self.rows = rows
         self.name = name or uuid.uuid4().hex
-        """Unique among all runs ever made, so that a copy of a run is either the same or not there."""
+        """Unique among all runs that were ever written, so that a cached copy is always valid."""
         self._earliest: dict[str, int] = {}
 
     @classmethod
-    def of(cls, rows: pa.Table, gone: Ids) -> Run:
-        """From rows that have an id, in any order, and ids that are to have none."""
-        table = _with_gone(rows, np.zeros(rows.num_rows, dtype=np.bool_))
-        if len(gone):
+    def of(cls, rows: pa.Table, deleted: Ids) -> Run:
+        """A run from rows with ids, in any order, and deleted ids."""
+        table = _with_tombstones(rows, np.zeros(rows.num_rows, dtype=np.bool_))
+        if len(deleted):
             empty = pa.table(
-                [ids_column(gone), *[pa.nulls(len(gone), each.type) for each in rows.schema][1:]], rows.schema
+                [ids_column(deleted), *[pa.nulls(len(deleted), each.type) for each in rows.schema][1:]],
+                rows.schema,
             )
-            table = pa.concat_tables([table, _with_gone(empty, np.ones(len(gone), dtype=np.bool_))])
+            table = pa.concat_tables([table, _with_tombstones(empty, np.ones(len(deleted), dtype=np.bool_))])
         return cls(_sorted(table))
 
     @classmethod
@@ -65,12 +66,12 @@ class Run:
         return ids_of_column(self.rows.column(ID))
 
     @functools.cached_property
-    def gone(self) -> Mask:
-        return np.asarray(self.rows.column(GONE))
+    def tombstones(self) -> Mask:
+        return np.asarray(self.rows.column(TOMBSTONE))
 
     @functools.cached_property
-    def gone_count(self) -> int:
-        return int(self.gone.sum())
+    def tombstone_count(self) -> int:
+        return int(self.tombstones.sum())
 
     @functools.cached_property
     def has_groups(self) -> bool:
@@ -82,7 +83,7 @@ class Run:
         return int(self.rows.nbytes)
 
     def find(self, ids: Ids) -> tuple[Mask, Ints]:
-        """Which ids are here, and the positions of all their rows that are not gone."""
+        """A mask of the ids that this run has, and the positions of their rows without tombstones."""
         if len(self.ids) == 0 or len(ids) == 0:
             return np.zeros(len(ids), dtype=np.bool_), np.empty(0, dtype=np.int64)
         first = np.searchsorted(self.ids, ids)
@@ -90,12 +91,12 @@ class Run:
         positions = first[found]
         if self.has_groups:
             positions = _ranges(positions, np.searchsorted(self.ids, ids[found], side="right"))
-        return found, positions[~self.gone[positions]]
+        return found, positions[~self.tombstones[positions]]
 
     def earliest(self, column: str) -> int:
-        """Of the times in this column, of rows that are not gone; NEVER if there is none."""
+        """The earliest time in this column, without tombstones; NEVER if there is none."""
         if column not in self._earliest:
-            times = self.ints(column)[~self.gone]
+            times = self.ints(column)[~self.tombstones]
             self._earliest[column] = int(times.min()) if len(times) else NEVER
         return self._earliest[column]
 
@@ -103,11 +104,11 @@ class Run:
         if self.earliest(column) > after:
             return self.earliest(column)
         times = self.ints(column)
-        times = times[(times > after) & ~self.gone]
+        times = times[(times > after) & ~self.tombstones]
         return int(times.min()) if len(times) else NEVER
 
     def ints(self, column: str) -> Ints:
-        """A column of 64-bit integers; of rows that are gone, anything."""
+        """A column of 64-bit integers. Values of tombstones are undefined."""
         return (
             np.asarray(self.rows.column(column).chunk(0).fill_null(0)) if len(self) else np.empty(0, np.int64)
         )
@@ -117,13 +118,13 @@ class Run:
 
 
 def merge(runs: Sequence[Run], *, is_oldest: bool) -> Run:
-    """One run that says what these say, the oldest first. The oldest of all need not say what is gone."""
+    """Merge runs, oldest first, into one. A merge that includes the oldest run of all drops tombstones."""
     rows = newest([run.rows for run in runs])
-    return Run(without_gone(rows).combine_chunks() if is_oldest else rows)
+    return Run(without_tombstones(rows).combine_chunks() if is_oldest else rows)
 
 
 def newest(parts: Sequence[pa.Table]) -> pa.Table:
-    """Sorted by id; of each id, the rows of the last part that has it."""
+    """The rows sorted by id; of each id, those of the last part that has it."""
     ids = np.concatenate([ids_of_column(rows.column(ID)) for rows in parts])
     ages = np.repeat(np.arange(len(parts)), [rows.num_rows for rows in parts])
     order = np.argsort(ids, kind="stable")
@@ -135,8 +136,8 @@ def newest(parts: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(parts).combine_chunks().take(pa.array(order)).combine_chunks()
 
 
-def without_gone(rows: pa.Table) -> pa.Table:
-    return rows.filter(pa.array(~np.asarray(rows.column(GONE))))
+def without_tombstones(rows: pa.Table) -> pa.Table:
+    return rows.filter(pa.array(~np.asarray(rows.column(TOMBSTONE))))
 
 
 def ids_column(ids: Ids) -> pa.Array:
@@ -146,7 +147,7 @@ def ids_column(ids: Ids) -> pa.Array:
 def ids_of_column(column: pa.ChunkedArray | pa.Array) -> Ids:
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # older releases give it back so
+        if isinstance(column, pa.ChunkedArray):  # older releases return it in this form
             column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
     if len(column) == 0:
         return np.empty(0, dtype=np.complex128)
@@ -162,7 +163,7 @@ def encode_table(table: pa.Table) -> bytes:
 
 
 def decode_tables(contents: Sequence[bytes]) -> pa.Table:
-    """Several tables of the same columns, one behind the other."""
+    """The concatenation of tables with the same columns."""
     tables = []
     for content in contents:
         with pa.ipc.open_stream(content) as reader:
@@ -170,8 +171,8 @@ def decode_tables(contents: Sequence[bytes]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks()
 
 
-def _with_gone(rows: pa.Table, gone: Mask) -> pa.Table:
-    return rows.add_column(1, pa.field(GONE, pa.bool_()), pa.array(gone))
+def _with_tombstones(rows: pa.Table, tombstones: Mask) -> pa.Table:
+    return rows.add_column(1, pa.field(TOMBSTONE, pa.bool_()), pa.array(tombstones))
 
 
 def _sorted(rows: pa.Table) -> pa.Table:

@@ -1,7 +1,7 @@
-"""The core on Spark: rows to buckets, a step for each bucket, results as rows. Streams and bounded rows alike.
+"""The core on Spark: it partitions rows into buckets, runs a step for each bucket, and emits results as rows.
 
 On a stream, a bucket is a grouping key of `transformWithState`; its manifest is a value, its runs are the entries of a
-map. On bounded rows the same step sees all rows of a bucket at once, and then the end of time.
+map. On bounded rows the same step gets all rows of a bucket, and then the final watermark.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ if TYPE_CHECKING:
     )
 
 QUERY_PROPERTY = "sql.streaming.queryId"
-"""Spark's local property, set in all jobs of a query."""
+"""A local property that Spark sets in all jobs of a query."""
 
 BUCKETS_SETTING = "spark.headrace.state.buckets"
 BUCKETS = 32
-"""How many buckets, unless the session says otherwise: the most tasks that can share the work. More cost more calls in
-every batch. It can't change during the life of a checkpoint."""
+"""The default number of buckets, which bounds the parallelism. More buckets cost more calls in every batch. The number
+can't change during the life of a checkpoint."""
 
 CACHE_SETTING = "spark.headrace.state.cache_mb"
-"""How much of the state each Python worker keeps in memory, unless it is `cache.bytes_max_by_default`."""
+"""How much state each Python worker caches; `cache.bytes_max_by_default` if not set."""
 
 LIFT_ROWS_MAX = 500_000
-"""Rows that a task takes in before it merges and packs them: the more, the fewer payloads; it holds them in memory."""
+"""Rows that a task buffers in memory before it merges and packs them. More rows make fewer payloads."""
 
 COUNTS = ("_rows_in", "_corrected_rows", "_late_rows")
-"""How many rows came, were corrections, and were too late: null, except in a row that has nothing else."""
+"""The numbers of input rows, corrections and late rows: null, except in a row that has only these."""
 
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -86,11 +86,11 @@ def run_step(
     late_topic: str | None = None,
     alarm_above: float | None = None,
 ) -> DataFrame:
-    """The step's output for these rows, whose columns are as `lift` wants them.
+    """The output of the step for these rows, whose columns are those that `lift` expects.
 
-    Rows that came too late are counted as `late` in the observed metrics of the query, under `headrace.late:NAME`.
-    Those that the step hands on go to `late_topic`. `kept_for` says all that the state depends on: what was kept for
-    something else is refused.
+    Late rows are counted as `late` in the observed metrics of the query, under `headrace.late:NAME`. Those that the
+    step returns go to `late_topic`. `kept_for` describes everything that the state depends on: a state that was
+    written for another description is refused.
     """
     buckets = _setting(rows.sparkSession, BUCKETS_SETTING) or BUCKETS
     packed = rows.mapInArrow(_packer(lift, buckets, to_arrow_schema(rows.schema, timezone="UTC")), _PACKED)
@@ -132,20 +132,20 @@ def run_step(
 
 
 def _setting(spark: SparkSession, name: str) -> int | None:
-    told = spark.conf.get(name, None)
-    if told is None:
+    text = spark.conf.get(name, None)
+    if text is None:
         return None
-    if not told.isdecimal() or int(told) == 0:
+    if not text.isdecimal() or int(text) == 0:
         raise BadOperator(
-            "session", name, f"is {told!r}, and must be a whole number above 0", hint='such as "64"'
+            "session", name, f"is {text!r}, and must be a positive integer", hint='such as "64"'
         )
-    return int(told)
+    return int(text)
 
 
 def _packer(lift: Lift, buckets: int, schema: pa.Schema) -> Batches:
     def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in _gathered(batches):
-            # Spark names the session's time zone in the types, and may choose larger ones.
+            # Spark puts the session's time zone into the types, and may choose larger types.
             rows, hashes = lift(table.cast(schema))
             if rows.num_rows:
                 yield pack(rows, hashes, buckets)
@@ -200,7 +200,7 @@ def _bounded(step: Step) -> Callable[[pa.Table], pa.Table]:
 
 
 class BucketProcessor(StatefulProcessor):
-    """One bucket is one key. Rows are payloads; results are payloads, and how many rows were too late."""
+    """A bucket is a key of Spark's. Input rows are payloads; output rows are payloads and the counts of late rows."""
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ class BucketProcessor(StatefulProcessor):
     def _work(self, key: Any, rows: pa.Table, times: TimerValues, *, fired_ms: int | None) -> Iterator[Row]:
         watermark_ms = times.getCurrentWatermarkInMs()
         time = StepTime(
-            # Spark's first watermark is the epoch; it means that there is none.
+            # Spark's first watermark is the epoch, which means that none is set.
             watermark_us=watermark_ms * 1_000 if watermark_ms > 0 else BEGINNING_US,
             now_us=times.getCurrentProcessingTimeInMs() * 1_000,
         )
@@ -265,7 +265,7 @@ class BucketProcessor(StatefulProcessor):
 
 
 def _query_id() -> str | None:
-    """In a task: of the query that it is a part of."""
+    """The run id of the query that this task belongs to."""
     context = TaskContext.get()
     return context.getLocalProperty(QUERY_PROPERTY) if context else None
 

@@ -1,4 +1,4 @@
-"""What a stateful operator supplies: a step from a bucket's state and its new rows to the next state and output."""
+"""The step of a stateful operator: from the state of a bucket and its new rows to the next state and the output."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ from headrace.operators.state.run import NEVER
 from headrace.operators.state.table import StateTable
 
 BEGINNING_US = np.iinfo(np.int64).min
-"""The watermark of a stream that has none yet."""
+"""The watermark before the first one is set."""
 
 END_US = 2**62
-"""The watermark behind the last row of a bounded input: after every time there is, with room to add durations."""
+"""The final watermark of a bounded input: later than every time, with room to add durations."""
 
 
 class StepTime(Struct, frozen=True, kw_only=True):
-    """When a step happens: what the stream knows of event time, and the clock on the wall. Both only move on."""
+    """The time of a step: the watermark and the processing time. Both only advance."""
 
     watermark_us: int
     now_us: int
 
 
 class StepResult(Struct, frozen=True, kw_only=True):
-    """What changed, and what there is to say."""
+    """The result of a step: changes of the state, and output."""
 
     rows: pa.Table
-    """All rows, from now on, of the ids that are in there."""
-    gone: Ids
-    """Ids that have no rows any more."""
+    """The new rows of the state. They replace all rows of their ids."""
+    deleted: Ids
+    """Ids whose rows are deleted."""
     output: pa.Table
     rows_in: int = 0
-    """Rows that came, one for each window that they belong to; 0 where nothing can be late."""
+    """Input rows, counted once for each window that they belong to; 0 if no row can be late."""
     corrected_rows: int = 0
-    """Of them, those that came after their window's result on time, and were worked in."""
+    """Rows after the on-time pane of their window that corrected it."""
     late_rows: int = 0
-    """Of them, those that came too late, and were left out."""
+    """Late rows that were dropped."""
     late: pa.Table | None = None
-    """These rows themselves (`late_rows.LATE_ROWS`), where they are to be kept."""
+    """The late rows (`late_rows.LATE_ROWS`), if a side output takes them."""
 
 
 class Lift(Protocol):
-    """What is done to rows before they travel: they come out as the step wants them, with the hashes of their keys."""
+    """Prepares rows before the shuffle: it returns them in the columns of the step, with the hashes of their keys."""
 
     def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]: ...
 
 
 class Step(Protocol):
-    """Must be picklable, and give the same result for the same arguments: a batch may be done again."""
+    """A step must be picklable and deterministic: a batch may run again."""
 
     @property
     def version(self) -> int:
-        """Of the state's columns. A step must read the states of earlier versions (`migrate`)."""
+        """The version of the state's columns. A step must read the state of earlier versions (`migrate`)."""
 
     @property
     def state_schema(self) -> pa.Schema: ...
@@ -68,21 +68,21 @@ class Step(Protocol):
 
     @property
     def due_column(self) -> str | None:
-        """The state's column with the event time at which a row must be looked at again; None if time changes nothing,
-        and the stream needs no watermark."""
+        """The column of the state with the event-time timer of a row; None if the step has no timers, and the stream
+        needs no watermark."""
 
     @property
     def wake_column(self) -> str | None:
-        """The same for the clock on the wall."""
+        """The column with the processing-time timer of a row."""
 
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult: ...
 
     def migrate(self, rows: pa.Table, version: int) -> pa.Table:
-        """Rows as an earlier version kept them, in the columns of this one."""
+        """Rows of an earlier version in the columns of this version."""
 
 
 class Counts(Struct, frozen=True, kw_only=True):
-    """Of one step; what was neither corrected nor late was there in time."""
+    """The counts of one step. Rows that are neither corrections nor late were on time."""
 
     rows_in: int
     corrected: int
@@ -97,7 +97,7 @@ class Advanced(Struct, frozen=True, kw_only=True):
     counts: Counts
     late: pa.Table | None
     next_due_us: int
-    """The watermark at which there is something to do again, without any new row; NEVER if there is not."""
+    """The watermark of the next timer; NEVER if there is none."""
     next_wake_us: int
 
     @property
@@ -107,7 +107,7 @@ class Advanced(Struct, frozen=True, kw_only=True):
 
 def advance(step: Step, table: StateTable, rows: pa.Table, time: StepTime) -> Advanced:
     result = step(table, rows, time)
-    after = table.with_changes(result.rows, result.gone)
+    after = table.with_changes(result.rows, result.deleted)
     return Advanced(
         table=after,
         output=result.output,

@@ -106,7 +106,7 @@ class TotalsStep:
         existed = np.isin(ids, ids_in(before))
         return StepResult(
             rows=now.filter(pa.array(~is_empty)),
-            gone=ids[is_empty & existed],
+            deleted=ids[is_empty & existed],
             output=group_changes(
                 self.output_schema,
                 [column_of(now, name) for name in self.keys],
@@ -195,7 +195,7 @@ class ValuesStep:
             self._results(tally, tally.before),
             self._results(tally, tally.after),
         )
-        return StepResult(rows=kept, gone=gone, output=output)
+        return StepResult(rows=kept, deleted=gone, output=output)
 
     def _results(self, tally: Tally, weights: Ints) -> tuple[Mask, Columns]:
         """Which groups have rows, and the results of all, which are null where there are none."""
@@ -247,7 +247,7 @@ def _output_schema(keys: Sequence[pa.Field], folds: NamedFolds) -> pa.Schema:
 def _nothing(step: TotalsStep | ValuesStep) -> StepResult:
     return StepResult(
         rows=step.state_schema.empty_table(),
-        gone=np.empty(0, dtype=np.complex128),
+        deleted=np.empty(0, dtype=np.complex128),
         output=step.output_schema.empty_table(),
     )
 

@@ -68,11 +68,11 @@ class JoinStep:
         ids = np.unique(ids_in(rows))
         if len(ids) == 0:
             return StepResult(
-                rows=self.state_schema.empty_table(), gone=ids, output=self.output_schema.empty_table()
+                rows=self.state_schema.empty_table(), deleted=ids, output=self.output_schema.empty_table()
             )
         tally = Tally(self._before(table, ids), rows)
         kept, gone = tally.changes()
-        return StepResult(rows=kept, gone=gone, output=_Pairs(self, tally).output())
+        return StepResult(rows=kept, deleted=gone, output=_Pairs(self, tally).output())
 
     def _before(self, table: StateTable, ids: Ids) -> pa.Table:
         """What is kept of the rows that came, and of those that they meet."""

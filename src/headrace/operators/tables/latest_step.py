@@ -71,7 +71,7 @@ class LatestStep:
         ids = np.unique(ids_in(rows))
         if len(ids) == 0:
             return StepResult(
-                rows=self.state_schema.empty_table(), gone=ids, output=self.output_schema.empty_table()
+                rows=self.state_schema.empty_table(), deleted=ids, output=self.output_schema.empty_table()
             )
         before = table.take(ids)
         together = pa.concat_tables([before, rows]).combine_chunks()
@@ -83,7 +83,7 @@ class LatestStep:
         is_gone = is_new & deleted[winner] & (not self._keeps_deleted)
         return StepResult(
             rows=kept,
-            gone=ids[is_gone & (was >= 0)],
+            deleted=ids[is_gone & (was >= 0)],
             output=self._output(together, was, winner, deleted),
         )
 

@@ -63,7 +63,7 @@ class NewestStep:
         ids = ids_in(rows)
         if len(ids) == 0:
             return StepResult(
-                rows=self.state_schema.empty_table(), gone=ids, output=self.output_schema.empty_table()
+                rows=self.state_schema.empty_table(), deleted=ids, output=self.output_schema.empty_table()
             )
         tally = Tally(take_keys(table, np.unique(ids.real)), rows)
         order = self._newest_first(tally)
@@ -128,7 +128,7 @@ class NewestStep:
         place = kept.schema.get_field_index(MARK)
         kept = kept.set_column(place, kept.schema.field(place), pa.array(is_mark[is_kept]))
         gone = touched[~contains(np.unique(ids[is_kept]), touched)]
-        return StepResult(rows=kept, gone=gone, output=output)
+        return StepResult(rows=kept, deleted=gone, output=output)
 
 
 def _so_far(numbers: Ints, starts: Ints) -> Ints:

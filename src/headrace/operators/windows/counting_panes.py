@@ -135,12 +135,12 @@ class CountingStep:
         before = table.take(ids)
         if before.num_rows + rows.num_rows == 0:
             nothing, silence = self.state_schema.empty_table(), self.output_schema.empty_table()
-            return StepResult(rows=nothing, gone=ids[:0], output=silence, **counts)
+            return StepResult(rows=nothing, deleted=ids[:0], output=silence, **counts)
         windows = CountWindows(self, before, rows, time)
         kept = windows.kept()
         gone = np.unique(ids_in(before))
         gone = gone[~contains(np.unique(ids_in(kept)), gone)]
-        return StepResult(rows=kept, gone=gone, output=windows.output(), **counts)
+        return StepResult(rows=kept, deleted=gone, output=windows.output(), **counts)
 
     def _due(self, table: StateTable, time: StepTime) -> list[Ids]:
         due = [table.due("due_us", time.watermark_us)]

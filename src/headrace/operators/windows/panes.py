@@ -132,7 +132,7 @@ class PaneStep:
         if len(ids) == 0:
             return StepResult(
                 rows=self.state_schema.empty_table(),
-                gone=ids,
+                deleted=ids,
                 output=self.output_schema.empty_table(),
                 late=late,
                 **counts,
@@ -142,7 +142,7 @@ class PaneStep:
         kept = slots.kept()
         gone = ids_in(before)
         gone = np.unique(gone[~contains(np.unique(ids_in(kept)), gone)])
-        return StepResult(rows=kept, gone=gone, output=slots.output(), late=late, **counts)
+        return StepResult(rows=kept, deleted=gone, output=slots.output(), late=late, **counts)
 
     def _with_behind(self, rows: pa.Table, is_over: Mask) -> pa.Table:
         """The rows, with what folds are told of windows that were over."""
