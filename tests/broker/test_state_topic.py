@@ -51,8 +51,8 @@ def damage_the_end(folder: Path) -> None:
     segment.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
 
 
-def no_failure(failure: Exception) -> None:
-    raise AssertionError(f"loading failed: {failure}")
+def no_failure() -> None:
+    raise AssertionError("loading failed")
 
 
 def test_records_are_loaded_after_a_restart(tmp_path: Path) -> None:
@@ -111,10 +111,8 @@ def test_after_a_failure_the_caller_knows_which_records_are_in_the_log(tmp_path:
             value = bytes(BATCH_BYTES_MAX // 2)
             entries = [KeyValue(str(number).encode(), value) for number in range(4)]
             files.fail("write", LOG, error_number=errno.ENOSPC, skip=2)
-            batches = topic.append_batches(entries)
-            assert [next(batches).last_offset, next(batches).last_offset] == [0, 1]
             with pytest.raises(StorageFailed):
-                next(batches)
+                topic.append(entries)
             assert topic.partition.log.end_offset == 2
 
     asyncio.run(append())
@@ -187,23 +185,24 @@ def test_record_that_cannot_be_decoded_is_skipped_and_logged(
     asyncio.run(load())
 
 
-def test_log_that_cannot_be_read_is_read_again_and_a_damaged_one_is_not(tmp_path: Path) -> None:
+def test_log_that_cannot_be_read_is_read_again_and_a_damaged_one_is_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def load() -> None:
-        failures: list[Exception] = []
+        failures: list[None] = []
         files = FailingFileSystem()
         with parts_in(tmp_path, files=files) as parts:
             topic = state_topic(parts, NAME)
             topic.append([KeyValue(b"a", b"1")])
             files.fail("read", LOG, times=2)
-            state = await topic.load(LastValues, on_failure=failures.append)
+            state = await topic.load(LastValues, on_failure=lambda: failures.append(None))
             assert state is not None
-            assert state.values == {b"a": b"1"}
-            assert [type(failure) for failure in failures] == [OSError, OSError]
+            assert (state.values, len(failures)) == ({b"a": b"1"}, 2)
+            assert caplog.text.count("its coordinator is not available") == 1
             damage_the_end(tmp_path / f"{NAME}-0")
-            failures.clear()
-            assert await topic.load(LastValues, on_failure=failures.append) is None
-            [damage] = failures
-            assert "headrace log repair" in str(damage)
+            assert await topic.load(LastValues, on_failure=lambda: failures.append(None)) is None
+            assert len(failures) == 3
+            assert "headrace log repair" in caplog.text
 
     asyncio.run(load())
 

@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
+from headrace.broker.failures import log_failure
 from headrace.broker.flusher import Flusher
 from headrace.broker.partition import Partition, Pending
 from headrace.broker.retries import until_done
@@ -79,21 +80,28 @@ class StateTopic:
 
     # Loading
 
-    async def load(
-        self, new_state: Callable[[], StateT], *, on_failure: Callable[[Exception], None]
-    ) -> StateT | None:
+    async def load(self, new_state: Callable[[], StateT], *, on_failure: Callable[[], None]) -> StateT | None:
         """Read all records, and retry while the disk fails; None if the topic is damaged."""
         log = self.log
         if log is None:
             return new_state()
+        failures = 0
+
+        def failed(failure: Exception) -> None:
+            nonlocal failures
+            failures += 1
+            if failures == 1:
+                log_failure(f"{self.name} can't be read, so that its coordinator is not available", failure)
+            on_failure()
+
         try:
             return await until_done(
                 lambda: self._runtime.in_thread(partial(self._read, log, new_state())),
-                on_failure=on_failure,
+                on_failure=failed,
                 gives_up_on=HeadraceError,
             )
-        except HeadraceError as error:
-            on_failure(error)
+        except HeadraceError as damage:
+            failed(damage)
             return None
 
     def _read(self, log: PartitionLog, state: StateT) -> StateT:
@@ -111,21 +119,10 @@ class StateTopic:
     ) -> Pending:
         """Append records in their order, before anything else can happen; in a transaction if a producer is given.
 
-        Raises HeadraceError or OSError. Then records of the first batches may be in the log.
+        Raises HeadraceError or OSError. Then the first of the records may be in the log, up to its end offset.
         """
-        batches = [*self.append_batches(entries, producer_id=producer_id, producer_epoch=producer_epoch)]
-        assert batches, "nothing to append"
-        return Pending(batches[0].partition, batches[0].base_offset, batches[-1].last_offset)
-
-    def append_batches(
-        self,
-        entries: Iterable[KeyValue],
-        *,
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = NO_PRODUCER_EPOCH,
-    ) -> Iterator[Pending]:
-        """The same, a batch at a time, for callers that need to know which records are in the log after a failure."""
         partition, now_ms = self.partition, self._runtime.clock.now_ms()
+        base_offset = partition.log.end_offset
         for chunk in _chunks(entries):
             records = [
                 Record(offset=index, timestamp_ms=now_ms, key=entry.key, value=entry.value)
@@ -137,7 +134,8 @@ class StateTopic:
                 producer_epoch=producer_epoch,
                 is_transactional=producer_id != NO_PRODUCER_ID,
             )
-            yield partition.append(batch, now_ms=now_ms, from_client=False)
+            partition.append(batch, now_ms=now_ms, from_client=False)
+        return Pending(partition, base_offset, partition.log.end_offset - 1)
 
     def durable(self, pending: Pending) -> asyncio.Future[None]:
         """Done when the records are as durable as the settings ask; fails with StorageFailed."""

@@ -378,6 +378,26 @@ def test_a_commit_that_arrives_while_thousands_of_offsets_are_deleted_is_not_los
     asyncio.run(scenario())
 
 
+def test_offsets_are_the_same_after_a_restart_if_the_disk_was_full_in_the_middle_of_their_deletion(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        files = FailingFileSystem()
+        async with running(tmp_path, files=files) as broker:
+            offset = CommittedOffset(offset=1, leader_epoch=-1, metadata="", committed_at_ms=0)
+            offsets = {TopicPartition("b" * 200, index): offset for index in range(3_000)}
+            await broker.groups.offsets.commit("g", offsets, member_id="", instance_id=None, generation=-1)
+            files.fail("write", f"*{OFFSETS_TOPIC}-0/*.log", error_number=errno.ENOSPC, skip=1)
+            with pytest.raises(RequestRefused):
+                await broker.groups.delete("g")
+            kept = dict(broker.groups.offsets.committed("g"))
+            assert 0 < len(kept) < 3_000
+        async with running(tmp_path) as broker:
+            assert dict(broker.groups.offsets.committed("g")) == kept
+
+    asyncio.run(scenario())
+
+
 def test_a_deleted_offset_is_not_restored_by_an_older_commit_of_a_transaction_that_ends_later(
     tmp_path: Path,
 ) -> None:

@@ -15,7 +15,6 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from headrace.broker.configs.group_configs import GroupConfigs
-from headrace.broker.failures import log_failure
 from headrace.broker.groups import storage
 from headrace.broker.groups.classic_members import ClassicMembers
 from headrace.broker.groups.consumer import ConsumerHeartbeat
@@ -140,10 +139,8 @@ class GroupCoordinator:
         groups = len(self._groups) + len(self._consumers)
         logger.info("groups loaded", extra={"groups": groups, "offsets": len(self._offsets)})
 
-    def _not_loaded(self, failure: Exception) -> None:
+    def _not_loaded(self) -> None:
         """Without all offsets, consumers would start again at the start or at the end of their partitions."""
-        if self._unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            log_failure(f"groups can't be served: {self._topic.name} is not readable", failure)
         self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def close(self) -> None:

@@ -79,19 +79,34 @@ class KeptOffsets:
 
     async def remove(self, removed: Sequence[tuple[str, TopicPartition]]) -> None:
         if removed:
-            await self._removed(removed, self._append(storage.offset_tombstone(*name) for name in removed))
+            await self._remove(removed)
 
     def remove_group(self, group_id: str, tombstones: Iterable[KeyValue]) -> Awaitable[None]:
         """Remove a group's offsets together with the group itself, whose tombstones come last."""
-        removed = [(group_id, partition) for partition in self._offsets.of(group_id)]
+        return self._remove([(group_id, partition) for partition in self._offsets.of(group_id)], tombstones)
+
+    def _remove(
+        self, removed: Sequence[tuple[str, TopicPartition]], tombstones: Iterable[KeyValue] = ()
+    ) -> Awaitable[None]:
+        log = self._topic.partition.log
+        base_offset = log.end_offset
         offsets = (storage.offset_tombstone(*name) for name in removed)
-        return self._removed(removed, self._append([*offsets, *tombstones]))
+        try:
+            return self._removed(removed, self._append([*offsets, *tombstones]))
+        except RequestRefused:
+            self._drop(
+                removed[: log.end_offset - base_offset], base_offset
+            )  # the log has the first tombstones
+            raise
 
     async def _removed(self, removed: Iterable[tuple[str, TopicPartition]], pending: Pending) -> None:
         await self._durable(pending)
+        self._drop(removed, pending.base_offset)
+
+    def _drop(self, removed: Iterable[tuple[str, TopicPartition]], log_offset: int) -> None:
         for group_id, partition in removed:
             self._offsets.remove(group_id, partition)
-            self._pending.supersede(group_id, partition, pending.base_offset)
+            self._pending.supersede(group_id, partition, log_offset)
 
     def forget_topic(self, topic: str) -> list[tuple[str, TopicPartition]]:
         """At once, because a topic of the same name may be created. The caller stores it with `store_removed`."""

@@ -14,7 +14,6 @@ from typing import Any
 from headrace.broker.client import Client
 from headrace.broker.configs.group_configs import GroupConfigs, OffsetReset, ShareConfig
 from headrace.broker.configs.share_rules import Rules
-from headrace.broker.failures import log_failure
 from headrace.broker.flusher import Flusher
 from headrace.broker.groups.registry import GroupRegistry
 from headrace.broker.groups.share import ShareGroup
@@ -97,10 +96,8 @@ class ShareCoordinator:
         if stored is not None:
             self._set_available(stored.by_key)
 
-    def _not_loaded(self, failure: Exception) -> None:
+    def _not_loaded(self) -> None:
         """Without some states the broker would deliver again what was accepted."""
-        if self._unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            log_failure(f"share groups can't be served: {self._topic.name} is not readable", failure)
         self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
         self._end_loading()
 

@@ -95,10 +95,13 @@ class StateWriter:
 
     def _append(self, windows: Sequence[StoredWindow]) -> None:
         now_ms = self._runtime.clock.now_ms()
-        remaining = iter(windows)
-        for batch in self._topic.append_batches([stored.entry(now_ms) for stored in windows]):
-            for offset in range(batch.base_offset, batch.last_offset + 1):
-                next(remaining).appended(offset)
+        log = self._topic.partition.log
+        base_offset = log.end_offset
+        try:
+            self._topic.append([stored.entry(now_ms) for stored in windows])
+        finally:  # after a failure the log may have the first of them
+            for offset, stored in zip(range(base_offset, log.end_offset), windows, strict=False):
+                stored.appended(offset)
 
     def _failed(self, waiting: Waiting, error: Exception) -> None:
         is_foreseen = isinstance(error, HeadraceError | OSError)

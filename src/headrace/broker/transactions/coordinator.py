@@ -19,7 +19,6 @@ from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import TypeVar
 
-from headrace.broker.failures import log_failure
 from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.log_throttle import LogThrottle
 from headrace.broker.partition import Pending
@@ -126,10 +125,8 @@ class TransactionCoordinator:
                 self._timers.arm(transaction.transactional_id, max(0, transaction.timeout_ms - open_ms))
         logger.info("transactions loaded", extra={"transactions": len(self._transactions)})
 
-    def _not_loaded(self, failure: Exception) -> None:
+    def _not_loaded(self) -> None:
         """Without some transactions the broker would lose what they had decided."""
-        if self._unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            log_failure(f"transactions can't be served: {self._topic.name} is not readable", failure)
         self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     async def _abort_unknown(self, unknown: OpenTransaction) -> None:
