@@ -75,12 +75,12 @@ def main() -> None:
         for name, window in (("per_day", per_day), ("by_three", by_three)):
             table = Table(name, key=["sensor", "window_start"])
             Job(name.replace("_", "-"), stream.transform(window), table, mode="batch").start().wait()
-        print("what the jobs know, before the last day is over:")
+        print("results of the jobs, before the last day is closed:")
         show_tables(Path(folder))
 
         readings = read_topic(spark, "readings", schema=SCHEMA, event_time="at", bounded=True)
-        for said, each in (("days", per_day), ("threes", by_three), ("awake", awake)):
-            print(f"{said}, of all that is there:")
+        for name, each in (("days", per_day), ("threes", by_three), ("awake", awake)):
+            print(f"{name}, of bounded rows:")
             show(readings.transform(each))
         spark.stop()
 

@@ -65,8 +65,8 @@ def main() -> None:
             print(f"  {letter.original}: {letter.reason}")
 
         done = letters.redrive(matching("9,90"))
-        print(f"put back: {done.put_back}, left: {done.left}")
-        print("the mended worker:")
+        print(f"redriven: {done.put_back}, left: {done.left}")
+        print("the fixed worker:")
         work(broker.bootstrap, bill_mended, done.put_back)
 
 

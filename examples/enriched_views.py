@@ -87,7 +87,7 @@ def main() -> None:
         view(broker.bootstrap, (1, "12:00:00", "/home"))
         change(broker.bootstrap, ("u", "12:00:00", {**ann, "plan": "free"}))
         run_job(spark)
-        print("each view with the user as of then:")
+        print("each view with the user at its event time:")
         show(Path(folder))
         spark.stop()
 

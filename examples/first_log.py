@@ -38,7 +38,7 @@ def main() -> None:
         write(broker.bootstrap)
         print("group billing reads")
         read(broker.bootstrap, group="billing")
-        print("group audit reads the same, undisturbed")
+        print("group audit reads the same records")
         read(broker.bootstrap, group="audit")
 
 

@@ -75,7 +75,7 @@ def main() -> None:
 
         # A phone comes back online.
         click(broker.bootstrap, "app", ("dora", "10:00:30"), ("dora", "10:04:30"))
-        print("and a click that came too late:")
+        print("and a late click:")
         count(spark)
         add_late_ones(spark)
         show(Path(folder))

@@ -82,7 +82,7 @@ def main() -> None:
         write_all(orders, folder)
         show(spark, folder)
         forget_last_commit(folder)
-        print("the same batch again, as after a crash:")
+        print("a replay of the same batch, as after a crash:")
         write_all(orders, folder)
         show(spark, folder)
         (folder / "orders" / "2.json").write_text(json.dumps({"id": 4, "city": "Lima", "text": "limes"}))

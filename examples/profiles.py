@@ -74,7 +74,7 @@ def main() -> None:
         change(producer, "settings", 2, {"user_id": 2, "language": "it", "theme": "light"})
         change(producer, "users", 3, None)
         catch_up()
-        print("one has moved and gone back to the defaults, one has chosen, one has left:")
+        print("one has moved and reset the settings, one has settings, one is deleted:")
         show(Path(folder))
         spark.stop()
 

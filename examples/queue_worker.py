@@ -48,7 +48,7 @@ def produce(bootstrap: str) -> None:
         producer.produce("emails", value=f"email {number}", on_delivery=on_delivery)
         producer.poll(0)  # runs the callbacks of stored messages
     producer.flush()
-    print(f"the producer was told of {stored} stored messages")
+    print(f"{stored} messages are stored")
 
 
 class Senders:
@@ -102,7 +102,7 @@ def main() -> None:
         senders.run()
         for outcome in ("accepted", "released", "rejected"):
             print(f"{outcome}: {senders.counts[outcome]}")
-        print(f"{len(senders.done_by)} workers took part, each message went to one of them at a time")
+        print(f"{len(senders.done_by)} workers; each message was locked by one of them at a time")
 
 
 if __name__ == "__main__":

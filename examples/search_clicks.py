@@ -78,7 +78,7 @@ def main() -> None:
         send(broker.bootstrap, "clicks", ("s3", "12:30:00", "/pears"))
         send(broker.bootstrap, "searches", ("s3", "12:00:00", "pear"), ("s4", "12:40:00", "fig"))
         run_job(spark)
-        print("two hours later, the search that nobody clicked on is known too:")
+        print("two hours later, the search without a click is emitted too:")
         show(Path(folder))
         spark.stop()
 

@@ -108,16 +108,16 @@ def main() -> None:
         send(broker.bootstrap, YESTERDAY)
         send(broker.bootstrap, TODAY)
         run()
-        show("what is known so far:", in_table(Path(folder)))
+        show("results so far:", in_table(Path(folder)))
 
         send(broker.bootstrap, LATE)
         run()
-        show("after a request of yesterday that came late:", in_table(Path(folder)))
+        show("after a late request of yesterday:", in_table(Path(folder)))
 
         at_once = report(read_topic(spark, "requests", schema=SCHEMA, bounded=True))
         start = "date_format(window_start, 'yyyy-MM-dd HH') AS window_start"
         rows = at_once.selectExpr(start, *COLUMNS[1:3], "to_json(pages) AS pages", *COLUMNS[4:])
-        show("all at once:", sorted(tuple(row) for row in rows.collect()))
+        show("as bounded rows:", sorted(tuple(row) for row in rows.collect()))
         spark.stop()
 
 

@@ -84,7 +84,7 @@ def main() -> None:
             try:
                 work(broker.bootstrap, crashes_at)
             except Crashed:
-                print("  it died amid a transaction")
+                print("  it crashed in a transaction")
         print(f"{count_invoices(broker.bootstrap, 'read_uncommitted')} invoices were written")
         print(f"{count_invoices(broker.bootstrap, 'read_committed')} of them count, for {ORDERS} orders")
 

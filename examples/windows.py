@@ -73,13 +73,13 @@ def main() -> None:
         click(broker.bootstrap, ("ann", "/shop", "10:00:05"), ("bob", "/shop", "10:00:40"))
         click(broker.bootstrap, ("ann", "/shop", "10:45:00"), ("bob", "/help", "11:30:00"))
         run_jobs(spark)
-        print("what is known so far:")
+        print("results so far:")
         show(Path(folder))
 
         # The second one merges two sessions; for its minute it is beyond the hour of allowed lateness.
         click(broker.bootstrap, ("ann", "/shop", "10:44:30"), ("ann", "/cart", "10:20:00"))
         run_jobs(spark)
-        print("after two clicks that were late:")
+        print("after two late clicks:")
         show(Path(folder))
         spark.stop()
 

@@ -31,7 +31,7 @@ SHOWS: dict[str, list[str]] = {
     "first_log.py": [
         "  stored at offset 4",
         "  4: bob saw /help",
-        "group audit reads the same, undisturbed",
+        "group audit reads the same records",
     ],
     "archive.py": ["on disk 0.", "a consumer reads 20000 records from offset 0 on"],
     "replay.py": [
@@ -47,7 +47,7 @@ SHOWS: dict[str, list[str]] = {
     "test_with_pytest.py": ["test_order_is_published_under_its_id PASSED"],
     "follow_asyncio.py": ["kitchen: 20.5 °C", "kitchen: 21.8 °C"],
     "transactions.py": [
-        "  it died amid a transaction",
+        "  it crashed in a transaction",
         "  committed up to order 19",
         "20 of them count, for 20 orders",
     ],
@@ -56,7 +56,7 @@ SHOWS: dict[str, list[str]] = {
     "queue_worker.py": ["told of 30 stored messages", "accepted: 27", "released: 9", "rejected: 3"],
     "dead_letters.py": [
         "  orders-0@1: could not convert string to float: '9,90'",
-        "put back: 1, left: 1",
+        "redriven: 1, left: 1",
         "  order 2: charged 9.90",
     ],
     "search_index.py": [
@@ -71,7 +71,7 @@ SHOWS: dict[str, list[str]] = {
     ],
     "plain_spark.py": [
         (
-            "the same batch again, as after a crash:\n  table: 3 orders\n"
+            "a replay of the same batch, as after a crash:\n  table: 3 orders\n"
             "  search: the best hit for 'green tomatoes' is order 3"
         ),
         "another order:\n  table: 4 orders",
@@ -99,12 +99,12 @@ SHOWS: dict[str, list[str]] = {
     "days_and_counts.py": [
         "  attic from 2026-03-28 23:00 to 2026-03-29 22:00 UTC: at most 6.0 °C",
         "  attic, three readings: 2.0 °C on average",
-        "days, of all that is there:\n  attic 03-27 23:00 to 03-28 23:00: 3.0\n  attic 03-28 23:00 to 03-29 22:00: 6.0",
+        "days, of bounded rows:\n  attic 03-27 23:00 to 03-28 23:00: 3.0\n  attic 03-28 23:00 to 03-29 22:00: 6.0",
         "  cellar 03-29 12:00 to 03-29 12:01: 1\n  cellar 03-29 12:05 to 03-29 12:15: 1",
     ],
     "profiles.py": [
         "  Ann in Oslo: language no, theme dark\n  Bob in Rome: language None, theme None",
-        "one has left:\n  Ann in Bergen: language None, theme None\n  Bob in Rome: language it, theme light\n",
+        "one is deleted:\n  Ann in Bergen: language None, theme None\n  Bob in Rome: language it, theme light\n",
     ],
     "home_timeline.py": [
         "dora follows ann and bob:\n  bob: hello\n  ann: good morning\n  in Redis: [2, 1]",
@@ -117,27 +117,27 @@ SHOWS: dict[str, list[str]] = {
     ],
     "traffic_report.py": [
         (
-            "what is known so far:\n  2026-03-01 10h: 116 ms, 3 requests (/shop 2, /help 1), 3 users\n"
+            "results so far:\n  2026-03-01 10h: 116 ms, 3 requests (/shop 2, /help 1), 3 users\n"
             "  2026-03-02 10h: 639 ms, 3 requests (/shop 2, /help 1), 2 users, 3 the day before (+523 ms)"
         ),
         (
-            "after a request of yesterday that came late:\n"
+            "after a late request of yesterday:\n"
             "  2026-03-01 10h: 114 ms, 4 requests (/shop 3, /help 1), 4 users\n"
             "  2026-03-02 10h: 639 ms, 3 requests (/shop 2, /help 1), 2 users, 4 the day before (+525 ms)"
         ),
         (
-            "all at once:\n  2026-03-01 10h: 114 ms, 4 requests (/shop 3, /help 1), 4 users\n"
+            "as bounded rows:\n  2026-03-01 10h: 114 ms, 4 requests (/shop 3, /help 1), 4 users\n"
             "  2026-03-02 10h: 639 ms, 3 requests (/shop 2, /help 1), 2 users, 4 the day before (+525 ms)\n"
             "  2026-03-02 12h: 20 ms, 1 requests (/ 1), 1 users"
         ),
     ],
-    "windows.py": ["what is known so far:", "after two clicks that were late:"],
+    "windows.py": ["results so far:", "after two late clicks:"],
     "search_clicks.py": [
         "searches with a click so far:\n  tomato: 1 of 1",
-        "is known too:\n  pear: 1 of 1\n  tomato: 1 of 2",
+        "is emitted too:\n  pear: 1 of 1\n  tomato: 1 of 2",
     ],
     "enriched_views.py": [
-        "as of then:\n  /home: Ann, free\n  /reports: Ann, paid\n  /home: nobody, no plan\n"
+        "at its event time:\n  /home: Ann, free\n  /reports: Ann, paid\n  /home: nobody, no plan\n"
     ],
 }
 # The jobs of an example, each of which is run both ways.

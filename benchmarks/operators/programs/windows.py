@@ -64,7 +64,7 @@ WORKS = {
         ),
     ),
     "panes-each-batch": Work(
-        what="what changed is published with every batch, and what was said before is taken back",
+        what="changes are emitted with every batch, and the previous results are retracted",
         ours=op.Tumbling("1 hour", by="device", aggregate=COUNT, trigger=op.Trigger(early=1)),
         theirs=lambda rows: rows.groupBy(F.window("at", "1 hour"), "device").agg(F.count("*").alias("n")),
         their_output_modes=("append", "update"),
