@@ -53,7 +53,7 @@ SHOWS: dict[str, list[str]] = {
     ],
     "queue_asyncio.py": ["200 pages are stored, the last one as pages-0@199", "200 pages are fetched"],
     "queue_run.py": ["made: 36\nnot an image: 4\nstorage was busy: 10\nstopped by SIGTERM"],
-    "queue_worker.py": ["told of 30 stored messages", "accepted: 27", "released: 9", "rejected: 3"],
+    "queue_worker.py": ["30 messages are stored", "accepted: 27", "released: 9", "rejected: 3"],
     "dead_letters.py": [
         "  orders-0@1: could not convert string to float: '9,90'",
         "redriven: 1, left: 1",
