@@ -95,8 +95,7 @@ def test_one_append_of_many_records_is_several_batches_in_their_order(tmp_path: 
             entries = [KeyValue(str(number).encode(), value) for number in range(25)]
             appended = topic.append(entries)
             assert (appended.base_offset, appended.last_offset) == (1, 25)
-            state = LastValues()
-            read_state(topic.partition.log, state, decompressed_bytes_max=1 << 20)
+            state = read_state(topic.partition.log, LastValues(), 1 << 20)
             assert [*state.values] == [b"before", *(entry.key for entry in entries)]
             assert len(state.batches) == 4
 
@@ -161,8 +160,7 @@ def test_records_of_a_transaction_say_whose_they_are(tmp_path: Path) -> None:
             topic = state_topic(parts, NAME)
             topic.append([KeyValue(b"a", b"1")], producer_id=7, producer_epoch=2)
             topic.append([KeyValue(b"a", b"2")])
-            state = LastValues()
-            read_state(topic.partition.log, state, decompressed_bytes_max=1 << 20)
+            state = read_state(topic.partition.log, LastValues(), 1 << 20)
             inside, outside = state.batches
             assert (inside.producer_id, inside.producer_epoch, inside.is_transactional) == (7, 2, True)
             assert (outside.producer_id, outside.is_transactional) == (-1, False)

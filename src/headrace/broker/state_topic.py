@@ -85,7 +85,7 @@ class StateTopic:
         log = self.log
         if log is None:
             return new_state()
-        failures = 0
+        bytes_max, failures = self._decompressed_bytes_max, 0
 
         def failed(failure: Exception) -> None:
             nonlocal failures
@@ -96,17 +96,13 @@ class StateTopic:
 
         try:
             return await until_done(
-                lambda: self._runtime.in_thread(partial(self._read, log, new_state())),
+                lambda: self._runtime.in_thread(partial(read_state, log, new_state(), bytes_max)),
                 on_failure=failed,
                 gives_up_on=HeadraceError,
             )
         except HeadraceError as damage:
             failed(damage)
             return None
-
-    def _read(self, log: PartitionLog, state: StateT) -> StateT:
-        read_state(log, state, decompressed_bytes_max=self._decompressed_bytes_max)
-        return state
 
     # Appending
 
@@ -152,7 +148,7 @@ class StateTopic:
         partition.log.retention.delete_records_before(offset)
 
 
-def read_state(log: PartitionLog, state: State, *, decompressed_bytes_max: int) -> None:
+def read_state(log: PartitionLog, state: StateT, decompressed_bytes_max: int) -> StateT:
     """Apply all records of a log, in a thread that may wait for the disk; raises CorruptBatch if it is damaged."""
     for header, batch in batches_in(log):
         for record in iterate_records(batch, bytes_max=decompressed_bytes_max):
@@ -163,6 +159,7 @@ def read_state(log: PartitionLog, state: State, *, decompressed_bytes_max: int) 
                     "record of %s skipped: %s", log.directory, error, extra={"log_offset": record.offset}
                 )
     state.complete()
+    return state
 
 
 def _chunks(entries: Iterable[KeyValue]) -> Iterator[Sequence[KeyValue]]:

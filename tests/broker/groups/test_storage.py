@@ -57,8 +57,7 @@ def contents(folder: Path, *batches: Iterable[KeyValue]) -> storage.Contents:
             for index, entry in enumerate(entries)
         ]
         log.append(encode_batch(records), now_ms=NOW_MS, from_client=False)
-    found = storage.Contents()
-    read_state(log, found, decompressed_bytes_max=1 << 20)
+    found = read_state(log, storage.Contents(), 1 << 20)
     log.close()
     return found
 

@@ -33,8 +33,7 @@ KEY = ShareKey("g", uuid.UUID(int=7), 3)
 
 
 def read_windows(topic: StateTopic) -> dict[ShareKey, StoredWindow]:
-    found = StoredWindows()
-    read_state(topic.partition.log, found, decompressed_bytes_max=1 << 20)
+    found = read_state(topic.partition.log, StoredWindows(), 1 << 20)
     return found.by_key
 
 

@@ -46,6 +46,5 @@ def test_of_every_id_the_last_state_is_read_back(written: list[Transaction]) -> 
             log.append(encode_batch([record]), now_ms=NOW_MS, from_client=False)
             expected[one.transactional_id] = one
         alive = {name: one for name, one in expected.items() if one.state is not TransactionState.DEAD}
-        found = StoredTransactions()
-        read_state(log, found, decompressed_bytes_max=1 << 20)
+        found = read_state(log, StoredTransactions(), 1 << 20)
         assert found.by_id == alive
