@@ -65,9 +65,9 @@ def main() -> None:
             print(f"  {letter.original}: {letter.reason}")
 
         done = letters.redrive(matching("9,90"))
-        print(f"redriven: {done.put_back}, left: {done.left}")
+        print(f"redriven: {done.redriven}, left: {done.left}")
         print("the fixed worker:")
-        work(broker.bootstrap, bill_mended, done.put_back)
+        work(broker.bootstrap, bill_mended, done.redriven)
 
 
 if __name__ == "__main__":

@@ -104,10 +104,10 @@ def test_reset_of_one_partition_leaves_the_others(headrace: Headrace, topic: str
 
 
 def test_reset_wants_one_target_and_topics(headrace: Headrace, topic: str, group: str) -> None:
-    assert "say where to" in headrace("group", "reset", group, "--all-topics", code=2).err
+    assert "give one of --to-earliest" in headrace("group", "reset", group, "--all-topics", code=2).err
     both = headrace("group", "reset", group, "--all-topics", "--to-latest", "--to-earliest", code=2)
-    assert "say where to" in both.err
-    assert "say which topics" in headrace("group", "reset", group, "--to-latest", code=2).err
+    assert "give one of --to-earliest" in both.err
+    assert "give the topics" in headrace("group", "reset", group, "--to-latest", code=2).err
     wrong = headrace("group", "reset", group, "--topic", f"{topic}:7", "--to-latest", code=1)
     assert "no partition '7'" in wrong.err
 

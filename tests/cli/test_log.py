@@ -75,7 +75,7 @@ def test_repair_says_first_what_is_lost_and_keeps_the_rest(headrace: Headrace, f
     headrace("log", "repair", str(folder), "--yes")
     shown = headrace("log", "dump", str(folder), "--records").out
     assert "value=last" in shown
-    assert "is sound" in headrace("log", "repair", str(folder)).out
+    assert "is not damaged" in headrace("log", "repair", str(folder)).out
 
 
 def test_repair_as_json_is_as_declared(headrace: Headrace, folder: Path) -> None:

@@ -191,7 +191,7 @@ def test_dead_letters_of_a_job_are_listed_and_redriven_as_those_of_a_queue(
     (letter,) = letters.read()
     assert letter.original == Place(topic, 0, 0)
     assert letter.reason.startswith("not JSON")
-    assert letters.redrive().put_back == 1
+    assert letters.redrive().redriven == 1
     assert [message.value() for message in consume(bootstrap, topic, 2)] == [b"{poison", b"{poison"]
     assert list(letters.read()) == []
 

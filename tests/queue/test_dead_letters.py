@@ -101,7 +101,7 @@ def test_redrive_puts_letters_back_as_they_were_and_counts_it(
     reject(one="bad", two="bad")
     letters_when(letters, 2)
     done = letters.redrive()
-    assert (done.put_back, done.left) == (2, 0)
+    assert (done.redriven, done.left) == (2, 0)
     assert list(letters.read()) == []
     with open_queue(topic, group=group) as queue:
         again = take(queue, 2)
@@ -120,7 +120,7 @@ def test_redrive_of_some_leaves_the_others_to_be_listed(
     reject(one="mailbox full", two="no such mailbox", three="mailbox full")
     before = {letter.value: letter for letter in letters_when(letters, 3)}
     done = letters.redrive(matching("full"))
-    assert (done.put_back, done.left) == (2, 1)
+    assert (done.redriven, done.left) == (2, 1)
     (left,) = letters.read()
     assert (left.value, left.reason) == (b"two", "no such mailbox")
     assert left.timestamp_ms == before[b"two"].timestamp_ms
@@ -164,7 +164,7 @@ def test_groups_that_share_a_topic_see_only_their_own_letters(
     assert [letter.reason for letter in mine.read()] == [f"says {group}"]
     with pytest.raises(QueueError, match="letters of group"):
         mine.purge()
-    assert mine.redrive().put_back == 1
+    assert mine.redrive().redriven == 1
     assert [letter.reason for letter in yours.read()] == [f"says {group}-2"]
 
 

@@ -34,7 +34,7 @@ def _complete(
         names = names_of(connect(context.params.get("bootstrap"), timeout_s_max=TIMEOUT_S))
     except HeadraceError:
         return []
-    # Internal names begin with two underscores: they come once somebody types one.
+    # Internal names start with two underscores: they are listed once an underscore is typed.
     return sorted(
         each
         for each in names

@@ -1,4 +1,4 @@
-"""`headrace group`: consumer groups, how far behind they are, and moving them."""
+"""`headrace group`: consumer groups, their lag, and moving their offsets."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class GroupPartition(Struct, frozen=True, kw_only=True):
     partition: int
     committed: Annotated[int | None, "the committed offset; null: none"]
     end: Annotated[int, "the offset of the next record"]
-    lag: Annotated[int, "records that are still to be read"]
-    member: Annotated[str | None, "who reads it; null: nobody"]
+    lag: Annotated[int, "records that the group has not read"]
+    member: Annotated[str | None, "the member that reads it; null: none"]
 
 
 class GroupMember(Struct, frozen=True, kw_only=True):
@@ -72,14 +72,15 @@ class DeletedGroup(Struct, frozen=True, kw_only=True):
 class MovedPartition(Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
-    before: Annotated[int | None, "the committed offset so far; null: none"]
-    after: Annotated[int, "the new offset; with --dry-run, that it would get"]
+    before: Annotated[int | None, "the committed offset before; null: none"]
+    after: Annotated[int, "the new offset; with --dry-run, the offset that it would get"]
 
 
 @app.command("list")
 def list_groups(
     internal: Annotated[
-        bool, typer.Option("--internal", help="Show the groups that Headrace keeps its own positions in too.")
+        bool,
+        typer.Option("--internal", help="Also show the groups in which Headrace keeps its own positions."),
     ] = False,
     format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
@@ -99,12 +100,12 @@ def _print_groups(groups: list[ListedGroup]) -> None:
     if groups:
         print_table(("group", "state"), [(each.group, each.state) for each in groups])
     else:
-        typer.echo("no groups yet: `headrace consume TOPIC --group NAME` makes one")
+        typer.echo("no groups yet: `headrace consume TOPIC --group NAME` creates one")
 
 
 @app.command()
 def describe(name: Name, format: Format = OutputFormat.TEXT, bootstrap: Bootstrap = None) -> None:
-    """Show a group's members, and how far each partition is behind.
+    """Show a group's members, and the lag of each partition.
 
     \b
     headrace group describe billing
@@ -162,7 +163,7 @@ def _no_group(cluster: Cluster, name: str) -> NoSuchGroup:
 @app.command()
 def delete(
     name: Name,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it. The group's positions are gone then.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm: the committed offsets are deleted.")] = False,
     format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
@@ -175,14 +176,14 @@ def delete(
     if not yes:
         count = len(cluster.committed(name))
         raise BadArgument(
-            f"group {name} has positions in {count} partitions", hint="add --yes to delete them"
+            f"group {name} has committed offsets of {count} partitions", hint="add --yes to delete them"
         )
     cluster.delete_groups([name])
     show(DeletedGroup(group=name), format, f"deleted group {name}")
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """Where a group is to be moved; exactly one of the fields is given."""
+    """The new position of a group; exactly one of the fields is set."""
 
     earliest: bool
     latest: bool
@@ -199,13 +200,13 @@ class Target(Struct, frozen=True, kw_only=True):
         ]
         if sum(given) != 1:
             raise typer.BadParameter(
-                "say where to, once: --to-earliest, --to-latest, --to-offset, --to-time, --by-duration or --shift-by"
+                "give one of --to-earliest, --to-latest, --to-offset, --to-time, --by-duration and --shift-by"
             )
 
     def offsets(
         self, cluster: Cluster, partitions: list[Partition], committed: dict[Partition, int]
     ) -> dict[Partition, int]:
-        """The new offset of each partition, always one that the partition has."""
+        """The new offset of each partition, between its start and its end."""
         start, end = cluster.earliest(partitions), cluster.latest(partitions)
         if self.earliest:
             return start
@@ -229,7 +230,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
 @app.command(
     "reset",
-    help="The same as `headrace group seek`, by the name that Kafka's tool has for it.\n\n\b\n"
+    help="The same as `headrace group seek`, under the name of Kafka's tool.\n\n\b\n"
     "headrace group reset billing --topic orders --to-earliest --dry-run",
 )
 @app.command("seek")
@@ -246,14 +247,10 @@ def seek(
         ),
     ] = None,
     all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="All topics that the group has committed.")
+        bool, typer.Option("--all-topics", help="All topics of which the group has committed offsets.")
     ] = False,
-    to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="To the oldest record that is still there.")
-    ] = False,
-    to_latest: Annotated[
-        bool, typer.Option("--to-latest", help="To the end: skip everything so far.")
-    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the oldest record.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end: skip all records.")] = False,
     to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="To this offset.")] = None,
     to_time: Annotated[
         str | None,
@@ -265,16 +262,16 @@ def seek(
     shift_by: Annotated[
         int | None,
         typer.Option(
-            "--shift-by", metavar="N", help="So many records on, or with -N back, from where it is."
+            "--shift-by", metavar="N", help="N records forward from the committed offset, or back with -N."
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Move a group to other offsets. It must have no members: a running consumer would go on from its own position.
+    """Move a group to other offsets. It must have no members: a running consumer would continue from its own position.
 
-    An offset that a partition does not have becomes its nearest end.
+    An offset outside a partition becomes its start or its end.
 
     \b
     headrace group seek billing --topic orders --to-earliest --dry-run
@@ -292,20 +289,20 @@ def seek(
         shift=shift_by,
     )
     if bool(topic) == all_topics:
-        raise typer.BadParameter("say which topics: --topic T (repeatable), or --all-topics")
+        raise typer.BadParameter("give the topics: --topic T (repeatable), or --all-topics")
     cluster = connect(bootstrap)
-    # A group that is not there yet may be given a position before its first consumer comes.
+    # A group may get a position before its first consumer joins.
     group = cluster.describe_group(name)
     members = group.members if group else []
     if members and not dry_run:
         raise BadArgument(
-            f"group {name} has {len(members)} members, and would go on from where they are",
+            f"group {name} has {len(members)} members, which would continue from their own positions",
             hint=f"stop them first; `headrace group describe {name}` shows them",
         )
     committed = cluster.committed(name)
     partitions = sorted(committed) if all_topics else _named_partitions(cluster, topic or [])
     if not partitions:
-        raise BadArgument(f"group {name} has committed nothing", hint="name the topics with --topic")
+        raise BadArgument(f"group {name} has no committed offsets", hint="name the topics with --topic")
     wanted = target.offsets(cluster, partitions, committed)
     if not dry_run:
         cluster.commit(name, wanted)
@@ -334,12 +331,12 @@ def _lag_rows(cluster: Cluster, group: Any, committed: dict[Partition, int]) -> 
         for each in _assigned(member)
     }
     topics = cluster.topics()
-    # A reader that subscribes gets every partition of a topic, also those without a commit.
+    # A consumer that subscribes gets every partition of a topic, also those without a committed offset.
     read = {each.topic for each in committed.keys() | holders.keys()} & topics.keys()
     partitions = sorted(each for name in read for each in topics[name])
     start, end = cluster.earliest(partitions), cluster.latest(partitions)
     return [
-        # Without a commit all that is there is still to be read, unless the client's `auto.offset.reset` skips it.
+        # Without a committed offset all records count, unless the client's `auto.offset.reset` skips them.
         (
             *(each.topic, each.number, committed.get(each), end[each]),
             end[each] - max(committed.get(each, 0), start[each]),

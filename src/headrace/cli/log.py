@@ -1,4 +1,4 @@
-"""`headrace log`: look into the files of a log, and mend a damaged one. No broker is asked."""
+"""`headrace log`: show the files of a log, and repair a damaged one. No broker is involved."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
-    help="Look into the files of a log, and mend one.",
+    help="Show the files of a log, and repair a damaged one.",
 )
 
 
 @app.callback()
 def log() -> None:
-    """Look into the files of a log, and mend one."""
-    # Without it Typer takes a group of one command for the command itself: `log dump FILE` would not be known.
+    """Show the files of a log, and repair a damaged one."""
+    # Without it Typer treats a group of one command as the command itself: `log dump FILE` would be unknown.
 
 
 @result("log dump", shape=Shape.LINES)
 class JsonDumped(Struct, frozen=True, kw_only=True):
-    """What every line has; the rest are the fields of its kind."""
+    """The fields of every line; the others are those of its kind."""
 
     file: str
-    kind: Annotated[str, "batch, problem, or what the file is a list of; the fields of each kind follow"]
+    kind: Annotated[str, "batch, problem, or the kind of the file's entries; the fields of each kind follow"]
 
 
 class DamagedPlace(Struct, frozen=True, kw_only=True):
@@ -55,31 +55,31 @@ class RepairedSegment(Struct, frozen=True, kw_only=True):
     lost_offsets: int
     lost_bytes: int
     lost: list[DamagedPlace]
-    mended: Annotated[list[DamagedPlace], "nothing of these is lost"]
+    mended: Annotated[list[DamagedPlace], "repaired without loss"]
 
 
 @result("log repair")
 class RepairedPartition(Struct, frozen=True, kw_only=True):
     folder: str
-    is_repaired: Annotated[bool, "false without --yes, or if it is sound"]
-    segments: Annotated[list[RepairedSegment], "those with damage; empty if the partition is sound"]
+    is_repaired: Annotated[bool, "false without --yes, or if nothing is damaged"]
+    segments: Annotated[list[RepairedSegment], "those with damage; empty if nothing is damaged"]
 
 
 class DamageFound(HeadraceError):
-    """A dump that met something wrong."""
+    """Damage in the files of a log."""
 
 
 @app.command()
 def dump(
     path: Annotated[
-        Path, typer.Argument(metavar="SEGMENT|FOLDER", help="A file, or a partition's folder with all.")
+        Path, typer.Argument(metavar="SEGMENT|FOLDER", help="A file, or the folder of a partition.")
     ],
     records: Annotated[bool, typer.Option("--records", help="Show the records of each batch too.")] = False,
     format: Format = OutputFormat.TEXT,
 ) -> None:
     """Show the batches of a segment, or the entries of an index, snapshot or checkpoint file.
 
-    It reads the files of Apache Kafka as well. Damage is shown where it is, and makes the exit code 1.
+    It reads the files of Apache Kafka as well. Damage is shown with its position, and the exit code is then 1.
 
     \b
     headrace log dump data/clicks-0
@@ -101,13 +101,13 @@ def dump(
                     print("\n".join(f"  {line}" for line in _as_text(item)))
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has had enough (`| head`); Python would complain once more when it flushes at exit.
+        # The reader closed the pipe (`| head`); Python would raise again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     if problems:
         raise DamageFound(
-            f"{problems} places are not as they should be",
-            hint="`headrace log repair FOLDER` says what can be saved",
+            f"{problems} places are damaged",
+            hint="`headrace log repair FOLDER` shows what can be repaired",
         )
 
 
@@ -115,14 +115,14 @@ def dump(
 def repair(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of one partition.")],
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do it. Without this, only say what would be done.")
+        bool, typer.Option("--yes", help="Repair it. Without this, only show what would be done.")
     ] = False,
     format: Format = OutputFormat.TEXT,
 ) -> None:
-    """Mend a damaged partition while no broker runs: valid batches stay, and what is lost is said.
+    """Repair a damaged partition while no broker runs: all valid batches are kept, and lost offsets are reported.
 
-    The damaged file is kept beside the new ones, with .damaged behind its name. Without --yes nothing is changed,
-    and the exit code is 1 if there is something to mend.
+    The damaged file is kept next to the new ones, as NAME.damaged. Without --yes nothing is changed, and the exit code
+    is 1 if something is damaged.
 
     \b
     headrace log repair data/clicks-0
@@ -170,16 +170,16 @@ def _print_repair(partition: RepairedPartition) -> None:
         for damage in segment.lost:
             typer.echo(f"  position {damage.position} to {damage.end_position}: {damage.reason}")
         for damage in segment.mended:
-            typer.echo(f"  position {damage.position}: mended without loss: {damage.reason}")
+            typer.echo(f"  position {damage.position}: repaired without loss: {damage.reason}")
     if not partition.segments:
-        typer.echo(f"{partition.folder} is sound")
+        typer.echo(f"{partition.folder} is not damaged")
     elif partition.is_repaired:
         typer.echo(f"repaired {partition.folder}; the damaged files are kept as *.damaged")
 
 
 @contextlib.contextmanager
 def _no_broker_on(data_dir: Path) -> Iterator[None]:
-    """Hold the broker's own lock on its data folder, so that none runs or starts meanwhile."""
+    """Hold the lock of the data folder, so that no broker runs or starts at the same time."""
     lock = data_dir / ".lock"
     if not lock.exists():
         yield  # a copy of a partition, or Kafka's

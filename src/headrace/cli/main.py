@@ -1,4 +1,4 @@
-"""The `headrace` command: which groups there are, and how failures become messages and exit codes.
+"""The `headrace` command: its command groups, and how errors become messages and exit codes.
 
 Only the table of names is read at the start; a group's module is imported when it is called.
 `headrace broker` has to answer within a fraction of a second and pays for nothing that it does not use.
@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 from headrace.errors import HeadraceError
 from headrace.printable import printable_lines
 
-# The module of each command, in the order in which a newcomer meets them.
+# The module of each command, in the order in which a new user needs them.
 COMMANDS = {
     "run": "headrace.cli.demo.run",
     "broker": "headrace.cli.broker.commands",
@@ -40,11 +40,11 @@ EXIT_TERMINATED = 143
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are imported when they are asked for."""
+    """A group whose commands are imported when they are called."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        # What a mistyped name is compared with.
+        # A mistyped name is compared with these.
         self.commands.update(dict.fromkeys(COMMANDS, cast("Any", None)))
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -95,7 +95,7 @@ def headrace(
 
 def main() -> None:
     """The console script."""
-    # Python's own reaction to SIGTERM skips every `finally`: nothing would be committed, flushed or left.
+    # By default SIGTERM skips every `finally`: nothing would be committed, flushed or closed.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(EXIT_TERMINATED))
     try:
         app(prog_name="headrace")

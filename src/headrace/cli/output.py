@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs, notes beside the data.
+"""The output of commands: tables for people, JSON for programs, notes besides the data.
 
 What a command prints as JSON is a value of a class that `result` declares, so that the reference names every field.
 """
@@ -20,7 +20,7 @@ from headrace.printable import printable, printable_json, printable_lines
 if TYPE_CHECKING:
     from rich.text import Text
 
-# Wide enough that a table in a pipe is never cut: there a program reads the line, and no screen ends.
+# Wide enough that a table in a pipe is never cut: a program reads it, not a screen.
 PIPE_COLUMNS = 100_000
 
 
@@ -46,13 +46,13 @@ class Result(Struct, frozen=True):
 
 
 RESULTS: dict[str, Result] = {}
-"""What each command prints with `--format json`; filled as the commands are imported."""
+"""The JSON of each command with `--format json`; filled as the commands are imported."""
 
 KindT = TypeVar("KindT", bound=type)
 
 
 def result(*commands: str, shape: Shape = Shape.ONE) -> Callable[[KindT], KindT]:
-    """Declare a value as what these commands print as JSON.
+    """Declare a value as the JSON of these commands.
 
     A field is `Annotated[type, "what it means"]`. One with a default may be missing in the JSON.
     """
@@ -67,7 +67,7 @@ def result(*commands: str, shape: Shape = Shape.ONE) -> Callable[[KindT], KindT]
 
 
 def show(value: Any, format: OutputFormat, text: str | Callable[[], None]) -> None:
-    """A result in the format that was asked for; the text is a line, or a function that prints it."""
+    """Print a result in this format; the text is a line, or a function that prints it."""
     if format is OutputFormat.JSON:
         print_json(value)
     elif isinstance(text, str):
@@ -77,7 +77,7 @@ def show(value: Any, format: OutputFormat, text: str | Callable[[], None]) -> No
 
 
 def note(text: str) -> None:
-    """Say something that is not the command's data."""
+    """Print something that is not the command's data, on standard error."""
     print(printable_lines(text), file=sys.stderr, flush=True)
 
 
@@ -86,7 +86,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:
-    """A table; numbers to the right. An empty cell of None is shown as '-'."""
+    """A table with numbers aligned to the right. None is shown as '-'."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -105,7 +105,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
 
 
 def plain_text(text: str) -> Text:
-    """For a cell of a table: rich takes brackets in a bare string for orders of its own."""
+    """For a cell of a table: in a plain string, rich interprets brackets as markup."""
     from rich.text import Text
 
     return Text(printable(text))

@@ -1,4 +1,4 @@
-"""Ending between two steps instead of within one: Ctrl-C, SIGTERM and a closed terminal as a flag."""
+"""Ctrl-C, SIGTERM and a closed terminal as a flag, so that a command ends between two steps."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "
 
 
 class Stopping:
-    """Within this context the first signal is only noted; a second one ends the process at once."""
+    """Within this context the first signal sets a flag; a second one ends the process at once."""
 
     def __init__(self) -> None:
         self.exit_code = 0
         before = {each: signal.getsignal(each) for each in SIGNALS}
-        # What is ignored stays so: SIGHUP after `nohup`, SIGINT in the background.
+        # Signals that are ignored stay ignored: SIGHUP after `nohup`, SIGINT in the background.
         self._before = {each: handler for each, handler in before.items() if handler is not signal.SIG_IGN}
 
     @property

@@ -41,7 +41,7 @@ class NoDeadLetters(QueueError):
 class Redriven(Struct, frozen=True, kw_only=True):
     """How many letters were redriven, and how many were not."""
 
-    put_back: int
+    redriven: int
     left: int
     """They do not match, and are still listed afterwards."""
 
@@ -132,7 +132,7 @@ class DeadLetters:
         duplicates at most the last `REDRIVE_BATCH` letters.
         """
         producer = Producer(self._cluster.client_config(acks="all", enable_idempotence=True))
-        put_back = left = 0
+        redriven = left = 0
         for number, span in self._spans().items():
             letters = self._read_raw(number, span.done, span.end)
             for batch in _batches(letters, REDRIVE_BATCH):
@@ -143,15 +143,15 @@ class DeadLetters:
                         continue
                     if letter.original and is_wanted(letter):
                         self._send_back(producer, letter, failed)
-                        put_back += 1
+                        redriven += 1
                     else:
                         self._keep(producer, raw, failed)
                         left += 1
                 self._finish(producer, failed)
                 self._commit(number, (batch[-1].offset() or 0) + 1)
-                on_progress(put_back)
+                on_progress(redriven)
             self._commit(number, span.end)
-        return Redriven(put_back=put_back, left=left)
+        return Redriven(redriven=redriven, left=left)
 
     def _send_back(self, producer: Producer, letter: DeadLetter, failed: list[KafkaError]) -> None:
         """To its original partition: its producer may have chosen the partition by the key, in its own way."""

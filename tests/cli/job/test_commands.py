@@ -147,7 +147,7 @@ class TestRecords:
     ) -> None:
         ran = headrace("job", "stop", "clicks-by-url", "--data-dir", str(data_dir))
 
-        assert ran.out == "job clicks-by-url does not run: it is stopped\n"
+        assert ran.out == "job clicks-by-url is not running: it is stopped\n"
 
     def test_json_is_as_declared(self, headrace: Headrace, data_dir: Path, recorded: JobStatus) -> None:
         job, options = "clicks-by-url", ("--data-dir", str(data_dir), "--format", "json")

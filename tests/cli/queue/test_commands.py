@@ -100,11 +100,11 @@ def test_dead_letters_are_listed_shown_put_back_and_purged(headrace: Headrace, h
 
     assert "0 letters, 1 left" in headrace("queue", "dead", "redrive", half_done, "--match", "nothing").out
     assert "1 letters would be" in headrace("queue", "dead", "redrive", half_done, "--dry-run").out
-    assert "put back 1 letters" in headrace("queue", "dead", "redrive", half_done, "--match", "mailbox").out
+    assert "redrove 1 letters" in headrace("queue", "dead", "redrive", half_done, "--match", "mailbox").out
     assert "no dead letters" in headrace("queue", "dead", "list", half_done).out
     assert headrace("consume", half_done, "--partition", "0", "--last", "1").out == "bad\n"
     assert "--yes" in headrace("queue", "dead", "purge", half_done, code=1).err
-    assert "records are gone" in headrace("queue", "dead", "purge", half_done, "--yes").out
+    assert "records deleted" in headrace("queue", "dead", "purge", half_done, "--yes").out
 
 
 def test_letter_that_is_not_there_is_said_so(headrace: Headrace, half_done: str) -> None:

@@ -207,4 +207,4 @@ def test_topic_that_is_not_there_is_refused(headrace: Headrace, name: str) -> No
 
 
 def test_missing_command_is_wrong_usage(headrace: Headrace, name: str) -> None:
-    assert "say what to run" in headrace("work", name, "--group", name, code=2).err
+    assert "give a command" in headrace("work", name, "--group", name, code=2).err

@@ -180,9 +180,9 @@ def test_gap_is_told_with_the_number_of_missed_records(
     by_offset = headrace("consume", numbers, "--offset", "1")
 
     assert in_group.lines == ["6", "7", "8", "9"]
-    assert f"{numbers}-0: 4 records from offset 2 on are gone" in in_group.err
+    assert f"{numbers}-0: 4 records from offset 2 on are missing" in in_group.err
     assert by_offset.lines == ["6", "7", "8", "9"]
-    assert f"{numbers}-0: 5 records from offset 1 on are gone" in by_offset.err
+    assert f"{numbers}-0: 5 records from offset 1 on are missing" in by_offset.err
 
 
 def test_gap_to_the_very_end_is_told_and_ends_the_reading(
@@ -194,7 +194,7 @@ def test_gap_to_the_very_end_is_told_and_ends_the_reading(
     read = headrace("consume", numbers, "--offset", "3")
 
     assert read.out == ""
-    assert "7 records from offset 3 on are gone" in read.err
+    assert "7 records from offset 3 on are missing" in read.err
 
 
 def test_follow_shows_new_records_until_interrupted(
@@ -254,7 +254,7 @@ def test_reader_that_has_had_enough_is_no_failure(
 
 def test_contradicting_options_are_wrong_usage(headrace: Headrace, topic: str) -> None:
     assert "give one of" in headrace("consume", topic, "--offset", "1", "--last", "1", code=2).err
-    assert "shares out" in headrace("consume", topic, "--group", "g", "--partition", "1", code=2).err
+    assert "not both" in headrace("consume", topic, "--group", "g", "--partition", "1", code=2).err
 
 
 def test_unknown_topic_is_not_created_by_reading_it(headrace: Headrace, name: str) -> None:

@@ -65,7 +65,7 @@ def test_bad_lines_can_be_left_out_and_are_counted(headrace: Headrace, topic: st
         "produce", topic, "--format", "json", "--skip-bad", stdin='{"n": 1}\nbad\n{"n": 2}\nworse\n'
     )
 
-    assert "2 bad lines left out" in said.out
+    assert "2 bad lines skipped" in said.out
     assert len(records_of(headrace, topic)) == 2
 
 
@@ -184,7 +184,7 @@ def test_full_disk_is_reported_in_the_brokers_words(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert done.stderr.startswith("not delivered: Broker: Disk error ")
-    assert "headrace: full takes no records: Broker: Disk error " in done.stderr
+    assert "headrace: full accepts no records: Broker: Disk error " in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -1,1 +1,1 @@
-"""`headrace broker`: the command, and how its log lines look."""
+"""`headrace broker`: the command, and the format of its log lines."""

@@ -1,6 +1,6 @@
 """`headrace broker`: start a broker, or check one.
 
-A start imports the broker and nothing else that is heavy: no client library, no rich.
+A start imports only the broker: no client library, no rich.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def broker(
     ] = None,
     durability: Annotated[
         Durability | None,
-        typer.Option("--durability", help="fsync (default): acknowledged is on disk. os: in the page cache."),
+        typer.Option(
+            "--durability", help="fsync (default): acknowledged records are on disk. os: in the page cache."
+        ),
     ] = None,
     metrics_port: Annotated[
         int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve Prometheus metrics there.")
@@ -49,12 +51,14 @@ def broker(
         bool | None,
         typer.Option(
             "--insecure",
-            help="Allow --listen on an address that other machines reach, without authentication.",
+            help="Allow --listen on an address that other machines can reach, without authentication.",
         ),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option("--config", help="Settings file ([broker] table). Default: ./headrace.toml if there."),
+        typer.Option(
+            "--config", help="Settings file ([broker] table). Default: ./headrace.toml if it exists."
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,
@@ -65,7 +69,7 @@ def broker(
     ] = LogFormat.TEXT,
     log_level: Annotated[LogLevel, typer.Option("--log-level")] = LogLevel.INFO,
     check: Annotated[
-        bool, typer.Option("--check", help="Start nothing: ask the broker at --listen if it is well.")
+        bool, typer.Option("--check", help="Start no broker: check the health of the broker at --listen.")
     ] = False,
     format: Annotated[
         OutputFormat, typer.Option("--format", help="Of --check: text for people, json for programs.")
@@ -119,7 +123,7 @@ class CheckedBroker(Struct, frozen=True, kw_only=True):
 
 
 def _check(address: str | None, format: OutputFormat) -> None:
-    """One line if the broker is well; otherwise the error has the reasons."""
+    """One line if the broker is healthy; otherwise the error has the reasons."""
     from headrace.cli.connecting import connect
     from headrace.kafka.errors import RequestFailed
     from headrace.kafka.on_disk import health_problems
@@ -161,5 +165,5 @@ def _check(address: str | None, format: OutputFormat) -> None:
     if problems:
         raise HeadraceError(
             f"the broker at {where} is unhealthy: {'; '.join(problems)}",
-            hint="free room if the disk is full; `headrace topic describe NAME` shows partitions that are read-only",
+            hint="free space if the disk is full; `headrace topic describe NAME` shows partitions that are read-only",
         )

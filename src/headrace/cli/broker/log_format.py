@@ -1,4 +1,4 @@
-"""How the broker's log lines look: text for people, JSON for machines that collect them."""
+"""The format of the broker's log lines: text for people, JSON for log collectors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from headrace.printable import printable, printable_json
 
-# What every log record has; anything else on it was given with `extra=` and belongs into the line.
+# The attributes of every log record; all others were given with `extra=` and are part of the line.
 _ORDINARY = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -27,7 +27,7 @@ class LogLevel(StrEnum):
 
 
 def configure_logging(log_format: LogFormat, level: LogLevel) -> None:
-    """Log to stderr; stdout is for what the command itself says."""
+    """Log to stderr; stdout is for the output of the command."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
@@ -51,20 +51,20 @@ class TextFormatter(logging.Formatter):
         if fields:
             line += f" ({' '.join(f'{name}={_shown(value)}' for name, value in fields.items())})"
         if record.exc_info:
-            # Indented, so that no text within it passes for a line of the log.
+            # Indented, so that no text within it looks like a line of the log.
             trace = self.formatException(record.exc_info).splitlines()
             line = "\n".join([line, *(f"    {printable(each)}" for each in trace)])
         return line
 
 
 def _shown(value: object) -> str:
-    """In quotes if it could pass for the end of the field, as in logfmt."""
+    """In quotes if it could look like the end of the field, as in logfmt."""
     text = printable(str(value))
     return json.dumps(text, ensure_ascii=False) if set(text) & {" ", '"', "=", "(", ")"} else text
 
 
 class JsonFormatter(logging.Formatter):
-    """One object per line; what was given with `extra=` is beside the message."""
+    """One object per line; fields given with `extra=` are next to the message."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {

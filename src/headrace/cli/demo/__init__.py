@@ -1,1 +1,1 @@
-"""`headrace run`: a broker, a live stream and a job on it, to look at."""
+"""`headrace run`: a broker, a live stream and a job on it, for a demonstration."""

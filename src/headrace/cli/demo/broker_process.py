@@ -14,7 +14,7 @@ from typing import IO, Self
 from headrace.errors import HeadraceError
 
 READY_PREFIX = "headrace broker ready at "
-# A start takes a fraction of a second; after a crash what lies behind the last checkpoint is read again.
+# A start takes a fraction of a second; after a crash the batches after the last checkpoint are read again.
 READY_TIMEOUT_S = 60
 # A clean stop takes less than a second; after this it is killed, and the next start recovers.
 STOP_TIMEOUT_S = 10
@@ -60,11 +60,13 @@ class BrokerProcess:
         assert self._process is not None
         code = self._process.poll()
         if code is not None:
-            raise BrokerFailed(f"the broker ended with code {code}; it last said:\n{self._last_lines()}")
+            raise BrokerFailed(
+                f"the broker ended with code {code}; its last log lines:\n{self._last_lines()}"
+            )
 
     def _wait_until_ready(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
-        # Reading a pipe cannot time out by itself; ending the process ends the reading.
+        # Reading a pipe has no timeout; ending the process ends the reading.
         deadline = threading.Timer(READY_TIMEOUT_S, process.kill)
         deadline.start()
         try:
@@ -76,8 +78,8 @@ class BrokerProcess:
             deadline.cancel()
         process.wait()
         raise BrokerFailed(
-            f"the broker did not start; it last said:\n{self._last_lines()}",
-            hint="another broker may hold the data folder or the port: try --data-dir or --listen",
+            f"the broker did not start; its last log lines:\n{self._last_lines()}",
+            hint="another broker may use the data folder or the port: try --data-dir or --listen",
         )
 
     def _stop(self) -> None:

@@ -1,7 +1,6 @@
 """The job of `headrace run`, as a script for `headrace job run`: clicks by url in windows of ten seconds, into a table.
 
-It tells the time when Spark is there and when the job is started, for whoever started it and wants to know where the
-seconds went.
+It prints when Spark is ready and when the job is started, so that `headrace run` can show how long each step took.
 """
 
 from __future__ import annotations
@@ -18,27 +17,27 @@ def main() -> None:
     from headrace.pipeline import Job, read_topic, session
     from headrace.pipeline.sinks import Table
 
-    tell("Python")
-    # Quick to start rather than quick for long: without the second compiler the JVM has half as much to do until then.
+    milestone("Python")
+    # Quick to start rather than fast later: without the second compiler the JVM starts with half the work.
     spark = session("headrace-run", conf={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
-    tell("Spark")
+    milestone("Spark")
     clicks = read_topic(
         spark,
         "clicks",
         schema="user STRING, url STRING, at TIMESTAMP",
         event_time="at",
         watermark="10 seconds",
-        # An hour is kept, and a job that did not run for longer goes on with what is there.
+        # The topic keeps an hour; a job that did not run for longer continues with the oldest record.
         options={"failOnDataLoss": "false"},
     )
     counts = clicks.groupBy(window("at", "10 seconds"), "url").count()
     counts = counts.selectExpr("window.start AS window_start", "url", "count AS clicks")
     Job(JOB, counts, Table("clicks_by_url", key=["window_start", "url"]), output_mode="update").start()
-    tell("start of the job")
+    milestone("start of the job")
 
 
-def tell(milestone: str) -> None:
-    print(f"{MILESTONE} {time.time_ns() // 1_000_000} {milestone}", flush=True)
+def milestone(name: str) -> None:
+    print(f"{MILESTONE} {time.time_ns() // 1_000_000} {name}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The job of `headrace run`: Spark in a process of its own, which starts while everything else is there already."""
+"""The job of `headrace run`: Spark in a process of its own, which starts while everything else runs already."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.report.registry import JobStatus
 
 STOP_TIMEOUT_S = 20
-"""A batch of this stream takes a second; what takes longer is killed, and done again by the next run."""
+"""A batch of this stream takes a second; one that takes longer is killed, and replayed by the next run."""
 
 LOG_LINES_SHOWN = 5
 
@@ -32,7 +32,7 @@ LOG_LINES_SHOWN = 5
 class LiveJob:
     """`headrace job run` with a script of ours, from entering the context until leaving it.
 
-    Where Spark cannot run there is no process, and `missing` says what to install.
+    If Spark cannot run, there is no process, and `missing` names what to install.
     """
 
     def __init__(self, *, bootstrap: str, data_dir: Path) -> None:
@@ -62,17 +62,17 @@ class LiveJob:
         try:
             process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            # With all of its family: the JVM too.
+            # With its child processes: the JVM too.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         self._log.close()
 
     def failure(self) -> str:
-        """Why it ended, if it ended; the rest of what is shown goes on without it."""
+        """Why it ended, if it ended; the other panels continue without it."""
         if self._process is None or self._process.poll() is None:
             return ""
         self._log.seek(0)
-        return "\n".join(self._log.read().splitlines()[-LOG_LINES_SHOWN:]) or "it ended without a word"
+        return "\n".join(self._log.read().splitlines()[-LOG_LINES_SHOWN:]) or "it ended without a message"
 
     def _read(self, lines: IO[str]) -> None:
         for line in lines:
@@ -83,12 +83,12 @@ class LiveJob:
 
 
 def process_age_ms() -> int:
-    """How long this process has been there, Python's own start included; 0 where the system does not tell."""
+    """The age of this process, with the start of Python; 0 if the system does not report it."""
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0
-    # The 22nd field of proc(5), the 20th behind the name: clock ticks from the system's start to the process's.
+    # The 22nd field of proc(5), the 20th after the name: clock ticks from the system's start to the process's.
     started_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
     return max(int((time.clock_gettime(time.CLOCK_BOOTTIME) - started_s) * 1000), 0)
 
@@ -106,7 +106,7 @@ def _what_is_missing() -> str:
 
 
 class JobsPanel:
-    """Rate, lag and watermark of the job; and, once, how long it took until its first rows were done."""
+    """Rate, lag and watermark of the job; and, once, the time until its first rows were processed."""
 
     def __init__(self, job: LiveJob, data_dir: Path, clock: Clock, *, began_ms: int) -> None:
         from headrace.pipeline.report.registry import Registry
@@ -118,14 +118,14 @@ class JobsPanel:
         self._broker_ready_ms = clock.now_ms()
         self._status: JobStatus | None = None
         self._first = ""
-        self._is_first_told = False
+        self._is_first_shown = False
 
     @property
     def row_count(self) -> int:
         return 1
 
     def sample(self) -> None:
-        """Only the record of this run counts: one of an earlier run lies there until the job is started."""
+        """Only the record of this run counts: that of an earlier run exists until the job is started."""
         found = [each for each in self._registry.list() if each.name == clicks_by_url.JOB]
         self._status = found[0] if found and found[0].started_ms >= self._began_ms else None
         if self._status is not None and self._status.rows_in > 0 and not self._first:
@@ -147,8 +147,8 @@ class JobsPanel:
         from headrace.cli.job.screen import summary_of
 
         words = f"{self._status.name} {summary_of(self._status)}"
-        if self._first and not self._is_first_told:
-            self._is_first_told = True
+        if self._first and not self._is_first_shown:
+            self._is_first_shown = True
             words += f"\n{self._first}"
         return words
 

@@ -1,4 +1,4 @@
-"""`headrace run`: a broker with a small live stream and a job on it, to look at. `make run` calls it."""
+"""`headrace run`: a broker with a small live stream and a job on it, for a demonstration. `make run` calls it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headrace.cli.demo.job import JobsPanel
     from headrace.cli.top.panels import Panel
 
-LOOK_EVERY_S = 1.0
+SAMPLE_EVERY_S = 1.0
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -30,9 +30,7 @@ def run(
         typer.Option("--listen", metavar="HOST:PORT", help="Where the broker listens; port 0 is a free one."),
     ] = "127.0.0.1:0",
     rate: Annotated[float, typer.Option("--rate", min=0, help="Clicks a second.")] = 200,
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0, help="End by itself after so long.")
-    ] = None,
+    seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="End after this time.")] = None,
     job: Annotated[
         bool,
         typer.Option(
@@ -43,7 +41,7 @@ def run(
 ) -> None:
     """Start a broker with a small live stream and a job on it; watch topics, rates and lag until Ctrl-C.
 
-    The job needs Java and the extra `spark`; where they are missing the rest goes on without it.
+    The job needs Java and the extra `spark`; if they are missing, the rest runs without it.
 
     \b
     headrace run
@@ -55,7 +53,7 @@ def run(
     from headrace.cli.demo.stream import Clicks, Follower, create_topic
     from headrace.cli.top.panels import GroupsPanel, TopicsPanel
 
-    # To be asked to end is as good as Ctrl-C: everything below is left in order.
+    # SIGTERM is handled as Ctrl-C: everything below is closed in order.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     clock = SystemClock()
     deadline_s = None if seconds is None else time.monotonic() + seconds
@@ -75,7 +73,7 @@ def run(
 
 
 def _start_job(stack: contextlib.ExitStack, bootstrap: str, data_dir: Path) -> JobsPanel:
-    """The job's process starts beside everything else: Spark takes seconds, and nobody should wait for it."""
+    """The job's process starts in parallel with everything else: Spark takes seconds to start."""
     from headrace.cli.demo.job import JobsPanel, LiveJob, process_age_ms
 
     clock = SystemClock()
@@ -101,4 +99,4 @@ def _watch(
             for panel in panels:
                 panel.sample()
             show(panels, "")
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(SAMPLE_EVERY_S)

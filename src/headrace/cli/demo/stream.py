@@ -1,4 +1,4 @@
-"""The small live stream of `headrace run`: someone clicks, and a group follows."""
+"""The small live stream of `headrace run`: a producer of clicks, and a consumer group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headrace.kafka.cluster import Cluster
 TOPIC = "clicks"
 GROUP = "click-counter"
 PARTITIONS = 4
-# A demonstration that somebody forgets for a week must not fill the disk: an hour is kept, in small segments.
+# A demonstration that runs for a week must not fill the disk: the topic keeps an hour, in small segments.
 TOPIC_CONFIG = {"retention.ms": "3600000", "segment.bytes": "16777216"}
 TICK_S = 0.02
 COMMIT_EVERY_S = 1.0
@@ -29,7 +29,7 @@ _URLS = ("/", "/search", "/cart", "/checkout", "/help", "/product/7", "/product/
 
 
 def create_topic(cluster: Cluster) -> None:
-    """The stream's topic, unless an earlier run has made it."""
+    """The stream's topic, unless an earlier run has created it."""
     cluster.create_topic(TOPIC, partitions=PARTITIONS, config=TOPIC_CONFIG, exist_ok=True)
 
 
@@ -92,7 +92,7 @@ class Clicks(_Worker):
         try:
             self._producer.produce(TOPIC, key=user, value=json.dumps(event), on_delivery=self._on_delivery)
         except BufferError:
-            # The broker does not keep up: this one is lost, and counted, as a click in a browser would be.
+            # The broker is too slow: this click is dropped and counted.
             self.failed_count += 1
 
     def _on_delivery(self, error: KafkaError | None, _message: object) -> None:
@@ -101,7 +101,7 @@ class Clicks(_Worker):
 
 
 class Follower(_Worker):
-    """A consumer group that reads along and commits every second."""
+    """A consumer group that reads the clicks and commits every second."""
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__()

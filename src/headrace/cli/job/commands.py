@@ -1,4 +1,4 @@
-"""`headrace job`: run the jobs of a script, see how they do, stop them, forget them, draw them."""
+"""`headrace job`: run the jobs of a script, show, stop, reset and explain them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 DETAIL_COLUMNS = 11
 STOP_TIMEOUT_S = 120
-"""How long `stop` waits for the batch under way; a longer one goes on, and the job still ends after it."""
+"""How long `stop` waits for the current batch; after a longer one the job still ends."""
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
-    help="Jobs on Spark: run, list, look at, stop, reset, explain, prepare.",
+    help="Jobs on Spark: run, list, show, stop, reset, explain, prepare.",
 )
 
 Script = Annotated[
-    Path, typer.Argument(metavar="SCRIPT", help="A Python file that makes jobs and starts them.")
+    Path, typer.Argument(metavar="SCRIPT", help="A Python file that defines jobs and starts them.")
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")]
 Bootstrap = Annotated[
@@ -42,7 +42,7 @@ Bootstrap = Annotated[
         "--bootstrap-server",
         "-b",
         metavar="HOST:PORT",
-        help="Broker to read from and write to, whatever the script says. Default: $HEADRACE_BOOTSTRAP, "
+        help="Broker to read from and write to; overrides the script. Default: $HEADRACE_BOOTSTRAP, "
         "else [pipeline] bootstrap in headrace.toml, else 127.0.0.1:9092.",
         show_default=False,
     ),
@@ -60,18 +60,18 @@ Master = Annotated[
     typer.Option(
         "--master",
         metavar="URL",
-        help="Where Spark works: local[*], spark://HOST:PORT, yarn, k8s://… Default: [pipeline] master.",
+        help="Spark's master: local[*], spark://HOST:PORT, yarn, k8s://… Default: [pipeline] master.",
         show_default=False,
     ),
 ]
 
 
 class NotConfirmed(HeadraceError):
-    """Something would be forgotten, and nobody has said that it may be."""
+    """A checkpoint would be deleted, without --yes."""
 
 
 class StillRunning(HeadraceError):
-    """A job that was asked to stop has not stopped yet."""
+    """A job has not stopped in time."""
 
 
 class SparkMissing(HeadraceError):
@@ -82,22 +82,22 @@ class SparkMissing(HeadraceError):
 def run(
     script: Script,
     once: Annotated[
-        bool, typer.Option("--once", help="Process what is there now, with a progress bar, and end.")
+        bool, typer.Option("--once", help="Process all current records, with a progress bar, and end.")
     ] = False,
     rebuild: Annotated[
         bool,
         typer.Option(
-            "--rebuild", help="Where a job's state is lost: empty its target, and replay from the start."
+            "--rebuild", help="If a job's state is lost: clear its target, and replay from the start."
         ),
     ] = False,
     bootstrap: Bootstrap = None,
     master: Master = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Run a script's jobs until Ctrl-C; with --once, until they have processed what is there.
+    """Run a script's jobs until Ctrl-C; with --once, until they have processed all current records.
 
-    Ctrl-C, SIGTERM and `headrace job stop` let the batch under way end. Options go before what
-    the script itself says. Exit code 0: all jobs ended in order; 1: one failed.
+    Ctrl-C, SIGTERM and `headrace job stop` wait for the current batch. Options override the script.
+    Exit code 0: all jobs ended; 1: one failed.
 
     \b
     headrace job run shop.py
@@ -113,7 +113,7 @@ def run(
 
 @app.command()
 def prepare() -> None:
-    """Fetch what Spark needs to read topics and prepare its classes, once; later starts are quick and offline.
+    """Fetch the jars that Spark needs to read topics and prepare its classes, once; later starts are quick and offline.
 
     Jobs do without, but the first of them has to fetch, and each takes a few seconds more to start.
 
@@ -150,7 +150,7 @@ def _print_jobs(jobs: Sequence[JobStatus]) -> None:
 
 @app.command()
 def status(name: Name, data_dir: DataDir = None, format: Format = OutputFormat.TEXT) -> None:
-    """Show what a job does and how it fares.
+    """Show the state of a job.
 
     \b
     headrace job status clicks-by-url
@@ -184,7 +184,7 @@ def state(
     data_dir: DataDir = None,
     format: Format = OutputFormat.TEXT,
 ) -> None:
-    """Show what a job's stateful operators keep, as of its last batch. The job may run, or not.
+    """Show the state of a job's stateful operators, as of its last batch. The job may run or not.
 
     Starts Spark to read the checkpoint, which takes some seconds. In JSON, times are microseconds after
     the epoch.
@@ -211,13 +211,13 @@ def state(
 @result("job stop")
 class StoppedJob(Struct, frozen=True, kw_only=True):
     name: str
-    was_running: Annotated[bool, "false: it had ended before"]
+    was_running: Annotated[bool, "false: it had already ended"]
     state: Annotated[str, "as it is now"]
 
 
 @app.command()
 def stop(name: Name, data_dir: DataDir = None, format: Format = OutputFormat.TEXT) -> None:
-    """Ask a running job to end after its batch, and wait until it has.
+    """Stop a running job after its current batch, and wait for it.
 
     The other jobs of the same script go on.
 
@@ -228,13 +228,13 @@ def stop(name: Name, data_dir: DataDir = None, format: Format = OutputFormat.TEX
     state = registry.read(name).state
     if not registry.is_running(name):
         ended = StoppedJob(name=name, was_running=False, state=state.value)
-        show(ended, format, f"job {name} does not run: it is {state}")
+        show(ended, format, f"job {name} is not running: it is {state}")
         return
     registry.request_stop(name)
     if not registry.wait_stopped(name, timeout_s=STOP_TIMEOUT_S):
         raise StillRunning(
-            f"job {name} was asked to stop and is still at a batch after {STOP_TIMEOUT_S} s",
-            hint=f"it ends after it; `headrace job status {name}` shows which, and the process",
+            f"job {name} is still processing a batch after {STOP_TIMEOUT_S} s",
+            hint=f"it stops after that batch; `headrace job status {name}` shows the batch and the process",
         )
     stopped = StoppedJob(name=name, was_running=True, state=registry.read(name).state.value)
     show(stopped, format, f"stopped job {name}")
@@ -243,22 +243,22 @@ def stop(name: Name, data_dir: DataDir = None, format: Format = OutputFormat.TEX
 @result("job reset")
 class ResetJob(Struct, frozen=True, kw_only=True):
     name: str
-    target_cleared: Annotated[bool, "whether the next run empties the target"]
+    target_cleared: Annotated[bool, "whether the next run clears the target"]
 
 
 @app.command()
 def reset(
     name: Name,
     clear_target: Annotated[
-        bool, typer.Option("--clear-target", help="Also empty what it wrote, when it runs the next time.")
+        bool, typer.Option("--clear-target", help="Also clear the target when the job runs the next time.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm without being asked.")] = False,
     data_dir: DataDir = None,
     format: Format = OutputFormat.TEXT,
 ) -> None:
-    """Forget how far a job has come: its checkpoint and its state. Asks before.
+    """Delete the checkpoint and the state of a job, after a confirmation.
 
-    The next run begins anew, at the start that the script says. What the job has written stays, unless
+    The next run starts from the beginning, at the start that the script sets. The target keeps its rows, unless
     --clear-target is given.
 
     \b
@@ -270,8 +270,8 @@ def reset(
     if not yes:
         _ask(found, clear_target=clear_target)
     registry.reset(name, clear_target=clear_target)
-    forgotten = ResetJob(name=name, target_cleared=clear_target)
-    show(forgotten, format, f"forgot how far job {name} had come; the next run begins anew")
+    reset_job = ResetJob(name=name, target_cleared=clear_target)
+    show(reset_job, format, f"deleted the checkpoint of job {name}; the next run starts from the beginning")
 
 
 def _ask(job: JobStatus, *, clear_target: bool) -> None:
@@ -279,11 +279,11 @@ def _ask(job: JobStatus, *, clear_target: bool) -> None:
         lost = f"job {job.name} has no batch yet"
     else:
         lost = f"job {job.name} is at batch {job.batch_id} with {job.state_rows} rows of state"
-    lost += f"; {job.target} {'is emptied' if clear_target else 'keeps what is in it'}"
+    lost += f"; {job.target} {'is cleared' if clear_target else 'keeps its rows'}"
     if not sys.stdin.isatty():
-        raise NotConfirmed(f"{lost}; nobody is here to ask whether it may begin anew", hint="add --yes")
-    if not typer.confirm(f"{lost}. Begin anew?"):
-        raise NotConfirmed("nothing was forgotten")
+        raise NotConfirmed(f"{lost}; the checkpoint was not deleted", hint="add --yes to delete it")
+    if not typer.confirm(f"{lost}. Delete the checkpoint?"):
+        raise NotConfirmed("the checkpoint was not deleted")
 
 
 @app.command()
@@ -344,7 +344,7 @@ def _launch(
 
 
 def _require_spark() -> None:
-    """Said before anything else, and in words: the traceback of a failed import tells a newcomer nothing."""
+    """An error with a remedy, instead of the traceback of a failed import."""
     if importlib.util.find_spec("pyspark") is None:
         raise SparkMissing("jobs run on Spark, which is not installed", hint="pip install 'headrace[spark]'")
 
@@ -368,7 +368,7 @@ def _as_json(job: JobStatus) -> dict[str, Any]:
 
 
 def _details(job: JobStatus) -> Iterator[tuple[str, str]]:
-    """What there is to say of a job, each with a word before it."""
+    """The details of a job, each with a label."""
     yield "reads", ", ".join(job.sources)
     yield "writes", f"{job.target}, {job.guarantee}"
     yield "mode", job.mode
@@ -379,15 +379,15 @@ def _details(job: JobStatus) -> Iterator[tuple[str, str]]:
         yield "rows", f"{job.rows_in:,} since the start, {job.rows_per_s:,.0f}/s in the last batch"
         yield "lag", "unknown" if job.lag is None else f"{job.lag:,}"
         kept = f", {job.late_rows_kept:,} of them kept" if job.late_rows_kept else ""
-        yield "watermark", f"{job.watermark or 'none'}, {job.late_rows:,} rows behind it dropped{kept}"
+        yield "watermark", f"{job.watermark or 'none'}, {job.late_rows:,} late rows dropped{kept}"
         if job.left_out_rows:
-            yield "left out", f"{job.left_out_rows:,} rows that were in no window: without a time, or a gap"
+            yield "left out", f"{job.left_out_rows:,} rows in no window: without a time, or a gap"
         if job.skew_ms_p50 is not None:
             skew = (("half", job.skew_ms_p50), ("95 %", job.skew_ms_p95), ("99 %", job.skew_ms_p99))
-            told = ", ".join(f"{share} within {(ms or 0) / 1000:,.3f} s" for share, ms in skew)
-            yield "skew", f"{told} of their event time"
+            shares = ", ".join(f"{share} within {(ms or 0) / 1000:,.3f} s" for share, ms in skew)
+            yield "skew", f"{shares} of their event time"
         if job.completeness is not None:
-            yield "complete", f"{job.completeness:.2%} of the rows of windows were there when they were over"
+            yield "complete", f"{job.completeness:.2%} of the rows of windows were in time"
         yield "state", f"{job.state_rows:,} rows, {job.state_bytes:,} bytes"
         yield "bad rows", f"{job.bad_rows:,}, {job.dead_letters:,} dead letters"
     for each in job.notes:

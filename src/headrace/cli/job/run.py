@@ -1,4 +1,4 @@
-"""What `headrace job run` and `explain` do with a script: run it as launched, and watch its jobs until they end."""
+"""Running a script for `headrace job run` and `explain`, and watching its jobs until they end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BadScript(HeadraceError):
 
 
 def run_jobs(script: Path, launch: Launch) -> None:
-    """Run the script, then watch its jobs until they end or somebody wants them to."""
+    """Run the script, then watch its jobs until they end or are stopped."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with launching(launch) as launched:
         try:
@@ -47,7 +47,7 @@ def run_jobs(script: Path, launch: Launch) -> None:
         except KeyboardInterrupt:
             _stop(launched)
             if launch.once:
-                note("stopped before everything was processed; the next run goes on there")
+                note("stopped before everything was processed; the next run continues there")
                 sys.exit(EXIT_STOPPED)
             note("stopped")
         except BaseException:
@@ -68,7 +68,7 @@ def _run_script(script: Path) -> None:
     """As `python SCRIPT` would, with its own folder first on the path."""
     if not script.is_file():
         raise BadScript(
-            f"there is no file {script}", hint="a script is Python that makes jobs and starts them"
+            f"there is no file {script}", hint="a script is a Python file that defines jobs and starts them"
         )
     try:
         with _as_main_program(script):
@@ -96,20 +96,20 @@ def _as_main_program(script: Path) -> Iterator[None]:
 
 
 def _place(script: Path, error: Exception) -> str:
-    """The line of the script that an error came from, where there is one."""
+    """The line of the script that raised an error, if there is one."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [each.lineno for each in frames if each.filename == str(script)]
     return f"{script}:{lines[-1]}: " if lines else ""
 
 
 def _lines_of_script(script: Path, error: Exception) -> list[str]:
-    """The traceback from the script on: how we came to call it is of no use to its author."""
-    told = traceback.TracebackException.from_exception(error)
-    frames = list(told.stack)
+    """The traceback from the script on, without our own frames."""
+    shown = traceback.TracebackException.from_exception(error)
+    frames = list(shown.stack)
     while frames and frames[0].filename != str(script):
         frames.pop(0)
-    told.stack = traceback.StackSummary.from_list(frames)
-    return list(told.format())
+    shown.stack = traceback.StackSummary.from_list(frames)
+    return list(shown.format())
 
 
 def _require_jobs(script: Path, jobs: Sequence[object]) -> None:
@@ -131,9 +131,9 @@ def _stop(launched: LaunchedJobs) -> None:
     running = [each.name for each in launched.started if each.status().state not in ENDS]
     if not running:
         return
-    note(f"stopping {', '.join(running)} after the batch under way; Ctrl-C again leaves it")
+    note(f"stopping {', '.join(running)} after the current batch; Ctrl-C again ends them now")
     signal.signal(signal.SIGINT, _leave_now)
-    # All at once: each waits for its own batch.
+    # In parallel: each waits for its own batch.
     threads = [threading.Thread(target=each.stop, daemon=True) for each in launched.started]
     for thread in threads:
         thread.start()
@@ -142,7 +142,7 @@ def _stop(launched: LaunchedJobs) -> None:
 
 
 def _leave_now(_number: int, _frame: FrameType | None) -> None:
-    """The batch is written again by the next run: that is what fences are for."""
+    """The next run replays the batch; the fence prevents duplicates."""
     sys.exit(EXIT_STOPPED)
 
 
@@ -151,5 +151,5 @@ def _raise_failures(statuses: Sequence[JobStatus]) -> None:
     if failed:
         raise JobFailed(
             "\n".join(f"job {each.name} failed: {each.error}" for each in failed),
-            hint=f"`headrace job status {failed[0].name}` shows where it was; Spark's own log is in the data folder",
+            hint=f"`headrace job status {failed[0].name}` shows its last batch; Spark's own log is in the data folder",
         )

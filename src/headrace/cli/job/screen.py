@@ -1,4 +1,4 @@
-"""How jobs look while they run: bars for those that end by themselves, a table for those that go on.
+"""How jobs are shown while they run: progress bars for those that end, a table for those that do not.
 
 Without a terminal both become lines: one at the end, or one whenever something changed.
 """
@@ -24,7 +24,7 @@ result("job list", shape=Shape.LIST)(JobStatus)
 result("job status")(JobStatus)
 
 LINES_EVERY_S = 10.0
-"""How often a log without a terminal is told that all is well."""
+"""How often all jobs are printed without a terminal."""
 
 
 class JobsView(abc.ABC):
@@ -38,7 +38,7 @@ class JobsView(abc.ABC):
 
     @abc.abstractmethod
     def show(self, jobs: Sequence[JobStatus]) -> None:
-        """Called again and again, the last time when all have ended."""
+        """Called repeatedly, the last time when all jobs have ended."""
 
 
 def view_of(*, once: bool) -> JobsView:
@@ -48,7 +48,7 @@ def view_of(*, once: bool) -> JobsView:
 
 
 class BarsView(JobsView):
-    """Rows done of rows there, and the rate, a bar for each job; what they came to stays below."""
+    """A bar for each job with its rows and its rate; the results stay below."""
 
     def __init__(self) -> None:
         from rich import progress
@@ -78,7 +78,7 @@ class BarsView(JobsView):
                 self._bars[job.name] = self._progress.add_task(job.name, total=None, rows="")
             is_over = job.state in ENDS
             total = job.rows_in if is_over else _rows_there(job)
-            # A job without rows is done all the same, and its bar full.
+            # The bar of a job without rows is full.
             self._progress.update(
                 self._bars[job.name],
                 completed=max(job.rows_in, 1) if job.state is JobState.DONE else job.rows_in,
@@ -93,7 +93,7 @@ class BarsView(JobsView):
 
 
 class EndView(JobsView):
-    """Of a run without a terminal: what each job came to, in the order in which the script starts them."""
+    """Without a terminal: the result of each job, in the order in which the script starts them."""
 
     def __init__(self) -> None:
         self._told_count = 0
@@ -128,7 +128,7 @@ class TableView(JobsView):
 
 
 class LinesView(JobsView):
-    """A line for every job whose state has changed, and for all of them now and then."""
+    """A line for every job whose state has changed, and for all of them every `LINES_EVERY_S`."""
 
     def __init__(self) -> None:
         self._states: dict[str, tuple[JobState, int]] = {}
@@ -167,7 +167,7 @@ def render_jobs(jobs: Sequence[JobStatus]) -> RenderableType:
 
 
 def summary_of(job: JobStatus) -> str:
-    """What a job does, in a few words for a line of plain text."""
+    """The state of a job, in a few words for a line of plain text."""
     words = [job.state.value]
     if job.batch_id is not None:
         words += [f"batch {job.batch_id}", f"{job.rows_per_s:.0f} rows/s", f"lag {_or_dash(job.lag)}"]

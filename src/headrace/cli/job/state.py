@@ -1,4 +1,4 @@
-"""What `headrace job state` prints: a table for each stateful operator, or all of it as JSON."""
+"""The output of `headrace job state`: a table for each stateful operator, or JSON."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from headrace.pipeline.run.state import OperatorState
 
 NEVER_US = 2**63 - 1
-"""A time that does not come, as the operators keep it."""
+"""Never, in the state of operators."""
 
 TIMES = ("start", "end")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CELL_CHARACTERS_MAX = 80
-"""A collected list may be long; whoever wants all of it asks for JSON."""
+"""A collected list may be long; JSON has all of it."""
 
 
 class BadKeyOption(HeadraceError):
-    """Keys that are given half by name and half in their order."""
+    """Some keys with a name and some without."""
 
 
 def show_state(
@@ -56,11 +56,11 @@ def show_state(
             print_table([name.removesuffix("_us") for name in columns], rows)
 
 
-def _keys(said: Sequence[str]) -> Sequence[str] | Mapping[str, str]:
+def _keys(given: Sequence[str]) -> Sequence[str] | Mapping[str, str]:
     """By name if all of them have one; a value with a = in it can be given by name only."""
-    named = [each.partition("=") for each in said]
+    named = [each.partition("=") for each in given]
     if not any(sign for _, sign, _ in named):
-        return said
+        return given
     if not all(sign for _, sign, _ in named):
         raise BadKeyOption(
             "some --key have a name and some have none", hint="--key user=ann --key url=/shop, or --key ann"
@@ -72,9 +72,9 @@ def _keys(said: Sequence[str]) -> Sequence[str] | Mapping[str, str]:
 class JsonState(Struct, frozen=True, kw_only=True):
     operator: Annotated[int, "its number in the plan"]
     name: str
-    batch: Annotated[int, "the last one that is committed"]
+    batch: Annotated[int, "the last committed batch"]
     keys: Annotated[list[str], "the columns that are the key"]
-    count: Annotated[int, "of all rows that match, those beyond --limit included"]
+    count: Annotated[int, "all rows that match, also those beyond --limit"]
     rows: Annotated[list[dict[str, Any]], "times are microseconds after the epoch, bytes are base64"]
 
 
@@ -110,7 +110,7 @@ def _time(at_us: int) -> str:
 
 
 def _plain(got: Any) -> Any:
-    """What JSON has a word for."""
+    """A value that JSON has."""
     if got is None or isinstance(got, str | int | float):
         return got
     if isinstance(got, bytes):

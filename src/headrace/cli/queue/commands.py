@@ -1,4 +1,4 @@
-"""`headrace queue`: queue groups, how much they have left to do, and their settings."""
+"""`headrace queue`: queue groups, their lag, and their settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
-    help="Groups of workers that share messages (share groups): list, describe, set, and their dead letters.",
+    help="Groups of workers that share messages (share groups): list, describe, alter, and their dead letters.",
 )
 app.add_typer(dead_app, name="dead")
 
@@ -45,7 +45,9 @@ class ListedQueue(Struct, frozen=True, kw_only=True):
 class QueuePartition(Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
-    done_up_to: Annotated[int | None, "the first offset that is not done; null: the group has not begun"]
+    done_up_to: Annotated[
+        int | None, "the first offset that is not done; null: the group has no position yet"
+    ]
     not_done: Annotated[int | None, "null if the broker does not report it"]
 
 
@@ -54,18 +56,20 @@ class QueueMember(Struct, frozen=True, kw_only=True):
     client: str
     host: str
     partitions: Annotated[int, "how many it reads"]
-    in_flight: Annotated[int | None, "messages that it has; null on Apache Kafka"]
+    in_flight: Annotated[int | None, "messages that it has locked; null on Apache Kafka"]
 
 
 @result("queue describe")
 class DescribedQueue(Struct, frozen=True, kw_only=True):
     group: str
     state: str
-    waiting: Annotated[int | None, "messages that no worker has; null if the broker does not report it"]
-    in_flight: Annotated[int | None, "messages that workers have; null on Apache Kafka"]
+    waiting: Annotated[
+        int | None, "messages that no worker has locked; null if the broker does not report it"
+    ]
+    in_flight: Annotated[int | None, "messages that workers have locked; null on Apache Kafka"]
     redelivered: Annotated[int | None, "messages in flight that were delivered before; null on Apache Kafka"]
-    dead: Annotated[int, "letters that are not put back"]
-    oldest_age_s: Annotated[float | None, "of the oldest message that is not done; null: there is none"]
+    dead: Annotated[int, "dead letters that were not redriven"]
+    oldest_age_s: Annotated[float | None, "of the oldest message that is not done; null: none"]
     dead_letter_topic: str
     partitions: list[QueuePartition]
     members: list[QueueMember]
@@ -89,7 +93,7 @@ class DeletedQueue(Struct, frozen=True, kw_only=True):
 
 @app.command("list")
 def list_queues(format: Format = OutputFormat.TEXT, bootstrap: Bootstrap = None) -> None:
-    """List queue groups, with their members and what is left to do.
+    """List queue groups, with their members and the messages that are not done.
 
     \b
     headrace queue list
@@ -120,14 +124,14 @@ def _print_queues(queues: list[ListedQueue]) -> None:
         ]
         print_table(("group", "state", "members", "not done", "topics"), rows)
     else:
-        typer.echo("no queues yet: `headrace work TOPIC --group NAME -- COMMAND` makes one")
+        typer.echo("no queues yet: `headrace work TOPIC --group NAME -- COMMAND` creates one")
 
 
 @app.command()
 def describe(name: Name, format: Format = OutputFormat.TEXT, bootstrap: Bootstrap = None) -> None:
-    """Show what a group has to do and who does it.
+    """Show the messages and members of a group.
 
-    In flight and redelivered are known for Headrace's broker only; Apache Kafka tells nobody.
+    Only Headrace's broker reports in flight and redelivered; Apache Kafka does not.
 
     \b
     headrace queue describe senders
@@ -205,7 +209,7 @@ def alter(
     ] = None,
     delete_config: Annotated[
         list[str] | None,
-        typer.Option("--delete-config", metavar="NAME", help="Back to the default; repeatable."),
+        typer.Option("--delete-config", metavar="NAME", help="Reset to the default; repeatable."),
     ] = None,
     format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
@@ -229,7 +233,7 @@ def alter(
     if wanted:
         cluster.alter_configs("group", name, wanted)
         settings = read_settings(cluster, name)
-    # Those of other kinds of groups are of no use here.
+    # Settings of other kinds of groups do not apply.
     foreign = ("consumer.", "streams.")
     altered = AlteredQueue(
         group=name,
@@ -252,9 +256,7 @@ def _print_configs(queue: AlteredQueue) -> None:
 @app.command()
 def delete(
     name: Name,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do it. What the group has done is forgotten then.")
-    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm: the group's position is deleted.")] = False,
     format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
@@ -265,13 +267,13 @@ def delete(
     """
     cluster = connect(bootstrap)
     if not yes:
-        raise BadArgument(f"group {name} would begin from its start again", hint="add --yes to delete it")
+        raise BadArgument(f"group {name} would start from the beginning again", hint="add --yes to delete it")
     cluster.delete_groups([name])
     show(DeletedQueue(group=name), format, f"deleted group {name}")
 
 
 def _not_done(group: GroupState) -> int | None:
-    """None if the broker does not say; where the group has not begun there is nothing to say."""
+    """None if the broker does not report it. Partitions without a position do not count."""
     counts = [each.not_done for each in group.partitions if each.start_offset >= 0]
     return None if None in counts else sum(each for each in counts if each is not None)
 

@@ -1,4 +1,4 @@
-"""`headrace queue dead`: a group's dead letters: look at them, put them back, throw them away."""
+"""`headrace queue dead`: list, show, redrive and purge the dead letters of a group."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ app = typer.Typer(
 )
 
 LIST_MAX = 100
-"""What fits on a few screens; --all lists the rest."""
+"""A few screens; --all lists all."""
 
 TEXT_CHARACTERS_MAX = 60
 """Of a reason or a value, in a table."""
@@ -40,7 +40,7 @@ TEXT_CHARACTERS_MAX = 60
 Match = Annotated[
     str | None,
     typer.Option(
-        "--match", metavar="REGEX", help="Only letters with this in reason, original topic, key or value."
+        "--match", metavar="REGEX", help="Only letters whose reason, original topic, key or value matches."
     ),
 ]
 
@@ -64,10 +64,10 @@ class JsonLetter(Struct, frozen=True, kw_only=True):
     partition: Annotated[int, "of the dead-letter topic"]
     offset: int
     died: Annotated[str, "ISO 8601 in UTC"]
-    original: Annotated[LetterOrigin | None, "where the message was; null: unknown"]
-    group: Annotated[str, "whose letter it is"]
+    original: Annotated[LetterOrigin | None, "the original record; null: unknown"]
+    group: Annotated[str, "the group that rejected it"]
     delivery_count: int
-    redrive_count: Annotated[int, "how often it was put back before"]
+    redrive_count: Annotated[int, "how often it was redriven before"]
     reason: str
     headers: list[JsonHeader]
     key: Annotated[str | None, "null: none"] = None
@@ -79,15 +79,15 @@ class JsonLetter(Struct, frozen=True, kw_only=True):
 @result("queue dead redrive")
 class RedrivenLetters(Struct, frozen=True, kw_only=True):
     group: str
-    put_back: Annotated[int, "letters; with --dry-run, that would be"]
-    left: Annotated[int | None, "that stay, because they do not match; null with --dry-run"]
+    redriven: Annotated[int, "letters; with --dry-run, those that would be"]
+    left: Annotated[int | None, "letters that do not match; null with --dry-run"]
 
 
 @result("queue dead purge")
 class PurgedLetters(Struct, frozen=True, kw_only=True):
     group: str
     topic: str
-    records: Annotated[int, "that are gone"]
+    records: Annotated[int, "that were deleted"]
 
 
 @app.command("list")
@@ -99,7 +99,7 @@ def list_letters(
     format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """List the letters that nobody has put back yet.
+    """List the letters that were not redriven yet.
 
     \b
     headrace queue dead list senders
@@ -113,11 +113,11 @@ def list_letters(
     try:
         listed = list(found if everything else islice(found, LIST_MAX + 1))
     except NoDeadLetters:
-        listed = []  # the topic comes with the first one
+        listed = []  # the topic is created with the first letter
     shown = listed if everything else listed[:LIST_MAX]
     show([_as_json(letter) for letter in shown], format, lambda: _print_letters(letters, shown))
     if len(listed) > len(shown):
-        note(f"and more: --all lists everything, --match picks ({letters.count()} letters in all)")
+        note(f"and more: --all lists all, --match selects ({letters.count()} letters in all)")
 
 
 def _print_letters(letters: DeadLetters, shown: Sequence[DeadLetter]) -> None:
@@ -131,7 +131,9 @@ def _print_letters(letters: DeadLetters, shown: Sequence[DeadLetter]) -> None:
 @app.command("show")
 def show_letter(
     group: Group,
-    letter: Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="Which one, as `list` has it.")],
+    letter: Annotated[
+        str, typer.Argument(metavar="PARTITION:OFFSET", help="The letter, as `list` shows it.")
+    ],
     topic: Topic = None,
     format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
@@ -143,7 +145,7 @@ def show_letter(
     """
     partition, _, offset = letter.partition(":")
     if not (partition.isdecimal() and offset.isdecimal()):
-        raise BadArgument(f"{letter!r} is no letter", hint="write PARTITION:OFFSET, as `list` shows it")
+        raise BadArgument(f"{letter!r} is not a letter", hint="write PARTITION:OFFSET, as `list` shows it")
     found = _letters(group, topic, bootstrap).get(int(partition), int(offset))
     show(_as_json(found), format, lambda: _print_letter(found))
 
@@ -169,15 +171,15 @@ def _print_letter(found: DeadLetter) -> None:
 def redrive(
     group: Group,
     match: Match = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many it would be.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report how many it would be.")] = False,
     topic: Topic = None,
     format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Put letters back to the topics that they came from, at the end: key, value, headers, and a count of it.
+    """Write letters to the end of their original topics again, with key, value, headers and a count of redrives.
 
-    Nothing gets lost if this is interrupted; the letters since the last commit (at most 500) may then be put back
-    twice. Letters that do not match stay, and are written again at the end of the dead-letter topic.
+    If this is interrupted, no letter is lost; those since the last commit (at most 500) may be redriven twice.
+    Letters that do not match are written again to the end of the dead-letter topic.
 
     \b
     headrace queue dead redrive senders
@@ -187,25 +189,25 @@ def redrive(
     wanted = _wanted(match)
     if dry_run:
         count = sum(1 for letter in letters.read() if letter.original and wanted(letter))
-        planned = RedrivenLetters(group=group, put_back=count, left=None)
-        show(planned, format, f"{count} letters would be put back (--dry-run)")
+        planned = RedrivenLetters(group=group, redriven=count, left=None)
+        show(planned, format, f"{count} letters would be redriven (--dry-run)")
         return
     with _progress(letters.count()) as on_progress:
         done = letters.redrive(wanted, on_progress=on_progress)
     left = f", {done.left} left" if done.left else ""
-    redriven = RedrivenLetters(group=group, put_back=done.put_back, left=done.left)
-    show(redriven, format, f"put back {done.put_back} letters{left}")
+    redriven = RedrivenLetters(group=group, redriven=done.redriven, left=done.left)
+    show(redriven, format, f"redrove {done.redriven} letters{left}")
 
 
 @app.command()
 def purge(
     group: Group,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it. There is no way back.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm: it cannot be undone.")] = False,
     topic: Topic = None,
     format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Delete the group's dead letters for good, those that were put back already too.
+    """Delete the group's dead letters, also those that were redriven.
 
     \b
     headrace queue dead purge senders --yes
@@ -213,11 +215,11 @@ def purge(
     letters = _letters(group, topic, bootstrap)
     if not yes:
         raise BadArgument(
-            f"{letters.count()} letters in {letters.topic} would be gone for good",
+            f"{letters.count()} letters in {letters.topic} would be deleted",
             hint="add --yes to delete them",
         )
     purged = PurgedLetters(group=group, topic=letters.topic, records=letters.purge())
-    show(purged, format, f"purged {purged.topic}: {purged.records} records are gone")
+    show(purged, format, f"purged {purged.topic}: {purged.records} records deleted")
 
 
 def _letters(group: str, topic: str | None, bootstrap: str | None) -> DeadLetters:
@@ -279,5 +281,5 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("putting back", total=total)
+        task = bar.add_task("redriving", total=total)
         yield lambda count: bar.update(task, completed=count)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 LOCK_SHARE_MAX = 0.9
-"""A command may take so much of a message's lock by default: what is released in time is not worked on twice."""
+"""The default time limit of a command, as a share of the lock timeout: a message that is released before that is not
+processed twice."""
 
 
 @app.command()
@@ -31,7 +32,8 @@ def work(
     arguments: Annotated[
         list[str],
         typer.Argument(
-            metavar="TOPIC -- COMMAND [ARGUMENT]...", help="What to read, and what to run for each message."
+            metavar="TOPIC -- COMMAND [ARGUMENT]...",
+            help="The topic to read, and the command to run for each message.",
         ),
     ],
     group: Annotated[str, typer.Option("--group", "-g", help="Workers of one group share the messages.")],
@@ -49,29 +51,29 @@ def work(
         typer.Option(
             "--time-limit",
             metavar="TIME",
-            help="A command that takes longer is ended, and its message released. "
-            "Default: nine tenths of the group's lock time.",
+            help="A command that takes longer is killed, and its message released. "
+            "Default: nine tenths of the group's lock timeout.",
         ),
     ] = None,
-    count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="Stop after so many messages.")
-    ] = None,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after N messages.")] = None,
     stop_when_idle: Annotated[
         str | None,
-        typer.Option("--stop-when-idle", metavar="TIME", help="Stop when nothing has come for so long."),
+        typer.Option(
+            "--stop-when-idle", metavar="TIME", help="Stop when no message was delivered for this time."
+        ),
     ] = None,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Run a command for each message of a queue: its value is on standard input, the rest in the environment.
 
-    Exit code 0 accepts the message. 75 releases it: a worker gets it again. Any other rejects it, with the last line
-    of standard error as the reason; rejected messages are dead letters (`headrace queue dead`). A command that is
-    ended by a signal or by the time limit has its message released.
+    Exit code 0 accepts the message. 75 releases it: it is redelivered. Any other rejects it, with the last line
+    of standard error as the reason; rejected messages are dead letters (`headrace queue dead`). The message of
+    a command that is ended by a signal or by the time limit is released.
 
-    HEADRACE_TOPIC, _PARTITION, _OFFSET, _KEY, _TIMESTAMP_MS, _DELIVERY_COUNT and _GROUP say which message it is;
+    HEADRACE_TOPIC, _PARTITION, _OFFSET, _KEY, _TIMESTAMP_MS, _DELIVERY_COUNT and _GROUP identify the message;
     HEADRACE_HEADER_X is its header x.
 
-    Ctrl-C lets running commands finish and gives the rest back; a second one ends them and releases their messages.
+    After Ctrl-C, running commands finish and the other messages are released; a second one ends the commands too.
 
     \b
     headrace work emails --group senders --concurrency 8 -- ./send-one.sh
@@ -81,7 +83,7 @@ def work(
     topics = [] if pattern is not None else arguments[:1]
     command = arguments[len(topics) :]
     if not command:
-        raise typer.BadParameter("say what to run: headrace work TOPIC --group G -- COMMAND")
+        raise typer.BadParameter("give a command: headrace work TOPIC --group G -- COMMAND")
     if shutil.which(command[0]) is None:
         raise BadArgument(
             f"there is no command {command[0]}",
@@ -100,7 +102,7 @@ def work(
         group=group,
         bootstrap=settings.bootstrap,
         pattern=pattern,
-        # One message per member: a slow command keeps nothing locked but its own message.
+        # One message per member: a slow command locks only its own message.
         prefetch=1,
         members=concurrency,
         timeout_s=settings.timeout_s,
@@ -120,12 +122,12 @@ def work(
         finally:
             note(commands.summary())
     if queue.lost:
-        note(f"headrace: {queue.lost} answers came too late; those messages are delivered again")
+        note(f"headrace: {queue.lost} acknowledgements were too late; those messages are redelivered")
 
 
 @contextmanager
 def _progress(commands: Commands) -> Iterator[Callable[[], None]]:
-    """A line that shows how it goes, on a terminal."""
+    """A line with the progress, on a terminal."""
     if not sys.stderr.isatty():
         yield lambda: None
         return

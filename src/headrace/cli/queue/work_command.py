@@ -1,4 +1,4 @@
-"""A command for each message: its input, its environment, its time limit, and what its exit code means."""
+"""A command for each message: its input, its environment, its time limit and its exit code."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ EXIT_RELEASE = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
 
 STDERR_TAIL_BYTES = 8_192
-"""As much of standard error as is kept for the reason; all of it is passed on."""
+"""The end of standard error that is kept for the reason; all of it is passed on."""
 
 ENVIRONMENT_VALUE_BYTES_MAX = 65_536
-"""Linux refuses to start a command with a variable of 128 KiB; a key or header beyond this is left out."""
+"""Linux refuses to start a command with a variable of 128 KiB; a larger key or header is skipped."""
 
 OUTCOMES = ("accepted", "released", "rejected", "gone")
 
 GRACE_S = 2.0
-"""Between asking a command to end and ending it."""
+"""Between SIGTERM and SIGKILL."""
 
 
 class CommandNotRunnable(HeadraceError):
-    """The command itself is the problem, not a message: to go on would reject all of them."""
+    """The command itself can't be run: to continue would reject all messages."""
 
 
 class Commands:
-    """Runs a command for a message and settles the message by its exit code; any number of threads at a time."""
+    """Runs a command for a message and acknowledges the message by its exit code; for any number of threads."""
 
     def __init__(
         self, queue: Queue, command: Sequence[str], *, time_limit_s: float, say: Callable[[str], None]
@@ -57,7 +57,7 @@ class Commands:
         self._started_at_s = time.monotonic()
 
     def end(self) -> None:
-        """End those that run, and those that are still to begin."""
+        """End running commands, and those that start later."""
         self._is_ending = True
         for process in [*self._running.values()]:
             _kill(process, signal.SIGTERM)
@@ -76,7 +76,7 @@ class Commands:
         elif code == EXIT_RELEASE:
             self._settle("released", lambda: message.release(_last_line(tail)))
         elif code < 0:
-            # Ended from outside: by us, by a person, for lack of memory. The delivery limit stops a poison message.
+            # Killed: by us, by a person, for lack of memory. The delivery limit stops a poison message.
             self._settle("released", lambda: message.release(f"ended by signal {-code}"))
         else:
             reason = _last_line(tail) or f"exit code {code}"
@@ -104,13 +104,13 @@ class Commands:
                     stdin=stdin,
                     stderr=subprocess.PIPE,
                     env={**os.environ, **environment(message, self._queue.group)},
-                    # Ctrl-C at the terminal is for the pool, which lets it finish.
+                    # Ctrl-C at the terminal is for the pool, which waits for the command.
                     start_new_session=True,
                 )
             except OSError as error:
                 raise CommandNotRunnable(
                     f"{self._command[0]} can't be run: {error.strerror or error}",
-                    hint="the message went back to the queue; does the script begin with #! and its interpreter?",
+                    hint="the message was released; does the script start with #! and its interpreter?",
                 ) from error
         with process:
             self._running[process.pid] = process
@@ -123,7 +123,8 @@ class Commands:
         return process.returncode, tail, is_over_time
 
     def _watch(self, process: subprocess.Popen[bytes]) -> tuple[bytes, bool]:
-        """Pass standard error on until the command is over; what it left in the background is not waited for."""
+        """Pass standard error on until the command ends; processes that it left in the background are not waited
+        for."""
         assert process.stderr is not None
         tail = b""
         deadline_s = time.monotonic() + self._time_limit_s
@@ -150,7 +151,7 @@ class Commands:
                     _kill(process, signal.SIGKILL if is_over_time else signal.SIGTERM)
                     is_over_time, deadline_s = True, time.monotonic() + GRACE_S
 
-    # How it goes
+    # Progress
 
     def progress(self) -> str:
         return f"{len(self._running)} running, {self._totals()}"
@@ -169,7 +170,7 @@ class Commands:
 
 
 def environment(message: Message, group: str) -> dict[str, str]:
-    """The message beside its value, as variables of the command."""
+    """The message except its value, as environment variables of the command."""
     variables = {
         "HEADRACE_TOPIC": message.topic.encode(),
         "HEADRACE_PARTITION": b"%d" % message.partition,
@@ -195,7 +196,7 @@ def _last_line(tail: bytes) -> str:
 
 
 def _read(descriptor: int) -> bytes | None:
-    """Nothing at the end; None if there is just nothing now."""
+    """Empty at the end; None if nothing is available yet."""
     try:
         return os.read(descriptor, 65_536)
     except BlockingIOError:
@@ -210,7 +211,7 @@ def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """The command and what it started."""
+    """The command and the processes that it started."""
     try:
         os.killpg(process.pid, number)
     except ProcessLookupError:

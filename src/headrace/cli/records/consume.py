@@ -24,11 +24,10 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 def consume(
     topics: Annotated[
-        list[str], typer.Argument(metavar="TOPIC...", help="What to read.", autocompletion=complete_topics)
+        list[str],
+        typer.Argument(metavar="TOPIC...", help="The topics to read.", autocompletion=complete_topics),
     ],
-    from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="From the oldest record that is there.")
-    ] = False,
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="From the oldest record.")] = False,
     offset: Annotated[
         str | None,
         typer.Option(
@@ -53,7 +52,7 @@ def consume(
         list[int] | None, typer.Option("--partition", min=0, help="Only this one; repeatable.")
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-F", help="Go on with what comes, until Ctrl-C.")
+        bool, typer.Option("--follow", "-F", help="Continue with new records, until Ctrl-C.")
     ] = False,
     group: Annotated[
         str | None,
@@ -64,14 +63,12 @@ def consume(
             autocompletion=complete_groups,
         ),
     ] = None,
-    count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")
-    ] = None,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after N records.")] = None,
     format: Annotated[
         RecordFormat,
         typer.Option(
             "--format",
-            help="value: a line each. text: with time, place, key. json: all of it. binary: bare bytes.",
+            help="value: a line each. text: with time, offset, key. json: all fields. binary: bare bytes.",
         ),
     ] = RecordFormat.VALUE,
     template: Annotated[
@@ -89,16 +86,16 @@ def consume(
         typer.Option(
             "--key-separator",
             metavar="TEXT",
-            help="value: print the key before it, with this between (\\t, \\x1f: as in C).",
+            help="value: print the key before it, separated by this (\\t, \\x1f: as in C).",
         ),
     ] = None,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Read records to standard output, until the end as it was at the start, or for as long as you --follow.
+    """Read records to standard output, up to the current end, or until Ctrl-C with --follow.
 
-    Without a start option it begins at the oldest record, or with --follow at the end, as `tail -f` does.
-    In a --group a start option only counts where the group has committed nothing yet; `headrace group seek`
-    moves it otherwise.
+    Without a start option it starts at the oldest record, or with --follow at the end, as `tail -f` does.
+    In a --group a start option only applies to partitions without a committed offset; `headrace group seek`
+    moves the others.
     Records that retention removed before they could be read are reported on standard error.
 
     \b
@@ -114,9 +111,11 @@ def consume(
     if sum(starts) > 1:
         raise typer.BadParameter("give one of --from-beginning, --offset, --from-time and --last")
     if partition and group:
-        raise typer.BadParameter("a group shares out partitions by itself: leave --partition or --group")
+        raise typer.BadParameter(
+            "a group assigns partitions to its members: give --partition or --group, not both"
+        )
     if template is not None and (format is not RecordFormat.VALUE or key_separator is not None):
-        raise typer.BadParameter("--template says all: leave --format and --key-separator")
+        raise typer.BadParameter("--template replaces --format and --key-separator: do not combine them")
     time_ms = None if from_time is None else parse_moment_ms(from_time, SystemClock().now_ms())
     pieces = None if template is None else parse_template(template)
     separator = None if key_separator is None else unescape(key_separator, option="--key-separator")
@@ -140,6 +139,6 @@ def consume(
         with Stopping() as stopping, reading:
             reading.run(write, flush=sys.stdout.buffer.flush, count_max=count, stopping=stopping)
     except BrokenPipeError:
-        # The reader has had enough (`| head`); Python would complain once more when it flushes at exit.
+        # The reader closed the pipe (`| head`); Python would raise again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise typer.Exit(stopping.exit_code)

@@ -1,4 +1,4 @@
-"""How `headrace consume` writes a record. Bytes in, bytes out; no broker in here."""
+"""How `headrace consume` writes a record. Bytes in, bytes out; no broker is involved."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class JsonRecord(Struct, frozen=True, kw_only=True):
     partition: int
     offset: int
     timestamp: Annotated[str | None, "ISO 8601 in UTC, with milliseconds; null: none"]
-    headers: Annotated[list[JsonHeader], "in their order; a name may come twice"]
+    headers: Annotated[list[JsonHeader], "in their order; a name may occur twice"]
     key: Annotated[str | None, "null: a record without a key"] = None
     key_base64: Annotated[str | None, "instead of the key, if it is not UTF-8"] = None
     value: Annotated[str | None, "null: a tombstone"] = None
@@ -74,7 +74,7 @@ class JsonRecord(Struct, frozen=True, kw_only=True):
 
 
 def as_json(message: Message) -> dict[str, Any]:
-    """Everything of a record; what is not UTF-8 is under `..._base64` instead."""
+    """All fields of a record; values that are not UTF-8 are in `..._base64` instead."""
     return {
         "topic": message.topic(),
         "partition": message.partition(),
@@ -82,7 +82,7 @@ def as_json(message: Message) -> dict[str, Any]:
         "timestamp": _time(message),
         **text_or_base64("key", message.key()),
         **text_or_base64("value", message.value()),
-        # A list, because a name may come twice.
+        # A list, because a name may occur twice.
         "headers": [{"name": name, **text_or_base64("value", value)} for name, value in headers_of(message)],
     }
 
@@ -93,7 +93,7 @@ def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
 
 
 def text_or_base64(name: str, data: bytes | str | None) -> dict[str, str | None]:
-    """A field for JSON, which knows no bytes."""
+    """A field for JSON, which has no bytes."""
     if data is None:
         return {name: None}
     try:

@@ -1,4 +1,4 @@
-"""kcat's format strings: `-f '%t %p %o %k=%s\\n'`. What each code writes is what kcat writes; no broker in here."""
+"""kcat's format strings: `-f '%t %p %o %k=%s\\n'`. Each code writes what it writes in kcat; no broker is involved."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ _CHARACTERS = {"t": b"\t", "n": b"\n", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
 
 def unescape(text: str, *, option: str) -> bytes:
-    r"""The bytes that `\t` and its like stand for; everything else as it is."""
+    r"""Escapes such as `\t` as bytes; everything else unchanged."""
 
     def plain(found: re.Match[bytes]) -> bytes:
         code = found[1].decode(errors="replace")

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
     from headrace.kafka.cluster import Cluster
 
-# After this a record that could not be delivered is given up and reported; the client's own five minutes are
-# too long for somebody who waits at a prompt.
+# After this time a record that could not be delivered fails and is reported; the client's default of five minutes is
+# too long for a person at a prompt.
 DELIVERY_TIMEOUT_MS = 30_000
-# A request that the broker refuses is sent again so often, which takes four seconds; the client's own bound is the
-# delivery timeout, after which it no longer knows what the broker answered.
+# The retries of a request that the broker refuses, which take four seconds. The client's default bound is the
+# delivery timeout, after which it no longer reports the broker's answer.
 RETRIES_MAX = 6
-# Failures beyond this are only counted: the first ones say what is wrong.
+# Failures beyond this number are only counted: the first ones show what is wrong.
 FAILURES_SHOWN_MAX = 5
 
 
@@ -64,13 +64,13 @@ class Acks(StrEnum):
 class Produced(Struct, frozen=True, kw_only=True):
     topic: str
     records: Annotated[int, "that the broker has acknowledged"]
-    failed: Annotated[int, "that it has not"]
-    bad_lines: Annotated[int, "that were left out, with --skip-bad"]
+    failed: Annotated[int, "that it has not acknowledged"]
+    bad_lines: Annotated[int, "that were skipped, with --skip-bad"]
     elapsed_s: float
 
 
 class ProduceFailed(HeadraceError):
-    """Bad input, or records that the broker did not take."""
+    """Bad input, or records that the broker did not accept."""
 
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -78,7 +78,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command()
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to.", autocompletion=complete_topics)],
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC", help="The topic to write to.", autocompletion=complete_topics)
+    ],
     key: Annotated[
         str | None, typer.Option("--key", "-k", metavar="TEXT", help="The key of every record.")
     ] = None,
@@ -87,7 +89,7 @@ def produce(
         typer.Option(
             "--key-separator",
             metavar="TEXT",
-            help="What stands between a line's key and its value (\\t, \\x1f: as in C).",
+            help="The separator of a line's key and value (\\t, \\x1f: as in C).",
         ),
     ] = None,
     format: Annotated[
@@ -100,7 +102,7 @@ def produce(
         Path | None, typer.Option("--file", "-f", help="Read this file instead of standard input.")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option("--rate", min=0.001, help="At most so many records a second.")
+        float | None, typer.Option("--rate", min=0.001, help="At most N records a second.")
     ] = None,
     header: Annotated[
         list[str] | None,
@@ -111,24 +113,23 @@ def produce(
     ] = None,
     compression: Annotated[Compression, typer.Option("--compression")] = Compression.NONE,
     acks: Annotated[Acks, typer.Option("--acks", help="all: also never duplicated by a retry.")] = Acks.ALL,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave bad lines out, and count them.")
-    ] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip bad lines, and count them.")] = False,
     tombstones: Annotated[
         bool, typer.Option("--tombstones", help="A line with an empty value deletes its key (a null value).")
     ] = False,
     chunk_bytes: Annotated[
         int | None,
         typer.Option(
-            "--chunk-bytes", min=1, max=RECORD_BYTES_MAX, help="binary: a record for every so many bytes."
+            "--chunk-bytes", min=1, max=RECORD_BYTES_MAX, help="binary: a record for every N bytes."
         ),
     ] = None,
     report: Annotated[
-        OutputFormat, typer.Option("--report", help="What became of the records: text, or json for programs.")
+        OutputFormat,
+        typer.Option("--report", help="The report of delivered records: text, or json for programs."),
     ] = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Write records from standard input or a file, and say how many arrived.
+    """Write records from standard input or a file, and report how many were delivered.
 
     \b
     echo hello | headrace produce greetings
@@ -195,7 +196,7 @@ def _ensure_topic(cluster: Cluster, topic: str) -> None:
     if topic not in others:
         cluster.create_by_use(topic)
         if near := nearest(topic, others):
-            note(f"headrace: created topic {topic}; there is a topic {near} too")
+            note(f"headrace: created topic {topic}; topic {near} exists too")
 
 
 def _send_all(
@@ -220,11 +221,11 @@ def _send_all(
             else:
                 raise ProduceFailed(
                     f"line {record.number}: {record.reason}",
-                    hint="nothing after it was sent; --skip-bad leaves such lines out",
+                    hint="nothing after it was sent; --skip-bad skips such lines",
                 )
             advance(record.input_bytes)
     finally:
-        # Whatever stopped the reading, what was handed over is delivered and counted.
+        # Also after an error, the records in flight are delivered and counted.
         sender.finish()
         _report(sender, bad_lines, time.monotonic() - began_s, report)
     if sender.failed_count:
@@ -235,8 +236,8 @@ def _send_all(
 
 
 def _why_not(cluster: Cluster, topic: str) -> str | None:
-    """What keeps the broker from taking records, if it says so. Clients retry after that as after any trouble that
-    passes, and in the end can only tell that time was up."""
+    """Why the broker accepts no records, if it reports it. Clients retry such an error like any transient one, and in
+    the end only report a timeout."""
     from headrace.kafka.on_disk import read_only_reasons
 
     try:
@@ -247,8 +248,7 @@ def _why_not(cluster: Cluster, topic: str) -> str | None:
         return None
     partition, reason = min(reasons.items())
     return (
-        f"partition {partition} of {topic} is read-only: {reason}; "
-        "look after its disk, then start the broker anew"
+        f"partition {partition} of {topic} is read-only: {reason}; repair its disk, then restart the broker"
     )
 
 
@@ -263,14 +263,14 @@ def _report(sender: Sender, bad_lines: int, elapsed_s: float, format: OutputForm
     parts = [f"{done.records} records to {done.topic} in {elapsed_s:.2f} s"]
     parts.append(f"{done.records / max(elapsed_s, 1e-9):,.0f} records/s")
     if bad_lines:
-        parts.append(f"{bad_lines} bad lines left out")
+        parts.append(f"{bad_lines} bad lines skipped")
     if done.failed:
         parts.append(f"{done.failed} failed")
     show(done, format, ", ".join(parts))
 
 
 class Sender:
-    """Hands records to the client and counts what became of them."""
+    """Sends records and counts those that were delivered and those that failed."""
 
     def __init__(
         self,
@@ -291,13 +291,13 @@ class Sender:
         self._refusal: str | None = None
 
     def send(self, record: InputRecord) -> None:
-        """Hand the record over; raises if the broker refuses all records."""
+        """Send a record; raises if the broker refuses all records."""
         from confluent_kafka import KafkaException
 
         while True:
             if self._refusal is not None:
                 raise ProduceFailed(
-                    f"{self.topic} takes no records: {self._refusal}",
+                    f"{self.topic} accepts no records: {self._refusal}",
                     hint="the rest of the input was not read",
                 )
             try:
@@ -310,7 +310,7 @@ class Sender:
                     on_delivery=self._on_delivery,
                 )
             except BufferError:
-                # The client's queue is full: the broker is slower than the input. Wait rather than grow.
+                # The client's buffer is full: the broker is slower than the input.
                 self._producer.poll(0.1)
             except KafkaException as error:
                 self._refusal = error.args[0].str()
@@ -322,7 +322,7 @@ class Sender:
         self._producer.poll(seconds)
 
     def finish(self) -> None:
-        """Wait until each record is delivered or given up."""
+        """Wait until each record is delivered or has failed."""
         deadline_s = time.monotonic() + DELIVERY_TIMEOUT_MS / 1000 + 5
         while (left := self._producer.flush(0.2)) and time.monotonic() < deadline_s:
             if self._refusal is not None:
@@ -350,7 +350,7 @@ class Sender:
 
 
 def _is_about_the_record(error: KafkaError) -> bool:
-    """Whether the next record may fare better."""
+    """Whether the error concerns only this record."""
     from confluent_kafka import KafkaError
 
     return error.code() in (
@@ -384,7 +384,7 @@ def _open(file: Path | None) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def _progress(file: Path | None) -> Iterator[Callable[[int], None]]:
-    """A bar while a file is sent, if somebody looks."""
+    """A progress bar while a file is sent, on a terminal."""
     if file is None or not sys.stderr.isatty():
         yield lambda _bytes: None
         return

@@ -1,4 +1,4 @@
-"""Lines or bytes that a person feeds to `headrace produce`, as records. No broker in here."""
+"""The input of `headrace produce`, lines or bytes, as records. No broker is involved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import BinaryIO, NoReturn
 
 from msgspec import Struct
 
-# The largest request that a broker takes by default: no record can be larger, so no line needs to be.
+# The largest request that a broker accepts by default: no record can be larger.
 RECORD_BYTES_MAX = 104_857_600
 
 
@@ -63,7 +63,7 @@ def read_lines(stream: BinaryIO, rules: LineRules) -> Iterator[InputRecord | Bad
 def read_chunks(
     stream: BinaryIO, chunk_bytes: int | None, *, key: bytes | None
 ) -> Iterator[InputRecord | BadLine]:
-    """Everything as one record, or as records of so many bytes."""
+    """The input as one record, or as records of `chunk_bytes`."""
     if chunk_bytes is None:
         whole = stream.read(RECORD_BYTES_MAX + 1)
         if len(whole) > RECORD_BYTES_MAX:
@@ -97,9 +97,9 @@ def _check_json(value: bytes) -> None:
     except UnicodeDecodeError as error:
         raise ValueError(f"not JSON: not UTF-8 at byte {error.start + 1}") from error
     except RecursionError as error:
-        raise ValueError("not JSON that can be read: nested too deeply") from error
+        raise ValueError("not JSON that can be parsed: nested too deeply") from error
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    # Python reads them, the standard and most other readers do not.
-    raise ValueError(f"not JSON: {name} is no number of JSON's")
+    # Python parses them, the standard and most other parsers do not.
+    raise ValueError(f"not JSON: {name} is not a number in JSON")

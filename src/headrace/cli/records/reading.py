@@ -1,7 +1,7 @@
-"""Reading topics with a start, an end and possibly a group: what is behind `headrace consume`.
+"""Reading topics with a start, an end and possibly a group, for `headrace consume`.
 
-The client is told never to reset an offset by itself. What it then reports (the records were gone before they
-could be read) is counted and told instead of skipped in silence.
+The client never resets an offset (`auto.offset.reset=error`). Records that retention deleted before they were read are
+counted and reported.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from headrace.cli.stopping import Stopping
 from headrace.kafka.cluster import Cluster, Partition
 from headrace.kafka.errors import request_failed
 
-# Long enough not to spin, short enough that Ctrl-C is felt at once.
+# Long enough not to spin, short enough for Ctrl-C.
 POLL_S = 0.2
-# Messages taken from the client at once: a call each costs more than the record itself.
+# Messages per call: a call for each costs more than the record itself.
 POLL_RECORDS_MAX = 1000
 
 
 class Start(Struct, frozen=True, kw_only=True):
-    """Where to begin; with nothing given, at the end."""
+    """Where to start; without any field, at the end."""
 
     beginning: bool = False
     offset: int | None = None
@@ -39,7 +39,7 @@ class Start(Struct, frozen=True, kw_only=True):
         if self.time_ms is not None:
             return cluster.at_time(partitions, self.time_ms)
         if self.offset is not None:
-            # As it is: if the partition begins later, the reader has to be told what it misses.
+            # Not raised to the start of the partition: the records that are missing are reported.
             ends = cluster.latest(partitions)
             return {each: min(self.offset, ends[each]) for each in partitions}
         if self.beginning:
@@ -90,13 +90,13 @@ class Reading:
         self._is_assigned = False
         self._consumer = Consumer(
             cluster.client_config(
-                # Without a group nothing is joined and nothing committed, but the client insists on a name.
+                # Without a group nothing is joined and nothing committed, but the client requires a name.
                 group_id=group or f"headrace-consume-{os.getpid()}",
                 auto_offset_reset="error",
                 enable_auto_commit=group is not None,
                 enable_auto_offset_store=False,
                 enable_partition_eof=True,
-                check_crcs=True,  # a bit that flipped on disk is told, not shown
+                check_crcs=True,  # corrupt records are an error
             )
         )
 
@@ -124,7 +124,7 @@ class Reading:
         count_max: int | None,
         stopping: Stopping,
     ) -> int:
-        """Write records until the end, the count or a signal to stop; returns how many there were.
+        """Write records until the end, the count or a signal; the number of records.
 
         It stops between two records, so that what was written is what is committed.
         """
@@ -164,28 +164,28 @@ class Reading:
     def _on_error(self, error: KafkaError, message: Message) -> None:
         code = error.code()
         if code == KafkaError._PARTITION_EOF:
-            # Also where the last offsets hold no record (compaction, a transaction's marker).
+            # Also if the last offsets have no record (compaction, a transaction marker).
             self._unfinished.discard(_place(message)[0])
         elif code == KafkaError._AUTO_OFFSET_RESET:
-            self._tell_gap(message)
+            self._report_gap(message)
         elif error.retriable() or code in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
-            note(f"headrace: {error.str()}; trying again")
+            note(f"headrace: {error.str()}; retrying")
         else:
             raise request_failed(error, "reading")
 
-    def _tell_gap(self, message: Message) -> None:
-        """The wanted offset is not there: say how much was missed and go on where there is something."""
+    def _report_gap(self, message: Message) -> None:
+        """The offset does not exist: report the missing records and continue at the nearest offset."""
         partition, wanted = _place(message)
         begin = self._cluster.earliest([partition])[partition]
         end = self._cluster.latest([partition])[partition]
         if wanted < begin:
             note(
-                f"headrace: {partition}: {begin - wanted} records from offset {wanted} on are gone "
-                f"(retention); going on at {begin}"
+                f"headrace: {partition}: {begin - wanted} records from offset {wanted} on are missing "
+                f"(retention); continuing at {begin}"
             )
             target = begin
         else:
-            note(f"headrace: {partition}: there is no offset {wanted}, it ends at {end}; going on there")
+            note(f"headrace: {partition}: there is no offset {wanted}, it ends at {end}; continuing there")
             target = end
         self._positions[partition] = target
         self._has_gap = True
@@ -193,9 +193,9 @@ class Reading:
             self._unfinished.discard(partition)
 
     def _jump_gaps(self) -> None:
-        """Go on behind what is gone. The client has stopped reading there, and only a new assignment starts it.
+        """Continue after the missing records. The client stopped reading there, and only a new assignment restarts it.
 
-        Called between polls: what the last poll brought is written by then, and not read a second time.
+        Called between polls, when all records of the last poll are written.
         """
         if self._has_gap:
             self._has_gap = False
@@ -214,7 +214,7 @@ class Reading:
         self._begin({**committed, **self._start.offsets(self._cluster, fresh)})
 
     def _begin(self, offsets: dict[Partition, int]) -> None:
-        # A partition that was added since is not known yet; it counts as ending where it is begun.
+        # A partition that was added since is unknown; it counts as ending where it starts.
         self._ends = {**offsets, **self._ends}
         self._unfinished = {each for each, offset in offsets.items() if offset < self._ends[each]}
         self._is_assigned = True

@@ -12,7 +12,7 @@ from headrace.cli.output import Format, OutputFormat
 from headrace.cli.settings import Bootstrap
 
 TIMEOUT_S_MAX = 5
-"""A broker that does not answer in this time is reported; the next look asks again."""
+"""A broker that does not answer in this time is reported; the next sample asks again."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -20,13 +20,11 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 def top(
     interval: Annotated[
-        float, typer.Option("--interval", "-i", min=0.1, help="Seconds between two looks.")
+        float, typer.Option("--interval", "-i", min=0.1, help="Seconds between two samples.")
     ] = 1.0,
-    count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="Stop after so many looks.")
-    ] = None,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after N samples.")] = None,
     internal: Annotated[
-        bool, typer.Option("--internal", help="Show the broker's own topics and groups too.")
+        bool, typer.Option("--internal", help="Also show internal topics and groups.")
     ] = False,
     format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
@@ -34,7 +32,7 @@ def top(
     """Watch a broker: topics with rates and sizes, groups and queues with lag, and jobs, until Ctrl-C.
 
     It works on Headrace and on Apache Kafka, and changes nothing there. Without a terminal it prints a line for
-    each look; with --format json an object.
+    each sample; with --format json an object.
 
     \b
     headrace top

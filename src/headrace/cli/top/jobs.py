@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 SEEN_MS_MAX = 15 * 60_000
-"""A job that runs reports itself at least every ten seconds; one that was silent for so long is not shown."""
+"""A running job reports itself at least every ten seconds; one without a report in this time is not shown."""
 
 REPORTS_MAX = 10_000
-"""At most so many records are read at a time."""
+"""Records that are read at a time, at most."""
 
 
 class ReportedJobs:
-    """A panel of the jobs that have reported themselves lately; nothing is shown where there is none."""
+    """A panel of the jobs that reported themselves lately."""
 
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self._cluster = cluster
@@ -33,7 +33,7 @@ class ReportedJobs:
         self._jobs: dict[str, JobStatus] = {}
         self._consumer: Consumer | None = None
         self._unread: set[int | None] = set()
-        """Partitions that were not read to their end yet: the first look waits for them."""
+        """Partitions that were not read to their end yet: the first sample waits for them."""
 
     @property
     def rows(self) -> list[JobStatus]:
@@ -55,7 +55,7 @@ class ReportedJobs:
             for message in messages:
                 error = message.error()
                 if error is None:
-                    self._note(plain_bytes(message.value()))
+                    self._add(plain_bytes(message.value()))
                 elif error.code() == KafkaError._PARTITION_EOF:
                     self._unread.discard(message.partition())
             is_read = not self._unread or time.monotonic() > deadline_s
@@ -76,11 +76,11 @@ class ReportedJobs:
         consumer.assign([TopicPartition(each.topic, each.number, starts[each]) for each in partitions])
         return consumer
 
-    def _note(self, value: bytes) -> None:
+    def _add(self, value: bytes) -> None:
         try:
             job = JobStatus.from_json(value.decode())
         except (ValueError, KeyError, TypeError, AttributeError):
-            return  # anybody may write to a topic
+            return  # other programs may write to the topic
         self._jobs[job.name] = job
 
     def render(self, rows_max: int) -> RenderableType:

@@ -1,4 +1,4 @@
-"""The looks of `headrace top`: take one, show it, wait, and go on although a broker does not answer for a while."""
+"""The samples of `headrace top`: take one, show it, wait, and continue if a broker does not answer for a while."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from headrace.printable import printable_json
 @result("top", shape=Shape.LINES)
 class Look(Struct, frozen=True, kw_only=True):
     time: Annotated[str, "ISO 8601 in UTC"]
-    problem: Annotated[str | None, "why the broker could not be asked; the rest is that of the look before"]
+    problem: Annotated[str | None, "why the broker did not answer; the rest is that of the sample before"]
     topics: list[TopicTraffic]
     groups: list[GroupTraffic]
     jobs: Annotated[
-        list[JobStatus], "those that have reported themselves lately, as `headrace job list` has them"
+        list[JobStatus], "those that reported themselves lately, as `headrace job list` shows them"
     ]
 
 
@@ -77,7 +77,7 @@ def watch(
 
 
 def _sample(panels: list[Panel], *, is_first: bool) -> str:
-    """Look again; what went wrong, if something did. At the first look it is the command's failure."""
+    """Sample all panels; the message of an error. At the first sample an error ends the command."""
     try:
         for panel in panels:
             panel.sample()

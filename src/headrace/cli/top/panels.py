@@ -1,4 +1,4 @@
-"""What `headrace run` and `headrace top` show: panels, each of which looks every second and draws itself.
+"""The panels of `headrace run` and `headrace top`: each samples the cluster every second and draws itself.
 
 A later part of Headrace that wants to be seen there is one more `Panel` in the list that `run.py` or `top.py` makes.
 """
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 HISTORY_LOOKS = 20
-"""Looks that a sparkline shows: a third of a minute, and narrow enough for a terminal of 80 columns."""
+"""Samples in a sparkline: a third of a minute, and narrow enough for a terminal of 80 columns."""
 
 SIZES_EVERY_S = 5.0
-"""A broker adds up the sizes of all its partitions for an answer, which is too much to ask for every second."""
+"""A broker sums up the sizes of all its partitions for an answer, which is too much for every second."""
 
 RECENT = "recently"
 """The column of sparklines: of the number before it."""
@@ -40,16 +40,16 @@ _BARS = "▁▂▃▄▅▆▇█"
 class Panel(Protocol):
     @property
     def row_count(self) -> int:
-        """Rows that it would show if there is room."""
+        """Rows that it would show on a screen that is large enough."""
 
     def sample(self) -> None:
-        """Look again."""
+        """Ask the cluster again."""
 
     def render(self, rows_max: int) -> RenderableType:
-        """What was seen, for a screen with room for so many rows."""
+        """The last sample, in at most this number of rows."""
 
     def summary(self) -> str:
-        """What was seen, in a few words for a line of plain text."""
+        """The last sample, in a few words for a line of plain text."""
 
 
 class TopicTraffic(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class TopicTraffic(Struct, frozen=True, kw_only=True):
     partitions: Annotated[int, "how many"]
     offsets: Annotated[int, "end less start, over all partitions"]
     size_bytes: Annotated[int | None, "on disk; null if the broker does not report it"]
-    records_per_s: Annotated[float | None, "written since the look before; null at the first look"]
+    records_per_s: Annotated[float | None, "written since the sample before; null at the first sample"]
 
 
 class GroupTraffic(Struct, frozen=True, kw_only=True):
@@ -65,13 +65,13 @@ class GroupTraffic(Struct, frozen=True, kw_only=True):
     kind: Annotated[str, "consumer or queue"]
     state: str
     lag: Annotated[
-        int | None, "records that are still to be read or done; null if the broker does not report it"
+        int | None, "records that the group has not read or done; null if the broker does not report it"
     ]
-    records_per_s: Annotated[float | None, "read or done since the look before; null at the first look"]
+    records_per_s: Annotated[float | None, "read or done since the sample before; null at the first sample"]
 
 
 class Rates:
-    """Growth per second of named counts, from look to look."""
+    """Growth per second of named counts, from sample to sample."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -82,7 +82,7 @@ class Rates:
         now_s = self._clock.monotonic_s()
         elapsed_s = max(now_s - self._looked_s, 1e-9)
         rates = {
-            # A count that has shrunk is another one: a topic that was deleted and created again.
+            # A count that has shrunk belongs to another object: a topic that was deleted and created again.
             name: round(max(count - self._counts[name], 0) / elapsed_s, 1) if name in self._counts else None
             for name, count in counts.items()
         }
@@ -206,7 +206,7 @@ class GroupsPanel:
             self._lags.add(row.group, row.lag)
 
     def _consumers(self) -> list[tuple[str, str, str, int | None, int | None]]:
-        """Name, kind, state, lag, and how much was read so far."""
+        """Name, kind, state, lag, and the number of records that were read."""
         rows: list[tuple[str, str, str, int | None, int | None]] = []
         starts, ends = self._topics.starts, self._topics.ends
         states = dict(self._cluster.groups(internal=self._internal))
@@ -226,13 +226,13 @@ class GroupsPanel:
             names = [name for name, _ in list_share_groups(brokers, self._cluster.timeout_s)]
             groups = [describe_share_group(brokers[0], name, self._cluster.timeout_s) for name in names]
         except HeadraceError:
-            return []  # a broker that is older than queues
+            return []  # a broker without share groups
         rows: list[tuple[str, str, str, int | None, int | None]] = []
         for group in groups:
-            begun = [each for each in group.partitions if each.start_offset >= 0]
-            counts = [each.not_done for each in begun]
+            positioned = [each for each in group.partitions if each.start_offset >= 0]
+            counts = [each.not_done for each in positioned]
             lag = None if None in counts else sum(each or 0 for each in counts)
-            done = sum(each.start_offset for each in begun)
+            done = sum(each.start_offset for each in positioned)
             rows.append((group.group, "queue", group.state.lower(), lag, done))
         return rows
 
@@ -281,7 +281,7 @@ def live_screen(
 
 
 def share_rows(wanted: Sequence[int], room: int) -> list[int]:
-    """Rows for each panel: those that want little get it, the others share what is left; each gets one at least."""
+    """Rows for each panel: small panels get all of theirs, the others share the rest; each gets at least one."""
     shares = [0] * len(wanted)
     by_want = sorted(range(len(wanted)), key=lambda index: wanted[index])
     for done, index in enumerate(by_want):
@@ -291,7 +291,7 @@ def share_rows(wanted: Sequence[int], room: int) -> list[int]:
 
 
 def print_lines(first_line: str) -> Callable[[Sequence[Panel], str], None]:
-    """A function that prints a line for each look, for a pipe or a log."""
+    """A function that prints a line for each sample, for a pipe or a log."""
     print(first_line, flush=True)
     return lambda panels, problem: print(
         printable(problem or " | ".join(filter(None, (panel.summary() for panel in panels)))), flush=True
@@ -339,7 +339,7 @@ def _table(*columns: str) -> Table:
             column,
             justify="right" if is_number else "left",
             no_wrap=True,
-            # Names are shortened where there is little room; numbers never.
+            # Names are shortened if the terminal is narrow; numbers never.
             min_width=HISTORY_LOOKS if column == RECENT else max(len(column), 8 if is_number else 0),
         )
     return table

@@ -62,7 +62,7 @@ class DescribedPartition(Struct, frozen=True, kw_only=True):
     end_offset: Annotated[int, "of the next record"]
     offsets: Annotated[int, "end less start"]
     size_bytes: Annotated[int | None, "on disk; null if the broker does not report it"]
-    read_only: Annotated[str | None, "why the partition takes no records; null if it does"]
+    read_only: Annotated[str | None, "why the partition accepts no records; null if it does"]
 
 
 @result("topic describe")
@@ -82,11 +82,11 @@ class AlteredTopic(Struct, frozen=True, kw_only=True):
 @result("topic delete", shape=Shape.LIST)
 class DeletedTopic(Struct, frozen=True, kw_only=True):
     topic: str
-    offsets: Annotated[int, "end less start, over all partitions: at least as many as it held records"]
+    offsets: Annotated[int, "end less start, over all partitions: at least the number of its records"]
 
 
 class NotConfirmed(HeadraceError):
-    """Something that cannot be undone, without --yes."""
+    """An action that cannot be undone, without --yes."""
 
 
 @app.command()
@@ -100,7 +100,7 @@ def create(
     ] = None,
     config: Configs = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="An existing topic is a success.")
+        bool, typer.Option("--if-not-exists", help="Succeed if a topic exists.")
     ] = False,
     format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
@@ -154,7 +154,7 @@ def list_topics(
 ) -> None:
     """List topics with their partitions and offsets.
 
-    Offsets are end less start, over all partitions. Every record has one, and so have markers of transactions and
+    Offsets are end less start, over all partitions. Every record has one, and so have transaction markers and
     records that compaction has removed.
 
     \b
@@ -166,7 +166,7 @@ def list_topics(
     hidden = set() if internal else cluster.internal_topics(list(topics))
     shown = {name: topics[name] for name in sorted(topics.keys() - hidden)}
     every = [each for partitions in shown.values() for each in partitions]
-    # One question for all partitions rather than one per topic: a broker may have thousands.
+    # One request for all partitions rather than one per topic: a broker may have thousands.
     start, end = cluster.earliest(every), cluster.latest(every)
     listed = [
         ListedTopic(
@@ -184,7 +184,7 @@ def _print_topics(topics: Sequence[ListedTopic]) -> None:
         rows = [(each.topic, each.partitions, each.offsets) for each in topics]
         print_table(("topic", "partitions", "offsets"), rows)
     else:
-        typer.echo("no topics yet: `headrace topic create NAME` makes one")
+        typer.echo("no topics yet: `headrace topic create NAME` creates one")
 
 
 @app.command()
@@ -194,7 +194,7 @@ def describe(
     format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Show a topic's partitions, offsets, sizes, and the settings of its own.
+    """Show a topic's partitions, offsets and sizes, and the settings that differ from their defaults.
 
     \b
     headrace topic describe clicks
@@ -251,10 +251,10 @@ def alter(
     config: Configs = None,
     delete_config: Annotated[
         list[str] | None,
-        typer.Option("--delete-config", metavar="NAME", help="Back to the default; repeatable."),
+        typer.Option("--delete-config", metavar="NAME", help="Reset to the default; repeatable."),
     ] = None,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="The new number; only more.")
+        int | None, typer.Option("--partitions", "-p", min=1, help="The new number, which can only grow.")
     ] = None,
     format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
@@ -291,7 +291,7 @@ def alter(
 @app.command()
 def delete(
     names: Names,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it. There is no way back.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm: it cannot be undone.")] = False,
     format: Format = OutputFormat.TEXT,
     bootstrap: Bootstrap = None,
 ) -> None:
@@ -304,19 +304,19 @@ def delete(
     held = [DeletedTopic(topic=name, offsets=_offsets(cluster, name)) for name in names]
     if not yes:
         lost = ", ".join(f"topic {each.topic} holds up to {each.offsets} records" for each in held)
-        raise NotConfirmed(f"{lost} that cannot be brought back", hint="add --yes to delete")
+        raise NotConfirmed(f"{lost}, which cannot be restored", hint="add --yes to delete")
     cluster.delete_topics(names)
     show(held, format, "\n".join(f"deleted topic {name}" for name in names))
 
 
 def _offsets(cluster: Cluster, name: str) -> int:
-    """Those of markers of transactions and of gaps of compaction too."""
+    """Transaction markers and records that compaction removed count too."""
     partitions = cluster.partitions(name)
     return sum(cluster.latest(partitions).values()) - sum(cluster.earliest(partitions).values())
 
 
 def _on_disk(cluster: Cluster, name: str, partitions: int) -> tuple[dict[int, int], dict[int, str]]:
-    """Sizes, and why a partition takes no records, as far as the brokers tell."""
+    """Sizes, and why a partition accepts no records, as far as the brokers report it."""
     from headrace.kafka.on_disk import read_only_reasons, sizes_bytes
 
     brokers = cluster.brokers()
@@ -330,8 +330,8 @@ def _on_disk(cluster: Cluster, name: str, partitions: int) -> tuple[dict[int, in
 
 
 def _explain_config(cluster: Cluster, names: Iterable[str], error: RequestFailed) -> None:
-    """Raise the error of a config that does not exist instead, if that is why the broker refused."""
-    # Each topic has all configs; without any topic the names are not known.
+    """If the request failed because a config does not exist, raise an error that names it."""
+    # Each topic has all configs; without any topic the names are unknown.
     known = next((cluster.configs("topic", topic) for topic in cluster.topics()), {})
     unknown = [name for name in names if known and name not in known]
     if unknown:

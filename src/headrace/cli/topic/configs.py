@@ -14,7 +14,7 @@ _POWERS = ("", "k", "m", "g", "t")
 
 
 def parse_configs(pairs: Iterable[str]) -> dict[str, str]:
-    """`["retention.ms=1h"]` -> `{"retention.ms": "3600000"}`; the broker knows numbers only."""
+    """`["retention.ms=1h"]` -> `{"retention.ms": "3600000"}`; a broker accepts numbers only."""
     return {name: _plain(name, text) for name, text in parse_pairs(pairs, option="--config").items()}
 
 
