@@ -88,7 +88,7 @@ def test_setting_that_does_not_exist_is_refused(headrace: Headrace, name: str) -
     assert "no.such" in headrace("queue", "alter", name, "--config", "no.such=1", code=1).err
 
 
-def test_dead_letters_are_listed_shown_put_back_and_purged(headrace: Headrace, half_done: str) -> None:
+def test_dead_letters_are_listed_shown_redriven_and_purged(headrace: Headrace, half_done: str) -> None:
     wait_for_letter(headrace, half_done)
     (letter,) = json.loads(headrace("queue", "dead", "list", half_done, "--format", "json").out)
     assert letter["original"] == {"topic": half_done, "partition": 0, "offset": 1}
