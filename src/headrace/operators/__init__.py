@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.operators.late import Correct, DropLate, SideOutput
     from headrace.operators.merge import Merge, Policy
     from headrace.operators.operator import BadOperator, Duration, Operator
+    from headrace.operators.spark_columns import Aggregates
     from headrace.operators.state.inspect import read_state
     from headrace.operators.tables.changelog import Changelog
     from headrace.operators.tables.group_changes import GroupChanges
@@ -48,6 +49,7 @@ else:
             "late": ("Correct", "DropLate", "SideOutput"),
             "merge": ("Merge", "Policy"),
             "operator": ("BadOperator", "Duration", "Operator"),
+            "spark_columns": ("Aggregates",),
             "state.inspect": ("read_state",),
             "tables.changelog": ("Changelog",),
             "tables.group_changes": ("GroupChanges",),
@@ -66,6 +68,7 @@ else:
 
 __all__ = [
     "PROCESSING_TIME",
+    "Aggregates",
     "AsOf",
     "BadOperator",
     "Changelog",

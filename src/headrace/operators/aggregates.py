@@ -177,10 +177,12 @@ RESULT_COLUMNS = ("window_start", "window_end", "pane", "revision", "op", "water
 
 def _split(inside: str) -> tuple[str, ...] | None:
     """The arguments of a call; None if the brackets in there are not those of one call."""
-    depth, quote, parts, part = 0, "", [], ""
+    depth, quote, parts, part, is_escaped = 0, "", [], "", False
     for character in inside:
         if quote:
-            quote = "" if character == quote else quote
+            is_end = character == quote and not is_escaped
+            is_escaped = character == "\\" and not is_escaped and quote != "`"
+            quote = "" if is_end else quote
         elif character in "'\"`":
             quote = character
         elif character in "([":

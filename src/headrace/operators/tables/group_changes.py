@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
 from headrace.operators.aggregates import Aggregate, read_aggregates
 from headrace.operators.operator import BadOperator, Operator, column, names, require_columns
+from headrace.operators.spark_columns import Aggregates, aggregate_texts
 from headrace.operators.tables import columns as of
 from headrace.operators.tables.group_step import TotalsLift, TotalsStep, ValuesStep, total_of
 from headrace.operators.tables.weighted import OP, WeightedLift
@@ -33,18 +34,18 @@ class GroupChanges(Operator):
     new one is said (`+`); a group without rows any more is taken back.
 
     by          the columns of the group; none for one group of all rows
-    aggregate   results by name: count, sum, avg, min, max, stddev of any expression on the row
+    aggregate   results by name: count, sum, avg, min, max, stddev of any expression on the row; or Spark columns
 
     Counts, and sums and averages of integers, take one row of state for each group. With any other aggregate, each
     different value of a group is kept.
     """
 
     by: str | Sequence[str] = ()
-    aggregate: Mapping[str, str] = field(default_factory=lambda: {"count": "count(*)"})
+    aggregate: Aggregates = field(default_factory=lambda: {"count": "count(*)"})
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by", names(self.by, operator="GroupChanges", field="by"))
-        object.__setattr__(self, "aggregate", dict(self.aggregate))
+        object.__setattr__(self, "aggregate", aggregate_texts(self.aggregate, operator="GroupChanges"))
         for each in self.by:
             if each == OP or each in self.aggregate:
                 raise BadOperator(
@@ -64,7 +65,7 @@ class GroupChanges(Operator):
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
-        return read_aggregates(self.aggregate, operator="GroupChanges")
+        return read_aggregates(cast(Mapping[str, str], self.aggregate), operator="GroupChanges")
 
     def __call__(self, rows: DataFrame) -> DataFrame:
         from headrace.operators.state.keys import hashes, key_parts

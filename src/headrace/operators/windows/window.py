@@ -8,7 +8,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
@@ -32,6 +32,7 @@ from headrace.operators.operator import (
     require_columns,
     require_watermark,
 )
+from headrace.operators.spark_columns import Aggregates, aggregate_texts
 from headrace.operators.triggers import Trigger
 from headrace.operators.windows.left_out import has_no_time, leave_out
 from headrace.operators.windows.panes import PaneRules, PaneStep
@@ -48,14 +49,15 @@ class Window(Operator):
     """The fields of every window.
 
     by          the columns of the key; none for one window over everything
-    aggregate   results by name, such as {"n": "count(*)", "slowest": "max(ms)"}
+    aggregate   results by name, such as {"n": "count(*)", "slowest": "max(ms)"}, or Spark columns, such as
+                [F.count("*").alias("n"), F.max("ms").alias("slowest")]
     time        the column with the event time, or PROCESSING_TIME; by default the column that the source declared
     trigger     when to publish besides on time (`Trigger`)
     late        what becomes of late rows (`DropLate`, `SideOutput`, `Correct`)
     """
 
     by: str | Sequence[str] = ()
-    aggregate: Mapping[str, str] = field(default_factory=lambda: {"count": "count(*)"})
+    aggregate: Aggregates = field(default_factory=lambda: {"count": "count(*)"})
     time: str | ProcessingTime | None = None
     trigger: Trigger | None = None
     late: Late | None = None
@@ -63,7 +65,7 @@ class Window(Operator):
     def __post_init__(self) -> None:
         kind = type(self).__name__
         object.__setattr__(self, "by", names(self.by, operator=kind, field="by"))
-        object.__setattr__(self, "aggregate", dict(self.aggregate))
+        object.__setattr__(self, "aggregate", aggregate_texts(self.aggregate, operator=kind))
         for each in self.keys:
             if each in RESULT_COLUMNS or each in self.aggregate:
                 raise BadOperator(
@@ -92,7 +94,7 @@ class Window(Operator):
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
-        return read_aggregates(self.aggregate, operator=type(self).__name__)
+        return read_aggregates(cast(Mapping[str, str], self.aggregate), operator=type(self).__name__)
 
     @property
     def is_native(self) -> bool:
