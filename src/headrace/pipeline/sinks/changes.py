@@ -1,8 +1,8 @@
-"""What the rows of one batch come to: of every key either the row that it shall have, or that it shall be gone.
+"""The net changes of one batch: for every key either the row to upsert, or a deletion.
 
-Pure Arrow, for every sink that keeps rows by key. A column `op` says what a row is: `d` and `-` take the key away,
-everything else (`c`, `u`, `r`, `+`, nothing) gives it its row. Columns that begin with `_` came from the source's own
-bookkeeping and are not stored, unless the user asks for them.
+Pure Arrow, for every sink that keeps rows by key. The column `op` is the kind of a change: `d` and `-` delete the key,
+everything else (`c`, `u`, `r`, `+`, null) upserts its row. Columns that begin with `_` are metadata of the source, and
+are not stored unless the user selects them.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def stored_columns(schema: pa.Schema, *, keep: Sequence[str] = ()) -> list[str]:
 def collapse(
     rows: pa.Table, *, key: Sequence[str], order_by: str | None = None, keep: Sequence[str] = ()
 ) -> Changes:
-    """Of several rows of a key the last one in `order_by` (`_offset` if there is one) stands for all of them.
+    """The last row of every key, in the order of `order_by` (by default `_offset`, if the rows have it).
 
-    Where nothing tells the order, an assertion beats a retraction, because an update comes as both; of several
-    assertions the last one stands.
+    Without an order, an assertion wins over a retraction, because an update consists of both; of several assertions
+    the last one wins.
     """
     is_gone = _retracted(rows)
     positions = _last_positions(rows, key, _order(rows, order_by, is_gone))
@@ -84,7 +84,7 @@ def accumulate(
     keep: Sequence[str] = (),
 ) -> Changes:
     """One row a key: `how` names the columns that are summed up (`sum`) or of which the least (`min`) or the greatest
-    (`max`) value counts; all others are those of the last row. Nothing is taken away."""
+    (`max`) value is kept; the other columns are those of the last row. Nothing is deleted."""
     assert not has_op(rows.schema), "a retraction can't be summed up"
     order = _order(rows, order_by, None)
     grouped = _grouped(rows, key, order, how)
@@ -102,7 +102,7 @@ def accumulate(
 
 
 def _retracted(rows: pa.Table) -> np.ndarray | None:
-    """For each row whether it takes its key away; None if none does."""
+    """For each row whether it deletes its key; None if no row does."""
     if not has_op(rows.schema):
         return None
     op = rows[OP]

@@ -1,8 +1,8 @@
 """`Delta`: a Delta table (delta-rs, no JVM) that Spark, DuckDB and everything else that reads Delta can read.
 
-A batch is one commit of the table's log. Delta's application transactions are in the same commit: they name the
-checkpoint and the batch, and are what a batch that comes again is recognised by. The whole fence, with source offsets,
-is in the commit's own description. Compaction runs beside the batches, in `delta_upkeep.py`.
+A batch is one commit of the table's log. The commit contains a Delta application transaction with the checkpoint and
+the number of the batch: a batch that is repeated is recognised by it. The whole fence, with source offsets, is in the
+description of the commit. Compaction runs beside the batches, in `delta_upkeep.py`.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ class Delta(Sink):
     mode: DeltaMode | None = None
     """`append`, `upsert` or `replace`; by default `upsert` if there is a key, and `append` if not."""
     at: str | Path | None = None
-    """Folder or address (`s3://bucket/path`); `delta/NAME` in the data folder if nothing is said."""
+    """Folder or address (`s3://bucket/path`); `delta/NAME` in the data folder by default."""
     partition_by: str | Sequence[str] = ()
     order_by: str | None = None
-    """Of several rows of a key in one batch, the one that is the greatest here counts."""
+    """The column that orders the rows of a key within a batch: the row with the greatest value is written."""
     compact_files: int = 32
-    """So many small files start a compaction. 0: never."""
+    """The number of small files that starts a compaction. 0: never."""
     file_bytes: int = 128 * 1024 * 1024
-    """What compaction aims at; a file of half this size is left alone. Readers like about a hundred megabytes."""
+    """The size of compacted files. Files of at least half this size are not compacted. 128 MiB suits most readers."""
     keep_hours: int = 7 * 24
-    """Files that are no longer part of the table stay this long, for readers that began before."""
+    """How long files that are no longer part of the table are kept, for readers of older versions."""
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Credentials and such for an address, as delta-rs takes them."""
+    """Options of delta-rs for an address, such as credentials."""
 
     kind: ClassVar[str] = "delta"
 

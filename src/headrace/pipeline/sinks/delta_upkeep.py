@@ -1,8 +1,8 @@
 """Upkeep of a Delta table: small files become big ones, beside the batches and never two at a time.
 
-A streaming job adds at least one file a batch. Compaction rewrites small files in a thread of its own; what it does is
-one commit, which a crash leaves out or keeps. If a batch changed the same files meanwhile it has worked for nothing and
-is tried again later: batches come first.
+A streaming job adds at least one file a batch. Compaction rewrites small files in a thread of its own; its
+result is one commit, so that a crash never leaves half of it. If a batch changes the same files meanwhile, the
+compaction fails and is retried later: batches have priority.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TASKS_MAX = 1
 """Partitions that are compacted at the same time: this bounds the memory, and leaves the cores to the job."""
 
 CLOSE_WAIT_S = 60.0
-"""A job that ends waits so long for a compaction. One that takes longer is cut off, which harms nothing."""
+"""How long a job that ends waits for a compaction. A longer one is aborted, and leaves the table unchanged."""
 
 
 class DeltaUpkeep:

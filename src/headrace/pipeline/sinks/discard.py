@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Discard(Sink):
-    """Spark computes every row and forgets it."""
+    """Spark computes every row and discards it."""
 
     kind: ClassVar[str] = "discard"
     guarantee = "none"

@@ -28,7 +28,7 @@ REASON_CHARACTERS_MAX = 500
 
 
 class TryAgain(HeadraceError):
-    """Raised by a function to say that nothing is wrong with its rows: the batch fails, and the job repeats it."""
+    """Raised by a function if the cause is not in its rows: the batch fails, and the job retries it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class Each(Sink):
     """Calls `function(row, batch)` with each row as a dict, or with `per="batch"` once with a `pyarrow.Table`.
 
     `batch` is the `Fence` of the batch: `batch.job`, `batch.checkpoint` and `batch.batch_id` are the same when a batch
-    comes again after a crash. Functions run on the driver, one call after the other.
+    is repeated after a crash. Functions run on the driver, one call after the other.
     """
 
     function: Callable[[Any, Fence], object]
     _: KW_ONLY
     per: Per = "row"
     refused_rows_max: int = 1_000
-    """In one batch. Beyond it the batch fails: a target that is away would turn all rows into dead letters."""
+    """In one batch. Beyond it the batch fails: an unavailable target would turn all rows into dead letters."""
 
     kind: ClassVar[str] = "each"
     guarantee = "at-least-once"
@@ -69,11 +69,11 @@ class _Caller(SinkWriter):
         self._sink = sink
 
     def applied(self) -> Fence | None:
-        """Nobody can tell: what a function did is not for us to look up."""
+        """Unknown: the target of a function has no fence."""
         return None
 
     def clear(self) -> None:
-        """There is nothing that we could forget for the function."""
+        """Nothing: only the function knows its target."""
 
     def close(self) -> None: ...
 

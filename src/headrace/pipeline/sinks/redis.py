@@ -1,6 +1,6 @@
 """`Redis`: rows in Redis, as hashes by key or as members of sorted sets by score.
 
-Here is what the user says, and the writer that keeps the fence. How rows become commands is in `redis_commands.py`.
+The sink and its writer, which keeps the fence. `redis_commands.py` turns rows into commands.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 COMMANDS_PER_TRANSACTION_MAX = 20_000
-"""Redis does nothing else while it carries out a transaction: some 20 ms for as many."""
+"""Redis serves nobody else during a transaction: about 20 ms for this many commands."""
 
 KEYS_PER_REMOVAL = 5_000
 
 RETRY_PAUSE_S = 0.2
 TIMEOUT_S = 60.0
-"""How long Redis may be away, as when it is restarted, before a batch fails."""
+"""How long Redis may be unavailable, such as during a restart, before a batch fails."""
 
 ANSWER_TIMEOUT_S = 30.0
 
@@ -56,17 +56,17 @@ class Redis(Sink):
     _: KW_ONLY
     key: str | Sequence[str]
     score: str | None = None
-    """The column that a sorted set is ordered by; nothing for hashes."""
+    """The column that a sorted set is ordered by; None for hashes."""
     per: str | Sequence[str] = ()
     """Columns that have a sorted set for each of their values."""
     order_by: str | None = None
-    """Of several rows of a key in one batch, the one that is the greatest here counts."""
+    """The column that orders the rows of a key within a batch: the row with the greatest value is written."""
     expire_s: int | None = None
-    """Seconds after its last change that Redis may forget a hash, or a whole sorted set."""
+    """Seconds after its last change when a hash, or a whole sorted set, expires."""
     at: str = field(default="redis://127.0.0.1:6379/0", repr=False)  # it may have a password in it
     """Redis's address: redis://, rediss:// or unix://PATH."""
     timeout_s: float = TIMEOUT_S
-    """How long Redis may be away before a batch fails, and the job starts again."""
+    """How long Redis may be unavailable before a batch fails and the job restarts."""
 
     kind: ClassVar[str] = "redis"
 
@@ -126,9 +126,8 @@ class Redis(Sink):
 class RedisWriter(SinkWriter):
     """Writes batches to one Redis for one job.
 
-    Rows go first and the fence last: a row that is written twice is the same row. Each transaction watches
-    the fence, which also names who may write, so that a process that was thought dead changes nothing any
-    more."""
+    Rows are written first and the fence last: writing a row twice gives the same row. Each transaction watches
+    the fence, which also names the writer that owns it, so that an older process is fenced."""
 
     def __init__(self, job: str, layout: RedisLayout, *, at: str, timeout_s: float) -> None:
         self._job = job
@@ -175,7 +174,7 @@ class RedisWriter(SinkWriter):
     def clear(self) -> None:
         for pattern in self._layout.patterns():
             self._insist(partial(self._remove, pattern))
-        # Last, so that a crash in between leaves a fence that tells of it.
+        # Last: after a crash in between, the fence is still there.
         self._insist(lambda: self._redis.hdel(self._fence_key, "fence"))
         self._written = None
 
@@ -234,7 +233,7 @@ class RedisWriter(SinkWriter):
             self._redis.unlink(*keys)
 
     def _insist(self, call: Callable[[], T]) -> T:
-        """While Redis is away, or loading its data, or the fence was touched meanwhile: once more, from the start."""
+        """Retry while Redis is unavailable or loading its data, or if the fence was changed meanwhile."""
         deadline_s = time.monotonic() + self._timeout_s
         while True:
             try:
@@ -258,7 +257,7 @@ def _is_missing_batches(kept: Fence | None, fence: Fence) -> bool:
 
 
 def _is_older(kept: Fence | None, written: Fence | None) -> bool:
-    """Whether Redis keeps less than this writer was told it does. More is fine: an answer may have been lost."""
+    """Whether Redis has lost batches that it acknowledged. More is possible: an answer may have been lost."""
     if written is None:
         return False
     return kept is None or (kept.checkpoint == written.checkpoint and kept.batch_id < written.batch_id)

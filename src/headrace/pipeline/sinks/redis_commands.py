@@ -1,4 +1,4 @@
-"""From the rows of a batch to the commands that Redis carries out. No connection here."""
+"""Turns the rows of a batch into Redis commands. No connection here."""
 
 from __future__ import annotations
 

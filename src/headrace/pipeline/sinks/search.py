@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 HEAP_BYTES_MIN = 15_000_000
-"""What tantivy wants for a thread at the least."""
+"""The minimum of tantivy for one thread."""
 
 WRITER_THREADS = 1
 """Spark has the other cores; documents of one batch are seldom worth more."""
@@ -56,10 +56,10 @@ class Search(Sink):
     _: KW_ONLY
     key: str | Sequence[str] = ()
     at: str | Path | None = None
-    """The folder; `search/NAME` in the data folder if nothing is said."""
+    """The folder; `search/NAME` in the data folder by default."""
     exact: str | Sequence[str] = ()
     order_by: str | None = None
-    """Of several rows of a key in one batch, the one that is the greatest here counts."""
+    """The column that orders the rows of a key within a batch: the row with the greatest value is written."""
     heap_bytes: int = 64_000_000
     """Memory for documents that are not on disk yet; when it is full they are written, and stay unpublished."""
 
@@ -183,7 +183,7 @@ def _check_layout(folder: Path, there: Layout | None, wanted: Layout) -> None:
     if there.key != wanted.key:
         differences.append(f"key {', '.join(there.key)} -> {', '.join(wanted.key)}")
     if not differences:
-        return  # the order of columns is nobody's concern
+        return  # the order of columns does not matter
     raise BadSink(
         f"the index in {folder} has other columns: {', '.join(sorted(differences))}",
         hint="an index can't change its columns; build one of another name from the start of the topic",

@@ -32,7 +32,7 @@ decimals, and no difference between nothing and an empty list."""
 FENCE_FIELD = "_headrace_fence"
 MARK_FIELD = "_headrace_mark"
 FENCE_MARK = "fence"
-"""What tells the documents that hold fences from all others."""
+"""Marks the documents that contain fences."""
 
 TERM_BYTES_MAX = 60_000
 """tantivy drops longer terms without a word (its bound is 65,530), and a key must not get lost."""
@@ -55,7 +55,7 @@ class Column(Struct, frozen=True, kw_only=True):
     is_many: bool = False
     """A list, each of whose values is indexed."""
     type: str = ""
-    """What JSON has no type for, and a reader wants back as it was; see `_RESTORE`."""
+    """A type that JSON lacks, so that a reader restores it; see `_RESTORE`."""
 
 
 class Layout(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
-"""What every sink is: a frozen description, and a writer that applies each micro-batch once in effect.
+"""What every sink is: a frozen description, and a writer that applies each micro-batch exactly once.
 
-A sink is made by the user, checks itself when it is made, and touches nothing. Its writer is opened on the driver when
+A sink checks its options when it is made, and does not connect to its target. Its writer is opened on the driver when
 the job starts. `tests/contract/sink_contract.py` is this module in the form of tests.
 """
 
@@ -42,12 +42,12 @@ def check_folder_name(what: str, name: str) -> None:
 
 
 class RefusedRow(Struct, frozen=True, kw_only=True):
-    """A row that the target will not take, whoever asks. It goes to the job's dead letters."""
+    """A row that the target refuses, however often it is written. It becomes a dead letter of the job."""
 
     row: Mapping[str, Any]
     reason: str
     headers: tuple[tuple[str, bytes | None], ...] = ()
-    """of the message that the row would have become; the letter has them too"""
+    """Headers of the message that the row would have become; the dead letter has them too."""
 
 
 Refuse = Callable[[Sequence[RefusedRow]], None]
@@ -55,7 +55,7 @@ Refuse = Callable[[Sequence[RefusedRow]], None]
 
 
 class NativeSink(Struct, frozen=True, kw_only=True):
-    """A format of Spark's own that writes the stream itself, without a writer and without a fence."""
+    """A format of Spark that writes the stream itself, without a writer and a fence."""
 
     format: str
     options: Mapping[str, str]
@@ -66,13 +66,13 @@ class SinkWriter(abc.ABC):
 
     @abc.abstractmethod
     def applied(self) -> Fence | None:
-        """The fence that the target keeps for this job, whichever checkpoint it is of."""
+        """The fence of this job in the target, of whichever checkpoint."""
 
     @abc.abstractmethod
     def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, refuse: Refuse) -> int:
-        """Write the rows and the fence in one step, or nothing if the target's fence covers this one.
+        """Write the rows and the fence in one step, or skip the batch if the target's fence already covers it.
 
-        Returns how many rows were written. All columns come as the sink's `prepare` left them.
+        Returns how many rows were written. The rows have the columns that `prepare` of the sink returns.
         """
 
     def write(self, batch: DataFrame, fence: Fence, refuse: Refuse) -> int:
@@ -81,14 +81,14 @@ class SinkWriter(abc.ABC):
 
     @abc.abstractmethod
     def clear(self) -> None:
-        """Forget all rows and the fence: what a job does before it builds its state again by replay."""
+        """Delete all rows and the fence, before a job rebuilds the target by replay."""
 
     @abc.abstractmethod
     def close(self) -> None: ...
 
 
 class Sink(abc.ABC):
-    """A target, described."""
+    """The description of a target."""
 
     kind: ClassVar[str]
     """One word for the graph and for `writeStream.format("headrace-<kind>")`."""
@@ -101,7 +101,7 @@ class Sink(abc.ABC):
 
     @abc.abstractmethod
     def open(self, job: str, schema: StructType) -> SinkWriter:
-        """Check the target against the schema that `prepare` gives, create what is missing, and open it."""
+        """Check the target against the schema that `prepare` returns, create what is missing, and open it."""
 
     def prepare(self, rows: DataFrame) -> DataFrame:
         """The rows in the shape that the writer wants. Bounded and streaming DataFrames alike."""

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REFUSED_SHOWN_MAX = 3
-"""Rows in the message of an error; the batch comes again with all of them."""
+"""Rows in the message of an error; the batch is repeated with all of them."""
 
 WORKER_PROFILES = "__python_accumulator__"
 """What Spark calls them among the observed metrics of a query."""

@@ -1,6 +1,6 @@
 """Rows on their way from Spark's tasks to the commit on the driver: in the commit message, or in a file if many.
 
-The file lies where the tasks and the driver can both reach it: in the checkpoint, if nothing else is said.
+The file is in a folder that the tasks and the driver can both reach: by default in the checkpoint.
 """
 
 from __future__ import annotations

@@ -49,16 +49,16 @@ class Table(Sink):
         Table("shop.orders", key="id", at="postgresql://shop@db.example/shop")
         Table("visits", key="user", merge={"visits": "sum", "last_at": "max"})    # the table is the state
 
-    The table is made from the rows' schema if it is not there. Columns that the rows have and the table has not are
-    added to it; any other difference is an error.
+    A missing table is created from the schema of the rows. Columns that are missing in the table are added; any other
+    difference is an error.
 
-    key        the columns that make a row the same row: its name or a list
-    mode       "upsert" (default with a key): a row takes the place of the one of its key, and `op` d or - deletes it;
-               "append" (default without a key); "replace": each batch takes the place of all rows
+    key        the primary key: one column or several
+    mode       "upsert" (default with a key): a row replaces the row of its key, and `op` d or - deletes it;
+               "append" (default without a key); "replace": each batch replaces all rows
     at         an address of PostgreSQL, or the path of a file of SQLite
-    merge      columns in which a row is combined with the one that is there: "sum", "min" or "max"
-    order_by   the column that says which of a key's rows in one batch is the last; `_offset` if there is one
-    columns    what to store, beside the key; by default all but `op` and those that begin with `_`
+    merge      columns that are combined with the existing row: "sum", "min" or "max"
+    order_by   the column that orders the rows of a key within a batch; `_offset` by default, if the rows have it
+    columns    the columns to store besides the key; by default all but `op` and those that begin with `_`
     """
 
     name: str

@@ -26,7 +26,7 @@ from headrace.pipeline.sinks.table_store import FENCES, RowRefusal, TableShape, 
 from headrace.redaction import ESCAPE_HINT
 
 CONNECT_TIMEOUT_S = 10
-"""A server that does not answer by then is away; the job comes again."""
+"""A server that does not answer by then is unavailable; the job restarts."""
 
 COPY_ROWS = 65_536
 """Rows that are turned into text at a time: some megabytes, whatever the batch."""

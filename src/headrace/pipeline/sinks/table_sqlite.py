@@ -1,4 +1,4 @@
-"""The `Table` sink in SQLite: one file, one writer at a time, any number of readers that nobody blocks.
+"""The `Table` sink in SQLite: one file, one writer at a time, any number of readers, which are never blocked.
 
 Python's own `sqlite3` and no other. ADBC's driver, which binds Arrow in C, took a third of the CPU time for this step;
 but it brings a second copy of the SQLite library into the process. The two drop each other's file locks, and readers in

@@ -16,7 +16,7 @@ from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.table_schema import Column
 
 FENCES = "headrace_fences"
-"""The table, in the same database, that says how far each job has come with each table."""
+"""The table, in the same database, with the fence of each job and table."""
 
 
 class TableShape(Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class TableShape(Struct, frozen=True, kw_only=True):
 
 
 class RowRefusal(Struct, frozen=True, kw_only=True):
-    """What the database would not do for a row: where it stands among the rows that were given, and why."""
+    """A row that the database refuses: its position among the given rows, and the reason."""
 
     position: int
     reason: str
@@ -65,11 +65,11 @@ class TableStore(abc.ABC):
 
     @abc.abstractmethod
     def remove(self, keys: pa.Table) -> Sequence[RowRefusal]:
-        """Delete the rows of these keys; all but those that come back."""
+        """Delete the rows of these keys, except those that are returned."""
 
     @abc.abstractmethod
     def put(self, rows: pa.Table) -> Sequence[RowRefusal]:
-        """Insert or upsert, as the shape says; all rows but those that come back."""
+        """Insert or upsert the rows, depending on the shape, except those that are returned."""
 
     @abc.abstractmethod
     def close(self) -> None: ...

@@ -1,7 +1,6 @@
 """`Topic`: a job's rows as the messages of another topic, on Headrace's broker or Apache Kafka.
 
-Here is what the user says and how rows become messages. Who writes them is in `topic_writer.py` (the driver) and
-`topic_task.py` (its tasks).
+The sink, and how rows become messages. `topic_writer.py` (on the driver) and `topic_task.py` (in its tasks) write them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ TopicFormat = Literal["json", "avro"]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 TIMEOUT_S = 60.0
-"""How long a broker may be away, as when it is restarted, before a batch fails."""
+"""How long a broker may be unavailable, such as during a restart, before a batch fails."""
 
 DRIVER_ROWS_MAX = 10_000
 """Collecting as many rows takes milliseconds; opening a transaction in every task takes longer."""
@@ -54,7 +53,7 @@ class Topic(Sink):
     """The column whose text or bytes are the message's key; of several columns, a JSON object. Without one,
     any partition."""
     value: str | None = None
-    """The column whose text or bytes are the message's value; nothing for a row as `format` has it."""
+    """The column whose text or bytes are the message's value; None for the row in `format`."""
     format: TopicFormat = "json"
     """`json` or `avro`: the whole row, key included, without the columns that begin with `_`."""
     headers: str | None = None
@@ -62,10 +61,10 @@ class Topic(Sink):
     tombstones: bool = False
     """Rows whose `op` is `d` or `-` become messages without a value; `op` itself is not written."""
     guarantee: TopicGuarantee = "exactly-once"
-    """`at-least-once` leaves the writing to Spark: needed for real-time mode, and after a crash rows come twice."""
+    """`at-least-once` leaves writing to Spark, as real-time mode requires. After a crash, rows may be written twice."""
     compression: Compression = "none"
     bootstrap: str | None = None
-    """The session's broker if nothing is said."""
+    """HOST:PORT; by default the broker of the session."""
     timeout_s: float = TIMEOUT_S
     driver_rows_max: int = DRIVER_ROWS_MAX
     """Batches of at most as many input rows are written by the driver, in one transaction; larger ones by tasks."""

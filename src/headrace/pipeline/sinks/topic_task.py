@@ -49,7 +49,7 @@ ANSWER_COLUMNS = (
 
 
 class TaskPlan(Struct, frozen=True, kw_only=True):
-    """What every task of a batch is told."""
+    """What every task of a batch needs."""
 
     writer: str
     topic: str

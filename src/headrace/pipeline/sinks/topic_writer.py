@@ -2,7 +2,7 @@
 
 A small batch is collected and written by the driver, rows and fence in one transaction: fewer steps, and no
 task waits for Python. A larger one is written by its tasks side by side, each in a transaction of its own
-with a fence of its own. Before they begin, the driver's fence says which batch they are about to write: if a
+with a fence of its own. Before they start, the driver's fence names the batch that they are about to write: if a
 crash leaves some of them done and others not, the batch is written again under the same number, and the tasks
 that are done skip.
 """
@@ -70,7 +70,7 @@ class TopicWriter(SinkWriter):
         )
 
     def applied(self) -> Fence | None:
-        """The last batch that was begun. If tasks wrote it, some of them may not have: it must be written again."""
+        """The last batch that was started. If tasks wrote it, some may have failed: it must be written again."""
         return self._batch.applied()
 
     def apply(self, rows: Iterable[pa.RecordBatch], fence: Fence, refuse: Refuse) -> int:
@@ -97,10 +97,10 @@ class TopicWriter(SinkWriter):
         return self._write_by_tasks(batch, fence, refuse)
 
     def clear(self) -> None:
-        """Empty the topic, for whoever else writes to it too."""
+        """Delete all records of the topic, also those of other writers."""
         empty_topic(self._cluster, self._topic)
         self._written = None
-        self._batch.clear()  # last, so that a crash in between leaves a fence that tells of it
+        self._batch.clear()  # last: after a crash in between, the fence is still there
 
     def close(self) -> None:
         self._batch.close()
@@ -156,7 +156,7 @@ class TopicWriter(SinkWriter):
         return is_this_one and _BY_TASKS in self._batch.marks_kept()
 
     def _is_written(self, fence: Fence) -> bool:
-        """A batch is begun when all before it are there."""
+        """A batch is started when all batches before it are complete."""
         if self._written is not None and self._written.covers(fence):
             return True
         applied = self._batch.applied()

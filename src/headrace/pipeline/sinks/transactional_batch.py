@@ -23,7 +23,7 @@ from headrace.pipeline.sinks.fenced_producer import FencedProducer, TransactionF
 from headrace.pipeline.sinks.topic_admin import delete_fence, ensure_topic
 
 TIMEOUT_S = 60.0
-"""How long a broker may be away, as when it is restarted, before a batch fails."""
+"""How long a broker may be unavailable, such as during a restart, before a batch fails."""
 
 
 class OutgoingMessage(Struct, frozen=True, kw_only=True):
