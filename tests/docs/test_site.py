@@ -68,6 +68,7 @@ class TestWithoutNetwork:
             "sinks": "headrace.pipeline.sinks.Table",
             "operators": "headrace.operators.Tumbling",
             "queue": "headrace.queue.Queue.run",
+            "testing": "headrace.testing.Feed",
         }.items():
             assert f'id="{name}"' in (site / "reference" / "python" / f"{page}.html").read_text()
 
