@@ -157,12 +157,12 @@ class TestRecords:
         assert json_problems("job stop", headrace("job", "stop", job, *options).out) == []
         assert json_problems("job reset", headrace("job", "reset", job, "--yes", *options).out) == []
 
-    def test_reset_forgets_nothing_unless_somebody_says_yes(
+    def test_reset_deletes_nothing_without_confirmation(
         self, headrace: Headrace, data_dir: Path, recorded: JobStatus
     ) -> None:
         ran = headrace("job", "reset", "clicks-by-url", "--data-dir", str(data_dir), code=1)
 
-        assert "at batch 6 with 8 rows of state; table clicks_by_url keeps what is in it" in ran.err
+        assert "at batch 6 with 8 rows of state; table clicks_by_url keeps its rows" in ran.err
         assert "hint: add --yes" in ran.err
         assert (data_dir / "jobs/clicks-by-url/checkpoint/metadata").exists()
 
