@@ -196,7 +196,9 @@ class TransactionCoordinator:
         if nothing changes: another request may have added the partition a moment ago.
         """
         self._require_available()
-        if not self._unknown.isdisjoint((producer.id, name) for name in partitions):
+        if self._unknown and not self._unknown.isdisjoint(
+            OpenTransaction(producer.id, name) for name in partitions
+        ):
             # Otherwise records that are to be aborted would become part of this transaction.
             raise RequestRefused(ErrorCode.CONCURRENT_TRANSACTIONS)
         before = self._transactions.get(transactional_id)
