@@ -109,5 +109,5 @@ def test_file_that_is_none_of_a_logs_is_refused(headrace: Headrace, tmp_path: Pa
     (tmp_path / "notes.txt").write_text("hello")
 
     assert "none of a partition's files" in headrace("log", "dump", str(tmp_path / "notes.txt"), code=1).err
-    assert "there is no file" in headrace("log", "dump", str(tmp_path / "missing.log"), code=1).err
+    assert "is missing" in headrace("log", "dump", str(tmp_path / "missing.log"), code=1).err
     assert "no segments" in headrace("log", "dump", str(tmp_path), code=1).err

@@ -197,7 +197,7 @@ def test_file_that_is_none_of_ours_is_refused_at_once_with_a_hint(tmp_path: Path
 
 
 def test_missing_file_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(CannotDump, match="no file"):
+    with pytest.raises(CannotDump, match="is missing"):
         dump(tmp_path / "00000000000000000000.log")
 
 

@@ -124,12 +124,12 @@ def check_damage(directory: Path, closed: CleanStop, *, was_clean: bool, lost: r
     (directory.parent / "recovery-point-offset-checkpoint").write_text(f"0\n1\nt 0 {recovery_offset}\n")
     repair(plan_repair(directory, files=NotSyncing()), files=NotSyncing())
     for _ in range(2):
-        mended = open_log(directory, CONFIG, files=NotSyncing(), recovery_offset=recovery_offset)
-        assert mended.read_only_reason is None
-        assert [record.offset for record in read_all(mended)] == [
-            offset for offset in range(mended.end_offset) if offset not in lost
+        repaired = open_log(directory, CONFIG, files=NotSyncing(), recovery_offset=recovery_offset)
+        assert repaired.read_only_reason is None
+        assert [record.offset for record in read_all(repaired)] == [
+            offset for offset in range(repaired.end_offset) if offset not in lost
         ]
-    assert mended.append(batch(b"next"), now_ms=NOW_MS).base_offset == BATCHES
+    assert repaired.append(batch(b"next"), now_ms=NOW_MS).base_offset == BATCHES
     assert plan_repair(directory, files=NotSyncing()).segments == ()
 
 

@@ -55,7 +55,7 @@ class RepairedSegment(Struct, frozen=True, kw_only=True):
     lost_offsets: int
     lost_bytes: int
     lost: list[DamagedPlace]
-    mended: Annotated[list[DamagedPlace], "repaired without loss"]
+    restored: Annotated[list[DamagedPlace], "repaired without loss"]
 
 
 @result("log repair")
@@ -150,7 +150,7 @@ def repair(
                 lost_offsets=segment.lost_offsets,
                 lost_bytes=segment.lost_bytes,
                 lost=[_place(damage) for damage in segment.lost],
-                mended=[_place(damage) for damage in segment.mended],
+                restored=[_place(damage) for damage in segment.restored],
             )
             for segment in plan.segments
         ],
@@ -169,7 +169,7 @@ def _print_repair(partition: RepairedPartition) -> None:
         typer.echo(f"{segment.path}: {segment.lost_offsets} offsets ({segment.lost_bytes} bytes) are lost")
         for damage in segment.lost:
             typer.echo(f"  position {damage.position} to {damage.end_position}: {damage.reason}")
-        for damage in segment.mended:
+        for damage in segment.restored:
             typer.echo(f"  position {damage.position}: repaired without loss: {damage.reason}")
     if not partition.segments:
         typer.echo(f"{partition.folder} is not damaged")

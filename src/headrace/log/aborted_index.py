@@ -1,8 +1,8 @@
 """The aborted transactions of a segment (`.txnindex`, in Kafka's format): what readers of committed data skip.
 
-An entry stands in the segment of the marker that ended its transaction. Unlike the other indexes this one is no mere
-shortcut, since a missing entry would show aborted records: it is synced before a producer snapshot says that all up to
-its offset is known, and everything behind the snapshot is built again from the log.
+An entry is in the segment of the marker that ended its transaction. Unlike the other indexes this one is not only a
+shortcut, because without an entry readers would see aborted records: it is synced before a producer snapshot covers its
+offset, and everything after the snapshot is rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class AbortedTransaction(Struct, frozen=True):
     last_offset: int
     """Offset of the marker."""
     last_stable_offset: int
-    """Where the last stable offset stood once the transaction had ended: no later entry begins below it."""
+    """The last stable offset after the transaction ended: no later entry starts below it."""
 
 
 class AbortedIndex:
@@ -34,7 +34,7 @@ class AbortedIndex:
     def __init__(self, entries: list[AbortedTransaction] | None = None) -> None:
         self.entries = entries or []
         self.is_written = True
-        """Whether the file says the same."""
+        """Whether the file has the same entries."""
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -44,7 +44,7 @@ class AbortedIndex:
         self.is_written = False
 
     def truncate(self, offset: int) -> None:
-        """Forget the transactions whose markers stand at or behind offset."""
+        """Drop the transactions whose markers are at or after an offset."""
         kept = [entry for entry in self.entries if entry.last_offset < offset]
         if len(kept) < len(self.entries):
             self.entries = kept

@@ -1,7 +1,7 @@
-"""What a batch off the wire must be before it may stand in a log: whole, unharmed, and within its topic's rules.
+"""Checks of a received batch before it is appended: complete, undamaged, and within the rules of its topic.
 
-One `unpack_from` of the header is all that `check_batch` decodes, so that it may run where nothing may take long.
-Records are looked at by `inspect` alone, where the topic's settings make it necessary; that belongs into a thread.
+`check_batch` decodes only the header, so that it may run in the event loop. `inspect` decodes records, if the settings
+of the topic require it; it belongs into a thread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from headrace.records.record import (
 
 NO_TIMESTAMP = -1
 RECORDS_NAMED_MAX = 10
-"""Records without a key that an error names: the first few tell what is wrong, and an answer stays small."""
+"""How many records without a key an error names: the first few show what is wrong, and the response stays small."""
 
 HeaderFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 
@@ -39,7 +39,7 @@ _unpack_header = HEADER.unpack_from
 
 
 def check_batch(batch: Buffer, config: LogConfig, now_ms: int, *, from_client: bool) -> HeaderFields:
-    """The header's fields in order; raises what the producer should hear."""
+    """The fields of the header in order; raises the error for the producer."""
     size = len(batch)
     if size > config.batch_bytes_max:
         raise too_large(size, config)
@@ -51,14 +51,14 @@ def check_batch(batch: Buffer, config: LogConfig, now_ms: int, *, from_client: b
     )
     if magic != MAGIC:
         raise InvalidRecord(
-            f"the batch has format {magic}, only format {MAGIC} is stored",
+            f"the batch has format {magic}, only format {MAGIC} is supported",
             hint="use a client of Kafka 0.11 or newer",
         )
     if length + LOG_OVERHEAD_BYTES != size:
         raise CorruptBatch(f"the batch claims {length + LOG_OVERHEAD_BYTES} bytes and has {size}")
     if crc32c(batch, ATTRIBUTES_POSITION) != crc:
         raise CorruptBatch(
-            "the checksum of the batch does not match", hint="it was damaged on its way; send it again"
+            "the checksum of the batch does not match", hint="it was damaged in transit; send it again"
         )
     if count < 1 or last_offset_delta != count - 1:
         raise InvalidRecord(f"the batch claims {count} records and offsets up to +{last_offset_delta}")
@@ -81,13 +81,13 @@ def _check_client_batch(header: HeaderFields, config: LogConfig, now_ms: int) ->
     if config.timestamp_type == "CreateTime":
         if max_timestamp_ms - now_ms > config.timestamp_after_max_ms:
             raise InvalidTimestamp(
-                f"timestamp {max_timestamp_ms} lies {max_timestamp_ms - now_ms} ms in the future",
+                f"timestamp {max_timestamp_ms} is {max_timestamp_ms - now_ms} ms in the future",
                 hint=f"set the producer's clock, or raise message.timestamp.after.max.ms"
                 f" ({config.timestamp_after_max_ms})",
             )
         if now_ms - base_timestamp_ms > config.timestamp_before_max_ms and base_timestamp_ms != NO_TIMESTAMP:
             raise InvalidTimestamp(
-                f"timestamp {base_timestamp_ms} lies {now_ms - base_timestamp_ms} ms in the past",
+                f"timestamp {base_timestamp_ms} is {now_ms - base_timestamp_ms} ms in the past",
                 hint=f"raise message.timestamp.before.max.ms ({config.timestamp_before_max_ms})",
             )
 
@@ -98,7 +98,7 @@ def may_inspect(config: LogConfig) -> bool:
 
 
 def must_inspect(batch: Buffer, config: LogConfig) -> bool:
-    """Whether this batch of a client has to be; one that is too short is refused without a look inside."""
+    """Whether this batch of a client has to be decompressed; one that is too short is rejected without it."""
     if len(batch) < HEADER_BYTES:
         return False
     return config.is_compacted or _is_in_other_codec(batch, config)
@@ -112,7 +112,7 @@ def _is_in_other_codec(batch: Buffer, config: LogConfig) -> bool:
 
 
 def inspect(batch: Buffer, config: LogConfig, *, from_client: bool) -> Buffer:
-    """The batch in the codec of the topic; raises where its records break the topic's rules.
+    """The batch in the codec of the topic; raises if its records break the rules of the topic.
 
     The batch has passed `check_batch`. The time that this takes grows with the size and number of its records.
     """
@@ -133,7 +133,7 @@ def inspect(batch: Buffer, config: LogConfig, *, from_client: bool) -> Buffer:
 
 
 def inspected_batch(batch: Buffer, config: LogConfig, now_ms: int) -> Buffer:
-    """A client's batch, checked and inspected: for a thread, from which `append` takes it with `is_inspected`."""
+    """A client's batch, checked and inspected in a thread; `append` it with `is_inspected`."""
     check_batch(batch, config, now_ms, from_client=True)
     return inspect(batch, config, from_client=True)
 
@@ -143,7 +143,7 @@ def is_stored_unchanged(config: LogConfig) -> bool:
 
 
 def as_stored(batch: Buffer, config: LogConfig, now_ms: int) -> Buffer:
-    """An inspected batch with the timestamps that the topic asks for."""
+    """An inspected batch with the timestamps that the topic requires."""
     if config.timestamp_type == "LogAppendTime":
         batch = with_log_append_time(batch, now_ms)
     if len(batch) > config.batch_bytes_max:

@@ -1,9 +1,8 @@
 """Small text files in Kafka's formats: offsets per partition in the data folder, leader epochs in each partition.
 
-Reading is tolerant: a damaged file is reported and taken as absent, since everything in it can be found out again by
-reading more of the log. Writing replaces the whole file in one step. The mark of a clean stop (`CleanStop`) has more
-in it than Kafka's, and a checksum: with it a start knows without reading a log whether its files are as the stop left
-them.
+A damaged file is reported and treated as missing, because its content can be found by reading more of the log.
+Writing replaces the whole file atomically. The mark of a clean stop (`CleanStop`) has more content than Kafka's, and
+a checksum: with it a start knows without reading a log whether its files have changed since.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ OffsetsByPartition = dict[tuple[str, int], int]
 
 
 class EpochStart(Struct, frozen=True, kw_only=True):
-    """Records from start_offset on were written under this leader epoch, until the next one begins."""
+    """Records from start_offset on were written under this leader epoch, until the next one starts."""
 
     epoch: int
     start_offset: int
 
 
 class CleanStop(Struct, frozen=True, kw_only=True):
-    """How a log was closed: all of it was on disk."""
+    """The state of a log when it was closed: all of it was on disk."""
 
     start_offset: int
     end_offset: int
@@ -46,7 +45,7 @@ class CleanStop(Struct, frozen=True, kw_only=True):
 
 
 def read_offsets(files: FileSystem, path: str) -> OffsetsByPartition:
-    """Offsets by (topic, partition). Missing: empty. Damaged: InvalidFile, and the caller reports and goes on."""
+    """Offsets by (topic, partition). Missing: empty. Damaged: InvalidFile, which the caller reports."""
     offsets: OffsetsByPartition = {}
     for number, line in enumerate(_read_lines(files, path), start=3):
         # Topic names have no spaces; the two numbers are last.
@@ -75,7 +74,7 @@ def read_epochs(files: FileSystem, path: str) -> list[EpochStart]:
             raise InvalidFile(f"{path} line {number} is not an epoch and an offset: {line!r}")
         entry = EpochStart(epoch=int(epoch), start_offset=int(offset))
         if epochs and (entry.epoch <= epochs[-1].epoch or entry.start_offset < epochs[-1].start_offset):
-            raise InvalidFile(f"{path} line {number} goes back: {line!r}")
+            raise InvalidFile(f"{path} line {number} is below the line before: {line!r}")
         epochs.append(entry)
     return epochs
 
@@ -86,7 +85,7 @@ def write_epochs(files: FileSystem, path: str, epochs: Iterable[EpochStart], *, 
 
 
 def read_lost_offsets(files: FileSystem, path: str) -> list[tuple[int, int]]:
-    """(first, next offset) of each range that a repair has given up. Missing: empty."""
+    """(first, next offset) of each range that a repair has recorded as lost. Missing: empty."""
     ranges: list[tuple[int, int]] = []
     for number, line in enumerate(_read_lines(files, path), start=3):
         first, _, following = line.partition(" ")
@@ -116,7 +115,7 @@ def write_cleaner_offsets(files: FileSystem, path: str, offset: int, *, reach: i
 def mark_clean_shutdown(
     files: FileSystem, data_directory: str, logs: Mapping[tuple[str, int], CleanStop]
 ) -> None:
-    """Write down how every log was closed; the last thing a broker does."""
+    """Write the state of every closed log; the last step of a clean stop."""
     content = [
         [topic, partition, stop.start_offset, stop.end_offset, sorted(stop.segment_bytes.items())]
         for (topic, partition), stop in sorted(logs.items())
@@ -132,9 +131,9 @@ def has_clean_shutdown_mark(files: FileSystem, data_directory: str) -> bool:
 def take_clean_shutdown_mark(
     files: FileSystem, data_directory: str
 ) -> dict[tuple[str, int], CleanStop] | None:
-    """How the last broker here closed its logs; None unless it stopped cleanly. InvalidFile for a damaged mark.
+    """The state of the logs after the last stop; None unless it was clean. InvalidFile for a damaged mark.
 
-    The mark is gone afterwards: it is true for one start only. A mark without logs is of an older version.
+    The mark is removed: it is valid for one start only. A mark without logs is of an older version.
     """
     path = os.path.join(data_directory, CLEAN_SHUTDOWN_NAME)
     try:
@@ -172,9 +171,9 @@ def _read_lines(files: FileSystem, path: str) -> list[str]:
     except UnicodeDecodeError:
         raise InvalidFile(f"{path} is not text") from None
     if len(lines) < 2 or lines[0] != _VERSION or not _is_number(lines[1]):
-        raise InvalidFile(f"{path} does not begin with version {_VERSION} and a count")
+        raise InvalidFile(f"{path} does not start with version {_VERSION} and a count")
     if len(lines) - 2 != int(lines[1]):
-        raise InvalidFile(f"{path} promises {lines[1]} lines and has {len(lines) - 2}")
+        raise InvalidFile(f"{path} announces {lines[1]} lines and has {len(lines) - 2}")
     return lines[2:]
 
 

@@ -24,7 +24,7 @@ class LogConfig(Struct, frozen=True, kw_only=True):
     """Age in record time at which a segment is closed (`segment.ms`), so that retention can get at it."""
 
     index_interval_bytes: int = 4096
-    """Bytes of log between two index entries (`index.interval.bytes`): what a lookup may have to hop over."""
+    """Bytes of log between two index entries (`index.interval.bytes`): what a lookup may have to read."""
 
     index_bytes_max: int = 10 * 1024 * 1024
     """Size of an index at which its segment is closed (`segment.index.bytes`)."""
@@ -39,10 +39,10 @@ class LogConfig(Struct, frozen=True, kw_only=True):
     """Closed segments are copied to the archive (`remote.storage.enable`)."""
 
     local_retention_ms: int = SAME_AS_RETENTION
-    """Age at which the local copy of an archived segment goes (`local.retention.ms`); -2: as `retention_ms` says."""
+    """Age at which the local copy of an archived segment is removed (`local.retention.ms`); -2: `retention_ms`."""
 
     local_retention_bytes: int = SAME_AS_RETENTION
-    """Local size above which the oldest archived segments lose their local copy (`local.retention.bytes`)."""
+    """Local size above which the local copies of the oldest archived segments are removed (`local.retention.bytes`)."""
 
     cleanup_policy: frozenset[str] = field(default_factory=lambda: frozenset({"delete"}))
     """`delete`, `compact`, both, or neither: everything is kept (`cleanup.policy`)."""
@@ -63,40 +63,40 @@ class LogConfig(Struct, frozen=True, kw_only=True):
     """Largest batch accepted (`max.message.bytes`): 1 MiB and the 12 bytes in front of a batch."""
 
     batch_records_max: int = BATCH_RECORDS_MAX
-    """Most records of a batch: a few compressed kilobytes can hold millions, each of which costs time to look at."""
+    """Most records of a batch: a few compressed kilobytes can hold millions, and each of them costs time."""
 
     timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
-    """Whose clock the records carry (`message.timestamp.type`)."""
+    """Whether timestamps are set by the producer or by the broker (`message.timestamp.type`)."""
 
     timestamp_before_max_ms: int = INT64_MAX
-    """How far a producer's timestamp may lie in the past (`message.timestamp.before.max.ms`)."""
+    """How far a timestamp of a producer may be in the past (`message.timestamp.before.max.ms`)."""
 
     timestamp_after_max_ms: int = HOUR_MS
-    """How far it may lie in the future (`message.timestamp.after.max.ms`): it would hold up retention by time."""
+    """How far it may be in the future (`message.timestamp.after.max.ms`): it would delay retention by time."""
 
     compression: Codec | Literal["producer"] = "producer"
-    """Codec that batches are stored in (`compression.type`); `producer` stores them as they came."""
+    """Codec that batches are stored in (`compression.type`); `producer` stores them unchanged."""
 
     compression_level: int | None = None
-    """Level for `compression`; the codec's own default when not given."""
+    """Level for `compression`; the default of the codec if not set."""
 
     file_delete_delay_ms: int = 60_000
-    """How long a removed segment stays on disk under another name (`file.delete.delay.ms`), for readers inside it."""
+    """How long a removed segment stays on disk under another name (`file.delete.delay.ms`), for reads in progress."""
 
     decompressed_bytes_max: int = 64 * 1024 * 1024
-    """Largest size a batch may unpack to where it must be unpacked: a small batch can hold a bomb of gigabytes."""
+    """Largest decompressed size of a batch: a small batch can expand to gigabytes."""
 
     producer_ids_max: int = 100_000
-    """Idempotent producers remembered per partition, some 500 bytes each; those idle for longest go first."""
+    """Idempotent producers kept per partition, some 500 bytes each; the longest idle ones are dropped first."""
 
     producer_id_expiration_ms: int = DAY_MS
-    """How long an idle producer is remembered (`producer.id.expiration.ms`)."""
+    """How long an idle producer is kept (`producer.id.expiration.ms`)."""
 
     closed_segments_open_max: int = 8
     """Closed segments kept open (a descriptor and an index in memory each) per partition: readers rarely use more."""
 
     read_positions_max: int = 64
-    """Places remembered where a read ended, so that the next one needs no search: one per consumer of the partition."""
+    """Positions kept where a read ended, so that the next one needs no search: one per consumer of the partition."""
 
     @property
     def is_compacted(self) -> bool:

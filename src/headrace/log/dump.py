@@ -1,4 +1,4 @@
-"""What lies in the files of a partition, as values for a person to look at.
+"""The content of the files of a partition, as values for people to read.
 
 Reads any of them, also those that Apache Kafka wrote, and goes on as far as it can in a damaged one: a fault
 is a value here and not an error. Nothing is ever written. How it looks is for the command line to decide.
@@ -60,12 +60,12 @@ class DumpedBatch(Struct, frozen=True, kw_only=True):
     header: BatchHeader
     is_checksum_right: bool
     records: tuple[Record, ...] = ()
-    """Only where asked for, and where they can be decoded."""
+    """Only if requested, and if they can be decoded."""
     problem: str | None = None
 
 
 class DumpedIndexEntry(Struct, frozen=True, kw_only=True):
-    """One entry of an `.index` file: the batch with this last offset begins at `log_position`."""
+    """One entry of an `.index` file: the batch with this last offset starts at `log_position`."""
 
     offset: int
     log_position: int
@@ -93,7 +93,7 @@ class DumpedProducer(Struct, frozen=True, kw_only=True):
 
 
 class DumpedAborted(Struct, frozen=True, kw_only=True):
-    """One entry of a `.txnindex` file: an aborted transaction, whose marker stands at `last_offset`."""
+    """One entry of a `.txnindex` file: an aborted transaction, whose marker is at `last_offset`."""
 
     producer_id: int
     first_offset: int
@@ -129,9 +129,9 @@ Dumped = (
 def dump(
     path: Path, *, with_records: bool = False, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
 ) -> Iterator[Dumped]:
-    """The content of one file, told by its name; raises CannotDump at once where there is nothing to show."""
+    """The content of one file, by its name; raises CannotDump at once if nothing can be shown."""
     if not path.is_file():
-        raise CannotDump(f"there is no file {path}", hint="give the path of a segment or checkpoint file")
+        raise CannotDump(f"the file {path} is missing", hint="name a segment or checkpoint file")
     if path.name in _CHECKPOINT_NAMES:
         return dump_checkpoint(path)
     kind = _kind(path)
@@ -162,7 +162,7 @@ def _base_offset(path: Path) -> int:
     digits = path.name.partition(".")[0]
     if not (digits.isascii() and digits.isdigit()):
         raise CannotDump(
-            f"{path.name} does not begin with a base offset", hint="keep the name that the log gave it"
+            f"{path.name} does not start with a base offset", hint="keep the original name of the file"
         )
     return int(digits)
 
@@ -196,7 +196,7 @@ def _framing_problem(content: mmap.mmap, position: int) -> str | None:
     if header.length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
         return f"a batch cannot have length {header.length}"
     if header.size_bytes > left_bytes:
-        return f"a batch of {header.size_bytes} bytes begins here, {left_bytes} are left: torn, or damaged"
+        return f"a batch of {header.size_bytes} bytes starts here, {left_bytes} are left: torn, or damaged"
     return None
 
 
@@ -218,7 +218,7 @@ def _dump_batch(batch: bytes, position: int, header: BatchHeader, bytes_max: int
 
 
 def dump_index(path: Path) -> Iterator[DumpedIndexEntry | DumpedProblem]:
-    """Every entry of an offset index, and where it goes back instead of forward."""
+    """Every entry of an offset index, and where offsets do not increase."""
     base_offset = _base_offset(path)
     last_offset = -1
     for position, (relative_offset, log_position) in _entries(path, _INDEX_ENTRY):
@@ -233,7 +233,7 @@ def dump_index(path: Path) -> Iterator[DumpedIndexEntry | DumpedProblem]:
 
 
 def dump_time_index(path: Path) -> Iterator[DumpedTimeIndexEntry | DumpedProblem]:
-    """Every entry of a time index, and where it goes back instead of forward."""
+    """Every entry of a time index, and where timestamps do not increase."""
     base_offset = _base_offset(path)
     last_timestamp_ms = -1
     for position, (timestamp_ms, relative_offset) in _entries(path, _TIME_INDEX_ENTRY):
@@ -280,7 +280,7 @@ def dump_snapshot(path: Path) -> Iterator[DumpedProducer | DumpedProblem]:
     for index in range(min(count, held_count)):
         yield _dump_producer(content, entries_position + index * _SNAPSHOT_ENTRY.size)
     if not 0 <= count <= held_count:
-        message = f"{count} producers are promised and {held_count} can be here"
+        message = f"the header announces {count} producers and the file has room for {held_count}"
         yield DumpedProblem(position=_SNAPSHOT_HEAD.size, message=message)
 
 
@@ -310,7 +310,7 @@ def dump_aborted(path: Path) -> Iterator[DumpedAborted | DumpedProblem]:
 
 
 def dump_checkpoint(path: Path) -> Iterator[DumpedCheckpointLine | DumpedProblem]:
-    """Every line of a checkpoint behind its version and its count."""
+    """Every line of a checkpoint after its version and its count."""
     position = 0
     lines = path.read_bytes().splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):
@@ -318,7 +318,7 @@ def dump_checkpoint(path: Path) -> Iterator[DumpedCheckpointLine | DumpedProblem
         if number == 1 and text != "0":
             yield DumpedProblem(position=0, message=f"checkpoint version {text!r} is not known")
         elif number == 2 and text != str(len(lines) - 2):
-            message = f"{text!r} lines are promised and {len(lines) - 2} are here"
+            message = f"the header announces {text!r} lines and {len(lines) - 2} follow"
             yield DumpedProblem(position=position, message=message)
         elif number > 2:
             yield DumpedCheckpointLine(line=number, fields=tuple(text.split()))

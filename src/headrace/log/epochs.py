@@ -32,7 +32,7 @@ class LeaderEpochs:
         self.current = self.starts[-1].epoch if self.starts else 0
 
     def begin_first(self, start_offset: int) -> None:
-        """Not synced: without this file, recovery believes the epochs of the batches."""
+        """Not synced: without this file, recovery uses the epochs of the batches."""
         self.starts = [EpochStart(epoch=0, start_offset=start_offset)]
         checkpoints.write_epochs(self._files, self._path, self.starts, durable=False)
 

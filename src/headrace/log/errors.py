@@ -103,7 +103,7 @@ class CorruptArchive(LogError):
 
 
 class InvalidFile(Exception):
-    """A checkpoint, snapshot, list or manifest that is not as it was written; the message has the reason."""
+    """A checkpoint, snapshot, list or manifest that does not decode; the message has the reason."""
 
 
 class WouldBlock(Exception):

@@ -20,7 +20,7 @@ NO_TIMESTAMP = -1
 
 
 class OffsetIndex:
-    """Relative last offset of a batch -> position where that batch begins."""
+    """Relative last offset of a batch -> position where that batch starts."""
 
     __slots__ = ("base_offset", "positions", "relative_offsets", "written_entries")
 
@@ -34,22 +34,22 @@ class OffsetIndex:
         return len(self.relative_offsets)
 
     def append(self, last_offset: int, position: int) -> None:
-        # Positions first: a reader in another thread searches the offsets and then looks at the same place here.
+        # Positions first: a reader in another thread searches the offsets and then reads the position of the entry.
         self.positions.append(position)
         self.relative_offsets.append(last_offset - self.base_offset)
 
     def position_at_or_before(self, offset: int) -> int:
-        """Where to begin hopping in order to reach the batch that holds offset."""
+        """Where to start reading headers in order to find the batch that holds offset."""
         found = bisect_right(self.relative_offsets, offset - self.base_offset)
         return self.positions[found - 1] if found else 0
 
     def boundary_before(self, position: int) -> int:
-        """Begin of the last indexed batch that begins at or before position."""
+        """Start of the last indexed batch that starts at or before position."""
         found = bisect_right(self.positions, position, 0, len(self.relative_offsets))
         return self.positions[found - 1] if found else 0
 
     def truncate(self, position: int) -> None:
-        """Forget the batches that begin at or after position."""
+        """Drop the batches that start at or after position."""
         keep = bisect_left(self.positions, position)
         del self.relative_offsets[keep:]
         del self.positions[keep:]
@@ -65,7 +65,7 @@ class OffsetIndex:
 
     @classmethod
     def decode(cls, content: bytes, base_offset: int, segment_bytes: int) -> OffsetIndex | None:
-        """None for anything that this segment's log cannot have produced."""
+        """None if the log of this segment cannot have produced the content."""
         index = cls(base_offset)
         if len(content) % OFFSET_ENTRY_BYTES:
             return None
@@ -106,7 +106,7 @@ class TimeIndex:
             self.timestamps_ms.append(timestamp_ms)
 
     def offset_before(self, timestamp_ms: int) -> int:
-        """Every record below the answer is older than timestamp_ms (the answer itself may be, too)."""
+        """Every record below the returned offset is older than timestamp_ms (the one at it may be, too)."""
         found = bisect_left(self.timestamps_ms, timestamp_ms)
         return self.base_offset + self.relative_offsets[found - 1] if found else self.base_offset
 
@@ -117,7 +117,7 @@ class TimeIndex:
         self.written_entries = min(self.written_entries, keep)
 
     def last(self) -> tuple[int, int]:
-        """Largest timestamp and the offset it was seen at; (-1, base offset) when empty."""
+        """Largest timestamp and its offset; (-1, base offset) if the index is empty."""
         if not self.timestamps_ms:
             return NO_TIMESTAMP, self.base_offset
         return self.timestamps_ms[-1], self.base_offset + self.relative_offsets[-1]

@@ -1,12 +1,12 @@
-"""What a partition remembers of its producers: so that a retry is neither stored twice nor lost, and which transactions
-are open.
+"""The state of the producers of a partition: their last batches, so that a retry is stored once, and open
+transactions.
 
-A batch with the sequence numbers of a stored one is a retry, with one exception. When a produce request loses its
-answer and the client then aborts, librdkafka 2.16 gives the same numbers to the next transaction. Such a batch has
+A batch with the sequence numbers of a stored one is a retry, with one exception. If the response of a produce request
+is lost and the client then aborts, librdkafka 2.16 uses the same numbers in the next transaction. Such a batch has
 another checksum or size than the stored one, and the stored one was aborted: it is new.
 
-Pure state: no file is touched here, time is passed in. The snapshot is Kafka's version 1 (the last batch of every
-producer), followed by a section of our own with all batches that are remembered; Kafka's readers stop before it.
+State only: no I/O, and time is passed in. The snapshot is Kafka's version 1 (the last batch of every producer),
+followed by a section of our own with all batches that are kept; Kafka's readers stop before it.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class SequencedBatch(Struct, frozen=True):
     base_offset: int
     last_offset: int
     checksum: int = NO_CHECKSUM
-    """As the batch came to the log; a retry has the same."""
+    """Of the batch as it was received; a retry has the same."""
     is_aborted: bool = False
 
 
 class ProducerState:
-    """One producer's epoch, its last batches (newest last) and when it was last heard of."""
+    """The epoch of one producer, its last batches (newest last) and when it last wrote."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "next_sequence", "seen_ms")
 
@@ -55,7 +55,7 @@ class ProducerState:
         self.epoch = epoch
         self.seen_ms = seen_ms
         self.coordinator_epoch = -1
-        """Of whoever ended its last transaction here."""
+        """Of the coordinator that ended its last transaction."""
         self.batches: deque[SequencedBatch] = deque(maxlen=BATCHES_REMEMBERED)
         self.next_sequence = ANY_SEQUENCE
 
@@ -86,7 +86,7 @@ class ProducerStates:
     def __init__(self, *, producer_ids_max: int) -> None:
         self.producer_ids_max = producer_ids_max
         self._by_id: dict[int, ProducerState] = {}
-        # In the order of the offsets, since every transaction begins at the end of the log.
+        # In the order of the offsets, because every transaction starts at the end of the log.
         self.open_transactions: dict[int, int] = {}
         """Producer -> first offset of the transaction that it has open here."""
 
@@ -110,7 +110,7 @@ class ProducerStates:
 
     @property
     def first_open_offset(self) -> int | None:
-        """Where the oldest open transaction begins."""
+        """First offset of the oldest open transaction."""
         return next(iter(self.open_transactions.values()), None)
 
     def begin_transaction(self, producer_id: int, first_offset: int) -> None:
@@ -146,7 +146,7 @@ class ProducerStates:
     def check(
         self, producer_id: int, producer_epoch: int, first_sequence: int, last_sequence: int, checksum: int
     ) -> SequencedBatch | None:
-        """None when the batch is the next one; the stored batch when it is a retry; raises when neither.
+        """None if the batch is the next one; the stored batch if it is a retry; otherwise it raises.
 
         A producer that is not known (expired, or new here) may begin anywhere: refusing would help nobody.
         """
@@ -162,7 +162,7 @@ class ProducerStates:
         if stored is not None:
             is_same_range = stored.last_sequence == last_sequence
             if stored.is_aborted and not (is_same_range and stored.checksum == checksum):
-                # Before the append: if that fails, the batches behind this one have to wait for it.
+                # Before the append: if that fails, the batches after this one have to wait for it.
                 state.rewind(first_sequence)
                 return None
             if is_same_range:
@@ -212,7 +212,7 @@ class ProducerStates:
         return len(idle)
 
     def _forget_idle(self) -> None:
-        """Make room: an eighth at a time, so that a flood of new producers does not sort on every append."""
+        """Drop an eighth of the idle producers at a time, so that many new producers do not sort on every append."""
         closed = self._by_id.keys() - self.open_transactions.keys()
         by_age = sorted(closed, key=lambda producer_id: self._by_id[producer_id].seen_ms)
         for producer_id in by_age[: max(1, len(by_age) // 8)]:
@@ -250,7 +250,7 @@ class ProducerStates:
         return _HEAD.pack(_SNAPSHOT_VERSION, google_crc32c.value(body)) + body
 
     def load(self, content: bytes) -> None:
-        """Replace the state with that of a snapshot; InvalidFile leaves it as it was."""
+        """Replace the state with that of a snapshot; after InvalidFile it is unchanged."""
         try:
             states, open_transactions = _decode(content)
         except struct.error as error:
@@ -266,7 +266,7 @@ def _check_new_epoch(
         raise _old_epoch(producer_id, producer_epoch, state.epoch)
     if first_sequence > 0:
         raise OutOfOrderSequence(
-            f"producer {producer_id} begins epoch {producer_epoch} with sequence {first_sequence}, not 0",
+            f"producer {producer_id} starts epoch {producer_epoch} with sequence {first_sequence}, not 0",
             hint="batches before this one are missing; the producer must send them first",
         )
 
@@ -274,7 +274,7 @@ def _check_new_epoch(
 def _old_epoch(producer_id: int, producer_epoch: int, known_epoch: int) -> InvalidProducerEpoch:
     return InvalidProducerEpoch(
         f"producer {producer_id} wrote with epoch {producer_epoch} but epoch {known_epoch} is known",
-        hint="another instance with the same identity has taken over; stop this one",
+        hint="another instance with the same transactional id has fenced this one; stop it",
     )
 
 
@@ -287,7 +287,7 @@ def _refusal(
         newest = (state.next_sequence - 1) % SEQUENCE_LIMIT
         return DuplicateSequence(
             f"producer {producer_id} sent sequence {first_sequence} again, {newest} is stored already",
-            hint="the records are in the log; the producer may go on",
+            hint="the records are in the log; the producer may continue",
         )
     return OutOfOrderSequence(
         f"producer {producer_id} sent sequence {first_sequence} where {state.next_sequence} is next",
@@ -296,7 +296,7 @@ def _refusal(
 
 
 def _is_from(sequence: int, other: int) -> bool:
-    # Sequences wrap around; half of the circle lies before, half behind.
+    # Sequences wrap around; half of the circle is before, half after.
     return (sequence - other) % SEQUENCE_LIMIT < SEQUENCE_LIMIT // 2
 
 
@@ -309,7 +309,7 @@ def _decode(content: bytes) -> tuple[dict[int, ProducerState], dict[int, int]]:
         raise InvalidFile("its checksum does not match")
     (count,) = _COUNT.unpack_from(body)
     if count < 0 or count * _ENTRY.size > len(body):
-        raise InvalidFile(f"it promises {count} producers")
+        raise InvalidFile(f"it announces {count} producers")
     position = _COUNT.size
     states: dict[int, ProducerState] = {}
     newest: dict[int, SequencedBatch] = {}

@@ -1,7 +1,7 @@
-"""Finding and reading batches in the segments of a log, from any thread: by offset and by time.
+"""Finding and reading batches in one segment, from any thread: by offset and by time.
 
-Stored bytes go out as they are. Headers are looked at only to find where an answer begins and ends, and the
-index keeps that to a few of them.
+Stored bytes are returned unchanged. Headers are read only to find where a result starts and ends, and with the index
+those are few.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class TimestampOffset(Struct, frozen=True, kw_only=True):
 
 
 class SegmentRead(Struct):
-    """Batches out of one segment, and where the next read of this kind begins."""
+    """Batches of one segment, and where the next read continues."""
 
     batches: Buffer
     next_position: int
     next_offset: int
-    """-1 where that is not known without looking further."""
+    """-1 if that is not known without reading further."""
 
 
 def read_segment(
@@ -49,10 +49,10 @@ def read_segment(
     at_least_one: bool,
     nowait: bool,
 ) -> SegmentRead | None:
-    """Whole batches from the one that holds offset on; None when the segment has nothing at or behind it.
+    """Whole batches from the one that holds offset on; None if the segment ends before it.
 
     `limit` is (offset, position) of a batch boundary that is not passed. `position`, when known, is where the batch
-    with this offset begins.
+    with this offset starts.
     """
     limit_offset, limit_position = limit
     is_exact = position is not None
@@ -96,14 +96,14 @@ def _read(segment: Segment, count: int, position: int, *, nowait: bool) -> Buffe
 def _read_one(
     segment: Segment, begin: Buffer, position: int, limit_position: int, *, nowait: bool
 ) -> SegmentRead:
-    """One batch that is larger than the bytes asked for."""
+    """One batch that is larger than the requested bytes."""
     if len(begin) < HOP_BYTES:
         if nowait:
             raise WouldBlock
         raise segment.corrupt(position, "the file ends inside a batch")
     _, size, last_offset = hop(begin, 0)
     if size == 0 or position + size > limit_position:
-        raise segment.corrupt(position, "no batch begins here")
+        raise segment.corrupt(position, "no batch starts here")
     batch = _read(segment, size, position, nowait=nowait)
     if len(batch) < size:
         if nowait:
@@ -113,13 +113,13 @@ def _read_one(
 
 
 def _seek(segment: Segment, offset: int, position: int, limit_position: int, *, nowait: bool) -> int | None:
-    """Position of the batch that holds offset, or of the first behind it, hopping from an indexed batch."""
-    # Index entries are this far apart as a rule; a large batch between them costs another read and no more.
+    """Position of the batch that holds offset, or of the first after it, from an indexed batch on."""
+    # Index entries are mostly this far apart; a large batch between them costs another read.
     chunk_bytes = segment.index_interval_bytes + HOP_BYTES
     buffer: Buffer = b""
     buffer_start = position
-    # A checksum covers neither the offset nor the length of its batch. That offsets go back, or that a batch does not
-    # end within the segment, is how a wrong one is noticed here.
+    # A checksum covers neither the offset nor the length of its batch. A wrong one shows when offsets decrease, or when
+    # a batch does not end within the segment.
     previous_offset = segment.base_offset - 1
     ahead: int | None = None
     while position < limit_position:
@@ -133,22 +133,22 @@ def _seek(segment: Segment, offset: int, position: int, limit_position: int, *, 
                 raise segment.corrupt(position, "the file ends inside a batch")
         base_offset, size, last_offset = hop(buffer, at)
         if size == 0 or position + size > limit_position:
-            raise segment.corrupt(position, "no batch begins here")
+            raise segment.corrupt(position, "no batch starts here")
         if base_offset <= previous_offset:
-            raise segment.corrupt(position, f"offset {base_offset} comes behind {previous_offset}")
+            raise segment.corrupt(position, f"offset {base_offset} follows {previous_offset}")
         if ahead is not None:
             return ahead
         if last_offset >= offset:
             if base_offset <= offset:
                 return position
-            ahead = position  # unless the batch behind it contradicts
+            ahead = position  # unless the next batch contradicts
         previous_offset = last_offset
         position += size
     return ahead
 
 
 def _cut(segment: Segment, batches: Buffer, position: int) -> tuple[int, int]:
-    """(bytes up to the last whole batch, offset that follows it): hopping only behind the last index entry."""
+    """(bytes up to the last whole batch, offset that follows it); reads headers only after the last index entry."""
     end = len(batches)
     at = max(0, segment.offset_index().boundary_before(position + end) - position)
     if at > end - HOP_BYTES and at > 0:
@@ -157,7 +157,7 @@ def _cut(segment: Segment, batches: Buffer, position: int) -> tuple[int, int]:
     while at + HOP_BYTES <= end:
         base_offset, size, last_offset = hop(batches, at)
         if size == 0:
-            raise segment.corrupt(position + at, "no batch begins here")
+            raise segment.corrupt(position + at, "no batch starts here")
         if at + size > end:
             return at, base_offset if next_offset < 0 else next_offset
         at += size
@@ -166,7 +166,7 @@ def _cut(segment: Segment, batches: Buffer, position: int) -> tuple[int, int]:
 
 
 def position_of(segment: Segment, offset: int) -> int:
-    """Where the first batch that reaches offset begins; the segment's size when none does."""
+    """Where the first batch that reaches offset starts; the size of the segment if none does."""
     _, size_bytes = segment.extent
     position = segment.offset_index().position_at_or_before(offset)
     found = _seek(segment, offset, position, size_bytes, nowait=False)
@@ -203,7 +203,7 @@ def _first_in_batch(
 
 
 def hop(buffer: Buffer, at: int) -> tuple[int, int, int]:
-    """(base offset, size, last offset) of the batch at this place of a buffer; size 0 where there can be none."""
+    """(base offset, size, last offset) of the batch at a position of a buffer; size 0 if it cannot be one."""
     base_offset, length, magic, last_offset_delta = _unpack_hop(buffer, at)
     if magic != MAGIC or length < LENGTH_MIN:
         return base_offset, 0, base_offset

@@ -62,17 +62,17 @@ def test_batches_before_and_after_the_damage_are_kept(tmp_path: Path, segment: i
     repair(plan, files=FILES)
     assert path.with_suffix(".log.damaged").read_bytes() == damaged
     assert plan_repair(tmp_path, files=FILES).segments == ()
-    mended = open_log(tmp_path, CONFIG)
-    assert mended.read_only_reason is None
+    repaired = open_log(tmp_path, CONFIG)
+    assert repaired.read_only_reason is None
     expected = [
         offset for offset in range(2 * BATCHES) if offset not in (header.base_offset, header.last_offset)
     ]
-    assert [record.offset for record in read_all(mended)] == expected
-    assert mended.append(batch(b"next"), now_ms=NOW_MS).base_offset == 2 * BATCHES
+    assert [record.offset for record in read_all(repaired)] == expected
+    assert repaired.append(batch(b"next"), now_ms=NOW_MS).base_offset == 2 * BATCHES
 
 
 @pytest.mark.parametrize("byte", [0, 7, 12, 15, 16])
-def test_batch_with_only_a_wrong_offset_epoch_or_version_is_mended_without_loss(
+def test_batch_with_only_a_wrong_offset_epoch_or_version_is_restored_without_loss(
     tmp_path: Path, byte: int
 ) -> None:
     path = written_log(tmp_path)[1]
@@ -80,7 +80,7 @@ def test_batch_with_only_a_wrong_offset_epoch_or_version_is_mended_without_loss(
     position, _ = list(iterate_headers(original))[2]
     damage(path, position + byte)
     plan = plan_repair(tmp_path, files=FILES)
-    assert (plan.segments[0].lost, len(plan.segments[0].mended)) == ((), 1)
+    assert (plan.segments[0].lost, len(plan.segments[0].restored)) == ((), 1)
     repair(plan, files=FILES)
     assert path.read_bytes() == original
     assert len(read_all(open_log(tmp_path, CONFIG))) == 2 * BATCHES

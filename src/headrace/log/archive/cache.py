@@ -1,6 +1,6 @@
-"""Pieces of archived segments on local disk: bounded, the ones unused for longest go first, thrown away at every start.
+"""Chunks of archived segments on the local disk: bounded, least recently used first out, cleared at every start.
 
-Nothing in it is needed: a piece that is missing, or that there is no room for, is read from the archive again.
+Nothing in it is needed: a chunk that is missing, or that does not fit, is read from the archive again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 
-class _Piece(Struct):
+class _Chunk(Struct):
     path: str
     size_bytes: int
 
@@ -28,7 +28,7 @@ class ArchiveCache:
         self._directory = directory
         self._bytes_max = bytes_max
         self._lock = threading.Lock()
-        self._pieces: OrderedDict[str, _Piece] = OrderedDict()
+        self._chunks: OrderedDict[str, _Chunk] = OrderedDict()
         self._loading: dict[str, threading.Event] = {}
         self._numbers = itertools.count()
         self._is_ready = False
@@ -37,15 +37,15 @@ class ArchiveCache:
         self.misses = 0
 
     def clear(self) -> None:
-        """Forget everything, and what an earlier process left: whether that is whole nobody knows."""
+        """Remove everything, also files of an earlier process, which may be incomplete."""
         with self._lock:
-            self._pieces.clear()
+            self._chunks.clear()
             self.size_bytes = 0
             shutil.rmtree(self._directory, ignore_errors=True)
             self._is_ready = False
 
     def read(self, key: str, position: int, count: int, load: Callable[[], bytes]) -> bytes:
-        """Bytes of a piece, which is loaded when it is not here; readers of the same piece wait for one load."""
+        """Bytes of a chunk, which is loaded if it is missing; readers of the same chunk wait for one load."""
         while True:
             with self._lock:
                 fd = self._open(key)
@@ -63,15 +63,15 @@ class ArchiveCache:
             return self._load(key, load)[position : position + count]
 
     def _open(self, key: str) -> int | None:
-        piece = self._pieces.get(key)
-        if piece is None:
+        chunk = self._chunks.get(key)
+        if chunk is None:
             return None
         try:
-            fd = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(chunk.path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             self._drop(key)
             return None
-        self._pieces.move_to_end(key)
+        self._chunks.move_to_end(key)
         self.hits += 1
         return fd
 
@@ -89,8 +89,8 @@ class ArchiveCache:
         if len(content) > self._bytes_max:
             return
         with self._lock:
-            while self._pieces and self.size_bytes + len(content) > self._bytes_max:
-                self._drop(next(iter(self._pieces)))
+            while self._chunks and self.size_bytes + len(content) > self._bytes_max:
+                self._drop(next(iter(self._chunks)))
             # Reserved before it is written, so that several writers together keep to the bound.
             self.size_bytes += len(content)
             path = os.path.join(self._directory, f"{next(self._numbers)}.piece")
@@ -102,17 +102,17 @@ class ArchiveCache:
             with open(path, "wb") as file:
                 file.write(content)
         except OSError:
-            # A full disk makes reading slower, and no more than that.
+            # A full disk only makes reading slower.
             with suppress(OSError):
                 os.unlink(path)
             with self._lock:
                 self.size_bytes -= len(content)
             return
         with self._lock:
-            self._pieces[key] = _Piece(path, len(content))
+            self._chunks[key] = _Chunk(path, len(content))
 
     def _drop(self, key: str) -> None:
-        piece = self._pieces.pop(key)
-        self.size_bytes -= piece.size_bytes
+        chunk = self._chunks.pop(key)
+        self.size_bytes -= chunk.size_bytes
         with suppress(OSError):
-            os.unlink(piece.path)  # who is reading has it open
+            os.unlink(chunk.path)  # readers have it open

@@ -1,7 +1,7 @@
-"""Copying one segment into the archive so that its local copy may go: put, read back, compare, then the manifest.
+"""Copying one segment to the archive, so that its local copy may be removed: put, read back, compare, manifest.
 
-Runs in a thread, on files that are closed and synced. Every step can be done again: a copy that was interrupted is
-made once more over the old one.
+Runs in a thread, on files that are closed and synced. Every step can be repeated: an interrupted copy is overwritten by
+the next one.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from headrace.records.batch import crc32c
 
 
 class CopyDiffers(LogError):
-    """What the archive gives back is not what was put there; the copy does not count."""
+    """The archive returns other bytes than were written; the copy does not count."""
 
 
 class Interrupted(Exception):
-    """The broker is stopping; the copy is made at its next start."""
+    """The broker stops; the copy is made after its next start."""
 
 
 class SegmentCopy(Struct, frozen=True, kw_only=True):
-    """One segment to copy, and what its manifest should say."""
+    """One segment to copy, and the content of its manifest."""
 
     files: FileSystem
     directory: str
     stem: str
     """Path of the local files without suffix."""
     snapshot_path: str
-    """Producer snapshot as of the end of the segment; there may be none."""
+    """Producer snapshot as of the end of the segment; it may be missing."""
     object_stem: str
     topic: str
     topic_id: str
@@ -60,12 +60,12 @@ class SegmentCopy(Struct, frozen=True, kw_only=True):
     should_stop: Callable[[], bool]
 
     def run(self, store: ArchiveStore) -> ArchivedSegment:
-        """Copy it; returns once the archive is known to hold it. FileNotFoundError when retention was faster."""
+        """Copy it; returns once the archive has it. FileNotFoundError if retention has removed it since."""
         sums = {suffix: self._sum(path) for suffix, path in self._paths().items()}
         if sums[LOG_SUFFIX].size_bytes != self.size_bytes:
             raise CopyDiffers(
                 f"{self.stem}{LOG_SUFFIX} has {sums[LOG_SUFFIX].size_bytes} bytes and should have {self.size_bytes}",
-                hint="something else writes into the data folder; `headrace log verify` looks at it",
+                hint="something else writes into the data folder; check it with `headrace log verify`",
             )
         for suffix, path in self._paths().items():
             self._check_stop()
@@ -84,7 +84,7 @@ class SegmentCopy(Struct, frozen=True, kw_only=True):
         return entry_of(manifest, crc32c(content))
 
     def _paths(self) -> dict[str, str]:
-        """Local files by suffix. The last two exist only where there is something to say."""
+        """Local files by suffix. The last two exist only if they have content."""
         paths = {
             suffix: self.stem + suffix for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
         }
@@ -127,7 +127,7 @@ class SegmentCopy(Struct, frozen=True, kw_only=True):
         if found != expected:
             raise CopyDiffers(
                 f"{name} reads back differently from the archive {store.address}",
-                hint="it is copied again; if this stays, the archive is not sound",
+                hint="the copy is retried; if this repeats, check the archive",
             )
 
     def _manifest(self, sums: dict[str, FileSum]) -> Manifest:

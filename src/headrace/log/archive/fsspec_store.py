@@ -1,6 +1,6 @@
-"""Archives at any address that fsspec knows (`s3://`, `gs://`, `memory://` …), and which store an address means.
+"""Archives at any address that fsspec supports (`s3://`, `gs://`, `memory://` …), and the store of an address.
 
-fsspec is an optional dependency: it is imported when an address needs it and not before.
+fsspec is an optional dependency: it is imported when an address needs it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def open_store(address: str) -> ArchiveStore:
 
 
 class FsspecStore:
-    """Whatever fsspec has a file system for; credentials and endpoints come from where that looks for them."""
+    """A store on a file system of fsspec, which finds credentials and endpoints where it always does."""
 
     def __init__(self, address: str, **options: Any) -> None:
         try:
@@ -42,10 +42,10 @@ class FsspecStore:
         try:
             self._files, root = fsspec.core.url_to_fs(address, **options)
         except (ImportError, ValueError) as error:
-            # The protocol is unknown, or its own package is missing; the text says which.
+            # The protocol is unknown, or its package is missing; the text of the error has which.
             raise HeadraceError(
                 f"the archive address {self.address} can't be used: {scrubbed(str(error), self._secret_address)}",
-                hint="install what fsspec asks for (s3fs for s3://), or give a folder",
+                hint="install the package that fsspec needs (s3fs for s3://), or use a folder",
             ) from None
         self._root: str = root.rstrip("/")
 
@@ -63,7 +63,7 @@ class FsspecStore:
         with self._told(f"reading {name}"):
             if count == 0:
                 return b""
-            # An empty object has no byte that a range could begin with: a whole one is asked for without a range.
+            # An empty object has no byte at which a range could start: a whole object is read without a range.
             start = position or (None if count is None else 0)
             end = None if count is None else position + count
             content: bytes = self._files.cat_file(self._path(name), start=start, end=end)
@@ -95,11 +95,11 @@ class FsspecStore:
             yield
         # Not `from error`: a trace would show what the text leaves out.
         except FileNotFoundError as error:
-            said = scrubbed(str(error), self._secret_address)
-            raise ObjectMissing(f"{what} in the archive {self.address} failed: there is no {said}") from None
+            text = scrubbed(str(error), self._secret_address)
+            raise ObjectMissing(f"{what} in the archive {self.address} failed: there is no {text}") from None
         except Exception as error:  # every file system behind fsspec has errors of its own
-            said = scrubbed(f"{type(error).__name__}: {error}", self._secret_address)
+            text = scrubbed(f"{type(error).__name__}: {error}", self._secret_address)
             raise ArchiveUnreachable(
-                f"{what} in the archive {self.address} failed: {said}",
+                f"{what} in the archive {self.address} failed: {text}",
                 hint="check address, credentials and network; it is tried again",
             ) from None

@@ -1,7 +1,7 @@
-"""What compaction makes of one batch: kept byte for byte, rewritten with fewer records, emptied, or gone.
+"""What compaction does with one batch: keep it unchanged, rewrite it with fewer records, empty it, or remove it.
 
-A tombstone stays until readers had `delete.retention.ms` to see it. That time starts when the cleaner first
-meets it, and is written into the batch: attribute bit 6, with the delete horizon as the base timestamp.
+A tombstone is kept for `delete.retention.ms`, so that readers see it. That time starts when the cleaner first reads it,
+and is written into the batch: attribute bit 6, with the delete horizon as the base timestamp.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ class CleanedBatch(Struct, frozen=True, kw_only=True):
     """The outcome for one batch."""
 
     batch: bytes | None
-    """What to write; None where nothing is left."""
+    """What to write; None if nothing is left."""
     records_read: int
     records_kept: int
     keyless_removed: int = 0
     problem: InvalidBatch | None = None
-    """Why the batch was kept without being looked into."""
+    """Why the batch was kept without being decoded."""
 
 
 class CleaningRules(Struct, frozen=True, kw_only=True):
-    """What holds for every batch of a pass."""
+    """What applies to every batch of a pass."""
 
     offset_map: OffsetMap
     now_ms: int
@@ -59,9 +59,9 @@ def clean_batch(
 ) -> CleanedBatch:
     """Apply `rules` to one batch.
 
-    `keep_if_empty`: a batch that loses all its records stays as a bare header, because somebody needs to know
-    its sequence numbers or its offsets. `keep_tombstones`: none may go, however old, because a value that it
-    deletes may still lie in a batch that cannot be read.
+    `keep_if_empty`: a batch that loses all its records is kept as a header, because its sequence numbers or its
+    offsets are needed. `keep_tombstones`: none may be removed, whatever its age, because a value that it deletes may
+    still be in a batch that cannot be decoded.
     """
     header = read_header(batch)
     if header.base_offset > rules.offset_map.latest_offset:
@@ -93,7 +93,7 @@ def clean_batch(
 def _clean_marker(
     batch: bytes, header: BatchHeader, rules: CleaningRules, *, keep_if_empty: bool, is_needed: bool
 ) -> CleanedBatch:
-    """The end of a transaction is kept like a tombstone, from when on nothing of the transaction is left."""
+    """A marker is kept like a tombstone, from the time when no record of its transaction is left."""
     if is_needed or (header.has_delete_horizon and not _horizon_has_passed(header, rules.now_ms)):
         return _untouched(batch, header)
     if header.has_delete_horizon:
@@ -110,7 +110,7 @@ def _clean_marker(
 
 
 def _untouched(batch: bytes, header: BatchHeader, problem: InvalidBatch | None = None) -> CleanedBatch:
-    # The count of a batch that cannot be decoded is not to be believed.
+    # The record count of a batch that cannot be decoded is not reliable.
     count = 0 if problem else header.record_count
     return CleanedBatch(batch=batch, records_read=count, records_kept=count, problem=problem)
 
@@ -122,7 +122,7 @@ def _horizon_has_passed(header: BatchHeader, now_ms: int) -> bool:
 
 def _survives(span: RecordSpan, header: BatchHeader, offset_map: OffsetMap, drops_tombstones: bool) -> bool:
     if span.key is None:
-        return False  # written before the topic was compacted: no later record can ever replace it
+        return False  # written before the topic was compacted: no later record can replace it
     if offset_map.is_superseded(span.key, header.base_offset + span.offset_delta):
         return False
     return span.value_bytes >= 0 or not drops_tombstones
@@ -144,7 +144,7 @@ def _rewritten(
         return _with_delete_horizon(header, section, kept, rules.now_ms + rules.delete_retention_ms)
     if len(kept) == header.record_count:
         return batch
-    # Neither base offset nor base timestamp changes, so every record's own bytes can stay.
+    # Base offset and base timestamp do not change, so that the bytes of every record stay valid.
     return _pack(header, b"".join(section[span.start : span.end] for span in kept), kept)
 
 
@@ -169,7 +169,7 @@ def _with_delete_horizon(
 def _pack(
     header: BatchHeader, section: bytes, kept: Sequence[RecordSpan], *, base_timestamp_ms: int | None = None
 ) -> bytes:
-    """A batch of the kept records; base offset, last offset and sequence still tell what it once held."""
+    """A batch of the kept records, with the base offset, last offset and sequence of the original."""
     if header.timestamp_type is TimestampType.CREATE_TIME:
         # The spans' deltas count from the base timestamp that they were read with.
         base_ms = header.base_timestamp_ms if base_timestamp_ms is None else base_timestamp_ms

@@ -1,4 +1,4 @@
-"""Transactions as a compaction pass sees them: which batches were aborted, and which markers nobody needs any more."""
+"""Transactions in a compaction pass: which batches were aborted, and which markers are no longer needed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from headrace.records.batch import BatchHeader
 
 
 class Fate(Enum):
-    """What its transaction means for a batch."""
+    """What the transaction of a batch means for the batch."""
 
     ORDINARY = "cleaned by its keys"
-    ABORTED = "its records go"
-    ENDS_NOTHING = "a marker of a transaction of which nothing is left"
+    ABORTED = "its records are removed"
+    ENDS_NOTHING = "a marker of a transaction without remaining records"
 
 
 class CompactedTransactions:
-    """`fate` is to be asked for every batch, in the order of the log and from its start."""
+    """Call `fate` for every batch, in the order of the log and from its start."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._aborted: dict[int, list[AbortedTransaction]] = {}

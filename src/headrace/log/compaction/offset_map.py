@@ -1,6 +1,6 @@
-"""Which offset holds the last value of each key: what the cleaner must know before it throws anything away.
+"""The offset of the last value of each key: what the cleaner must know before it removes a record.
 
-Bounded in memory: a full map covers a prefix of the dirty part, and the next pass goes on from there.
+Bounded in memory: a full map covers a prefix of the dirty part, and the next pass continues from there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headrace.records.record import (
     walk_records,
 )
 
-# Keys are remembered by a digest of this size, however long they are: at 128 bits two never meet by chance.
+# Keys are kept as a digest of this size, whatever their length: at 128 bits two never collide by chance.
 _DIGEST_BYTES = 16
 
 
@@ -30,9 +30,9 @@ class OffsetMap(Struct, frozen=True, kw_only=True):
     offsets: dict[bytes, int]
     """Digest of the key -> offset."""
     latest_offset: int
-    """The last offset that the map covers; what lies behind it stays as it is."""
+    """The last offset that the map covers; records after it are unchanged."""
     is_full: bool
-    """Whether dirty records were left for the next pass."""
+    """Whether dirty records are left for the next pass."""
 
     def is_superseded(self, key: bytes, offset: int) -> bool:
         """Whether a later record has the same key."""
@@ -50,8 +50,8 @@ def build_offset_map(
 ) -> OffsetMap:
     """Walk the dirty batches in the order of the log, until they end or the map is full.
 
-    The bound is looked at between batches, so that a pass always covers one batch at least. A batch that
-    cannot be decoded adds nothing: its records supersede nothing and are not superseded. Nor do aborted ones.
+    The bound is checked between batches, so that a pass always covers at least one batch. A batch that cannot be
+    decoded adds nothing: its records supersede nothing and are not superseded. The same holds for aborted batches.
     """
     assert entries_max > 0
     offsets: dict[bytes, int] = {}
@@ -87,7 +87,7 @@ def _add_keys(
     try:
         _, spans = decode_spans(batch, header, bytes_max=bytes_max, records_max=records_max)
     except InvalidBatch:
-        return  # cleaning meets it again, keeps it and reports it
+        return  # cleaning keeps it and reports it
     for span in spans:
         offset = header.base_offset + span.offset_delta
         if span.key is not None and offset >= first_dirty_offset:
@@ -97,10 +97,10 @@ def _add_keys(
 def decode_spans(
     batch: bytes, header: BatchHeader, *, bytes_max: int, records_max: int
 ) -> tuple[bytes, list[RecordSpan]]:
-    """The decompressed records and where each lies; InvalidBatch unless the whole batch is sound."""
-    # A damaged batch must not get a new, correct checksum by being rewritten, nor decide over other records.
+    """The decompressed records and the position of each; InvalidBatch unless the whole batch is valid."""
+    # A damaged batch must not be rewritten with a valid checksum, nor supersede other records.
     if not checksum_matches(batch):
-        raise CorruptBatch("the checksum does not match", hint="the file is damaged there")
+        raise CorruptBatch("the checksum does not match", hint="the file is damaged")
     check_record_count(header.record_count, records_max)
     section = records_section(batch, bytes_max=bytes_max)
     return section, list(walk_records(section, header.record_count))

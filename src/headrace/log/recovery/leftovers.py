@@ -1,8 +1,8 @@
-"""Files that an earlier process left half-way, and what becomes of them when a partition is opened.
+"""Unfinished files of an earlier process: opening a partition finishes or removes them.
 
-The suffixes are Kafka's: `.cleaned` is a compaction that never finished and is dropped; a log file with `.swap`
-is one that did, and takes the place of what it was made from; `.deleted` only waited to be removed;
-`.repaired` is a repair that was interrupted.
+The suffixes are Kafka's: `.cleaned` is an unfinished compaction and is removed; a log with `.swap` is a finished one,
+and replaces the segments that it was made from; `.deleted` was waiting for its removal; `.repaired` is an interrupted
+repair.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAME_BYTES_MAX = 255
 
 
 def tidy(files: FileSystem, directory: str, on_event: EventSink) -> dict[str, int]:
-    """Finish or drop what was under way; the files that remain and their sizes.
+    """Finish or remove unfinished files; the files that remain and their sizes.
 
     May itself be interrupted at any point and run again.
     """
@@ -48,7 +48,7 @@ def tidy(files: FileSystem, directory: str, on_event: EventSink) -> dict[str, in
 
 
 def _finish_swap(files: FileSystem, directory: str, name: str, names: set[str]) -> None:
-    """Rename the compacted segment into place, over the segments whose offsets it covers."""
+    """Rename the compacted segment and remove the segments whose offsets it covers."""
     base = int(name.partition(".")[0])
     next_offset = _end_of_swapped(files, directory, name, base)
     for other in sorted(names):
@@ -56,12 +56,12 @@ def _finish_swap(files: FileSystem, directory: str, name: str, names: set[str]) 
         if "." + suffix in SEGMENT_SUFFIXES and stem.isdigit() and base < int(stem) < next_offset:
             files.remove(os.path.join(directory, other))
     stem = segment_path(directory, base)
-    # The log goes last: as long as it carries the suffix, this can be run again.
+    # The log is last: while it has the suffix, this can be run again.
     for suffix in reversed(SEGMENT_SUFFIXES):
         if segment_name(base) + suffix + SWAP_SUFFIX in names:
             files.rename(stem + suffix + SWAP_SUFFIX, stem + suffix)
         elif segment_name(base) + suffix in names:
-            # The index of what was replaced says nothing about the new log.
+            # The index of the replaced segment does not belong to the new log.
             files.remove(stem + suffix)
 
 
@@ -85,7 +85,7 @@ def _end_of_swapped(files: FileSystem, directory: str, name: str, base: int) -> 
 
 
 def set_directory_aside(files: FileSystem, directory: str) -> str:
-    """Rename a partition's directory so that its name is free at once and a start knows it as rubbish."""
+    """Rename the directory of a partition, so that its name is free at once and the next start removes it."""
     parent, name = os.path.split(directory)
     suffix = f".{uuid.uuid4().hex}{DELETED_DIRECTORY_SUFFIX}"
     aside = os.path.join(parent, name[: NAME_BYTES_MAX - len(suffix)] + suffix)

@@ -1,9 +1,9 @@
-"""Mending a damaged partition while no broker runs: every valid batch is kept, and what is lost is said.
+"""Repairing a damaged partition while no broker runs: every valid batch is kept, and lost offsets are reported.
 
-A segment is split where bytes are lost, so that the name of the second part vouches for its offset. A batch of which
-only offset or epoch were hit (its checksum does not cover them) gets them back. The damaged file stays beside the
-new ones as `.damaged`. Offsets that are lost are written to `lost-offsets-checkpoint`, so that a start knows of them,
-and an empty segment behind lost records at the end keeps their offsets from being used again.
+A segment is split where bytes are lost, so that the name of the second part has its offset. A batch whose offset or
+epoch alone is damaged (its checksum does not cover them) is restored. The damaged file is kept beside the new ones as
+`.damaged`. Lost offsets are written to `lost-offsets-checkpoint`, where the next start finds them, and an empty
+segment after lost records at the end prevents that their offsets are used again.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ class Piece(Struct, frozen=True, kw_only=True):
 
 
 class SegmentRepair(Struct, frozen=True, kw_only=True):
-    """What is wrong with a segment and what it will be replaced with."""
+    """The damage of a segment, and its replacement."""
 
     path: str
     lost: tuple[Damage, ...]
-    mended: tuple[Damage, ...]
-    """Batches that get their offset or epoch back; nothing of them is lost."""
+    restored: tuple[Damage, ...]
+    """Batches whose offset or epoch is restored; nothing of them is lost."""
     pieces: tuple[Piece, ...]
 
     @property
@@ -82,23 +82,23 @@ class SegmentRepair(Struct, frozen=True, kw_only=True):
 
 
 class RepairPlan(Struct, frozen=True, kw_only=True):
-    """Everything that `repair` would do to a partition; empty when it is sound."""
+    """Everything that `repair` would do to a partition; empty if it is not damaged."""
 
     directory: str
     segments: tuple[SegmentRepair, ...]
     lost: tuple[tuple[int, int], ...]
-    """(first, next offset) of each range that earlier repairs have given up."""
+    """(first, next offset) of each range that earlier repairs have recorded as lost."""
 
 
 def plan_repair(directory: str | os.PathLike[str], *, files: FileSystem) -> RepairPlan:
-    """Read the whole partition and say what is damaged. Changes nothing."""
+    """Read the whole partition and find its damage. Changes nothing."""
     folder = os.fspath(directory)
     sizes = dict(files.list_directory(folder))
     bases = segment_bases(sizes)
     if not bases:
         raise LogError(
-            f"there are no segments in {folder}",
-            hint="give the folder of one partition, such as data/clicks-0",
+            f"{folder} has no segments",
+            hint="name the folder of one partition, such as data/clicks-0",
         )
     known = _known(files, folder)
     repairs = []
@@ -127,7 +127,7 @@ def repair(plan: RepairPlan, *, files: FileSystem) -> None:
 
 
 def _known(files: FileSystem, folder: str) -> Recovery:
-    """What is known of the partition besides its segments; a file that can't be read counts as missing."""
+    """What is known about the partition besides its segments; an invalid file counts as missing."""
 
     def read(read_file: Callable[[FileSystem, str], Known], name: str, *, missing: Known) -> Known:
         try:
@@ -165,7 +165,7 @@ def _segment(files: FileSystem, folder: str, base: int, size_bytes: int) -> Segm
 
 
 def _is_torn_tail(damage: Damage, segment: Segment, next_base: int | None) -> bool:
-    """The broker cuts it by itself when it opens the log."""
+    """The broker truncates it when it opens the log."""
     return next_base is None and damage.next_offset == damage.first_offset
 
 
@@ -173,7 +173,7 @@ def _plan_segment(
     segment: Segment, damages: list[Damage], recovery: Recovery, next_base: int | None
 ) -> SegmentRepair:
     lost: list[Damage] = []
-    mended: list[Damage] = []
+    restored: list[Damage] = []
     pieces: list[Piece] = []
     parts: list[Part] = []
     base, position = segment.base_offset, 0
@@ -181,13 +181,13 @@ def _plan_segment(
         if damage.position > position:
             parts.append(Part(position=position, end_position=damage.position))
         position = damage.end_position
-        prefix = _prefix_to_mend(segment, damage, recovery, next_base)
+        prefix = _restored_prefix(segment, damage, recovery, next_base)
         if prefix:
-            mended.append(damage)
+            restored.append(damage)
             parts.append(Part(position=damage.position, end_position=position, prefix=prefix))
             continue
         lost.append(damage)
-        # The first piece is made even when empty: it takes the place of the damaged file.
+        # The first piece is made even if it is empty: it replaces the damaged file.
         if parts or not pieces:
             pieces.append(Piece(base_offset=base, parts=tuple(parts)))
         base, parts = damage.next_offset, []
@@ -196,13 +196,13 @@ def _plan_segment(
     # At the end of the log even an empty piece: the next record gets the offset in its name.
     if parts or not pieces or next_base is None:
         pieces.append(Piece(base_offset=base, parts=tuple(parts)))
-    if not mended and all(damage.position == damage.end_position for damage in lost):
-        pieces = pieces[1:]  # the file itself is sound: only something behind it is missing
-    return SegmentRepair(path=segment.path, lost=tuple(lost), mended=tuple(mended), pieces=tuple(pieces))
+    if not restored and all(damage.position == damage.end_position for damage in lost):
+        pieces = pieces[1:]  # the file itself is valid: only what follows it is missing
+    return SegmentRepair(path=segment.path, lost=tuple(lost), restored=tuple(restored), pieces=tuple(pieces))
 
 
-def _prefix_to_mend(segment: Segment, damage: Damage, recovery: Recovery, next_base: int | None) -> bytes:
-    """Right offset, epoch and version for a batch that is whole otherwise; empty when that is not what happened."""
+def _restored_prefix(segment: Segment, damage: Damage, recovery: Recovery, next_base: int | None) -> bytes:
+    """Correct offset, epoch and version for a batch that is valid otherwise; empty if more of it is damaged."""
     size = damage.end_position - damage.position
     batch = segment.read(size, damage.position)
     if size < HEADER_BYTES or not checksum_matches(batch):
@@ -234,7 +234,7 @@ def _repair_segment(folder: str, plan: SegmentRepair, files: FileSystem) -> None
     if replaces:
         for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             _remove_if_there(files, plan.path.removesuffix(LOG_SUFFIX) + suffix)
-        _forget_aborted(folder, plan, files)
+        _remove_aborted(folder, plan, files)
     # The later pieces first: as long as the damaged file has its name, this can be planned and run again.
     for piece in reversed(plan.pieces):
         stem = segment_path(folder, piece.base_offset)
@@ -242,8 +242,8 @@ def _repair_segment(folder: str, plan: SegmentRepair, files: FileSystem) -> None
     files.sync_directory(folder)
 
 
-def _forget_aborted(folder: str, plan: SegmentRepair, files: FileSystem) -> None:
-    """The pieces need a list of aborted transactions each: without snapshots the next start makes them from the log."""
+def _remove_aborted(folder: str, plan: SegmentRepair, files: FileSystem) -> None:
+    """Each piece needs its own list of aborted transactions: without snapshots the next start rebuilds them."""
     path = plan.path.removesuffix(LOG_SUFFIX) + ABORTED_INDEX_SUFFIX
     names = [name for name, _ in files.list_directory(folder)]
     if os.path.basename(path) not in names:

@@ -42,7 +42,7 @@ class Recovery(Struct, kw_only=True):
 
     on_event: EventSink
     epochs: Sequence[EpochStart]
-    """Known epochs; empty if their file is lost, and then the batches are believed."""
+    """Known epochs; empty if their file is lost, and then the epochs of the batches are used."""
     damages: list[Damage] = field(default_factory=list)
     bytes_truncated: int = 0
     last_epoch: int = -1
