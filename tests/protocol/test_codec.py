@@ -294,6 +294,6 @@ def test_request_has_fewer_elements_than_what_is_stored_or_answered() -> None:
     listing = codec(ListGroupsRequest, 4)
     most, too_many = (listing.encode(ListGroupsRequest(states_filter=one)) for one in (names[1:], names))
     assert len(listing.decode_request(most, 0)[0].states_filter) == REQUEST_ELEMENTS_MAX
-    with pytest.raises(MalformedMessage, match="promises"):
+    with pytest.raises(MalformedMessage, match="announces"):
         listing.decode_request(too_many, 0)
     assert len(listing.decode(too_many).states_filter) == REQUEST_ELEMENTS_MAX + 1

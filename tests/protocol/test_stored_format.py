@@ -74,7 +74,7 @@ def test_a_value_of_an_unknown_version_says_what_to_do(
     topic: StoredTopic[Any], stored_format: StoredFormat
 ) -> None:
     for version in (-1, stored_format.version_newest + 1, 32767):
-        with pytest.raises(MalformedMessage, match=f"version {version}.*newer version"):
+        with pytest.raises(MalformedMessage, match=f"version {version}.*newer headrace"):
             topic.decode_value(stored_format.value, number(version) + b"\0" * 40)
 
 

@@ -34,37 +34,37 @@ of 100 MB could become many gigabytes.
 """
 
 REQUEST_ELEMENTS_MAX: Final = 100_000
-"""The same for a request. To read and answer one takes ten microseconds or so, in which no other client is served.
-A fetch of 50,000 partitions has 100,000 elements at most."""
+"""The same for a request. Reading and answering one element takes some ten microseconds, and no other client
+is served meanwhile. A fetch of 50,000 partitions has 100,000 elements at most."""
 
 STRING_BYTES_MAX: Final = 0x7FFF
-"""What a plain string's length can say. Compact ones are held to it too, as in Kafka, since a plain answer or
+"""Bound of the length of a plain string. It holds for compact ones too, as in Kafka, because a plain response or
 record may have to repeat them."""
 
 
 class Codec(Struct, Generic[T], frozen=True, kw_only=True):
     """Bytes to value and back, for one message class at one version."""
 
-    # The list holds two numbers: how many more array elements this message may have, and how many bytes of tags that
-    # are unknown here were looked past.
+    # The list holds two numbers: how many more array elements this message may have, and how many bytes of unknown tags
+    # were skipped.
     read: Callable[[Buffer, int, list[int]], tuple[T, int]]
     write: Callable[[T, list[Buffer]], None]
     flexible: bool
 
     def decode(self, buffer: Buffer, position: int = 0, *, allow_rest: bool = False) -> T:
-        """The message that starts here and, unless more may follow, ends with the buffer."""
+        """The message that starts at a position and, without `allow_rest`, ends with the buffer."""
         value, end, _ = self._read(buffer, position, ELEMENTS_MAX)
         if end != len(buffer) and not allow_rest:
             raise MalformedMessage(f"{len(buffer) - end} bytes follow the message")
         return value
 
     def decode_request(self, buffer: Buffer, position: int) -> tuple[T, int]:
-        """The request that starts here, and how many bytes of the buffer it consists of.
+        """The request that starts at a position, and how many bytes of the buffer it keeps in memory.
 
-        The rest is not in memory any more when the buffer is gone: what follows the message, and unknown tags.
+        What follows the message, and unknown tags, are freed with the buffer.
         """
-        value, end, looked_past_bytes = self._read(buffer, position, REQUEST_ELEMENTS_MAX)
-        return value, end - position - looked_past_bytes
+        value, end, skipped_bytes = self._read(buffer, position, REQUEST_ELEMENTS_MAX)
+        return value, end - position - skipped_bytes
 
     def _read(self, buffer: Buffer, position: int, elements_max: int) -> tuple[T, int, int]:
         tally = [elements_max, 0]

@@ -32,7 +32,7 @@ class RequestHeader(Struct, frozen=True):
 def read_request_head(frame: Buffer) -> tuple[RequestHeader, int]:
     """The fields that every request header has, and the position after them.
 
-    The tags of a flexible header come next; whether there are any only the API and its version tell.
+    The tags of a flexible header come next; whether it has any depends on the API and its version.
     """
     try:
         api_key, api_version, correlation_id, size = _HEAD.unpack_from(frame, 0)
@@ -71,7 +71,7 @@ def write_request_head(
 def response_prefix(api_key: int, correlation_id: int, *, flexible: bool, body_bytes: int) -> bytes:
     """Frame size and response header.
 
-    ApiVersions never has tags there: its reader can't know the version yet.
+    ApiVersions never has tags there: its reader does not know the version yet.
     """
     if flexible and api_key != ApiKey.API_VERSIONS:
         return _SIZE_AND_CORRELATION.pack(5 + body_bytes, correlation_id) + b"\0"

@@ -13,17 +13,17 @@ from headrace.protocol.types import Buffer
 
 # Topics that clients name at a time, roughly; some 200 bytes each.
 UUIDS_REMEMBERED = 4_096
-# Tags of a request header; Kafka has none yet. Each costs time to look past.
+# Tags of a request header; Kafka has none yet. Each costs time to skip.
 HEADER_TAGS_MAX = 1_000
 
 
 class MalformedMessage(HeadraceError):
-    """Bytes that are not the message they claim to be: truncated, or promising more than they hold."""
+    """Bytes that are not a valid message: truncated, or with counts that exceed their size."""
 
 
 @functools.lru_cache(maxsize=UUIDS_REMEMBERED)
 def uuid_of(data: bytes) -> UUID:
-    """The UUID of these 16 bytes. Clients name the same few topics over and over, and making a UUID is slow."""
+    """The UUID of these 16 bytes. Clients name the same few topics again and again, and constructing a UUID is slow."""
     return UUID(bytes=data)
 
 
@@ -56,7 +56,7 @@ _ONE_BYTE = [bytes([value]) for value in range(0x80)]
 
 
 def skip_tags(buffer: Buffer, position: int) -> int:
-    """The position after a tag buffer whose contents are of no interest."""
+    """The position after a tag buffer that the caller ignores."""
     count, position = read_uvarint(buffer, position)
     if count > HEADER_TAGS_MAX:
         raise too_many(count)
@@ -74,7 +74,7 @@ def truncated() -> MalformedMessage:
 
 
 def too_many(count: int) -> MalformedMessage:
-    return MalformedMessage(f"an array promises {count} elements, more than the message can hold")
+    return MalformedMessage(f"an array announces {count} elements, more than the message can hold")
 
 
 def too_long(field: str, size: int) -> MalformedMessage:

@@ -36,7 +36,7 @@ class Encoding(Struct, frozen=True, kw_only=True):
     element: Encoding | None = None
     nullable: bool = False
     in_tag: bool = False
-    """A struct that may be null says so with another number where it travels in a tag."""
+    """A nullable struct marks null with another number in a tagged field."""
 
     @property
     def fixed_bytes(self) -> int | None:

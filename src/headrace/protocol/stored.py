@@ -28,7 +28,7 @@ from headrace.protocol.types import (
 
 
 class OffsetCommitKey(Struct, frozen=True, kw_only=True):
-    """A group's offset in a partition. Kinds 0 and 1 look the same; 1 is the one to write."""
+    """A group's offset in a partition. Kinds 0 and 1 have the same fields; 1 is written."""
 
     group: String
     topic: String

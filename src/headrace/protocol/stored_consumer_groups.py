@@ -19,7 +19,7 @@ class ConsumerGroupMetadataKey(Struct, frozen=True, kw_only=True):
 
 
 class ConsumerGroupMetadataValue(Struct, frozen=True, kw_only=True):
-    """The hash is of the topics subscribed to: another one is a reason to assign anew."""
+    """The hash is of the topics subscribed to: if it changes, partitions are assigned again."""
 
     epoch: Int32
     metadata_hash: Annotated[Int64, tagged(0)] = 0
@@ -63,7 +63,7 @@ class ClassicMemberMetadata(Struct, frozen=True, kw_only=True):
 
 
 class ConsumerGroupMemberMetadataValue(Struct, frozen=True, kw_only=True):
-    """A member that speaks the classic protocol in a group of the newer one has `classic_member_metadata`.
+    """A member of the classic protocol in a group of the newer one has `classic_member_metadata`.
 
     For all others Kafka writes a null: to leave the tag out would mean a classic member without protocols.
     """
@@ -112,7 +112,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Struct, frozen=True, kw_only=True)
 
 
 class TopicPartitions(Struct, frozen=True, kw_only=True):
-    """The epochs, one for each partition, are those at which the member got it: older commits are refused.
+    """The epochs, one for each partition, are those at which the member got it: older commits are rejected.
 
     Records of older versions have none.
     """
@@ -138,7 +138,7 @@ class ConsumerGroupRegularExpressionKey(Struct, frozen=True, kw_only=True):
 
 
 class ConsumerGroupRegularExpressionValue(Struct, frozen=True, kw_only=True):
-    """The topics that matched, the version of the cluster's metadata that was looked at, and when."""
+    """The topics that matched, the version of the cluster's metadata that was used, and when."""
 
     topics: tuple[String, ...]
     version: Int64

@@ -1,7 +1,7 @@
 """How an internal topic keeps structs as records: the part that all of them share.
 
-A key begins with a number for its kind, a value with its version; both are 16 bits, and a struct follows. Which kinds
-there are in a topic is said by `stored` (groups and offsets), `stored_transactions` and `stored_share_state`.
+A key starts with a number for its kind, a value with its version; both are 16 bits, and a struct follows. The kinds of
+each topic are in `stored` (groups and offsets), `stored_transactions` and `stored_share_state`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class StoredTopic(Generic[KeyT]):
         return _NUMBER.pack(self._by_key[cls].kind) + struct_codec(cls, 0, False).encode(key)
 
     def decode_key(self, data: Buffer) -> KeyT | None:
-        """None for a kind that isn't known here: newer writers may keep more in the topic."""
+        """None for an unknown kind: newer versions may keep more in the topic."""
         stored_format = self._by_kind.get(_number(data))
         if stored_format is None:
             return None
@@ -65,13 +65,13 @@ class StoredTopic(Generic[KeyT]):
         return _NUMBER.pack(version) + struct_codec(cls, version, flexible).encode(value)
 
     def decode_value(self, cls: type[ValueT], data: Buffer) -> ValueT:
-        """The value that belongs to a key, whose class says of which class it is."""
+        """The value of a key; the class of the key determines the class of the value."""
         stored_format = self._by_value[cls]
         version = _number(data)
         if not 0 <= version <= stored_format.version_newest:
             raise MalformedMessage(
-                f"{cls.__name__} has version {version}, and {stored_format.version_newest} is the newest known here",
-                hint="the data folder was written by a newer version; start that one",
+                f"{cls.__name__} version {version} is not supported; the newest is {stored_format.version_newest}",
+                hint="the data folder was written by a newer headrace; upgrade headrace",
             )
         return struct_codec(cls, version, version >= stored_format.flexible_since).decode(data, _NUMBER.size)
 

@@ -31,7 +31,7 @@ class ShareGroupMetadataKey(Struct, frozen=True, kw_only=True):
 
 
 class ShareGroupMetadataValue(Struct, frozen=True, kw_only=True):
-    """The hash is of the topics subscribed to: another one is a reason to assign anew."""
+    """The hash is of the topics subscribed to: if it changes, partitions are assigned again."""
 
     epoch: Int32
     metadata_hash: Int64 = 0

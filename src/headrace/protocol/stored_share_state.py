@@ -21,7 +21,7 @@ class ShareSnapshotKey(Struct, frozen=True, kw_only=True):
 
 
 class StateBatch(Struct, frozen=True, kw_only=True):
-    """Both offsets are part of it. States: 0 available, 2 acknowledged, 4 archived (rejected, or given up)."""
+    """Both offsets are part of it. States: 0 available, 2 acknowledged, 4 archived (rejected, or not deliverable)."""
 
     first_offset: Int64
     last_offset: Int64
@@ -30,7 +30,7 @@ class StateBatch(Struct, frozen=True, kw_only=True):
 
 
 class ShareSnapshotValue(Struct, frozen=True, kw_only=True):
-    """The count is of the offsets from the start on whose delivery is complete; -1 says that it isn't known."""
+    """The count is of the offsets from the start on whose delivery is complete; -1 if it is unknown."""
 
     snapshot_epoch: Int32
     state_epoch: Int32

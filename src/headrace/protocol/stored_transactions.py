@@ -1,4 +1,4 @@
-"""Where transactions stand, as records of the internal topic `__transaction_state`, in Kafka's own format."""
+"""The state of transactions, as records of the internal topic `__transaction_state`, in Kafka's own format."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class TransactionLogValue(Struct, frozen=True, kw_only=True):
     """The last state of a transactional id.
 
     Statuses: 0 empty, 1 ongoing, 2 commit and 3 abort prepared, 4 committed, 5 aborted, 6 dead, 7 a new epoch prepared.
-    Null partitions are those of a transaction that has not begun.
+    Null partitions are those of a transaction that has not started.
 
     1: flexible; in tags, the ids before and after this one, for producers whose epochs ran out or that don't know yet
-       how their last transaction ended, and by which version of the rules the client goes.
+       how their last transaction ended, and which version of the protocol the client uses.
     """
 
     producer_id: Int64

@@ -8,7 +8,7 @@ A field's annotation is both its Python type (for people and mypy) and its encod
     topics: tuple[FetchTopic, ...] = ()
     forgotten: Annotated[tuple[Int32, ...] | None, since(7), nullable_since(7)] = None
 
-What a version leaves out takes the field's default when it is read and is not written.
+A field that a version does not have is not written, and has its default when the message is read.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ String = Annotated[str, Wire.STRING]
 NullableString = Annotated[str | None, Wire.STRING]
 Bytes = Annotated[bytes, Wire.BYTES]
 NullableBytes = Annotated[bytes | None, Wire.BYTES]
-# Record batches are handed on as they are: read as a view into the frame, written as the buffer given.
+# Record batches are not decoded: read as a view into the frame, written as the given buffer.
 Records = Annotated[Buffer | None, Wire.RECORDS]
 
 
@@ -81,12 +81,12 @@ class Tagged(Struct, frozen=True):
 
 
 def since(version: int) -> Since:
-    """The field is there from this version on."""
+    """The field exists from this version on."""
     return Since(version)
 
 
 def until(version: int) -> Until:
-    """The field is there up to this version, and in it."""
+    """The field exists up to and in this version."""
     return Until(version)
 
 
@@ -96,10 +96,10 @@ def nullable_since(version: int) -> NullableSince:
 
 
 def tagged(tag: int, *, since: int | None = None, absent: Any = SAME_AS_DEFAULT) -> Tagged:
-    """The field travels in the tag buffer, and only when it differs from its default.
+    """The field is in the tag buffer, and only if it differs from its default.
 
-    It does so from version `since` on; if that is left out, from its own first version. `absent` is what a tag that
-    isn't there stands for, in the rare case that this is not the default one wants in Python.
+    This holds from version `since` on; without `since`, from the first version of the field. `absent` is the value of a
+    missing tag, in the rare case that this differs from the default in Python.
     """
     return Tagged(tag, since, absent)
 
@@ -108,7 +108,7 @@ T = TypeVar("T")
 
 
 class MessageInfo(Struct, frozen=True, kw_only=True):
-    """What a message class says of itself: which API it belongs to and in which versions."""
+    """The API of a message class, and its versions."""
 
     api_key: int
     versions: tuple[int, int]
@@ -122,7 +122,7 @@ MESSAGE_INFO: dict[type[Any], MessageInfo] = {}
 def message(
     api_key: int, *, versions: tuple[int, int], flexible_since: int | None
 ) -> Callable[[type[T]], type[T]]:
-    """A whole request or response: `<Api>Request` or `<Api>Response`, as its name says."""
+    """A whole request or response: `<Api>Request` or `<Api>Response`, by its name."""
 
     def declare(cls: type[T]) -> type[T]:
         assert cls.__name__.endswith(("Request", "Response")), cls.__name__

@@ -1,4 +1,4 @@
-"""The header of a record batch (format v2): 61 bytes that say all a broker needs. It never decodes records.
+"""The header of a record batch (format v2): 61 bytes with all that a broker needs. Records are never decoded here.
 
 The first 12 bytes (base offset and length) frame the batch. The checksum covers all from the attributes
 on, so base offset and leader epoch can be patched without computing it again.
@@ -47,7 +47,7 @@ DELETE_HORIZON_BIT = 0x40
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
-# Sequence numbers of an idempotent producer count up to here and go on with 0.
+# Sequence numbers of an idempotent producer count up to here and continue with 0.
 SEQUENCE_MAX = 2**31 - 1
 
 CRC_PIECE_BYTES = 65_536
@@ -82,7 +82,7 @@ class BatchHeader(Struct, frozen=True):
 
     base_offset: int
     length: int
-    """Bytes behind the length field itself: the whole batch is 12 bytes longer."""
+    """Bytes after the length field: the whole batch is 12 bytes longer."""
     leader_epoch: int
     magic: int
     crc: int
@@ -147,7 +147,7 @@ class BatchHeader(Struct, frozen=True):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`. What the fields say is for the caller to check."""
+    """The header at `position`. The caller checks its fields."""
     if len(buffer) - position < HEADER_BYTES:
         raise CorruptBatch(
             f"a batch header takes {HEADER_BYTES} bytes and {max(0, len(buffer) - position)} are left",
@@ -157,7 +157,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iterate_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of every whole batch; a part of a batch at the end is left out."""
+    """Position and header of every whole batch; a partial batch at the end is skipped."""
     position = 0
     buffer_bytes = len(buffer)
     while buffer_bytes - position >= HEADER_BYTES:
@@ -190,12 +190,12 @@ def crc32c(data: Buffer, start: int = 0, end: int | None = None) -> int:
 
 
 def checksum(batch: Buffer) -> int:
-    """The CRC-32C that the batch ought to carry."""
+    """The CRC-32C that the batch should have."""
     return crc32c(batch, ATTRIBUTES_POSITION)
 
 
 def checksum_matches(batch: Buffer) -> bool:
-    """Whether one whole batch carries its own checksum. Bytes behind the batch are not looked at."""
+    """Whether the checksum of one whole batch matches. Bytes after the batch are ignored."""
     if len(batch) < HEADER_BYTES:
         return False
     end = LOG_OVERHEAD_BYTES + int(_LENGTH.unpack_from(batch, LENGTH_POSITION)[0])

@@ -68,7 +68,7 @@ def compress(codec: Codec, data: bytes, level: int | None = None) -> bytes:
         case Codec.SNAPPY:
             return _compress_xerial(data)
         case Codec.LZ4:
-            # Java's reader refuses linked blocks, which are cramjam's default.
+            # Java's reader rejects linked blocks, which are cramjam's default.
             frame = cramjam.lz4.Compressor(level=level, block_linked=False)
             frame.compress(data)
             return bytes(frame.finish())
@@ -150,7 +150,7 @@ def _decompress_snappy(data: bytes, *, bytes_max: int) -> bytes:
 
 def _decompress_raw_snappy(block: bytes, *, bytes_max: int) -> bytes:
     try:
-        # The length stands at the start of the block, and the decoder keeps to it.
+        # The length is at the start of the block, and the decoder does not exceed it.
         if cramjam.snappy.decompress_raw_len(block) > bytes_max:
             raise _bomb(bytes_max)
         return bytes(cramjam.snappy.decompress_raw(block))

@@ -1,4 +1,4 @@
-"""What can be wrong with the bytes of a batch. The caller knows the file or connection that they came from."""
+"""What can be wrong with the bytes of a batch. The caller knows their file or connection."""
 
 from __future__ import annotations
 

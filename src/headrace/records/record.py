@@ -52,7 +52,7 @@ class Record(Struct, frozen=True, kw_only=True):
 
 
 class RecordSpan(Struct, frozen=True):
-    """Where one record lies in the decompressed section of a batch, and what is known without its value."""
+    """The position of one record in the decompressed section of a batch, and its fields except the value."""
 
     start: int
     end: int
@@ -63,7 +63,7 @@ class RecordSpan(Struct, frozen=True):
     value_bytes: int
     """-1 for a tombstone."""
     timestamp_start: int
-    """Where the timestamp delta begins; it ends at `offset_start`. A new base time changes only that."""
+    """Start of the timestamp delta, which ends at `offset_start`. A new base timestamp changes nothing else."""
     offset_start: int
 
 
@@ -76,7 +76,7 @@ def records_section(batch: Buffer, *, bytes_max: int) -> bytes:
 
 
 def walk_records(section: bytes, record_count: int) -> Iterator[RecordSpan]:
-    """Every record's place in a decompressed section; raises CorruptBatch where the numbers don't add up."""
+    """The position of every record in a decompressed section; raises CorruptBatch for inconsistent numbers."""
     if record_count < 0:
         raise CorruptBatch(f"a batch cannot have {record_count} records", hint=_DAMAGED)
     position = 0
@@ -240,7 +240,7 @@ def encode_batch(
 
 
 def encode_record(record: Record, *, timestamp_delta_ms: int, offset_delta: int) -> bytes:
-    """One record as it lies in a batch, its length in front."""
+    """One record as a batch has it, with its length in front."""
     body = bytearray(1)  # attributes: none are defined
     append_varint(body, timestamp_delta_ms)
     append_varint(body, offset_delta)
@@ -264,7 +264,7 @@ def _append_sized(out: bytearray, data: bytes | None) -> None:
 
 
 def recompress(batch: Buffer, codec: Codec, level: int | None = None, *, bytes_max: int) -> bytes:
-    """The same batch with its records in another compression; the records themselves are not looked at."""
+    """The same batch with its records in another compression; the records are not decoded."""
     header = read_header(batch)
     section = records_section(batch, bytes_max=bytes_max)
     attributes = header.attributes & ~CODEC_BITS | codec
@@ -279,7 +279,7 @@ def with_log_append_time(batch: Buffer, now_ms: int) -> bytes:
 
 
 def records_without_key(batch: Buffer, *, bytes_max: int, indexes_max: int) -> tuple[int, tuple[int, ...]]:
-    """How many records have no key, which a compacted topic cannot keep, and where the first of them stand."""
+    """How many records have no key, which a compacted topic cannot keep, and the indexes of the first of them."""
     section = records_section(batch, bytes_max=bytes_max)
     count = 0
     indexes: list[int] = []

@@ -9,7 +9,7 @@ _SHIFT_MAX = 63
 
 
 def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
-    """The number at `position`, and the position behind it. Raises IndexError where the buffer ends."""
+    """The number at `position`, and the position after it. Raises IndexError where the buffer ends."""
     byte = buffer[position]
     position += 1
     if byte < 0x80:

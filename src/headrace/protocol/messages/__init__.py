@@ -1,1 +1,1 @@
-"""Every message that the broker speaks, one module per API, each with its request and its response."""
+"""Every message of the broker, one module per API, each with its request and its response."""

@@ -1,4 +1,4 @@
-"""AlterConfigs: replace all settings of a topic, broker or group; what isn't named goes back to its default.
+"""AlterConfigs: replace all settings of a topic, broker or group; those not named are reset to their defaults.
 
 2: flexible.
 """

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets: forget where a share group without members stands in topics."""
+"""DeleteShareGroupOffsets: delete the positions of a share group without members in topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets: where share groups stand in their partitions.
+"""DescribeShareGroupOffsets: the positions of share groups in their partitions.
 
 1: how many records are still to be delivered.
 """
@@ -29,7 +29,7 @@ class DescribeShareGroupOffsetsRequestTopic(Struct, frozen=True, kw_only=True):
 
 
 class DescribeShareGroupOffsetsRequestGroup(Struct, frozen=True, kw_only=True):
-    """Null asks for all partitions that the group has read from."""
+    """Null requests all partitions that the group has read from."""
 
     group_id: String
     topics: tuple[DescribeShareGroupOffsetsRequestTopic, ...] | None

@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker looks after a group or a transactional producer.
+"""FindCoordinator: which broker coordinates a group or a transactional producer.
 
 1: key type (0 group, 1 transaction), error message, throttle time.
 3: flexible.

@@ -1,4 +1,4 @@
-"""JoinGroup: enter a group, or enter it again when it rebalances, and wait for all the others.
+"""JoinGroup: join a group, or join it again when it rebalances, and wait for all other members.
 
 1: a rebalance time-out of its own; before, the session's.
 2: throttle time.

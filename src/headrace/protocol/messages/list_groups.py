@@ -1,4 +1,4 @@
-"""ListGroups: the groups that a broker looks after.
+"""ListGroups: the groups that a broker coordinates.
 
 1: throttle time.
 3: flexible.

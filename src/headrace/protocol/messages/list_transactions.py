@@ -1,4 +1,4 @@
-"""ListTransactions: the transactions that a broker looks after.
+"""ListTransactions: the transactions that a broker coordinates.
 
 1: only those that have been open for longer than a duration.
 2: only those whose id matches a regular expression.

@@ -1,4 +1,4 @@
-"""UnregisterBroker: forget a broker that is gone for good."""
+"""UnregisterBroker: remove a broker that will not return."""
 
 from __future__ import annotations
 
