@@ -23,7 +23,7 @@ NOW = StepTime(watermark_us=BEGINNING_US, now_us=0)
 
 
 class Bucket:
-    """A step with its state, and the view of what it has said so far."""
+    """A step with its state, and the view of what it has emitted so far."""
 
     def __init__(self, step: Step, lift: Lift) -> None:
         self.step = step
@@ -32,15 +32,15 @@ class Bucket:
         self.view: Counter[Row] = Counter()
 
     def work(self, came: pa.Table) -> list[Row]:
-        """What is said, with `op` as the last column."""
+        """The emitted rows, with `op` as the last column."""
         advanced = advance(self.step, self.table, self.lift(came)[0], NOW)
         self.table = advanced.table
         rows = [tuple(row.values()) for row in advanced.output.to_pylist()]
         for *row, op in rows:
             self.view[tuple(map(_comparable, row))] += 1 if op == "+" else -1
-        assert min(self.view.values(), default=0) >= 0, "something was taken back that had not been said"
+        assert min(self.view.values(), default=0) >= 0, "a row was retracted that had not been emitted"
         self.view = +self.view
-        assert not set(_of(rows, "+")) & set(_of(rows, "-")), "a row was taken back and said at once"
+        assert not set(_of(rows, "+")) & set(_of(rows, "-")), "a row was retracted and added at once"
         return rows
 
     def restart(self) -> None:

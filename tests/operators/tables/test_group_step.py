@@ -102,9 +102,7 @@ def rounded(view: Counter[Row]) -> Counter[Row]:
 
 
 @given(batches(rows, in_order=True), st.data())
-def test_totals_are_always_those_of_the_rows_that_are_there(
-    batches: list[list[Change]], data: st.DataObject
-) -> None:
+def test_totals_always_match_the_current_rows(batches: list[list[Change]], data: st.DataObject) -> None:
     bucket, tables = totals(), TablesNow()
     for batch in batches:
         bucket.work(came(batch, INTEGER))
@@ -117,7 +115,7 @@ def test_totals_are_always_those_of_the_rows_that_are_there(
 
 
 @given(batches(rows), st.sampled_from([0, 1, 64]), st.data())
-def test_aggregates_that_need_the_values_are_always_those_of_the_rows_that_are_there(
+def test_aggregates_that_need_the_values_always_match_the_current_rows(
     batches: list[list[Change]], bits: int, data: st.DataObject
 ) -> None:
     bucket, tables = values(INTEGER), TablesNow()
@@ -130,7 +128,7 @@ def test_aggregates_that_need_the_values_are_always_those_of_the_rows_that_are_t
 
 
 @given(batches(float_rows, in_order=True))
-def test_floats_that_are_taken_back_leave_nothing_behind(batches: list[list[Change]]) -> None:
+def test_retracted_floats_leave_no_rounding_error(batches: list[list[Change]]) -> None:
     folds: list[tuple[str, Fold]] = [("rows", CountFold()), ("known", CountFold())]
     folds += [("total", SumFold(NUMBER)), ("mean", MeanFold())]
     step = ValuesStep(keys=KEYS, folds=folds, values=[(number, NUMBER) for number in range(1, 4)])
@@ -142,7 +140,7 @@ def test_floats_that_are_taken_back_leave_nothing_behind(batches: list[list[Chan
 
 
 @pytest.mark.parametrize("make", [totals, lambda: values(INTEGER)])
-def test_a_group_that_stays_as_it_is_says_nothing(make: Any) -> None:
+def test_an_unchanged_group_emits_nothing(make: Any) -> None:
     bucket = make()
     bucket.work(came([(1, ("a", 1)), (1, ("b", 2))], INTEGER))
     said = bucket.work(came([(1, ("a", 5)), (-1, ("a", 5)), (1, ("b", 3))], INTEGER))

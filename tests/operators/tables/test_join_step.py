@@ -74,7 +74,7 @@ def came(changes: Sequence[Change], how: How, *, bits: int) -> pa.Table:
 
 @pytest.mark.parametrize("how", list(HOW))
 @given(batches(sided), st.sampled_from([0, 1, 64]), st.data())
-def test_the_view_is_always_the_join_of_the_tables_as_they_are(
+def test_the_view_is_always_the_join_of_the_current_tables(
     how: How, batches: list[list[Change]], bits: int, data: st.DataObject
 ) -> None:
     bucket, tables = joined(how), TablesNow()
@@ -103,7 +103,7 @@ def test_a_change_of_one_row_writes_one_row_however_many_there_are() -> None:
     assert len(bucket.table.runs[-1]) == 1
 
 
-def test_nothing_is_kept_of_what_is_gone() -> None:
+def test_deleted_rows_leave_no_state() -> None:
     bucket = joined("full")
     batch = [(1, (0, ("ann", 1))), (1, (1, ("ann", "x"))), (1, (0, (None, 2)))]
     bucket.work(came(batch, "full", bits=64))

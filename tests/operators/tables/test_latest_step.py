@@ -56,7 +56,7 @@ def histories(draw: st.DrawFn) -> list[KeyChange]:
 
 
 @given(histories(), st.data())
-def test_changes_in_any_order_and_more_than_once_give_the_rows_that_are_there(
+def test_reordered_and_duplicate_changes_give_the_current_rows(
     history: list[KeyChange], data: st.DataObject
 ) -> None:
     repeated = data.draw(st.lists(st.sampled_from(history), max_size=5)) if history else []
@@ -74,9 +74,7 @@ def test_changes_in_any_order_and_more_than_once_give_the_rows_that_are_there(
 
 
 @given(histories(), st.data())
-def test_changes_in_their_order_need_no_memory_of_what_was_deleted(
-    history: list[KeyChange], data: st.DataObject
-) -> None:
+def test_ordered_changes_need_no_state_of_deleted_keys(history: list[KeyChange], data: st.DataObject) -> None:
     history = [change for change in history if change[1] is not None]
     bucket = latest(keeps_deleted=False)
     done = 0
@@ -88,7 +86,7 @@ def test_changes_in_their_order_need_no_memory_of_what_was_deleted(
         assert bucket.table.all_rows().num_rows == len(bucket.view)
 
 
-def test_a_change_that_changes_nothing_says_nothing() -> None:
+def test_a_change_without_effect_emits_nothing() -> None:
     bucket = latest()
     assert bucket.work(table_of([("a", 1, "x")])) == [("a", "x", "+")]
     assert bucket.work(table_of([("a", 2, "x")])) == []
@@ -97,7 +95,7 @@ def test_a_change_that_changes_nothing_says_nothing() -> None:
     assert bucket.work(table_of([("a", 5, "x")])) == [("a", "x", "+")]
 
 
-def test_of_two_changes_at_the_same_place_the_same_one_counts_in_either_order() -> None:
+def test_of_two_changes_equal_in_order_the_same_one_wins_in_any_order_of_arrival() -> None:
     one, other = latest(), latest()
     first, second = ("a", 1, "x"), ("a", 1, "y")
     one.work(table_of([first]))
@@ -108,7 +106,7 @@ def test_of_two_changes_at_the_same_place_the_same_one_counts_in_either_order() 
     assert sum(one.view.values()) == 1
 
 
-def test_a_row_beats_a_deletion_at_the_same_place() -> None:
+def test_a_row_wins_over_a_deletion_that_is_equal_in_order() -> None:
     bucket = latest()
     bucket.work(table_of([("a", 1, None), ("a", 1, "x")]))
     assert bucket.view == Counter([("a", "x")])

@@ -59,7 +59,7 @@ def newest_of(there: Sequence[Row], count: int) -> Counter[Row]:
 
 
 @given(batches(rows), st.integers(1, 4), st.sampled_from([0, 1, 64]), st.data())
-def test_the_view_is_always_the_newest_rows_of_those_that_are_there(
+def test_the_view_is_always_the_newest_of_the_current_rows(
     batches: list[list[Change]], count: int, bits: int, data: st.DataObject
 ) -> None:
     bucket, tables = newest(count), TablesNow()
@@ -102,7 +102,7 @@ class BoundedOracle:
 
 
 @given(batches(rows), st.integers(1, 3), st.integers(0, 3), st.data())
-def test_with_a_bound_what_fell_below_it_is_forgotten(
+def test_rows_beyond_keep_are_deleted(
     batches: list[list[Change]], count: int, more: int, data: st.DataObject
 ) -> None:
     bucket, oracle = newest(count, keep=count + more), BoundedOracle(count + more)
@@ -113,7 +113,7 @@ def test_with_a_bound_what_fell_below_it_is_forgotten(
             bucket.restart()
 
 
-def test_a_bound_bounds_the_state_and_deletions_within_it_bring_up_the_next_ones() -> None:
+def test_keep_bounds_the_state_and_replaces_deleted_rows() -> None:
     bucket = newest(3, keep=6)
     for at in range(1, 101):
         bucket.work(came([(1, ("ann", at, "x"))]))
@@ -125,7 +125,7 @@ def test_a_bound_bounds_the_state_and_deletions_within_it_bring_up_the_next_ones
     assert bucket.view == Counter([("ann", at, "x") for at in (96, 95)]), "the others are forgotten"
 
 
-def test_one_that_is_in_no_view_comes_and_goes_without_a_word() -> None:
+def test_a_row_that_is_not_in_the_view_emits_nothing() -> None:
     bucket = newest(2)
     bucket.work(came([(1, ("ann", at, "x")) for at in (5, 6)]))
     assert bucket.work(came([(1, ("ann", 1, "x"))])) == []

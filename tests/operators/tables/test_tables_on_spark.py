@@ -64,7 +64,7 @@ def test_joins_of_bounded_rows_are_those_of_spark(spark: SparkSession, how: How)
     assert counted(joined.drop("op")) == counted(orders(spark).join(users(spark), "user", how))
 
 
-def test_columns_of_different_names_are_both_there(spark: SparkSession) -> None:
+def test_columns_of_different_names_both_appear(spark: SparkSession) -> None:
     renamed = users(spark).withColumnRenamed("user", "name")
     joined = orders(spark).transform(op.JoinTables(renamed, on={"user": "name"}, how="full"))
     assert joined.columns == [*orders(spark).columns, "name", "city", "op"]
@@ -190,7 +190,7 @@ def test_groups_of_a_stream_follow_rows_that_change_their_group_across_a_restart
         (lambda spark: orders(spark).transform(op.GroupChanges(aggregate={"n": "sum(user)"})), "aggregate"),
     ],
 )
-def test_what_does_not_fit_the_rows_is_refused_when_it_is_applied(
+def test_an_operator_that_does_not_fit_the_rows_is_refused_when_it_is_applied(
     spark: SparkSession, make: Callable[[SparkSession], DataFrame], field: str
 ) -> None:
     with pytest.raises(op.BadOperator) as refused:
@@ -216,14 +216,14 @@ def test_what_does_not_fit_the_rows_is_refused_when_it_is_applied(
         (lambda: op.Newest(10, order="at", keep=9), "keep"),
     ],
 )
-def test_what_makes_no_sense_is_refused_when_it_is_made(make: Callable[[], object], field: str) -> None:
+def test_invalid_arguments_are_refused_by_the_constructor(make: Callable[[], object], field: str) -> None:
     with pytest.raises(op.BadOperator) as refused:
         make()
     assert refused.value.field == field
     assert refused.value.hint
 
 
-def test_how_and_on_are_checked_when_a_join_is_made(spark: SparkSession) -> None:
+def test_how_and_on_are_checked_by_the_constructor_of_a_join(spark: SparkSession) -> None:
     for given, field in (
         ({"on": []}, "on"),
         ({"on": {}}, "on"),
@@ -236,7 +236,7 @@ def test_how_and_on_are_checked_when_a_join_is_made(spark: SparkSession) -> None
         assert refused.value.field == field
 
 
-def test_changes_that_a_changelog_cannot_have_stop_the_job_and_say_what_to_do(spark: SparkSession) -> None:
+def test_invalid_changes_fail_the_job_with_a_remedy(spark: SparkSession) -> None:
     updates = users(spark).withColumn("op", F.lit("u"))
     with pytest.raises(PySparkException, match="For changes by key, name the primary key"):
         updates.transform(op.GroupChanges(by="city")).collect()

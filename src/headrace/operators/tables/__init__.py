@@ -1,5 +1,5 @@
-"""Tables that change, as streams of changes: rows that are added (`+`) and rows that are taken back (`-`).
+"""Operators on changelogs: tables as streams of rows that are added (`+`) or retracted (`-`).
 
-A changelog's view at any time is its assertions minus its retractions. Each operator here takes changelogs and gives
-one, whose view is what a query over the views that came in would give.
+The view of a changelog at any time is its additions minus its retractions. Each operator reads changelogs and emits
+one. The view of its output equals the result of the query over the views of its inputs.
 """

@@ -1,4 +1,4 @@
-"""Changes of a table by key, as a changelog: what a key had is taken back, what it has is added."""
+"""Changes of a table by primary key as a changelog: the old row of a key is retracted, the new row is added."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 OFFSET = "_offset"
-"""Where a record stood in its partition: the order of changes if the user names no other."""
+"""The offset of a record in its partition: the default order of changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changelog(Operator):
-    """A changelog (`op` is `+` or `-`) from changes by primary key.
+    """Turn changes by primary key into a changelog (`op` is `+` or `-`).
 
         users = read_topic(spark, "users", format="changes", schema="id BIGINT NOT NULL, name STRING")
         users.transform(op.Changelog(key="id"))
 
-    What comes in are change events of a database (`op` is c, u, r or d) or any rows: `op` d or - deletes the row of a
-    key, everything else is the row that it has from now on. What comes out is each row's own columns, without those
-    that begin with `_`, and `op`.
+    The input are change events of a database (`op` is c, u, r or d) or any other rows. A row whose `op` is d or -
+    deletes the row of its key; every other row replaces it. The output has the columns of the row, except those that
+    start with `_`, and `op`.
 
     key            the columns of the primary key
-    order          the columns that say which of a key's changes is later; `_offset` unless given. A change that is
-                   earlier than the one that counts is ignored, so that changes may come late, out of order, or twice
-    keep_deleted   whether deleted keys are remembered, so that a late change can't bring one back. By default they
-                   are, but not where the order is `_offset`: there, no change comes late
+    order          the columns by which the changes of a key are ordered; `_offset` by default. A change that is older
+                   than the current row is ignored, so changes may arrive late, out of order or more than once
+    keep_deleted   whether deleted keys are kept in the state, so that a late change can't restore the row. The default
+                   is True, except if the order is `_offset`: then no change is late
     """
 
     key: str | Sequence[str]
@@ -79,15 +79,15 @@ class Changelog(Operator):
             raise BadOperator(
                 "Changelog",
                 "key",
-                "was given for rows that are a changelog already",
-                hint="use them as they are",
+                "is set, but the rows are already a changelog",
+                hint="remove Changelog and use the rows directly",
             )
         if tuple(self.order) == (OFFSET,) and OFFSET not in rows.columns:
             raise BadOperator(
                 "Changelog",
                 "order",
-                "was not given, and the rows have no column _offset",
-                hint='name the column that grows with every change of a key: order="version"',
+                "is not set, and the rows have no column _offset",
+                hint='name a column that increases with every change of a key: order="version"',
             )
         require_columns(rows, self.order, operator="Changelog", field="order")
         for name in self.order:
@@ -109,7 +109,7 @@ class Changelog(Operator):
         ]
 
     def _checked(self) -> Column:
-        """A row without a key is nobody's: there is no telling what it changes, so nothing goes on."""
+        """Fail on a row with null in its key: the row that it changes is unknown."""
         from pyspark.sql import functions as F
 
         is_missing = F.lit(False)
@@ -117,6 +117,6 @@ class Changelog(Operator):
             is_missing = is_missing | column(name).isNull()
         problem = (
             f"Changelog: a row has null in its key ({', '.join(self.key)}). "
-            "Declare the column NOT NULL in the schema of read_topic, which makes such a record a dead letter"
+            "Declare the column NOT NULL in the schema of read_topic: such a record then becomes a dead letter"
         )
         return F.when(is_missing, F.raise_error(F.lit(problem)).cast("int")).otherwise(F.lit(0))

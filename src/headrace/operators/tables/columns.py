@@ -1,5 +1,4 @@
-"""Changelogs as Spark sees them: which columns are a row's own, what `op` says, and the hashes that rows travel
-with."""
+"""Changelogs as Spark DataFrames: the columns of the table, the meaning of `op`, and the hashes of rows."""
 
 from __future__ import annotations
 
@@ -9,21 +8,21 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace.operators.operator import BadOperator, column
-from headrace.operators.tables.weighted import ADDED, OP, TAKEN_BACK
+from headrace.operators.tables.weighted import ADDED, OP, RETRACTED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 BEFORE = "before"
-"""The column in which change events of a database tell the row as it was."""
+"""The column of a change event with the row before the change."""
 
 METADATA_PREFIX = "_"
-"""Columns that begin so are the source's own bookkeeping, and no part of a row."""
+"""The prefix of columns with metadata of the source, which are not part of a row."""
 
 CHANGELOG = "headrace.changelog"
-"""Metadata of the column `op`: the rows are a changelog already."""
+"""The metadata key of the column `op` that marks the rows as a changelog."""
 
-DELETIONS = ("d", TAKEN_BACK)
+DELETIONS = ("d", RETRACTED)
 UPSERTS = ("c", "u", "r", ADDED)
 
 
@@ -37,7 +36,7 @@ def has_op(rows: DataFrame, *, operator: str) -> bool:
         raise BadOperator(
             operator,
             OP,
-            f"is a column of type {kind.simpleString()}, and would say whether a row is added or taken back",
+            f"is a column of type {kind.simpleString()}, but a changelog needs a string (+ or -)",
             hint='rename the column: rows.withColumnRenamed("op", …)',
         )
     return True
@@ -48,7 +47,7 @@ def is_changelog(rows: DataFrame) -> bool:
 
 
 def own_columns(rows: DataFrame, *, keep: Sequence[str] = ()) -> list[str]:
-    """Those of a row itself: neither `op` and `before`, nor what the source tells about the record."""
+    """The columns of the row: all except `op`, `before` and the metadata of the source."""
     from pyspark.sql.types import StructType
 
     is_event = OP in rows.columns and BEFORE in rows.columns
@@ -69,13 +68,13 @@ def fields_of(rows: DataFrame, names: Sequence[str]) -> list[pa.Field]:
 
 
 def kept_for(operator: str, fields: Sequence[pa.Field], **settings: object) -> str:
-    """All that the state depends on, in a text."""
-    said = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-    return f"{operator}({said}) of {', '.join(f'{each.name} {each.type}' for each in fields)}"
+    """A text of everything that the state depends on."""
+    arguments = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+    return f"{operator}({arguments}) of {', '.join(f'{each.name} {each.type}' for each in fields)}"
 
 
 def row_parts(rows: DataFrame, names: Sequence[str]) -> list[Column]:
-    """What tells one row from another. Nested values by their text, in which a null has a place."""
+    """The columns that identify a row. Nested values are compared as JSON with explicit nulls."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, MapType, StructType
 
@@ -89,7 +88,7 @@ def row_parts(rows: DataFrame, names: Sequence[str]) -> list[Column]:
 
 
 def weight(rows: DataFrame, *, operator: str) -> Column:
-    """1 for a row that is added, -1 for one that is taken back. Rows that say nothing are added."""
+    """1 for a row that is added, -1 for a row that is retracted. Rows without `op` are added."""
     from pyspark.sql import functions as F
 
     one = F.lit(1).cast("bigint")
@@ -99,24 +98,24 @@ def weight(rows: DataFrame, *, operator: str) -> Column:
         raise BadOperator(
             operator,
             OP,
-            "is that of change events of a table (there is a column before), and not + or -",
-            hint='make a changelog of them: rows.transform(op.Changelog(key="id")); a join takes their key too',
+            "is the op of change events (the rows have a column before), not + or -",
+            hint='convert the rows: rows.transform(op.Changelog(key="id")), or pass the key to the join',
         )
     op = F.col(OP)
     problem = F.concat(
         F.lit(f"{operator}: a row has op '"),
         op,
-        F.lit(f"', and a changelog has {ADDED} and {TAKEN_BACK} only. "),
+        F.lit(f"', but the op of a changelog is {ADDED} or {RETRACTED}. "),
         F.lit('For changes by key, name the primary key (key="id"), or use op.Changelog(key="id")'),
     )
     return (
         F.when(op.isNull() | (op == ADDED), one)
-        .when(op == TAKEN_BACK, -one)
+        .when(op == RETRACTED, -one)
         .otherwise(F.raise_error(problem).cast("bigint"))
         .alias("weight")
     )
 
 
 def as_changelog(rows: DataFrame) -> DataFrame:
-    """Marked as what it is."""
+    """The rows, marked as a changelog."""
     return rows.withColumn(OP, column(OP).alias(OP, metadata={CHANGELOG: True}))

@@ -1,4 +1,4 @@
-"""Groups over a changelog, kept up to date."""
+"""Continuous aggregation of a changelog by group."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from headrace.operators.state.step import Lift
 
 AGGREGATES = ("avg", "count", "max", "mean", "min", "stddev", "stddev_samp", "sum")
-"""Those that do not ask when a row came: a changelog has no time."""
+"""The aggregates that do not depend on the time of a row: a changelog has no event time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChanges(Operator):
-    """Aggregates over the view of a changelog: `GROUP BY`, kept up to date.
+    """Aggregate the view of a changelog by group, continuously: `GROUP BY` on a table that changes.
 
         orders.transform(op.GroupChanges(by="city", aggregate={"n": "count(*)", "total": "sum(amount)"}))
 
-    A row that is taken back is subtracted. When a group changes, its old result is taken back (`op` is `-`) and the
-    new one is said (`+`); a group without rows any more is taken back.
+    A retracted row is subtracted. When a group changes, its old result is retracted (`op` is `-`) and the new result
+    is emitted (`+`). The result of a group that becomes empty is retracted.
 
-    by          the columns of the group; none for one group of all rows
-    aggregate   results by name: count, sum, avg, min, max, stddev of any expression on the row; or Spark columns
+    by          the columns of the group; empty for one group of all rows
+    aggregate   results by name: count, sum, avg, min, max or stddev of any expression on the row; or Spark columns
 
-    Counts, and sums and averages of integers, take one row of state for each group. With any other aggregate, each
-    different value of a group is kept.
+    Counts, and sums and averages of integers, need one row of state per group. Any other aggregate stores each
+    distinct value of a group.
     """
 
     by: str | Sequence[str] = ()
@@ -51,7 +51,7 @@ class GroupChanges(Operator):
                 raise BadOperator(
                     "GroupChanges",
                     "by",
-                    f"names {each!r}, which is a result's name too",
+                    f"names {each!r}, which is also the name of a result",
                     hint="rename the column first",
                 )
         for aggregate in self.aggregates:
@@ -59,8 +59,8 @@ class GroupChanges(Operator):
                 raise BadOperator(
                     "GroupChanges",
                     "aggregate",
-                    f"has {aggregate.name!r}: {aggregate.text!r}, which can't be kept when rows are taken back",
-                    hint=f"one of {', '.join(AGGREGATES)}, of any expression on the row",
+                    f"has {aggregate.name!r}: {aggregate.text!r}, which does not support retractions",
+                    hint=f"use one of {', '.join(AGGREGATES)}, of any expression on the row",
                 )
 
     @property
@@ -98,7 +98,7 @@ class GroupChanges(Operator):
         return of.as_changelog(run_step(prepared, lift, step, name="group", kept_for=kept_for))
 
     def _inputs(self, rows: DataFrame) -> tuple[list[Column], dict[int, pa.DataType]]:
-        """The values that are aggregated, as `a0`…, and their types, by the number of their aggregate."""
+        """The aggregated values as columns `a0`…, and their types by the number of the aggregate."""
         from pyspark.errors import AnalysisException
         from pyspark.sql import functions as F
 
@@ -115,7 +115,7 @@ class GroupChanges(Operator):
                 raise BadOperator(
                     "GroupChanges",
                     "aggregate",
-                    f"has {each.text!r}, which Spark can't work out",
+                    f"has {each.text!r}, which Spark can't evaluate",
                     hint=str(error).splitlines()[0][:300],
                 ) from error
             columns.append(column)

@@ -1,9 +1,9 @@
-"""The steps of groups over a changelog: a group's result is taken back and said anew when it changes.
+"""The steps of groups over a changelog: when a group changes, its old result is retracted and the new one is emitted.
 
-Counts, and sums and averages of integers, are kept as totals, from which a row that is taken back is subtracted: a
-row of state for each group. Everything else needs the values themselves: the next greatest one when the greatest
-goes; and floats, as a sum from which something was subtracted is not the sum of what is left. So each different value
-of a group is kept once, with how often it is there, and the groups that change are worked out again.
+Counts, and sums and averages of integers, are stored as totals, one row of state per group; a retracted row is
+subtracted. All other aggregates need the values: the maximum because the next greatest value replaces a retracted one,
+and sums of floats because subtraction is not exact. For these, each distinct value of a group is stored once with its
+count, and the results of changed groups are computed again.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from headrace.operators.tables.weighted import (
     Tally,
     changelog_schema,
     column_of,
+    emitted,
     ints_of,
     numbered,
-    said,
     sums,
     take_keys,
     weighted_schema,
@@ -36,7 +36,7 @@ NamedFolds = Sequence[tuple[str, Fold]]
 
 
 class IntegerMeanFold(SumFold):
-    """An average whose sum is an integer, so that nothing is lost when a value is subtracted."""
+    """An average with an integer sum, from which values can be subtracted exactly."""
 
     def __init__(self) -> None:
         super().__init__(pa.int64())
@@ -55,7 +55,7 @@ class IntegerMeanFold(SumFold):
 
 
 def total_of(fold: Fold, values: pa.DataType | None) -> Fold | None:
-    """The fold that is kept as totals; None if the values themselves are needed."""
+    """The fold whose state can be stored as totals; None if the values are needed."""
     is_integer = values is not None and pa.types.is_integer(values)
     if isinstance(fold, CountFold) or (isinstance(fold, SumFold) and is_integer):
         return fold
@@ -63,16 +63,16 @@ def total_of(fold: Fold, values: pa.DataType | None) -> Fold | None:
 
 
 def scaled(fold: Fold, columns: Columns, weights: Ints) -> Columns:
-    """The states of values that are there as often as the weights say."""
+    """The states of values that occur as often as their weights."""
     if isinstance(fold, CountFold | SumFold | MeanFold):
         return [_times(each, weights) for each in columns]
     if isinstance(fold, DeviationFold):
         return [_times(columns[0], weights), *columns[1:]]
-    return columns  # the least and the greatest are so however often they are there
+    return columns  # minimum and maximum do not depend on the count
 
 
 class TotalsStep:
-    """What comes in has `id`, the keys, `weight` (how many rows more or less), and the totals of that."""
+    """The step of totals. The input has `id`, the keys, `weight` (the change of the row count), and the totals."""
 
     version = 1
     due_column = None
@@ -98,7 +98,7 @@ class TotalsStep:
             return _nothing(self)
         before = table.take(ids)
         now = merge_totals(pa.concat_tables([before, rows]).combine_chunks(), self.folds, self.totals)
-        # In the order of the ids too, and 0 for those that there were none of.
+        # Also in the order of the ids, with 0 for new groups.
         was = merge_totals(pa.concat_tables([before, _zeroed(now)]).combine_chunks(), self.folds, self.totals)
         is_empty = np.ones(now.num_rows, dtype=np.bool_)
         for name in (WEIGHT, *(name for names in self.totals for name in names)):
@@ -123,7 +123,7 @@ class TotalsStep:
 
 
 def merge_totals(rows: pa.Table, folds: Sequence[Fold], totals: Sequence[Sequence[str]]) -> pa.Table:
-    """One row for each id, in their order."""
+    """Merge the rows of each id into one, in the order of the ids."""
     ids = ids_in(rows)
     order = np.argsort(ids, kind="stable")
     starts = segment_starts(ids[order])
@@ -140,7 +140,7 @@ def merge_totals(rows: pa.Table, folds: Sequence[Fold], totals: Sequence[Sequenc
 
 
 class TotalsLift:
-    """Rows with `h1`, `h2`, `weight`, `k0`… and `a0`… for folds that need values: one row for each group."""
+    """Lift rows with `h1`, `h2`, `weight`, `k0`… and `a0`… (for folds that need values) to one row per group."""
 
     def __init__(self, step: TotalsStep) -> None:
         self._step = step
@@ -163,7 +163,7 @@ class TotalsLift:
 
 
 class ValuesStep:
-    """What comes in has an id of group and values, the weight, the keys, and the values."""
+    """The step of values. The input has an id of group and values, the weight, the keys, and the values."""
 
     version = 1
     due_column = None
@@ -187,7 +187,7 @@ class ValuesStep:
         if len(ids) == 0:
             return _nothing(self)
         tally = Tally(take_keys(table, np.unique(ids.real)), rows)
-        kept, gone = tally.changes()
+        kept, deleted = tally.changes()
         heads = pa.array(tally.group_starts)
         output = group_changes(
             self.output_schema,
@@ -195,21 +195,21 @@ class ValuesStep:
             self._results(tally, tally.before),
             self._results(tally, tally.after),
         )
-        return StepResult(rows=kept, deleted=gone, output=output)
+        return StepResult(rows=kept, deleted=deleted, output=output)
 
     def _results(self, tally: Tally, weights: Ints) -> tuple[Mask, Columns]:
-        """Which groups have rows, and the results of all, which are null where there are none."""
+        """A mask of the groups that have rows, and the results of all groups, null for empty ones."""
         group_count = len(tally.group_starts)
-        there = np.flatnonzero(weights)
-        group = tally.group[there]
+        present = np.flatnonzero(weights)
+        group = tally.group[present]
         is_shown = np.bincount(group, minlength=group_count) > 0
         starts = np.searchsorted(group, np.flatnonzero(is_shown))
-        rows = tally.rows.take(pa.array(there)).combine_chunks()
+        rows = tally.rows.take(pa.array(present)).combine_chunks()
         place = np.cumsum(is_shown) - 1
         positions = pa.array(place, mask=~is_shown)
         results = [
             fold.result(fold.merge(columns, starts)).take(positions)
-            for fold, columns in zip(self.folds, lift_values(self.folds, rows, weights[there]), strict=True)
+            for fold, columns in zip(self.folds, lift_values(self.folds, rows, weights[present]), strict=True)
         ]
         return is_shown, results
 
@@ -226,18 +226,18 @@ def lift_values(folds: Sequence[Fold], rows: pa.Table, weights: Ints) -> list[Co
 def group_changes(
     schema: pa.Schema, keys: Columns, was: tuple[Mask, Columns], now: tuple[Mask, Columns]
 ) -> pa.Table:
-    """A row for each group, as it was and as it is: those that differ are said."""
+    """The changelog of the groups whose results differ between `was` and `now`."""
     was_shown, old = was
     is_shown, new = now
     is_other = was_shown != is_shown
     for one, other in zip(old, new, strict=True):
         is_other |= was_shown & is_shown & _differ(one, other)
-    gone, came = was_shown & is_other, is_shown & is_other
+    retracted, added = was_shown & is_other, is_shown & is_other
     columns = [
-        pa.concat_arrays([before.filter(pa.array(gone)), after.filter(pa.array(came))])
+        pa.concat_arrays([before.filter(pa.array(retracted)), after.filter(pa.array(added))])
         for before, after in zip([*keys, *old], [*keys, *new], strict=True)
     ]
-    return said(schema, columns, np.repeat(np.array([-1, 1]), [gone.sum(), came.sum()]))
+    return emitted(schema, columns, np.repeat(np.array([-1, 1]), [retracted.sum(), added.sum()]))
 
 
 def _output_schema(keys: Sequence[pa.Field], folds: NamedFolds) -> pa.Schema:
@@ -261,12 +261,12 @@ def _zeroed(rows: pa.Table) -> pa.Table:
 
 
 def _times(column: pa.Array, weights: Ints) -> pa.Array:
-    """Checked: a product that does not fit is an error, and no wrong number."""
+    """The product. An overflow is an error."""
     return pc.multiply_checked(column, pa.array(weights).cast(column.type))
 
 
 def _differ(one: pa.Array, other: pa.Array) -> Mask:
-    """Where the values are not the same; null is null, and NaN is NaN."""
+    """A mask of the values that differ. Null equals null, and NaN equals NaN."""
     is_same = pc.fill_null(pc.equal(one, other), False)
     is_same = pc.or_(is_same, pc.and_(one.is_null(), other.is_null()))
     if pa.types.is_floating(one.type):

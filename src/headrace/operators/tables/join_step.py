@@ -1,8 +1,7 @@
-"""The step of a join of two tables: what the changed rows of either side change in the pairs.
+"""The step of a join of two tables: it computes how changed rows of either side change the joined pairs.
 
-Of a key, the rows of both sides are kept. A changed row meets all rows of the other side, a row that stayed as it was
-meets the changed ones of the other side; so that each pair is looked at once, and says by how much its number has
-changed.
+The state has the rows of both sides of each key. A changed row is paired with all rows of the other side, an unchanged
+row with the changed rows of the other side. So each pair is evaluated once, for the change of its count.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from headrace.operators.tables.weighted import (
     Tally,
     changelog_schema,
     column_of,
+    emitted,
     numbered,
     ranges,
-    said,
     sides_of,
     take_keys,
     weighted_schema,
@@ -31,9 +30,10 @@ LEFT, RIGHT = 0, 1
 
 
 class JoinStep:
-    """`on` are the pairs of columns that are equal, a left and a right one. Those of the same name appear as one.
+    """The join of two changelogs.
 
-    `keeps` says of each side whether its rows appear without a partner too.
+    `on` has the pairs of a left and a right column that must be equal. Two columns of the same name become one.
+    `keeps` has a flag per side: whether its rows without a match are emitted too.
     """
 
     version = 1
@@ -71,26 +71,26 @@ class JoinStep:
                 rows=self.state_schema.empty_table(), deleted=ids, output=self.output_schema.empty_table()
             )
         tally = Tally(self._before(table, ids), rows)
-        kept, gone = tally.changes()
-        return StepResult(rows=kept, deleted=gone, output=_Pairs(self, tally).output())
+        kept, deleted = tally.changes()
+        return StepResult(rows=kept, deleted=deleted, output=_Pairs(self, tally).output())
 
     def _before(self, table: StateTable, ids: Ids) -> pa.Table:
-        """What is kept of the rows that came, and of those that they meet."""
+        """The state of the changed rows and of the rows that they are paired with."""
         sides = sides_of(ids)
-        came = [np.unique(ids.real[sides == side]) for side in (LEFT, RIGHT)]
+        changed = [np.unique(ids.real[sides == side]) for side in (LEFT, RIGHT)]
         parts, is_read = [], np.zeros(len(ids), dtype=np.bool_)
         for side, other in ((LEFT, RIGHT), (RIGHT, LEFT)):
-            keys = came[other]
+            keys = changed[other]
             if self.keeps[other]:
-                # Whether the other side has a partner is a question about all rows of this one.
-                keys = np.unique(np.concatenate(came))
+                # Whether a row of the other side has a match depends on all rows of this side.
+                keys = np.unique(np.concatenate(changed))
             parts.append(take_keys(table, keys, side))
             is_read |= (sides == side) & np.isin(ids.real, keys)
         parts.append(table.take(ids[~is_read]))
         return pa.concat_tables(parts)
 
     def columns(self, rows: pa.Table, left: pa.Array, right: pa.Array) -> list[pa.Array]:
-        """Of pairs of positions, of which one may be null."""
+        """The output columns of pairs of positions, one of which may be null."""
         own = [column_of(rows, name).take(left) for name in self._names[LEFT]]
         for number, partner in enumerate(self._partner_of_left):
             if partner is not None and left.null_count:
@@ -103,7 +103,7 @@ class JoinStep:
 
 
 class _Pairs:
-    """Positions in the tally, whose rows are sorted by key, and of a key the left ones come first."""
+    """The pairs as positions in the tally. Its rows are sorted by key, the left rows of a key first."""
 
     def __init__(self, step: JoinStep, tally: Tally) -> None:
         self._step = step
@@ -122,22 +122,22 @@ class _Pairs:
         left = pa.concat_arrays([left for left, _, _ in parts])
         right = pa.concat_arrays([right for _, right, _ in parts])
         weights = np.concatenate([weights for _, _, weights in parts])
-        return said(self._step.output_schema, self._step.columns(self._tally.rows, left, right), weights)
+        return emitted(self._step.output_schema, self._step.columns(self._tally.rows, left, right), weights)
 
     def _matched(self) -> tuple[pa.Array, pa.Array, Ints]:
         left, right = self._of_side
         changed = self._changed
         pairs = [
-            self._meeting(left[changed[left]], right),
-            self._meeting(left[~changed[left]], right[changed[right]]),
+            self._paired(left[changed[left]], right),
+            self._paired(left[~changed[left]], right[changed[right]]),
         ]
         one, other = (np.concatenate(each) for each in zip(*pairs, strict=True))
         weights = self._after[one] * self._after[other] - self._before[one] * self._before[other]
-        is_said = weights != 0
-        return pa.array(one[is_said]), pa.array(other[is_said]), weights[is_said]
+        is_emitted = weights != 0
+        return pa.array(one[is_emitted]), pa.array(other[is_emitted]), weights[is_emitted]
 
-    def _meeting(self, left: Ints, right: Ints) -> tuple[Ints, Ints]:
-        """Each of the left with each of the right that has its key. Both are sorted by key."""
+    def _paired(self, left: Ints, right: Ints) -> tuple[Ints, Ints]:
+        """Each left row with each right row of the same key. Both are sorted by key."""
         group = self._tally.group
         first = np.searchsorted(group[right], group[left])
         end = np.searchsorted(group[right], group[left], side="right")
@@ -151,7 +151,9 @@ class _Pairs:
             for number in (self._before, self._after)
         )
         weights = self._after[own] * alone_after[group[own]] - self._before[own] * alone_before[group[own]]
-        is_said = weights != 0
-        found = pa.array(own[is_said], pa.int64())
-        nobody = pa.nulls(len(found), pa.int64())
-        return (found, nobody, weights[is_said]) if side == LEFT else (nobody, found, weights[is_said])
+        is_emitted = weights != 0
+        found = pa.array(own[is_emitted], pa.int64())
+        no_match = pa.nulls(len(found), pa.int64())
+        return (
+            (found, no_match, weights[is_emitted]) if side == LEFT else (no_match, found, weights[is_emitted])
+        )

@@ -1,7 +1,7 @@
-"""The step that makes a changelog of changes by key: the row that a key has, and what it had before.
+"""The step that turns changes by key into a changelog: it retracts the old row of a key and emits the new row.
 
-Of all changes of a key the one that is last in the order counts, whenever it comes. So a change that comes late, or
-twice, changes nothing.
+The row of a key is the change that is last in the order, whenever it arrives. So a late or duplicate change has no
+effect.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from headrace.operators.tables.weighted import (
     changelog_schema,
     column_of,
     differs_from_previous,
+    emitted,
     ints_of,
     numbered,
-    said,
 )
 
 DELETED = "is_deleted"
 
 
 class LatestStep:
-    """`columns` are those of a row, its key included; `order` those that say which change is later.
+    """The latest row of each key.
 
-    Without `keeps_deleted`, a key that was deleted is forgotten, and a change that comes later brings it back whatever
-    its place in the order.
+    `columns` are the columns of a row, including its key; `order` are the columns that order changes. Without
+    `keeps_deleted`, a deleted key is removed from the state: a change that arrives later restores it, even if it is
+    earlier in the order.
     """
 
     version = 1
@@ -80,43 +81,43 @@ class LatestStep:
         is_new = winner >= before.num_rows
         kept = self._kept(together.take(pa.array(winner)), is_new)
         deleted = np.asarray(column_of(together, DELETED))
-        is_gone = is_new & deleted[winner] & (not self._keeps_deleted)
+        is_removed = is_new & deleted[winner] & (not self._keeps_deleted)
         return StepResult(
             rows=kept,
-            deleted=ids[is_gone & (was >= 0)],
+            deleted=ids[is_removed & (was >= 0)],
             output=self._output(together, was, winner, deleted),
         )
 
     def _kept(self, rows: pa.Table, is_new: npt.NDArray[np.bool_]) -> pa.Table:
-        """Those that took a place. Of what was deleted, no more than the key and when."""
+        """The new rows of the state. A deleted row keeps only its key and its order."""
         rows = rows.filter(pa.array(is_new)).combine_chunks()
         deleted = column_of(rows, DELETED)
         if not self._keeps_deleted:
             return rows.filter(pc.invert(deleted))
         if pc.any(deleted).as_py():
-            there = pa.array(np.arange(rows.num_rows), mask=np.asarray(deleted))
+            alive = pa.array(np.arange(rows.num_rows), mask=np.asarray(deleted))
             for name, is_key in zip(self.columns, self._is_key, strict=True):
                 if not is_key:
                     place = rows.schema.get_field_index(name)
-                    rows = rows.set_column(place, rows.schema.field(place), column_of(rows, name).take(there))
+                    rows = rows.set_column(place, rows.schema.field(place), column_of(rows, name).take(alive))
         return rows
 
     def _output(
         self, together: pa.Table, was: Ints, winner: Ints, deleted: npt.NDArray[np.bool_]
     ) -> pa.Table:
         hashes = ints_of(together, ROW_HASH)
-        is_there = ~deleted[winner]
-        was_there = (was >= 0) & ~deleted[was]
-        is_other = ~(was_there & is_there) | (hashes[was] != hashes[winner])
-        gone, new = was[was_there & is_other], winner[is_there & is_other]
-        positions = pa.array(np.concatenate([gone, new]))
-        weights = np.repeat(np.array([-1, 1]), [len(gone), len(new)])
+        is_alive = ~deleted[winner]
+        was_alive = (was >= 0) & ~deleted[was]
+        is_other = ~(was_alive & is_alive) | (hashes[was] != hashes[winner])
+        retracted, added = was[was_alive & is_other], winner[is_alive & is_other]
+        positions = pa.array(np.concatenate([retracted, added]))
+        weights = np.repeat(np.array([-1, 1]), [len(retracted), len(added)])
         columns = [column_of(together, name).take(positions) for name in self.columns]
-        return said(self.output_schema, columns, weights)
+        return emitted(self.output_schema, columns, weights)
 
 
 class LatestLift:
-    """Rows with `h1` and `h2` of the key, and the columns of the step. Of each key the last one travels on."""
+    """Lift rows with `h1` and `h2` of the key and the columns of the step to the last row of each key."""
 
     def __init__(self, schema: pa.Schema, order: Sequence[str]) -> None:
         self._schema = schema
@@ -134,15 +135,15 @@ class LatestLift:
 
 
 def last_of_each(rows: pa.Table, order: Sequence[str]) -> Ints:
-    """The position of each id's last row, in the order of the ids.
+    """The position of the last row of each id, in the order of the ids.
 
-    What has no place in the order comes before what has one. Of several at the same place, what is there beats what is
-    deleted, and then the hash decides: any choice will do that is the same in whatever order the rows come.
+    Nulls sort first. Among rows that are equal in the order, a row that exists wins over a deleted row, and then the
+    hash decides: the choice must not depend on the order of arrival.
     """
     ids = ids_in(rows)
     _, group = np.unique(ids, return_inverse=True)
     keys = {"group": pa.array(group), **{name: column_of(rows, name) for name in order}}
-    keys["is_there"] = pc.invert(column_of(rows, DELETED))
+    keys["is_alive"] = pc.invert(column_of(rows, DELETED))
     keys["hash"] = column_of(rows, ROW_HASH)
     ascending = [(name, "ascending", "at_start") for name in keys]
     sorted_positions = np.asarray(pc.sort_indices(pa.table(keys), sort_keys=ascending)).astype(np.int64)
@@ -152,7 +153,7 @@ def last_of_each(rows: pa.Table, order: Sequence[str]) -> Ints:
 
 
 def _position_of_each(before: pa.Table, ids: npt.NDArray[np.complex128]) -> Ints:
-    """Where the row of each id is, or -1. The ids are sorted."""
+    """The position of the row of each id, or -1. The ids are sorted."""
     positions = np.full(len(ids), -1, dtype=np.int64)
     positions[np.searchsorted(ids, ids_in(before))] = np.arange(before.num_rows)
     return positions

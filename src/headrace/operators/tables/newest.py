@@ -1,4 +1,4 @@
-"""The newest rows of a key, kept up to date over a changelog."""
+"""The newest rows of each key of a changelog, continuously."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 COUNT_MAX = 1_000_000
-"""Of one key: all its rows are read whenever one of them changes."""
+"""The most rows per key: all of them are read whenever one of them changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Newest(Operator):
-    """Of each key, the rows that are the greatest in the order.
+    """Keep the newest rows of each key of a changelog: top-N by group.
 
         timeline.transform(op.Newest(800, by="user", order=["at", "post"]))
 
-    When one of them is taken back, the next one comes up; when a newer one comes, the oldest is taken back.
+    When one of them is retracted, the next newest row is emitted. When a newer row arrives, the oldest is retracted.
 
-    count   how many
-    by      the columns of the key; none for the newest of all
-    order   the columns that say how new a row is, the greatest first; what is null is the oldest. Give as many as it
-            takes to tell any two rows apart; what is equal in them is told apart in some way that is always the same
-    keep    how many rows of a key are kept, to come up when others go; all of them unless given. With a bound, rows
-            that fall below it are forgotten: when more than `keep - count` of the kept ones go, fewer than `count`
-            are left
+    count   the number of rows per key
+    by      the columns of the key; empty for the newest of all rows
+    order   the columns that order rows, the greatest first; null is the oldest. Name enough columns to distinguish any
+            two rows; the order of rows that are equal in them is arbitrary, but always the same
+    keep    how many rows per key the state stores as replacements for retracted ones; all rows by default. Rows beyond
+            this limit are deleted: if more than `keep - count` of the stored rows are retracted, the key has fewer than
+            `count` rows
     """
 
     count: int
@@ -46,7 +46,7 @@ class Newest(Operator):
             object.__setattr__(self, field, names(getattr(self, field), operator="Newest", field=field))
         if isinstance(self.count, bool) or not 1 <= self.count <= COUNT_MAX:
             raise BadOperator(
-                "Newest", "count", f"is {self.count!r}", hint=f"a number of rows, from 1 to {COUNT_MAX}"
+                "Newest", "count", f"is {self.count!r}", hint=f"set a number of rows from 1 to {COUNT_MAX}"
             )
         if not self.order:
             raise BadOperator("Newest", "order", "is empty", hint='name a column: order="at"')
@@ -54,8 +54,8 @@ class Newest(Operator):
             raise BadOperator(
                 "Newest",
                 "keep",
-                f"is {self.keep}, fewer than the {self.count} that are shown",
-                hint=f"{2 * self.count}, for as many that can come up; or None, for all",
+                f"is {self.keep}, less than count={self.count}",
+                hint=f"set it to {2 * self.count} for {self.count} replacements, or to None to store all rows",
             )
 
     def __call__(self, rows: DataFrame) -> DataFrame:

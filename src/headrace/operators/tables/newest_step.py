@@ -1,7 +1,7 @@
-"""The step of the newest rows of a key: what comes up when one goes, and what goes when one comes.
+"""The step of the newest rows of each key.
 
-All rows of a key are kept, or with a bound the newest so many. The newest of those that the bound let go stays as a
-mark: what is not newer than it is no longer known, neither whether it comes nor whether it goes.
+The state has all rows of a key or, with `keep`, only the newest ones. The newest row beyond that limit stays in the
+state as a mark: changes of rows that are not newer than the mark are ignored.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from headrace.operators.tables.weighted import (
     Tally,
     changelog_schema,
     column_of,
+    emitted,
     ints_of,
     numbered,
-    said,
     take_keys,
     weighted_schema,
     with_weights,
@@ -32,7 +32,7 @@ MARK = "is_mark"
 
 
 class NewestStep:
-    """What comes in has an id of key and row, the weight, `is_mark` (false), and the columns of a row."""
+    """The input has an id of key and row, the weight, `is_mark` (false), and the columns of the row."""
 
     version = 1
     due_column = None
@@ -71,17 +71,17 @@ class NewestStep:
         starts = np.flatnonzero(np.diff(group, prepend=-1))
         was_mark = np.asarray(column_of(tally.rows, MARK))[order]
         weight_before, weight_after = tally.weight_before[order], tally.weight_after[order]
-        # What is not newer than the mark is not known.
-        is_below = _so_far(was_mark.astype(np.int64), starts) > 0
+        # The state has no rows that are older than the mark.
+        is_below = _running_sum(was_mark.astype(np.int64), starts) > 0
         weight_after[is_below] = 0
         before, after = np.maximum(weight_before, 0), np.maximum(weight_after, 0)
         changes = self._shown(after, starts) - self._shown(before, starts)
-        is_said = np.flatnonzero(changes)
-        positions = pa.array(order[is_said])
-        output = said(
+        is_emitted = np.flatnonzero(changes)
+        positions = pa.array(order[is_emitted])
+        output = emitted(
             self.output_schema,
             [column_of(tally.rows, name).take(positions) for name in self._columns],
-            changes[is_said],
+            changes[is_emitted],
         )
         is_mark = was_mark
         if self._keep is not None:
@@ -90,8 +90,7 @@ class NewestStep:
         return self._result(tally, order, weight_after, is_mark, is_touched, output)
 
     def _newest_first(self, tally: Tally) -> Ints:
-        """By key; of a key, the greatest in the order first; of several at the same place, any order that is always
-        so."""
+        """Positions sorted by key, and within a key by the order, the greatest first. Ties have a stable order."""
         keys = {"group": pa.array(tally.group)}
         keys.update({name: column_of(tally.rows, name) for name in self._order})
         keys["imaginary"] = pa.array(np.ascontiguousarray(tally.ids.imag))
@@ -101,21 +100,21 @@ class NewestStep:
         return order
 
     def _shown(self, weights: Ints, starts: Ints) -> Ints:
-        """How often each row is among the newest."""
-        newer = _so_far(weights, starts) - weights
+        """How often each row is among the newest `count` rows."""
+        newer = _running_sum(weights, starts) - weights
         shown: Ints = np.clip(self._count - newer, 0, weights)
         return shown
 
     def _within_bound(
         self, after: Ints, weight_after: Ints, was_mark: Mask, starts: Ints
     ) -> tuple[Ints, Mask]:
-        """The weights of what is kept, and the marks: the newest of what is let go, or else the one that there was."""
+        """The weights of the stored rows, and the marks: the newest row that is dropped, or else the old mark."""
         assert self._keep is not None
-        newer = _so_far(after, starts) - after
-        is_let_go = (newer >= self._keep) & (after > 0)
-        candidate = is_let_go | was_mark
-        is_mark = candidate & (_so_far(candidate.astype(np.int64), starts) == 1)
-        is_below = _so_far(is_mark.astype(np.int64), starts) > 0
+        newer = _running_sum(after, starts) - after
+        is_dropped = (newer >= self._keep) & (after > 0)
+        candidate = is_dropped | was_mark
+        is_mark = candidate & (_running_sum(candidate.astype(np.int64), starts) == 1)
+        is_below = _running_sum(is_mark.astype(np.int64), starts) > 0
         return np.where(is_below, 0, weight_after), is_mark
 
     def _result(
@@ -127,12 +126,12 @@ class NewestStep:
         kept = with_weights(tally.rows.take(pa.array(order[is_kept])), weights[is_kept])
         place = kept.schema.get_field_index(MARK)
         kept = kept.set_column(place, kept.schema.field(place), pa.array(is_mark[is_kept]))
-        gone = touched[~contains(np.unique(ids[is_kept]), touched)]
-        return StepResult(rows=kept, deleted=gone, output=output)
+        deleted = touched[~contains(np.unique(ids[is_kept]), touched)]
+        return StepResult(rows=kept, deleted=deleted, output=output)
 
 
-def _so_far(numbers: Ints, starts: Ints) -> Ints:
-    """The sum of the numbers of a group up to each of them."""
+def _running_sum(numbers: Ints, starts: Ints) -> Ints:
+    """The running sum of the numbers within each group."""
     total = np.cumsum(numbers)
     lengths = np.diff(np.append(starts, len(numbers)))
     before = np.concatenate(([0], total))[starts]

@@ -1,12 +1,11 @@
-"""Rows and how often they are there: the state that joins, groups and newest rows share. Pure columns, no Spark.
+"""Rows with weights: the state that joins, groups and newest rows share. Pure columns, no Spark.
 
-A row that is added counts one, a row that is taken back minus one, and what is there is the sum. So it does not
-matter in which order changes come, nor which of them come in the same batch. A row that was taken back before it was
-added counts less than nothing, is kept, and is not there.
+A row that is added has weight 1, a row that is retracted has weight -1, and the weight of a row in the view is the sum.
+So neither the order of changes nor their batches matter. A row that is retracted before it is added has a negative
+weight: it is in the state, but not in the view.
 
-The id of a row is a complex number: the real part is of the hash of its key, the imaginary one of the hash of the
-row. Rows of a key lie side by side then, so that all of them can be found, and one of them be changed without the
-others.
+The id of a row is a complex number. The real part is from the hash of its key, the imaginary part from the hash of the
+row. So the rows of a key are adjacent: all of them can be read, and one can be changed without the others.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ ROW_HASH = "row_hash"
 WEIGHT = "weight"
 OP = "op"
 ADDED = "+"
-TAKEN_BACK = "-"
+RETRACTED = "-"
 
 SIDES = 2
-"""A key may have rows of two tables. Those of the first come first."""
+"""A key may have rows of two tables. The rows of the first table sort first."""
 
 _KEY_BITS = 52
 _ROW_BITS = 51
@@ -37,14 +36,14 @@ _SIDE = float(2**_ROW_BITS)
 
 
 def weighted_schema(columns: Sequence[pa.Field]) -> pa.Schema:
-    """Of state and of what comes in: the rest of the hashes, so that rows whose ids are the same are told apart."""
+    """The schema of state and input. It has the full hashes, to distinguish rows whose ids collide."""
     return state_schema([*(pa.field(name, pa.int64()) for name in (KEY_HASH, ROW_HASH, WEIGHT)), *columns])
 
 
 def numbered(
     prefix: str, columns: Sequence[pa.Field], *, key: Sequence[str] = (), owner: str = ""
 ) -> list[pa.Field]:
-    """The same columns under names that clash with nothing; the user's own names are kept for those who look."""
+    """The columns under names that can't clash. The metadata has the user's names, for reading the state."""
     fields = []
     for number, each in enumerate(columns):
         known = {COLUMN if each.name in key else LABEL: f"{owner}{each.name}".encode()}
@@ -64,7 +63,7 @@ def sides_of(ids: Ids) -> Ints:
 
 
 def take_keys(table: StateTable, keys: npt.NDArray[np.float64], side: int | None = None) -> pa.Table:
-    """All rows of these keys, given as the real parts of ids, each once; of one side or of both."""
+    """All rows of the keys, of one side or of both. A key is the real part of its ids; keys are distinct."""
     first, end = np.empty(len(keys), np.complex128), np.empty(len(keys), np.complex128)
     first.real = end.real = keys
     first.imag = (side or 0) * _SIDE
@@ -77,10 +76,10 @@ def take_keys(table: StateTable, keys: npt.NDArray[np.float64], side: int | None
 
 
 class Tally:
-    """Every row once, and how often it was there before and is there after what came. Rows of a key side by side."""
+    """Every row once, with its weight before and after the changes. Rows of a key are adjacent."""
 
-    def __init__(self, before: pa.Table, came: pa.Table) -> None:
-        together = pa.concat_tables([before, came]).combine_chunks()
+    def __init__(self, before: pa.Table, changes: pa.Table) -> None:
+        together = pa.concat_tables([before, changes]).combine_chunks()
         ids, keys, rows = ids_in(together), ints_of(together, KEY_HASH), ints_of(together, ROW_HASH)
         order = np.lexsort((rows, ids.imag, keys, ids.real))
         ids, keys, rows = ids[order], keys[order], rows[order]
@@ -93,7 +92,7 @@ class Tally:
         self.weight_before = sums(was, starts)
         self.weight_after = sums(weights, starts)
         self.group = np.cumsum(is_new_key)[starts] - 1
-        """A number for the key of each row."""
+        """The number of each row's key."""
 
     @property
     def before(self) -> Ints:
@@ -108,12 +107,12 @@ class Tally:
         return np.flatnonzero(differs_from_previous(self.group))
 
     def changes(self) -> tuple[pa.Table, Ids]:
-        """For the state: the rows of all ids of which any row changed, and the ids that have none any more."""
+        """The update of the state: the rows of all changed ids, and the ids without rows."""
         touched = np.unique(self.ids[self.weight_before != self.weight_after])
         kept = contains(touched, self.ids) & (self.weight_after != 0)
         rows = with_weights(self.rows.filter(pa.array(kept)), self.weight_after[kept])
-        is_gone = ~contains(np.unique(self.ids[kept]), touched)
-        return rows, touched[is_gone & contains(np.unique(self.ids[self.weight_before != 0]), touched)]
+        is_empty = ~contains(np.unique(self.ids[kept]), touched)
+        return rows, touched[is_empty & contains(np.unique(self.ids[self.weight_before != 0]), touched)]
 
 
 def with_weights(rows: pa.Table, weights: Ints) -> pa.Table:
@@ -125,11 +124,11 @@ def changelog_schema(columns: Sequence[pa.Field]) -> pa.Schema:
     return pa.schema([*(pa.field(each.name, each.type) for each in columns), pa.field(OP, pa.string())])
 
 
-def said(schema: pa.Schema, columns: Sequence[pa.Array], weights: Ints) -> pa.Table:
-    """Each row as often as its weight says: what is taken back first, then what is added."""
-    gone, new = np.flatnonzero(weights < 0), np.flatnonzero(weights > 0)
-    positions = np.concatenate([np.repeat(gone, -weights[gone]), np.repeat(new, weights[new])])
-    op = np.where(weights[positions] < 0, TAKEN_BACK, ADDED)
+def emitted(schema: pa.Schema, columns: Sequence[pa.Array], weights: Ints) -> pa.Table:
+    """Each row as often as its weight: retractions first, then additions."""
+    retracted, added = np.flatnonzero(weights < 0), np.flatnonzero(weights > 0)
+    positions = np.concatenate([np.repeat(retracted, -weights[retracted]), np.repeat(added, weights[added])])
+    op = np.where(weights[positions] < 0, RETRACTED, ADDED)
     taken = pa.array(positions, pa.int64())
     return pa.table([*(each.take(taken) for each in columns), pa.array(op, pa.string())], schema=schema)
 
@@ -145,7 +144,7 @@ def column_of(table: pa.Table, name: str) -> pa.Array:
 
 
 def differs_from_previous(values: npt.NDArray[np.generic]) -> Mask:
-    """In an array that is sorted, or whose equal values lie side by side: where each value begins."""
+    """A mask of the first of each run of equal values."""
     differs = np.ones(len(values), dtype=np.bool_)
     differs[1:] = values[1:] != values[:-1]
     return differs
@@ -156,7 +155,7 @@ def sums(numbers: Ints, starts: Ints) -> Ints:
 
 
 def ranges(first: Ints, end: Ints) -> Ints:
-    """All of first[0]…end[0]-1, first[1]…end[1]-1 and so on."""
+    """The concatenation of first[0]…end[0]-1, first[1]…end[1]-1 and so on."""
     counts = end - first
     before = np.cumsum(counts) - counts
     found: Ints = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(first - before, counts)
@@ -164,7 +163,7 @@ def ranges(first: Ints, end: Ints) -> Ints:
 
 
 class WeightedLift:
-    """Rows with `h1`, `h2` of the key, `r1`, `r2` of the row, `weight`, `side` if there are two, and the columns."""
+    """Lift rows with `h1`, `h2` of the key, `r1`, `r2` of the row, `weight`, `side` for two tables, and the columns."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
