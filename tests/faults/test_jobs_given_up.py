@@ -78,7 +78,7 @@ def test_script_ends_with_the_failure_of_a_job_while_others_are_in_the_midst_of_
     path = script(tmp_path, bootstrap, more=never, end="running[0].wait()")
     code, said = ended([sys.executable, path], tmp_path, bootstrap)
     assert code == 1, said
-    assert "was given up: the server is away" in said
+    assert " failed: the server is away" in said
 
 
 @pytest.mark.timeout(500)

@@ -1,11 +1,11 @@
-"""Spark's checkpoint folder, as far as a job must read or restore it: identity, offset log, commit log.
+"""Spark's checkpoint folder, as far as a job reads or restores it: identity, offset log, commit log.
 
     metadata          {"id": …}: the identity of the query
-    sources/<i>/0     where source i began, written by the Kafka source before the first batch
-    offsets/<n>       written before batch n: where each source's part of it ends
+    sources/<i>/0     first offsets of source i, written by the Kafka source before the first batch
+    offsets/<n>       written before batch n: the end offsets of each source
     commits/<n>       written after batch n
 
-The formats are Spark's; what is written here is what Spark itself would have written, and Spark reads it back.
+The formats are Spark's, and Spark reads the restored files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headrace.pipeline.errors import BadJob
 from headrace.pipeline.fence import Fence
 
 NO_OFFSET = "-"
-"""Spark's own sign for a source that has nothing in a batch yet."""
+"""Spark's notation for a source without an offset."""
 
 LOG_VERSION = "v1"
 
@@ -34,11 +34,11 @@ class Checkpoint:
         self._last: tuple[int, tuple[str, ...]] | None = None
 
     def reopened(self) -> Checkpoint:
-        """The same folder with nothing remembered: for the next query that runs there."""
+        """The same folder without cached values, for the next query."""
         return Checkpoint(self.folder)
 
     def identity(self) -> str | None:
-        """The identity of the query, or None where no query has begun."""
+        """The identity of the query; None before its first start."""
         try:
             text = (self.folder / "metadata").read_text()
         except FileNotFoundError:
@@ -48,8 +48,8 @@ class Checkpoint:
         except (ValueError, KeyError, TypeError) as error:
             raise BadJob(
                 f"{self.folder / 'metadata'} is damaged: {text[:100]!r}",
-                hint="remove the checkpoint folder: a job without state goes on where its target is, and another "
-                "one says how to rebuild it",
+                hint="remove the checkpoint folder: a job without state resumes from the fence of its target, and a "
+                "job with state fails with instructions for a rebuild",
             ) from error
 
     def planned_batch(self) -> int | None:
@@ -57,7 +57,7 @@ class Checkpoint:
         return _newest(self.folder / "offsets")
 
     def committed_batch(self) -> int | None:
-        """The newest batch that is done."""
+        """The newest committed batch."""
         return _newest(self.folder / "commits")
 
     def is_committed(self, batch_id: int) -> bool:
@@ -65,14 +65,14 @@ class Checkpoint:
         return committed is not None and batch_id <= committed
 
     def fence(self, job: str, batch_id: int) -> Fence:
-        """The fence of a batch whose offsets Spark has fixed. Once a batch: two small files are read, mostly one."""
+        """The fence of a batch whose offsets Spark has fixed. Reads one or two small files."""
         ends = self.ends(batch_id)
         starts = self._starts(batch_id, len(ends))
         self._last = (batch_id, ends)
         return self._fence(job, batch_id, starts, ends)
 
     def fence_since(self, starts: tuple[str, ...], job: str, batch_id: int) -> Fence:
-        """As if all batches from these offsets on, up to this one, were one; without offsets, from the very first."""
+        """One fence for all batches from these offsets to this one; without offsets, from the first batch."""
         ends = self.ends(batch_id)
         return self._fence(job, batch_id, starts or self._first_of_all(len(ends)), ends)
 
@@ -87,18 +87,18 @@ class Checkpoint:
         return sources
 
     def watermark_ms(self, batch_id: int) -> int | None:
-        """What the batch is worked with; None if there is none yet, or none at all."""
+        """The watermark of the batch; None if there is none."""
         about, _ = self._planned(batch_id)
         return int(json.loads(about).get("batchWatermarkMs", 0)) or None
 
     def _planned(self, batch_id: int) -> tuple[str, tuple[str, ...]]:
-        """What Spark has fixed of a batch: JSON of what is true for all of it, and where each source's part ends."""
+        """What Spark has fixed for a batch: its metadata as JSON, and the end offsets of each source."""
         path = self.folder / "offsets" / str(batch_id)
         version, about, *sources = path.read_text().rstrip("\n").split("\n")
         if version != LOG_VERSION:
             raise BadJob(
-                f"{path} is of version {version}, and {LOG_VERSION} is known",
-                hint="another Spark wrote it; run the job with that one, or reset it",
+                f"{path} has version {version}, and only version {LOG_VERSION} is supported",
+                hint="another version of Spark wrote it; run the job with that one, or reset it",
             )
         return about, tuple(sources)
 
@@ -113,22 +113,22 @@ class Checkpoint:
         return tuple(self._first_offsets(source) for source in range(sources))
 
     def _first_offsets(self, source: int) -> str:
-        """Where the Kafka source began; other sources keep nothing that could be read here."""
+        """The first offsets of a Kafka source; other sources have no such file."""
         try:
             text = (self.folder / "sources" / str(source) / "0").read_text()
         except FileNotFoundError:
             return NO_OFFSET
-        # A zero byte in front: the source's way to tell its first version from the second.
+        # The source writes a zero byte first, to distinguish its first version from the second.
         version, _, offsets = text.lstrip("\0").partition("\n")
         return offsets.strip() if version.startswith("v") else NO_OFFSET
 
     def restore(self, fence: Fence, *, conf: Mapping[str, str], now_ms: int) -> None:
-        """Write the checkpoint that was there when the fence's batch was begun, and not yet committed.
+        """Write the checkpoint of the moment when the fence's batch was planned, and not yet committed.
 
-        `conf` is what Spark keeps of its configuration with each batch; `now_ms` what the batch takes for the time.
+        `conf` is the part of Spark's configuration that it keeps with each batch; `now_ms` is the time of the batch.
 
-        Spark will run that batch again, from the same offsets and under its old number; the target knows it, in whole
-        or in part, and takes what is missing.
+        Spark will run that batch again, from the same offsets and with its old number. The target has the whole batch
+        or a part of it, and accepts what is missing.
         """
         made = self.folder.with_name(f".{self.folder.name}.restored")
         shutil.rmtree(made, ignore_errors=True)
@@ -145,9 +145,9 @@ class Checkpoint:
         os.replace(made, self.folder)
 
     def remove(self) -> None:
-        """Forget everything, state included."""
+        """Delete everything, state included."""
         if self.folder.exists():
-            # A removal that is cut short must not leave half a checkpoint behind.
+            # An interrupted removal must not leave half a checkpoint.
             doomed = self.folder.with_name(f".{self.folder.name}.removed")
             shutil.rmtree(doomed, ignore_errors=True)
             os.replace(self.folder, doomed)

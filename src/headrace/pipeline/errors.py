@@ -1,4 +1,4 @@
-"""Errors of jobs that callers tell apart. Everything else is a `HeadraceError` with its message and hint."""
+"""Errors of jobs that callers distinguish. Everything else is a `HeadraceError` with its message and hint."""
 
 from __future__ import annotations
 

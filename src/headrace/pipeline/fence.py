@@ -57,5 +57,5 @@ class Fence(Struct, frozen=True, kw_only=True):
         except (ValueError, KeyError, TypeError) as error:
             raise BadJob(
                 f"this is not a fence: {text[:200]!r}",
-                hint="somebody else wrote it; give the job another name, or remove the fence from the target",
+                hint="another program wrote it; give the job another name, or remove the fence from the target",
             ) from error

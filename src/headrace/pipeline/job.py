@@ -1,6 +1,6 @@
 """A job: rows that go to a sink, under a name.
 
-Only the declaration is here, and the checks that can be made before anything starts. `supervisor` runs it.
+This module has the declaration, the checks before a start, and the parts that a job is started with. `run` runs it.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 Mode = Literal["batch", "micro-batch", "realtime"]
 
 INTERVALS: Mapping[Mode, str] = {"micro-batch": "0 seconds", "realtime": "30 seconds"}
-"""Micro-batches follow each other at once. In real-time mode it is how often a checkpoint is written: the more seldom,
-the less it costs, and the more is written again after a crash."""
+"""Micro-batches follow each other without a pause. In real-time mode it is the interval of checkpoints: a longer one
+costs less, and replays more after a crash."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,14 +51,14 @@ class Job:
 
         Job("shop-clicks", shop, Topic("shop-clicks", key="user")).start()
 
-    The name is for good: checkpoint, fences in the target and the consumer group `headrace-job-NAME` go by it.
+    Do not change the name: checkpoint, fences in the target and the consumer group `headrace-job-NAME` depend on it.
 
-    mode           "micro-batch" (default); "batch" writes what is there and ends; "realtime" hands rows on one by one,
-                   where Spark can do that
-    interval       pause between the beginnings of micro-batches; in real-time mode, between checkpoints
-    output_mode    Spark's: "append", "update" or "complete"; the sink chooses where it is left out
-    restarts_max   how many failures in a row are tried again, rather than what the settings say
-    checkpoint     a folder for Spark's checkpoint, instead of the one under the data folder
+    mode           "micro-batch" (default); "batch" processes the records that exist and ends; "realtime" processes rows
+                   one by one, if Spark supports it for the job
+    interval       between the starts of micro-batches; in real-time mode, between checkpoints
+    output_mode    Spark's: "append", "update" or "complete"; by default the sink chooses
+    restarts_max   how many failures in a row are retried, instead of the setting
+    checkpoint     a folder for Spark's checkpoint, instead of the one in the data folder
     dead_letters   the topic for records that can't be parsed and rows that the sink refuses, dlq.NAME by default
     """
 
@@ -86,7 +86,7 @@ class Job:
             )
         if self.mode == "realtime" and not self.rows.isStreaming:
             raise BadJob(
-                f"job {self.name}: bounded rows can't be handed on in real time", hint='mode="batch"'
+                f"job {self.name}: bounded rows can't be processed in real time", hint='mode="batch"'
             )
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
@@ -194,7 +194,7 @@ def _output_mode(job: Job, plan: Plan) -> OutputMode:
     if job.output_mode is not None:
         return job.output_mode
     if job.mode == "realtime":
-        return "update"  # the only one that real-time mode knows
+        return "update"  # the only one that real-time mode supports
     return job.sink.output_mode(aggregated=plan.is_aggregated, watermarked=plan.is_watermarked)
 
 
@@ -211,8 +211,8 @@ def _checkpoint_folder(job: Job, folder: JobFolder) -> Path:
     text = str(job.checkpoint).removeprefix("file://")
     if "://" in text:
         raise BadJob(
-            f"job {job.name}: the checkpoint {job.checkpoint} is no folder that this machine can reach",
-            hint="mount it, and give its path here",
+            f"job {job.name}: the checkpoint {job.checkpoint} is not a folder of this machine",
+            hint="mount it, and use its path",
         )
     return Path(text).absolute()
 
@@ -226,9 +226,9 @@ def _check_realtime(job: Job, rows: DataFrame) -> None:
         )
     if obstacles:
         raise BadJob(
-            f"job {job.name} can't run in real-time mode: {'; '.join(obstacles)} in the way",
+            f"job {job.name} can't run in real-time mode because of {'; '.join(obstacles)}",
             hint='the nearest mode that works is mode="micro-batch"; with interval="0 seconds" (the default) it is as '
-            "quick as batches can be",
+            "fast as batches can be",
         )
 
 

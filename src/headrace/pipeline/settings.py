@@ -44,7 +44,7 @@ class PipelineSettings:
     restarts_max: int = setting(
         10,
         minimum=0,
-        doc="A job that failed so often in a row, without a batch that succeeded in between, is given up.",
+        doc="A job that fails more often in a row, without a committed batch in between, is not restarted any more.",
     )
     restart_backoff_s: int = setting(
         1, minimum=0, doc="Pause before the first restart of a failed job; it doubles with each."

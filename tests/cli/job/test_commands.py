@@ -173,10 +173,10 @@ class TestRecords:
 
         headrace("job", "reset", "clicks-by-url", "--data-dir", str(data_dir), "--yes")
         assert not folder.checkpoint.exists()
-        assert not folder.forgotten().clear_target
+        assert not folder.deleted_checkpoints().clear_target
 
         headrace("job", "reset", "clicks-by-url", "--data-dir", str(data_dir), "--yes", "--clear-target")
-        assert folder.forgotten().clear_target
+        assert folder.deleted_checkpoints().clear_target
 
     def test_running_job_is_not_reset(self, headrace: Headrace, data_dir: Path, recorded: JobStatus) -> None:
         folder = Registry(data_dir).folder("clicks-by-url")

@@ -30,7 +30,7 @@ def test_job_that_is_not_there_is_said_so(headrace: Headrace, tmp_path: Path, ch
 def test_job_without_a_batch_has_no_state_yet(headrace: Headrace, tmp_path: Path, checkpoint: Path) -> None:
     ran = headrace("job", "state", "counts", "--data-dir", str(tmp_path), code=1)
 
-    assert "has no batch behind it yet" in ran.err
+    assert "has not committed a batch yet" in ran.err
 
 
 def test_job_without_state_says_so_and_starts_no_spark(

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from headrace.pipeline.errors import BadJob
-from headrace.pipeline.report.registry import Forgotten, JobFolder, JobState, JobStatus, Registry
+from headrace.pipeline.report.registry import DeletedCheckpoints, JobFolder, JobState, JobStatus, Registry
 
 
 def status(name: str = "orders", state: JobState = JobState.RUNNING, checkpoint: str = "") -> JobStatus:
@@ -104,10 +104,10 @@ def test_reset_forgets_the_checkpoint_and_remembers_that_it_did(
     registry.reset("orders")
     assert not folder.checkpoint.exists()
     assert not folder.plan.exists()
-    assert folder.forgotten() == Forgotten(checkpoints=("one",))
+    assert folder.deleted_checkpoints() == DeletedCheckpoints(checkpoints=("one",))
     folder.write(status(state=JobState.STOPPED, checkpoint="two"))
     registry.reset("orders", clear_target=True)
-    assert folder.forgotten() == Forgotten(checkpoints=("one", "two"), clear_target=True)
+    assert folder.deleted_checkpoints() == DeletedCheckpoints(checkpoints=("one", "two"), clear_target=True)
 
 
 def test_reset_finds_a_checkpoint_that_is_elsewhere(
@@ -119,7 +119,7 @@ def test_reset_finds_a_checkpoint_that_is_elsewhere(
     folder.write(replace(status(state=JobState.KILLED), checkpoint_folder=str(elsewhere)))
     registry.reset("orders")
     assert not elsewhere.exists()
-    assert folder.forgotten() == Forgotten(checkpoints=("three",))
+    assert folder.deleted_checkpoints() == DeletedCheckpoints(checkpoints=("three",))
 
 
 def test_running_job_cannot_be_reset(registry: Registry, folder: JobFolder) -> None:
@@ -128,4 +128,4 @@ def test_running_job_cannot_be_reset(registry: Registry, folder: JobFolder) -> N
     other = Registry(folder.path.parent.parent)
     with pytest.raises(BadJob, match="stop orders first"):
         other.reset("orders")
-    assert folder.forgotten() == Forgotten()
+    assert folder.deleted_checkpoints() == DeletedCheckpoints()

@@ -90,7 +90,7 @@ def test_job_without_state_resumes_from_the_target_when_its_checkpoint_is_lost(
     assert rows_in(journal.path) == orders(1, 2, 3, 4, 5)
     # The same identity and the next number: the target goes on as if nothing had happened.
     assert (after.checkpoint, after.batch_id) == (before.checkpoint, 2)
-    assert "its checkpoint is gone" in after.notes[0]
+    assert "its checkpoint is missing" in after.notes[0]
 
 
 def test_checkpoint_lost_after_the_very_first_batch_is_restored_too(

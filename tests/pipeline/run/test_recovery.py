@@ -6,7 +6,7 @@ import pytest
 
 from headrace.pipeline.errors import BadJob
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.report.registry import Forgotten
+from headrace.pipeline.report.registry import DeletedCheckpoints
 from headrace.pipeline.run.recovery import BOUNDED_PREFIX, Decision, Found, Way, decide
 
 ENDS = ('{"clicks":{"0":70}}',)
@@ -27,10 +27,14 @@ def found(
 
 
 def start(
-    what: Found, *, is_stateful: bool = False, forgotten: tuple[str, ...] = (), is_rebuild: bool = False
+    what: Found, *, is_stateful: bool = False, deleted: tuple[str, ...] = (), is_rebuild: bool = False
 ) -> Decision:
     return decide(
-        "j", what, is_stateful=is_stateful, forgotten=Forgotten(checkpoints=forgotten), is_rebuild=is_rebuild
+        "j",
+        what,
+        is_stateful=is_stateful,
+        deleted=DeletedCheckpoints(checkpoints=deleted),
+        is_rebuild=is_rebuild,
     )
 
 
@@ -74,8 +78,8 @@ def test_target_of_another_checkpoint_is_not_taken_for_ones_own() -> None:
 
 
 def test_fence_of_a_forgotten_checkpoint_means_nothing() -> None:
-    assert start(CHECKPOINT_LOST, is_stateful=True, forgotten=("one",)).way is Way.BEGIN
-    assert start(found(identity="two", target=fence()), forgotten=("one",)).way is Way.RESUME
+    assert start(CHECKPOINT_LOST, is_stateful=True, deleted=("one",)).way is Way.BEGIN
+    assert start(found(identity="two", target=fence()), deleted=("one",)).way is Way.RESUME
 
 
 def test_fence_of_a_bounded_run_is_nothing_to_go_on_from() -> None:

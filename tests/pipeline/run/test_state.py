@@ -41,7 +41,7 @@ def test_what_an_operator_keeps_is_found_by_its_key(
     )
     drain(name, rows.transform(window), Journal(tmp_path / "journal.db"))
     told: list[str] = []
-    (state,) = read_job_state(data_dir(), name, rows_max=10, tell=told.append)
+    (state,) = read_job_state(data_dir(), name, rows_max=10, notify=told.append)
     assert (state.name, state.keys, state.count, state.rows.num_rows) == ("tumbling", ("user", "n"), 61, 10)
     assert told
     (state,) = read_job_state(data_dir(), name, rows_max=10, keys={"user": "u7"})

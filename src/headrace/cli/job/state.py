@@ -40,7 +40,7 @@ def show_state(
         rows_max=limit,
         operator=operator,
         keys=_keys(keys),
-        tell=lambda text: note(f"{text} …"),
+        notify=lambda text: note(f"{text} …"),
     )
     if as_json:
         print_json([_as_json(each) for each in states])

@@ -1,7 +1,7 @@
 """What a job does, as steps read from Spark's analysed plan: sources, stateful steps, the rest.
 
-Three questions are answered here: whether a checkpoint still fits the plan that comes back to it, which output mode
-suits, and what stands in the way of real-time mode. Only this module knows the names of Spark's plan nodes.
+This module answers three questions: whether a checkpoint still fits the plan, which output mode
+suits, and what prevents real-time mode. Only this module knows the names of Spark's plan nodes.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _FIELDS_MAX = 1_000
-"""Spark cuts the text of wide steps; two wide steps that differ behind the cut would look the same."""
+"""Spark truncates the text of wide steps; two steps that differ after that would look the same."""
 
 _EXPRESSION_IDS = re.compile(r"#\d+L?(?=\W|$)")
 _OBJECT_IDS = re.compile(r"@[0-9a-f]{4,}\b")
-_WATERMARKS = re.compile(r"-T\d+ms\b")  # behind a column's name; another delay is no other state
+_WATERMARKS = re.compile(r"-T\d+ms\b")  # behind a column's name; the delay does not change the state
 _UUIDS = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 _STATEFUL = {
@@ -56,7 +56,7 @@ _PYTHON_STEPS = {
     "MapInPandas": "mapInPandas",
     "TransformWithStateInPySpark": "transformWithState in Python",
 }
-# What Spark's own list for real-time mode has, as far as it is made by DataFrames. A join here is one with a table.
+# Spark's list for real-time mode, as far as DataFrames make these nodes. A join here is a join with a table.
 _REALTIME_STEPS = frozenset(
     {
         "CollectMetrics",
@@ -74,11 +74,11 @@ _REALTIME_STEPS = frozenset(
 )
 _KAFKA_OPTIONS = (SOURCE_OPTION, "subscribe", "subscribepattern", "startingoffsets", "endingoffsets")
 _OWN_COLUMNS = "__headrace_"
-"""What `read_topic` calls the columns that only itself ever sees."""
+"""Prefix of the internal columns of `read_topic`."""
 _OWN_PACKING = re.compile(r"\b(?:bucket|payload)\b.*\bpayload\b")
-"""Rows as operators pack them between two steps of theirs."""
+"""Rows as operators pack them between two of their steps."""
 _PYTHON_EXPRESSIONS = frozenset({"PythonUDF", "PythonUDAF", "PythonUDTF"})
-# Names, and counts that change no row.
+# Nodes that change no row.
 _UNSEEN = frozenset({"CollectMetrics", "SubqueryAlias", "View"})
 
 
@@ -97,7 +97,7 @@ class Step(Struct, frozen=True, kw_only=True):
         return f"{self.operator}: {self.detail}" if self.detail else self.operator
 
     def in_words(self) -> str | None:
-        """For people; None for steps that only `read_topic` and operators know of."""
+        """The step in words; None for internal steps of `read_topic` and operators."""
         if _OWN_COLUMNS in self.detail or _OWN_PACKING.search(self.detail):
             return None
         if self.detail.partition("(")[0].lower() == self.operator:
@@ -121,13 +121,13 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 class SourceStep(Struct, frozen=True, kw_only=True):
-    """A source as the plan has it; `spec` is what `read_topic` was asked for, if it made the source."""
+    """A source in the plan; `spec` is set if `read_topic` made the source."""
 
     description: str
     reads: tuple[str, ...]
     spec: SourceSpec | None
     span: tuple[str, str] | None = None
-    """offsets where a bounded source begins and ends, in Spark's notation"""
+    """start and end offsets of a bounded source, in Spark's notation"""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -135,14 +135,14 @@ class Plan(Struct, frozen=True, kw_only=True):
     sources: tuple[SourceStep, ...]
     is_aggregated: bool
     is_watermarked: bool
-    """every aggregate groups by an event time that a watermark is on, so that its groups are finished some day"""
+    """every aggregate groups by an event time with a watermark, so that its groups are complete at some point"""
     marks: tuple[OperatorMark, ...] = ()
     watermark_policies: tuple[str, ...] = ()
-    """what merged sources want, in Spark's words"""
+    """the watermark policies of merged sources, in Spark's words"""
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the job reads, in the words in which a sink's `target` says what another one writes."""
+        """What the job reads, in the same notation as a sink's `target`."""
         return tuple(dict.fromkeys(name for source in self.sources for name in source.reads))
 
     @property
@@ -181,7 +181,7 @@ def read(rows: DataFrame) -> Plan:
 
 
 def saved_steps(path: Path) -> tuple[Step, ...] | None:
-    """The steps that a checkpoint was made by, where they are known."""
+    """The steps of the plan that wrote the checkpoint; None if they are unknown."""
     try:
         kept = json.loads(path.read_text())
         return tuple(
@@ -193,12 +193,12 @@ def saved_steps(path: Path) -> tuple[Step, ...] | None:
     except (ValueError, KeyError, TypeError) as error:
         raise HeadraceError(
             f"{path} is not the plan of a job",
-            hint="remove it: the next start writes it, and compares nothing",
+            hint="remove it: the next start writes it again, without a comparison",
         ) from error
 
 
 def check_fits(name: str, before: Sequence[Step], after: Sequence[Step]) -> tuple[str, ...]:
-    """Raise if the state or the offsets of a checkpoint belong to other steps; returns notes on harmless changes."""
+    """Raise if the state or the offsets of a checkpoint belong to other steps. Returns notes on harmless changes."""
     for kind in (StepKind.SOURCE, StepKind.STATEFUL):
         difference = _first_difference(
             [step for step in before if step.kind is kind], [step for step in after if step.kind is kind]
@@ -206,14 +206,14 @@ def check_fits(name: str, before: Sequence[Step], after: Sequence[Step]) -> tupl
         if difference:
             raise BadJob(
                 f"job {name}: its checkpoint was made by another plan. {difference}",
-                hint=f"`--rebuild` clears the target and replays from the start; `headrace job reset {name}` forgets "
-                "the checkpoint and leaves the target; or give the changed job another name",
+                hint=f"`--rebuild` clears the target and replays from the start; `headrace job reset {name}` deletes "
+                "the checkpoint and keeps the target; or give the changed job another name",
             )
     difference = _first_difference(
         [step for step in before if step.kind is StepKind.STATELESS],
         [step for step in after if step.kind is StepKind.STATELESS],
     )
-    return (f"the plan has changed, and holds from the next batch on. {difference}",) if difference else ()
+    return (f"the plan has changed, and applies from the next batch on. {difference}",) if difference else ()
 
 
 def _first_difference(before: Sequence[Step], after: Sequence[Step]) -> str:
@@ -221,14 +221,14 @@ def _first_difference(before: Sequence[Step], after: Sequence[Step]) -> str:
         if was != now:
             return f"A {was.kind} step was `{was}` and is now `{now}`"
     if len(before) > len(after):
-        return f"A {before[len(after)].kind} step is gone: `{before[len(after)]}`"
+        return f"A {before[len(after)].kind} step is missing: `{before[len(after)]}`"
     if len(after) > len(before):
         return f"A {after[len(before)].kind} step is new: `{after[len(before)]}`"
     return ""
 
 
 def realtime_obstacles(rows: DataFrame) -> list[str]:
-    """What Spark's real-time mode cannot run, each with the step that it is in."""
+    """What Spark's real-time mode cannot run, with the step of each."""
     found: list[str] = []
     for node in _walk(rows._jdf.queryExecution().analyzed()):
         name = node.nodeName()
@@ -261,7 +261,7 @@ def _step(node: Any, name: str, alias: str) -> Step:
         mark = OperatorMark.from_alias(alias)
         return Step(kind=StepKind.STATEFUL, operator=mark.operator, detail=mark.kept_for)
     if alias.startswith(MERGE_ALIAS):
-        # Spark keeps it in the checkpoint, and takes no other one later.
+        # Spark keeps the policy in the checkpoint, and does not accept another one later.
         policy = alias.removeprefix(MERGE_ALIAS)
         return Step(
             kind=StepKind.SOURCE, operator="merge", detail=f"merge with the {policy} of the watermarks"
@@ -275,7 +275,7 @@ def _step(node: Any, name: str, alias: str) -> Step:
 
 
 def _plain(text: str) -> str:
-    """Without the numbers and addresses that are others in every run."""
+    """The text without the numbers and addresses that differ in every run."""
     for varying in (_EXPRESSION_IDS, _OBJECT_IDS, _UUIDS, _WATERMARKS):
         text = varying.sub("", text)
     return text.strip().removeprefix("~")  # Spark's sign for a stream
@@ -309,7 +309,7 @@ def _options(node: Any) -> dict[str, str]:
 
 
 def _kafka_relation_options(relation: Any) -> dict[str, str]:
-    """Bounded topics are a relation of Spark's first kind, which keeps its options to itself."""
+    """Bounded topics are a relation of Spark's first kind, whose options are private."""
     field = relation.getClass().getDeclaredField("sourceOptions")
     field.setAccessible(True)
     options = field.get(relation)
@@ -346,7 +346,7 @@ def _reads(options: Mapping[str, str], spec: SourceSpec | None) -> tuple[str, ..
 
 
 def _groups_by_event_time(aggregate: Any) -> bool:
-    """Whether a group of the aggregate ends when the watermark passes it; a watermark somewhere is not enough."""
+    """Whether the watermark ends the groups of the aggregate; a watermark on another column is not enough."""
     keys = aggregate.groupingExpressions()
     inside = (part for index in range(keys.size()) for part in _walk(keys.apply(index)))
     return any(

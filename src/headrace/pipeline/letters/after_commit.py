@@ -1,9 +1,9 @@
-"""The dead letters of a stream that Spark writes by itself: written behind its commits, and none is lost.
+"""The dead letters of a stream whose target Spark writes: they are written after its commits, and none is lost.
 
-Within such a batch nothing of ours runs. So a thread follows the commits, and a file beside Spark's own in the
-checkpoint says up to which batch all letters are written. Whatever it is behind, by a crash or a broker that is away,
-is read again from the source before the query starts once more, and once it has ended. Letters that were written
-without being noted here are known by the fence of their own transaction.
+No code of Headrace runs in such a batch. So a thread follows the commits, and a file in the checkpoint contains the
+last batch whose letters are all written. After a crash or an outage of the broker, the missing letters are read from
+the source again, before the query starts and after it has ended. The fence of their own transaction identifies letters
+that were written before a crash and are not in the file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = logging.getLogger("headrace.pipeline")
 
 POSITION_FILE = "headrace-letters.json"
 WRITE_S_MAX = 180.0
-"""Of one batch's letters, with a broker that is away: clients give up after a minute, and try to abort."""
+"""For the letters of one batch if the broker is unavailable: clients fail after a minute, and try to abort."""
 
 NOTHING = -1
 """The batch before the first one."""
@@ -69,23 +69,23 @@ class LettersAfterCommit:
         self._thread = threading.Thread(target=self._run, name=f"headrace-letters-{job}", daemon=True)
 
     def begin(self) -> None:
-        """Before the query runs: write what was left over, and follow from there."""
+        """Call it before the query starts: write the missing letters, and follow from there."""
         self.catch_up()
         self._thread.start()
 
-    def hear(self, told: Mapping[str, Any]) -> None:
-        """Spark's account of a batch. Returns at once."""
-        batch_id = int(told["batchId"])
-        # An account of nothing may be of a batch that is still to come; letters of that one are none of its.
-        if told["numInputRows"] or self._checkpoint.is_committed(batch_id):
-            self._heard.put(_Heard(batch_id=batch_id, counts=bad_counts(told)))
+    def follow(self, progress: Mapping[str, Any]) -> None:
+        """Takes Spark's progress of a batch. Does not block."""
+        batch_id = int(progress["batchId"])
+        # Progress without rows may name a batch that has not run yet.
+        if progress["numInputRows"] or self._checkpoint.is_committed(batch_id):
+            self._heard.put(_Heard(batch_id=batch_id, counts=bad_counts(progress)))
 
     def raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
 
     def end(self, timeout_s: float) -> bool:
-        """Once the query has ended and its events were heard: whether all of its letters are written."""
+        """Call it after the query has ended and its events have arrived: whether all of its letters are written."""
         if not self._is_ending:
             self._is_ending = True
             self._heard.put(None)
@@ -97,7 +97,7 @@ class LettersAfterCommit:
         return True
 
     def abandon(self) -> None:
-        """Write nothing after what is being written. The next run catches up."""
+        """Stop after the current write. The next run catches up."""
         self._is_abandoned = True
         self._heard.put(None)
         if self._thread.is_alive():
@@ -119,7 +119,7 @@ class LettersAfterCommit:
             self._failure = error
 
     def _write(self, batch_id: int, counts: Mapping[str, int] | None) -> None:
-        """Everything between the position and the end of this batch; `counts` say of this batch what there is."""
+        """Write all letters between the position and the end of this batch. `counts` are those of this batch."""
         position = self._position()
         if batch_id <= position.batch_id:
             return
@@ -134,7 +134,7 @@ class LettersAfterCommit:
         self._note(Position(batch_id=batch_id, ends=fence.ends))
 
     def _fence(self, position: Position, batch_id: int) -> Fence | None:
-        """As one batch from the position on. None if Spark has thrown its offsets away: a later one includes it."""
+        """One fence from the position on. None if Spark has deleted its offsets: a later batch includes it."""
         try:
             return self._checkpoint.fence_since(position.ends, self._job, batch_id)
         except FileNotFoundError:
@@ -147,13 +147,13 @@ class LettersAfterCommit:
         return self._checkpoint.folder / POSITION_FILE
 
     def _position(self) -> Position:
-        """Without a note, the beginning: letters that are there already are known by their own fence."""
+        """Without a file, the beginning: the fence of the letters' own transaction identifies written ones."""
         try:
             return Position.from_json(self._file.read_text())
         except FileNotFoundError:
             return Position()
         except (ValueError, KeyError, TypeError):
-            logger.warning("job %s: %s is damaged; all letters are looked for again", self._job, self._file)
+            logger.warning("job %s: %s is damaged; all letters are checked again", self._job, self._file)
             return Position()
 
     def _note(self, position: Position) -> None:

@@ -1,7 +1,7 @@
-"""The dead letters of a batch, as a job sees them: which of its sources had bad records, and at which offsets.
+"""Which sources of a batch had bad records, and at which offsets.
 
-Spark counts bad records while the batch runs. The counts are looked up when the sink has written and before Spark
-commits, so that no crash can come between a record that is left out and its letter.
+Spark counts bad records while the batch runs. The counts are read after the sink has written and before Spark commits,
+so that a crash cannot lose the letter of a dropped record.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.source.spec import SourceSpec
 
 _COUNTS = re.compile(rf"({re.escape(BAD_METRIC)}\w+) -> \[(\d+)[,\]]")
-"""The count comes first of what is observed of a source."""
+"""The count is the first value of the metric of a source."""
 
 
 class BatchLetters:
@@ -37,16 +37,16 @@ class BatchLetters:
         self.can_have_bad = any(source.spec is not None and source.spec.can_have_bad for source in sources)
         self.written = 0
         self.bad_rows = 0
-        """of them, those that were no rows. Counted here because Spark counts a record as often as it computes it."""
+        """of them, bad records. Counted here, because Spark counts a record each time it computes it."""
 
     def of_counts(self, counts: Mapping[str, int], fence: Fence) -> None:
-        """The batch's bad records, where a count says that there are any."""
+        """Write the bad records of the batch, if the counts contain any."""
         bad = {name for name, count in counts.items() if count > 0}
         if bad:
             self._write([spec for spec in self._specs() if spec.bad_metric in bad], fence)
 
     def of_replay(self, fence: Fence) -> None:
-        """As above for a batch that was run before: the sink may have it already, and then nothing was counted."""
+        """The same for a batch that was run before: if the sink has the batch already, nothing was counted."""
         if self.can_have_bad:
             self._write([spec for spec in self._specs() if spec.can_have_bad], fence)
 
@@ -71,9 +71,9 @@ class BatchLetters:
         self.bad_rows += written
 
     def _parts(self, fence: Fence) -> Iterator[tuple[SourceStep, str, str]]:
-        """Each source with its offsets.
+        """The sources with their offsets.
 
-        Rows that are united with themselves are one source for Spark, and two where they are joined with themselves.
+        A union of rows with themselves is one source for Spark, and a join with themselves is two.
         """
         for sources in (self.sources, self._in_plan):
             if len(sources) == len(fence.ends):
@@ -90,7 +90,7 @@ def _is_of(spec: SourceSpec, offsets: str) -> bool:
 
 
 def observed_counts(query: Any) -> dict[str, int]:
-    """The counts of the batch that a query (of the JVM) has just run. One text, because every call costs."""
+    """The counts of the batch that a query of the JVM has just run. One text, because every call is slow."""
     text = query.lastExecution().observedMetrics().toString()
     return {name: int(count) for name, count in _COUNTS.findall(text)}
 

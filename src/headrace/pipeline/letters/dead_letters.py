@@ -1,10 +1,10 @@
-"""The dead letters of a job: records that could not be parsed, and rows that a sink would not take.
+"""The dead letters of a job: records that could not be parsed, and rows that a sink rejected.
 
-A letter has the record's own bytes, and headers that say where it was and why it died. The letters of a batch are
+A dead letter has the record's own bytes, and headers with its origin and the reason. The dead letters of a batch are
 written in one transaction with the batch's fence, so a batch that is run again writes none of them twice.
 
-Bad records are only counted while a batch runs. They are read a second time to be written, from the offsets of the
-batch: that costs nothing where there are none, and keeps Python away from the good ones.
+Spark only counts bad records while a batch runs. If there are any, the offsets of the batch are read a second time:
+batches without bad records cost nothing, and Python never handles a good record.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ TOPIC_CONFIG = {**dead_letters.TOPIC_CONFIG, "max.message.bytes": str(64 * 1024 
 """A record of the largest size that its own topic allows grows by the headers."""
 
 LETTER_BYTES_SPARE = 1_000
-"""For what Kafka puts around a message, and for one more header."""
+"""For what Kafka adds to a message, and for one more header."""
 
 
 class SourceBatch(Struct, frozen=True, kw_only=True):
-    """What a batch took from one source: Spark's own texts of the offsets, `-` where there are none."""
+    """The offsets that a batch read from one source, in Spark's notation; `-` for none."""
 
     spec: SourceSpec
     start: str
     end: str
 
     def spans(self) -> Iterator[tuple[str, Span]]:
-        """A span for each topic that the batch has records of."""
+        """The range of each topic from which the batch has records."""
         if self.end == NO_OFFSET:
             return
         span = span_of_batch(None if self.start == NO_OFFSET else self.start, self.end)
@@ -86,7 +86,7 @@ class DeadLetters:
         self._refusals_of: tuple[Fence | None, int] = (None, 0)
 
     def of_sources(self, spark: SparkSession, sources: Sequence[SourceBatch], fence: Fence) -> int:
-        """Write the bad records that a batch took from its sources; how many were written."""
+        """Write the bad records that a batch read from its sources. Returns how many were written."""
         spans: dict[tuple[str, str], list[tuple[SourceSpec, Span]]] = {}
         for source in sources:
             for _topic, span in source.spans():
@@ -108,7 +108,7 @@ class DeadLetters:
         return written
 
     def of_refused(self, rows: Sequence[RefusedRow], fence: Fence) -> int:
-        """Write rows that the sink will not take; a batch may come with several lots."""
+        """Write rows that the sink rejected. A batch may have several lots."""
         before, count = self._refusals_of
         lot = count if before == fence else 0
         self._refusals_of = (fence, lot + 1)
@@ -138,7 +138,7 @@ class DeadLetters:
         for spec, span in parts:
             for row in bad_records(read_span(spark, spec, span), spec).toLocalIterator():
                 place = (row["topic"], row["partition"], row["offset"])
-                # Two sources of a job may read the same topic, and find the same record bad.
+                # Two sources of a job may read the same topic, and reject the same record.
                 if place not in seen:
                     seen.add(place)
                     yield row, spec
@@ -173,7 +173,7 @@ class DeadLetters:
 
 
 class _Known(Struct, frozen=True, kw_only=True):
-    """Which records a writer of letters has been past, by the offsets of the fence that it keeps.
+    """Which records a writer of dead letters has handled, by the offsets of its fence.
 
     A batch begins where the one before ended, and letters that were not written in their time are written with those
     of a later batch: of such a span the beginning may be there already.
@@ -189,7 +189,7 @@ class _Known(Struct, frozen=True, kw_only=True):
         for text in kept.ends:
             for topic, offsets in offsets_of(text).items():
                 for partition, end in offsets.items():
-                    # Where two sources read a partition, what both are past.
+                    # If two sources read a partition, the smaller offset.
                     ends[topic, partition] = min(end, ends.get((topic, partition), end))
         return cls(ends=ends)
 
@@ -198,9 +198,9 @@ class _Known(Struct, frozen=True, kw_only=True):
 
 
 def cut_to_fit(letter: OutgoingMessage, bytes_max: int) -> OutgoingMessage:
-    """A letter that its topic would refuse keeps the beginning of its value, and says how long that was.
+    """Truncate the value of a letter that is too large for its topic; a header has the original length.
 
-    Headers are kept whole, or left out where they alone would be too much.
+    Headers are kept, or removed if they alone are too large.
     """
     room = bytes_max - LETTER_BYTES_SPARE - len(letter.key or b"") - _size(letter.headers)
     content = letter.value or b""
@@ -224,7 +224,7 @@ def _iso(moment: datetime) -> str:
 
 
 def _plain(found: Any) -> Any:
-    """What JSON has no word for."""
+    """Types that JSON does not have."""
     if isinstance(found, (bytes, bytearray)):
         try:
             return bytes(found).decode()

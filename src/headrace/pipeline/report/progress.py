@@ -1,7 +1,7 @@
-"""A job seen from outside: Spark's progress events become records of a topic, offsets of a group, and a status file.
+"""Turns Spark's progress events into the status of a job, records of a topic and offsets of a group.
 
-What Spark tells is turned into numbers here, and brought to the broker. A slow or absent broker costs a job nothing:
-reports are lost then, and counted, but never waited for by anything but the thread of `reporter`.
+A slow or unavailable broker does not slow a job down: only the thread of `reporter` waits for it. Lost reports are
+counted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ JOBS_TOPIC = "headrace.jobs"
 GROUP_PREFIX = "headrace-job-"
 
 REPORTS_WAITING_MAX = 10_000
-"""Minutes of reports of many jobs, while a broker restarts; after that the oldest news is worth the least."""
+"""Minutes of reports of many jobs while a broker restarts."""
 
 RETENTION_MS = 7 * 24 * 3_600_000
 """Long enough to look back after a weekend."""
@@ -37,7 +37,7 @@ REQUEST_TIMEOUT_S = 10.0
 
 
 def measure(status: JobStatus, progress: Mapping[str, Any], *, now_ms: int) -> JobStatus:
-    """The status after a batch, from Spark's own account of it."""
+    """The status after a batch, from Spark's progress."""
     operators = progress.get("stateOperators") or []
     skew = skew_of(progress)
     rows, behind = window_rows(progress)
@@ -70,7 +70,7 @@ def bad_rows(progress: Mapping[str, Any]) -> int:
 
 
 def bad_counts(progress: Mapping[str, Any]) -> dict[str, int]:
-    """How many records each source could not parse, by the name that the source gave the count."""
+    """How many records each source could not parse, by the name of its metric."""
     observed = progress.get("observedMetrics") or {}
     return {
         name: int(metrics.get(BAD) or 0)
@@ -80,7 +80,7 @@ def bad_counts(progress: Mapping[str, Any]) -> dict[str, int]:
 
 
 def late_rows(progress: Mapping[str, Any]) -> int:
-    """Rows dropped behind the watermark: by Spark's operators, and by Headrace's own, which count for themselves."""
+    """Rows dropped as late, by Spark's operators and by Headrace's, which have their own metric."""
     by_spark = [each.get("numRowsDroppedByWatermark", 0) for each in progress.get("stateOperators") or []]
     by_operators = [
         metrics.get(LATE) or 0
@@ -91,7 +91,7 @@ def late_rows(progress: Mapping[str, Any]) -> int:
 
 
 def left_out_rows(progress: Mapping[str, Any]) -> int:
-    """Rows without a time, or without what a window needs besides."""
+    """Rows without an event time, or without another value that a window needs."""
     return sum(
         int(count or 0)
         for name, metrics in (progress.get("observedMetrics") or {}).items()
@@ -101,7 +101,7 @@ def left_out_rows(progress: Mapping[str, Any]) -> int:
 
 
 def window_rows(progress: Mapping[str, Any]) -> tuple[int, int]:
-    """Rows that came for windows of Headrace's operators, and of them those that came after the result on time."""
+    """Rows of windows of Headrace's operators, and of them those that arrived after the on-time pane."""
     observed = [
         metrics
         for name, metrics in (progress.get("observedMetrics") or {}).items()
@@ -113,7 +113,7 @@ def window_rows(progress: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def lag(progress: Mapping[str, Any]) -> int | None:
-    """Records behind the ends of all partitions; None where a source is no topic."""
+    """The lag over all partitions; None if a source is no topic."""
     total = 0
     for source in progress.get("sources") or []:
         if is_heartbeat(source.get("endOffset")):
@@ -140,7 +140,7 @@ def processed(progress: Mapping[str, Any]) -> dict[tuple[str, int], int]:
 
 
 def record_of(status: JobStatus, progress: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is published: the status, and how long the parts of the batch took."""
+    """The published record: the status, and the durations of the batch."""
     record = msgspec.structs.asdict(status)
     record["event"] = "state" if progress is None else "batch"
     if progress is not None:
@@ -161,7 +161,7 @@ def _number(found: Any) -> float:
 
 
 class Outlet:
-    """The way to one broker: records of jobs, and committed offsets."""
+    """Sends the records of jobs and their committed offsets to one broker."""
 
     def __init__(self, bootstrap: str) -> None:
         self._cluster = Cluster(bootstrap, timeout_s=REQUEST_TIMEOUT_S)
@@ -184,7 +184,7 @@ class Outlet:
             self._count_lost(error)
 
     def commit(self, job: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Tell lag tools how far the job is. Nobody may be a member of the group, and nobody is."""
+        """Commit the offsets for tools that show lag. The group has no members."""
         try:
             self._cluster.commit(
                 f"{GROUP_PREFIX}{job}", {Partition(*place): offset for place, offset in offsets.items()}
@@ -210,4 +210,4 @@ class Outlet:
     def _count_lost(self, error: Any) -> None:
         self.lost += 1
         if self.lost == 1:
-            logger.warning("a report on a job was lost, and so may be others: %s", error)
+            logger.warning("a report on a job was lost, others may be too: %s", error)

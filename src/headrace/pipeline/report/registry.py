@@ -1,13 +1,13 @@
-"""What is known of jobs outside their process: one folder a job under the data folder.
+"""The files of jobs that other processes read: one folder per job in the data folder.
 
-    <data_dir>/jobs/<name>/job.json         the record: who runs it, its state, its last progress
-                          /lock             held by the process that runs the job, and gone with it
-                          /stop             somebody asks the job to stop
-                          /forgotten.json   checkpoints that a reset has forgotten
-                          /plan.json        the steps of the plan that the checkpoint was made by
-                          /checkpoint/      Spark's
+    <data_dir>/jobs/<name>/job.json         the status: process, state, last progress
+                          /lock             held by the process that runs the job
+                          /stop             a request to stop the job
+                          /forgotten.json   checkpoints that a reset has deleted
+                          /plan.json        the steps of the plan that wrote the checkpoint
+                          /checkpoint/      Spark's checkpoint
 
-Nothing of Spark is imported: `headrace job list` reads these files and nothing else.
+This module does not import Spark: `headrace job list` reads these files only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from headrace.pipeline.errors import BadJob
 from headrace.pipeline.files import replace_text
 
 NAME_LENGTH_MAX = 200
-"""A name becomes a folder, a topic key and the end of a consumer group's name, each of which ends at 249 or 255."""
+"""A name is a folder, a topic key and part of a group id, which are limited to 249 or 255 characters."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -42,24 +42,24 @@ class JobState(enum.StrEnum):
     """
 
     WAITING = "waiting"
-    """for a job that writes what this one reads (a launch with `once` only)"""
+    """for a job whose output this one reads (only if launched with `once`)"""
     STARTING = "starting"
     RUNNING = "running"
     RESTARTING = "waiting to restart"
     STOPPED = "stopped"
-    """somebody asked for it"""
+    """on request"""
     DONE = "done"
-    """nothing is left to do"""
+    """everything is processed"""
     FAILED = "failed"
     KILLED = "killed"
-    """found by others: the record says that it runs, and no process holds its lock"""
+    """by the status it runs, but no process holds its lock"""
 
 
 ENDS = frozenset({JobState.STOPPED, JobState.DONE, JobState.FAILED, JobState.KILLED})
 
 
 class JobStatus(Struct, frozen=True, kw_only=True):
-    """What `job.json` holds. Numbers without another word are those of the last batch."""
+    """The content of `job.json`. Numbers are those of the last batch, unless described otherwise."""
 
     name: str
     state: JobState
@@ -70,7 +70,7 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     guarantee: str = ""
     bootstrap: str = ""
     checkpoint: str = ""
-    """the identity that Spark gave the query, or empty before there is one"""
+    """the identity that Spark gave the query; empty before the first start"""
     checkpoint_folder: str = ""
     started_ms: int = 0
     updated_ms: int = 0
@@ -78,28 +78,28 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     """since the job was started"""
     error: str = ""
     notes: tuple[str, ...] = ()
-    """what a person should know although the job goes on"""
+    """warnings while the job runs"""
     batch_id: int | None = None
     rows_in: int = 0
     """since the job was started"""
     rows_per_s: float = 0.0
     rows_out: int | None = None
-    """that the sink has taken since the job was started; None where Spark writes by itself"""
+    """written to the sink since the job was started; None if Spark writes the target"""
     lag: int | None = None
-    """records of the sources that are still to be read; None where a source does not tell"""
+    """records of the sources that are not read yet; None if a source does not report them"""
     watermark: str | None = None
     late_rows: int = 0
-    """dropped behind the watermark since the job was started"""
+    """dropped as late since the job was started"""
     late_rows_kept: int = 0
-    """of them, in the topics that operators name for late rows"""
+    """of them, written to the topics for late rows"""
     left_out_rows: int = 0
-    """that were in no window since the job was started: without a time, or a gap of their own"""
+    """in no window since the job was started: without an event time or a gap"""
     window_rows: int = 0
-    """that came for windows which are kept by Headrace, one for each window, since the job was started"""
+    """rows of windows that Headrace runs, once for each window, since the job was started"""
     window_rows_behind: int = 0
-    """of them, those that came after their window's result on time"""
+    """of them, those that arrived after the on-time pane of their window"""
     completeness: float | None = None
-    """the share of them that were there in time: how complete a result on time was, over all windows so far"""
+    """the share of rows that were in the on-time panes, over all windows so far"""
     state_rows: int = 0
     state_bytes: int = 0
     bad_rows: int = 0
@@ -108,7 +108,7 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     """written since the job was started"""
     batch_ms: int = 0
     skew_ms_p50: int | None = None
-    """processing time minus event time, of the last batch with rows; None where no source has an event time"""
+    """processing time minus event time, of the last batch with rows; None if no source has an event time"""
     skew_ms_p95: int | None = None
     skew_ms_p99: int | None = None
 
@@ -123,8 +123,8 @@ class JobStatus(Struct, frozen=True, kw_only=True):
         return cls(**{**kept, "state": JobState(kept["state"])})
 
 
-class Forgotten(Struct, frozen=True, kw_only=True):
-    """Checkpoints whose fences mean nothing any more, and whether the target is to be cleared at the next start."""
+class DeletedCheckpoints(Struct, frozen=True, kw_only=True):
+    """Checkpoints that a reset deleted, whose fences no longer count, and whether the next start clears the target."""
 
     checkpoints: tuple[str, ...] = ()
     clear_target: bool = False
@@ -168,7 +168,7 @@ class JobFolder:
                 hint=f"headrace job stop {self.name}, or give this one another name",
             ) from error
         self._held = held
-        self.forget_stop()  # it was meant for another process
+        self.clear_stop()  # an earlier request was for another process
 
     def release(self) -> None:
         if self._held is not None:
@@ -188,7 +188,7 @@ class JobFolder:
         return False
 
     def read(self) -> JobStatus | None:
-        """The record; a job that was running when its process died is `killed`."""
+        """The status. A job that ran when its process died is `killed`."""
         try:
             record = JobStatus.from_json((self.path / "job.json").read_text())
         except FileNotFoundError:
@@ -196,7 +196,7 @@ class JobFolder:
         except (ValueError, KeyError, TypeError) as error:
             raise HeadraceError(
                 f"{self.path / 'job.json'} is not the record of a job",
-                hint="remove it; the next start writes it anew",
+                hint="remove it; the next start writes it again",
             ) from error
         if record.state not in ENDS and not self.is_taken():
             return msgspec.structs.replace(record, state=JobState.KILLED)
@@ -211,18 +211,20 @@ class JobFolder:
     def is_stop_requested(self) -> bool:
         return (self.path / "stop").exists()
 
-    def forget_stop(self) -> None:
+    def clear_stop(self) -> None:
         (self.path / "stop").unlink(missing_ok=True)
 
-    def forgotten(self) -> Forgotten:
+    def deleted_checkpoints(self) -> DeletedCheckpoints:
         try:
             kept = json.loads((self.path / "forgotten.json").read_text())
         except FileNotFoundError:
-            return Forgotten()
-        return Forgotten(checkpoints=tuple(kept["checkpoints"]), clear_target=bool(kept["clear_target"]))
+            return DeletedCheckpoints()
+        return DeletedCheckpoints(
+            checkpoints=tuple(kept["checkpoints"]), clear_target=bool(kept["clear_target"])
+        )
 
-    def forget(self, forgotten: Forgotten) -> None:
-        kept = {"checkpoints": forgotten.checkpoints, "clear_target": forgotten.clear_target}
+    def note_deleted(self, deleted: DeletedCheckpoints) -> None:
+        kept = {"checkpoints": deleted.checkpoints, "clear_target": deleted.clear_target}
         replace_text(self.path / "forgotten.json", json.dumps(kept))
 
 
@@ -256,7 +258,7 @@ class Registry:
         return self.folder(name).is_taken()
 
     def request_stop(self, name: str) -> None:
-        """Ask the job's process to drain and stop it; it looks several times a second."""
+        """Request the job's process to drain and stop the job. It checks several times a second."""
         self.read(name)
         if self.is_running(name):
             self.folder(name).request_stop()
@@ -270,9 +272,9 @@ class Registry:
         return True
 
     def reset(self, name: str, *, clear_target: bool = False) -> None:
-        """Forget checkpoint and plan: the next start begins as a new job would.
+        """Delete checkpoint and plan: the next start begins like a new job.
 
-        The target keeps its rows unless `clear_target` is given, which the next start carries out.
+        The target keeps its rows, unless `clear_target` is set: then the next start clears it.
         """
         self.read(name)
         folder = self.folder(name)
@@ -281,19 +283,19 @@ class Registry:
         except BadJob as runs:
             raise BadJob(f"job {name} runs", hint=f"headrace job stop {name} first") from runs
         try:
-            self._forget(folder, clear_target)
+            self._delete(folder, clear_target)
         finally:
             folder.release()
 
-    def _forget(self, folder: JobFolder, clear_target: bool) -> None:
+    def _delete(self, folder: JobFolder, clear_target: bool) -> None:
         record = self.read(folder.name)
         checkpoint = Checkpoint(Path(record.checkpoint_folder or folder.checkpoint))
-        kept = folder.forgotten()
+        kept = folder.deleted_checkpoints()
         known = filter(None, (record.checkpoint, checkpoint.identity()))
         identities = dict.fromkeys((*kept.checkpoints, *known))
-        # Remembered before anything is removed: a reset that is cut short can be done again.
-        folder.forget(
-            Forgotten(checkpoints=tuple(identities), clear_target=clear_target or kept.clear_target)
+        # Written before anything is removed, so that an interrupted reset can be repeated.
+        folder.note_deleted(
+            DeletedCheckpoints(checkpoints=tuple(identities), clear_target=clear_target or kept.clear_target)
         )
         checkpoint.remove()
         folder.plan.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Who hears Spark's progress events and reports them: one listener a session, one thread a process."""
+"""Receives Spark's progress events and reports them: one listener per session, one thread per process."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headrace.pipeline")
 
 FLUSH_INTERVAL_S = 0.5
-"""How old the status file and the committed offsets of a job under load may be."""
+"""The maximum age of the status file and the committed offsets of a job under load."""
 
 EVENTS_S_MAX = 30.0
-"""Events are heard within milliseconds; other jobs, or another program on the machine, may keep the listener busy."""
+"""Events arrive within milliseconds; other jobs or programs may keep the listener busy."""
 
-UNHEARD_MAX = 100
-"""Events of queries that nobody watches yet; those of other people's queries push each other out."""
+UNWATCHED_MAX = 100
+"""Events of queries that are not watched yet. Events of foreign queries replace each other."""
 
 OnProgress = Callable[[Mapping[str, Any]], None]
 
 
 class ProgressListener:
-    """Spark's listener interface, by py4j. It asks for one text an event; pyspark's own asks for every field."""
+    """Spark's listener interface, by py4j. It reads one text per event; pyspark's own reads every field."""
 
     def __init__(self) -> None:
-        self._heard_by: dict[str, OnProgress] = {}
-        # A first batch may be done before anybody could say whose query it was.
-        self._unheard: deque[Mapping[str, Any]] = deque(maxlen=UNHEARD_MAX)
+        self._watchers: dict[str, OnProgress] = {}
+        # A first batch may end before the query is watched.
+        self._unwatched: deque[Mapping[str, Any]] = deque(maxlen=UNWATCHED_MAX)
         self._lock = threading.Lock()
 
     def watch(self, run_id: str, on_progress: OnProgress) -> None:
         with self._lock:
-            self._heard_by[run_id] = on_progress
-            early = [told for told in self._unheard if told["runId"] == run_id]
-        for told in early:
-            on_progress(told)
+            self._watchers[run_id] = on_progress
+            early = [batch for batch in self._unwatched if batch["runId"] == run_id]
+        for batch in early:
+            on_progress(batch)
 
     def unwatch(self, run_id: str) -> None:
         with self._lock:
-            self._heard_by.pop(run_id, None)
+            self._watchers.pop(run_id, None)
 
     def onQueryStarted(self, _event: Any) -> None: ...
 
@@ -63,13 +63,13 @@ class ProgressListener:
     def onQueryTerminated(self, _event: Any) -> None: ...
 
     def onQueryProgress(self, event: Any) -> None:
-        told = json.loads(event.progress().json())
+        batch = json.loads(event.progress().json())
         with self._lock:
-            on_progress = self._heard_by.get(told["runId"])
+            on_progress = self._watchers.get(batch["runId"])
             if on_progress is None:
-                self._unheard.append(told)
+                self._unwatched.append(batch)
         if on_progress is not None:
-            on_progress(told)
+            on_progress(batch)
 
     class Java:
         implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
@@ -98,13 +98,13 @@ def listener_of(spark: SparkSession) -> ProgressListener:
 
 
 def await_events(spark: SparkSession) -> None:
-    """Until the listener was told all that has happened so far: a short query ends before its last event is heard."""
-    with contextlib.suppress(Exception):  # Spark may be gone, and takes its events along
+    """Wait until the listener has all events so far: a short query ends before its last event arrives."""
+    with contextlib.suppress(Exception):  # Spark may have stopped, and its events are lost
         spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(int(EVENTS_S_MAX * 1000))
 
 
 class ReportThread:
-    """Runs what is handed to it, in order, and a job's `flush` a little later than its last report."""
+    """Runs tasks in order, and flushes a job shortly after its last report."""
 
     def __init__(self) -> None:
         self._tasks: queue.Queue[Callable[[], None]] = queue.Queue(progress.REPORTS_WAITING_MAX)
@@ -120,13 +120,13 @@ class ReportThread:
         try:
             self._tasks.put_nowait(task)
         except queue.Full:
-            logger.warning("too many reports on jobs are waiting; one was left out")
+            logger.warning("too many reports on jobs are waiting; one was dropped")
 
     def flush_later(self, report: JobReport) -> None:
         self._unflushed.add(report)
 
     def drain(self, timeout_s: float) -> None:
-        """Until everything handed in so far is done."""
+        """Wait until all tasks so far are done."""
         done = threading.Event()
         self.submit(done.set)
         done.wait(timeout_s)
@@ -136,7 +136,7 @@ class ReportThread:
         while True:
             with contextlib.suppress(queue.Empty):
                 self._perform(self._tasks.get(timeout=FLUSH_INTERVAL_S))
-            # Not only when there is nothing to do: the batches of a job may come quicker than that for ever.
+            # Also while there are tasks: the batches of a job may arrive faster than the interval.
             if time.monotonic() - flushed_s >= FLUSH_INTERVAL_S:
                 self._flush()
                 flushed_s = time.monotonic()
@@ -158,7 +158,7 @@ _outlets: dict[str, progress.Outlet] = {}
 
 
 class JobReport:
-    """The status of one job: kept here, written to its folder, published."""
+    """The status of one job: in memory, in its folder, published to the broker."""
 
     def __init__(self, folder: JobFolder, status: JobStatus, *, clock: Clock | None = None) -> None:
         self._folder = folder
@@ -168,7 +168,7 @@ class JobReport:
         self.status = status
 
     def change(self, state: JobState, **fields: Any) -> None:
-        """Another state: written at once, published soon."""
+        """Set another state: written immediately, published soon."""
         with self._lock:
             changed = msgspec.structs.replace(
                 self.status, state=state, updated_ms=self._clock.now_ms(), **fields
@@ -177,18 +177,18 @@ class JobReport:
             self._write()
         _thread.submit(lambda: self._publish(changed, None))
 
-    def batch(self, told: Mapping[str, Any], **written: Any) -> None:
-        """Spark's account of a batch, and what was `written` so far. Returns at once."""
+    def batch(self, batch: Mapping[str, Any], **written: Any) -> None:
+        """Takes Spark's progress of a batch, and what was `written` so far. Does not block."""
         with self._lock:
-            measured = progress.measure(self.status, told, now_ms=self._clock.now_ms())
+            measured = progress.measure(self.status, batch, now_ms=self._clock.now_ms())
             measured = msgspec.structs.replace(measured, **written)
             self.status = measured
-            self._offsets.update(progress.processed(told))
-        _thread.submit(lambda: self._publish(measured, told))
+            self._offsets.update(progress.processed(batch))
+        _thread.submit(lambda: self._publish(measured, batch))
         _thread.flush_later(self)
 
     def flush(self) -> None:
-        """The status file and the group's offsets, as they are now."""
+        """Write the status file and commit the offsets of the group."""
         with self._lock:
             self._write()
             offsets, self._offsets = self._offsets, {}
@@ -206,11 +206,11 @@ class JobReport:
     def _write(self) -> None:
         try:
             self._folder.write(self.status)
-        except OSError as error:  # a full disk is the job's trouble, and it will tell
+        except OSError as error:  # if the disk is full, the job fails too, and reports it
             logger.warning("the status of job %s was not written: %s", self.status.name, error)
 
-    def _publish(self, status: JobStatus, told: Mapping[str, Any] | None) -> None:
-        self._outlet().publish(progress.record_of(status, told))
+    def _publish(self, status: JobStatus, batch: Mapping[str, Any] | None) -> None:
+        self._outlet().publish(progress.record_of(status, batch))
 
     def _outlet(self) -> progress.Outlet:
         bootstrap = self.status.bootstrap

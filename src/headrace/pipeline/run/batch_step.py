@@ -1,7 +1,7 @@
-"""The step that a job takes for each micro-batch: fence, write, and let Spark commit.
+"""The step of a job for each micro-batch: create the fence, write the batch, let Spark commit.
 
-Spark calls it through py4j for every batch, so it does as little as it can: one small file is read, the sink writes,
-and one text is asked of the JVM. Reports are made elsewhere, when Spark tells of the commit.
+Spark calls it through py4j for every batch, so it does as little as possible: it reads one small file, the sink writes,
+and it reads one text from the JVM. Progress is reported elsewhere, after the commit.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class JobStopping(HeadraceError):
-    """Not a failure: the job was asked to stop, and takes no further batch."""
+    """Not a failure: the job is stopping and accepts no further batch."""
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    """py4j tells of every exception that it carries to the JVM; stopping is none to tell of."""
+    """py4j logs every exception that it passes to the JVM; a stop is not worth a line."""
     return not (record.exc_info and isinstance(record.exc_info[1], JobStopping))
 
 
@@ -71,7 +71,7 @@ class BatchStep:
         self.failure: BaseException | None = None
 
     def call(self, jdf: Any, batch_id: int) -> None:
-        """What Spark calls, in the thread of its own callback connection."""
+        """Spark calls it in the thread of its callback connection."""
         try:
             with self._gate:
                 if self._is_closed:
@@ -81,13 +81,13 @@ class BatchStep:
             self.failure = error
             raise
 
-    def know_query(self, query: StreamingQuery) -> None:
-        """Which query this is the step of. It may have begun its first batch before anybody could say."""
+    def set_query(self, query: StreamingQuery) -> None:
+        """Set the query of this step. Its first batch may have started before."""
         self._query = query._jsq.streamingQuery()
         self._has_query.set()
 
     def close(self, timeout_s: float) -> None:
-        """Take no other batch, and wait for the one that is being written."""
+        """Accept no other batch, and wait for the batch in flight."""
         self._is_closed = True
         if self._gate.acquire(timeout=timeout_s):
             self._gate.release()
@@ -125,7 +125,7 @@ class BatchStep:
             self._letters.of_counts(observed_counts(self._query), fence)
 
     def _data_frame(self, jdf: Any) -> DataFrame:
-        """The batch in the session that its query runs in, which is the same for all batches: made once."""
+        """The batch, with a session object that is created once for all batches."""
         from pyspark.sql import DataFrame, SparkSession
 
         if self._batch_session is None:

@@ -1,4 +1,4 @@
-"""A job over rows that end by themselves: they are one batch, written once."""
+"""The run of a job over bounded rows: they are one batch, written once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class BoundedRun:
-    """Writes in a thread of its own. A second try has the same fence, so that nothing is written twice."""
+    """Writes in a thread of its own. A retry has the same fence, so that nothing is written twice."""
 
     query = None
     ends_by_itself = True
@@ -61,7 +61,7 @@ class BoundedRun:
     def check(self) -> tuple[str, ...]:
         if self._checkpoint.identity() is not None:
             raise BadJob(
-                f"job {self._job} has a checkpoint as a stream, and would now overwrite its fence",
+                f"job {self._job} has a checkpoint of a stream, whose fence a bounded run would overwrite",
                 hint="give the bounded job another name, or `headrace job reset` the stream",
             )
         return ()
@@ -102,7 +102,7 @@ class BoundedRun:
         known = {name: count for name, count in counts.items() if count is not None}
         if len(known) == len(counts):
             self._letters.of_counts(known, self._fence)
-        else:  # nobody has told yet, and looking is better than losing
+        else:  # the counts are unknown: check all records
             self._letters.of_replay(self._fence)
 
     def identity(self) -> str | None:
@@ -116,7 +116,7 @@ class BoundedRun:
         return not self._thread.is_alive()
 
     def drain(self, timeout_s: float) -> None:
-        """There is nothing between the beginning and the end to stop at: wait for the end."""
+        """Bounded rows are one batch: wait for its end."""
         deadline_s = time.monotonic() + timeout_s
         while not self.await_end(0.1) and time.monotonic() < deadline_s:
             pass
@@ -133,8 +133,8 @@ class BoundedRun:
             written["rows_out"] = self._rows_written
         return written
 
-    def after_commit(self, told: Mapping[str, Any]) -> None:
-        """There are no commits to hear of."""
+    def after_commit(self, progress: Mapping[str, Any]) -> None:
+        """A bounded run has no commits."""
 
     def abandon(self) -> None:
         self.is_begun = False

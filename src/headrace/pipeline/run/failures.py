@@ -1,4 +1,4 @@
-"""Failures of jobs: which of them pass by themselves, and how to say them in a line."""
+"""Failures of jobs: which of them are permanent, and how to describe one in a line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headrace.errors import HeadraceError
 from headrace.pipeline.errors import BadJob
 
 LINE_LENGTH_MAX = 500
-"""Spark's messages carry whole plans; the rest is in Spark's log."""
+"""Spark's messages contain whole plans; the rest is in Spark's log."""
 
 _STATE_LOST = re.compile(r"CANNOT_LOAD_STATE_STORE|STATE_STORE_.*SCHEMA|STATE_STORE_PROVIDER_DOES_NOT")
 _SPARK_GONE = re.compile(
@@ -20,7 +20,7 @@ _CAUSED_BY = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 
 
 def is_permanent(error: BaseException) -> bool:
-    """Whether the same job would fail in the same way again."""
+    """Whether the job would fail in the same way again."""
     from py4j.protocol import Py4JNetworkError
     from pyspark.errors import AnalysisException
 
@@ -39,7 +39,7 @@ def hint(error: BaseException) -> str:
 
 
 def in_short(error: BaseException) -> str:
-    """What went wrong, in one line."""
+    """The failure in one line."""
     if isinstance(error, HeadraceError):
         return str(error)[:LINE_LENGTH_MAX]
     text = str(error).strip()

@@ -1,8 +1,8 @@
-"""What a job does when its checkpoint and its target do not tell the same story.
+"""What a job does if its checkpoint and its target do not match.
 
-The target's fence names the checkpoint and the source offsets of the last batch that was written. A checkpoint that is
-gone, or that is older than the target, is written again from the fence, so that batches keep their numbers. A job with
-state can't go on that way: its state has to be built again, and that is never done unasked. `decide` is pure.
+The target's fence contains the checkpoint and the source offsets of the last written batch. A missing checkpoint
+or an older one is restored from the fence, so that batches keep their numbers. A job with state cannot be
+restored this way: its state has to be rebuilt, and only on request. `decide` is pure.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from headrace.pipeline.errors import BadJob
 if TYPE_CHECKING:
     from headrace.pipeline.checkpoint import Checkpoint
     from headrace.pipeline.fence import Fence
-    from headrace.pipeline.report.registry import Forgotten
+    from headrace.pipeline.report.registry import DeletedCheckpoints
 
 
 BOUNDED_PREFIX = "bounded:"
-"""Of the identity under which a bounded job writes: there is no checkpoint to go on with."""
+"""Prefix of the identity of a bounded run, which has no checkpoint to resume from."""
 
 
 class Way(enum.StrEnum):
     """How a job starts."""
 
     BEGIN = "begin"
-    """nothing was there before, or it is forgotten"""
+    """there is no earlier run, or it was reset"""
     RESUME = "resume"
-    """the checkpoint says where"""
+    """from the checkpoint"""
     RESTORE = "restore"
-    """the checkpoint is written again from the target's fence"""
+    """from a checkpoint that is restored from the target's fence"""
     REBUILD = "rebuild"
-    """the target is cleared, the checkpoint forgotten, and everything replayed"""
+    """the target is cleared, the checkpoint deleted, and everything replayed"""
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -61,26 +61,26 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 def decide(
-    job: str, found: Found, *, is_stateful: bool, forgotten: Forgotten, is_rebuild: bool = False
+    job: str, found: Found, *, is_stateful: bool, deleted: DeletedCheckpoints, is_rebuild: bool = False
 ) -> Decision:
-    """How to start; raises where that would lose rows, or write them twice."""
+    """How to start. Raises if a start would lose rows, or write them twice."""
     if is_rebuild:
         return Decision(way=Way.REBUILD)
     fence = found.fence
     if (
         fence is None
-        or fence.checkpoint in forgotten.checkpoints
+        or fence.checkpoint in deleted.checkpoints
         or fence.checkpoint.startswith(BOUNDED_PREFIX)
     ):
         return _without_fence(found, is_target_known=fence is not None)
     if found.identity is None:
-        return _restore(job, fence, is_stateful, what="its checkpoint is gone")
+        return _restore(job, fence, is_stateful, what="its checkpoint is missing")
     if found.identity != fence.checkpoint:
         raise BadJob(
             f"job {job}: the target was last written under checkpoint {fence.checkpoint}, and this one is "
             f"{found.identity}: two jobs of this name write to it",
-            hint=f"give one of them another name; if the other checkpoint is history, `headrace job reset {job}` or "
-            "`--rebuild`",
+            hint="give one of them another name; if the other checkpoint is no longer used, "
+            f"`headrace job reset {job}` or `--rebuild`",
         )
     if found.planned_batch is None or found.planned_batch < fence.batch_id:
         return _restore(
@@ -95,7 +95,7 @@ def _without_fence(found: Found, *, is_target_known: bool) -> Decision:
     if found.committed_batch is not None and not is_target_known:
         return Decision(
             way=Way.RESUME,
-            note=f"the target keeps no fence, although {found.committed_batch + 1} batches were written: either this "
+            note=f"the target has no fence, although {found.committed_batch + 1} batches were written: either this "
             "sink has none, or the target was emptied, and then `--rebuild` fills it again",
         )
     return Decision(way=Way.RESUME)
@@ -109,5 +109,5 @@ def _restore(job: str, fence: Fence, is_stateful: bool, *, what: str) -> Decisio
         )
     return Decision(
         way=Way.RESTORE,
-        note=f"{what}: it was written again from the target's fence, at batch {fence.batch_id}",
+        note=f"{what}: it was restored from the target's fence, at batch {fence.batch_id}",
     )

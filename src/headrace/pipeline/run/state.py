@@ -1,4 +1,4 @@
-"""What a job keeps: the state of its checkpoint, operator by operator, as rows to look at."""
+"""The state of a job, read from its checkpoint, operator by operator."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from headrace.operators.state.inspect import StateOperator
 
-Tell = Callable[[str], None]
-"""Hears what is being done: Spark takes seconds to start, and large state some more."""
+Notify = Callable[[str], None]
+"""Gets messages about the progress: Spark takes seconds to start, and large state takes longer to read."""
 
 
 class OperatorState(Struct, frozen=True, kw_only=True):
-    """What one operator keeps, as of a batch."""
+    """The state of one operator after a batch."""
 
     number: int
     name: str
@@ -32,20 +32,20 @@ class OperatorState(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...]
     rows: pa.Table
     count: int
-    """of all rows that match, those that were left out included"""
+    """of all matching rows, also those beyond the limit"""
 
 
 def stateful_checkpoint(data_dir: Path, job: str) -> Checkpoint:
-    """The job's checkpoint, if there is state in it. Needs no Spark."""
+    """The job's checkpoint, if it contains state. Does not need Spark."""
     registry = Registry(data_dir)
     record = registry.read(job)
     checkpoint = Checkpoint(Path(record.checkpoint_folder or registry.folder(job).checkpoint))
     if checkpoint.committed_batch() is None:
-        raise BadJob(f"job {job} has no batch behind it yet", hint="run it; its state is that of a batch")
+        raise BadJob(f"job {job} has not committed a batch yet", hint="run it; state is written with a batch")
     if not any((checkpoint.folder / "state").glob("*")):
         raise BadJob(
-            f"job {job} keeps no state: none of its steps has to remember anything",
-            hint=f"`headrace job status {job}` shows how far it is",
+            f"job {job} keeps no state: none of its steps needs any",
+            hint=f"`headrace job status {job}` shows its progress",
         )
     return checkpoint
 
@@ -57,15 +57,15 @@ def read_job_state(
     rows_max: int,
     operator: int | None = None,
     keys: Sequence[str] | Mapping[str, str] = (),
-    tell: Tell = lambda _text: None,
+    notify: Notify = lambda _text: None,
 ) -> list[OperatorState]:
-    """What the operators of a job keep, or the one with this number; of each `rows_max` rows at most."""
+    """The state of the operators of a job, or of the one with this number, with at most `rows_max` rows each."""
     from headrace.operators.state.inspect import state_operators
 
     checkpoint = stateful_checkpoint(data_dir, job)
     batch_id = checkpoint.committed_batch()
     assert batch_id is not None
-    with _session(data_dir, tell) as spark:
+    with _session(data_dir, notify) as spark:
         there = state_operators(spark, checkpoint.folder)
         wanted = [each for each in there if operator is None or each.number == operator]
         if not wanted:
@@ -73,7 +73,7 @@ def read_job_state(
             raise BadJob(f"job {job} has no stateful operator {operator}", hint=f"there are: {numbers}")
         found = []
         for each in wanted:
-            tell(f"reading operator {each.number} of batch {batch_id}")
+            notify(f"reading operator {each.number} of batch {batch_id}")
             found.append(_read(spark, checkpoint.folder, each, batch_id, keys, rows_max))
         return found
 
@@ -100,8 +100,8 @@ def _read(
         )
     if keys:
         raise BadJob(
-            f"operator {operator.number} ({operator.name}) is Spark's own: its keys have no names to look for",
-            hint="leave --key out, and look through what it shows",
+            f"operator {operator.number} ({operator.name}) is Spark's own: its keys have no names to search for",
+            hint="omit --key, and search the output",
         )
     own = read_own_state(spark, checkpoint, operator)
     name = f"{operator.name} {operator.side}" if operator.side else operator.name
@@ -116,8 +116,8 @@ def _read(
 
 
 @contextlib.contextmanager
-def _session(data_dir: Path, tell: Tell) -> Iterator[SparkSession]:
-    """The session of this process, or one that lives as long as it is needed."""
+def _session(data_dir: Path, notify: Notify) -> Iterator[SparkSession]:
+    """The session of this process, or a temporary one."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -126,7 +126,7 @@ def _session(data_dir: Path, tell: Tell) -> Iterator[SparkSession]:
     if SparkContext._active_spark_context is not None:
         yield SparkSession.builder.getOrCreate()
         return
-    tell("starting Spark")
+    notify("starting Spark")
     spark = session("job-state", master="local[*]", data_dir=data_dir)
     try:
         yield spark

@@ -1,6 +1,6 @@
-"""A stream's work in this process, without anybody watching it: checkpoint, writer, query, in that order and back.
+"""The run of a stream: checkpoint, writer and query are opened in this order, and closed in reverse.
 
-`supervisor` decides when; here is how.
+`supervisor` decides when.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.clock import SystemClock
 from headrace.pipeline.graph import plan as plans
 from headrace.pipeline.letters.after_commit import LettersAfterCommit
-from headrace.pipeline.report.registry import Forgotten
+from headrace.pipeline.report.registry import DeletedCheckpoints
 from headrace.pipeline.report.reporter import await_events
 from headrace.pipeline.run import recovery
 from headrace.pipeline.run.batch_step import BatchStep, JobStopping
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headrace.pipeline")
 
 COMMIT_S_MAX = 10.0
-"""Spark commits a written batch within milliseconds; a disk that takes longer has other troubles."""
+"""Spark commits a written batch within milliseconds, unless the disk has a problem."""
 
 STOP_LOOK_S = 0.01
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 POLICY_SETTING = "spark.sql.streaming.multipleWatermarkPolicy"
 _POLICY_LOCK = threading.Lock()
-"""Jobs share a session, and start in threads of their own."""
+"""Jobs share a session, and start in different threads."""
 
 
 class StreamRun:
-    """Begins the query of a job, any number of times one after the other."""
+    """Starts the query of a job, any number of times in sequence."""
 
     def __init__(
         self,
@@ -90,27 +90,25 @@ class StreamRun:
         self._letters_after_commit: LettersAfterCommit | None = None
 
     def check(self) -> tuple[str, ...]:
-        """Raise if the checkpoint can't be gone on with; returns notes on what has changed otherwise."""
+        """Raise if the checkpoint does not fit the plan. Returns notes on harmless changes."""
         before = plans.saved_steps(self._folder.plan)
         if before is None or self._is_rebuild or self._checkpoint.identity() is None:
             return ()
         return plans.check_fits(self._job, before, self._plan.steps)
 
     def begin(self) -> str:
-        """Start the query where checkpoint and target say; returns a note if that was not plain resuming."""
+        """Start the query from the checkpoint, or the fence of the target. Returns a note unless it simply resumes."""
         decision = Decision(way=Way.RESUME)
         if self._native is None:
             self._writer = self._sink.open(self._job, self._rows.schema)
             decision = self._recover(self._writer)
         elif self._is_rebuild:
             self._checkpoint.remove()
-            decision = Decision(
-                way=Way.REBUILD, note="Spark writes this target by itself: it was not cleared"
-            )
+            decision = Decision(way=Way.REBUILD, note="Spark writes this target itself: it was not cleared")
         if self._native is not None and self._letters.can_have_bad:
             self._letters_after_commit = LettersAfterCommit(self._job, self._checkpoint, self._letters)
             self._letters_after_commit.begin()
-        # From here on a failure must not clear the target again: what is in it now is this run's own.
+        # After this a failure must not clear the target again: it contains rows of this run.
         self._is_rebuild = False
         self._plan.save(self._folder.plan)
         if not self.ends_by_itself:
@@ -120,13 +118,13 @@ class StreamRun:
         return decision.note
 
     def _recover(self, writer: SinkWriter) -> Decision:
-        forgotten = self._folder.forgotten()
+        deleted = self._folder.deleted_checkpoints()
         found = Found.at(self._checkpoint, writer.applied())
         decision = recovery.decide(
             self._job,
             found,
             is_stateful=self._plan.is_stateful,
-            forgotten=forgotten,
+            deleted=deleted,
             is_rebuild=self._is_rebuild,
         )
         if decision.way is Way.REBUILD:
@@ -134,13 +132,13 @@ class StreamRun:
             writer.clear()
         elif decision.way is Way.RESTORE:
             assert found.fence is not None
-            # The one setting that Spark misses where it is not: it compares the numbers of two batches.
+            # The only setting that Spark requires: it compares the values of two batches.
             conf = {SHUFFLE_PARTITIONS: str(self._spark.conf.get(SHUFFLE_PARTITIONS))}
             self._checkpoint.restore(found.fence, conf=conf, now_ms=SystemClock().now_ms())
-        elif decision.way is Way.BEGIN and forgotten.clear_target:
+        elif decision.way is Way.BEGIN and deleted.clear_target:
             writer.clear()
-        if forgotten.clear_target:
-            self._folder.forget(Forgotten(checkpoints=forgotten.checkpoints))
+        if deleted.clear_target:
+            self._folder.note_deleted(DeletedCheckpoints(checkpoints=deleted.checkpoints))
         return decision
 
     def _start_query(self) -> StreamingQuery:
@@ -168,12 +166,12 @@ class StreamRun:
         )
         with self._late_rows.collected(self._spark), self._watermark_policy():
             query = _with_step(stream, self._step).start()
-        self._step.know_query(query)
+        self._step.set_query(query)
         return query
 
     @contextlib.contextmanager
     def _watermark_policy(self) -> Iterator[None]:
-        """For a query that is started inside: Spark reads it from the session, and keeps it in the checkpoint."""
+        """For a query that is started inside: Spark reads the policy from the session and keeps it."""
         conf = self._spark.conf
         with _POLICY_LOCK:
             before = conf.get(POLICY_SETTING, None)
@@ -188,7 +186,7 @@ class StreamRun:
                     conf.set(POLICY_SETTING, before)
 
     def _replayed_batch(self) -> int | None:
-        """The batch that was begun and not committed when the job ended last."""
+        """The batch that was planned and not committed when the job last ended."""
         planned = self._checkpoint.planned_batch()
         return planned if planned != self._checkpoint.committed_batch() else None
 
@@ -196,9 +194,9 @@ class StreamRun:
         return self._checkpoint.identity()
 
     def await_end(self, timeout_s: float) -> bool:
-        """Whether the query has ended; raises what it failed with."""
+        """Whether the query has ended. Raises its failure."""
         assert self.query is not None
-        is_over = bool(self.query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # it takes parts of seconds
+        is_over = bool(self.query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # it accepts fractions of seconds
         if self._letters_after_commit is None:
             return is_over
         if is_over:
@@ -230,7 +228,7 @@ class StreamRun:
             logger.warning("job %s: dead letters were not written: %s", self._job, error)
             is_done = False
         if not is_done:
-            logger.warning("job %s: the next start writes the dead letters that are missing", self._job)
+            logger.warning("job %s: the next start writes the missing dead letters", self._job)
 
     def _await_commit(self, step: BatchStep, deadline_s: float) -> None:
         is_committed = self._checkpoint.is_committed
@@ -245,14 +243,14 @@ class StreamRun:
         return "availableNow" in self._trigger
 
     def cause_of(self, error: Exception) -> Exception:
-        """The error of ours or of the sink's that made the query fail, rather than Spark's account of it."""
+        """The original error of Headrace or the sink, instead of Spark's report of it."""
         failure = self._step.failure if self._step is not None else None
         if isinstance(failure, Exception) and not isinstance(failure, JobStopping):
             return failure
         return error
 
     def written(self) -> dict[str, int]:
-        """What was written since the job was started, as its status calls it."""
+        """What was written since the job was started, by the fields of its status."""
         written = {
             "dead_letters": self._letters.written,
             "late_rows_kept": self._late_rows.written,
@@ -264,13 +262,13 @@ class StreamRun:
             )
         return written
 
-    def after_commit(self, told: Mapping[str, Any]) -> None:
-        """Within the batch of a sink of Spark's own nothing of ours runs, so its letters are written behind it."""
+    def after_commit(self, progress: Mapping[str, Any]) -> None:
+        """If Spark writes the target, the dead letters are written after the commit."""
         if self._letters_after_commit is not None:
-            self._letters_after_commit.hear(told)
+            self._letters_after_commit.follow(progress)
 
     def abandon(self) -> None:
-        """After a failure: let go of everything that the next begin makes anew."""
+        """After a failure: release everything that the next start opens again."""
         if self.query is not None and self.query.isActive:
             self.query.stop()
         self._abandon_letters()
@@ -299,7 +297,7 @@ class StreamRun:
 
 
 def _with_step(stream: DataStreamWriter, step: BatchStep) -> DataStreamWriter:
-    """As `stream.foreachBatch(…)`, which would make a session object of Python's for every batch."""
+    """Like `stream.foreachBatch(…)`, which would create a Python session object for every batch."""
     from pyspark.java_gateway import ensure_callback_server_started
 
     gateway = stream._spark.sparkContext._gateway

@@ -1,9 +1,9 @@
-"""A started job: its query is begun, watched, begun again after a failure, drained and stopped.
+"""A started job: its query is started, watched, restarted after a failure, drained and stopped.
 
     starting → running ⇄ waiting to restart → failed
-                  └→ stopped (asked for), done (nothing left)
+                  └→ stopped (on request), done (everything processed)
 
-One thread a job waits for the query to end and looks for requests to stop. It never touches a row.
+One thread per job waits for the end of the query and checks for requests to stop. It never touches a row.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headrace.pipeline")
 
 LOOK_S = 0.2
-"""How often requests to stop are looked for; the end of a query is seen at once."""
+"""Interval of the check for a request to stop; the end of a query is seen immediately."""
 
 DRAIN_S_MAX = 60.0
-"""A batch that takes longer is cut off when its job is stopped. Its rows are written when the job starts again."""
+"""A batch that takes longer is aborted when its job is stopped. The next start writes its rows."""
 
 
 class Run(Protocol):
-    """A job's work, begun any number of times one after the other: `StreamRun` or `BoundedRun`."""
+    """A run of a job, started any number of times in sequence: `StreamRun` or `BoundedRun`."""
 
     @property
     def query(self) -> StreamingQuery | None: ...
@@ -47,15 +47,15 @@ class Run(Protocol):
     def is_begun(self) -> bool: ...
 
     def check(self) -> tuple[str, ...]:
-        """Before the first begin: raises what can't be, returns what should be known."""
+        """Call it before the first start: raises if the job cannot run, returns warnings."""
 
     def begin(self) -> str:
-        """Start; returns what a person should know about how."""
+        """Start. Returns a note on how the run was started."""
 
     def identity(self) -> str | None: ...
 
     def await_end(self, timeout_s: float) -> bool:
-        """Whether it has ended; raises what it failed with."""
+        """Whether it has ended. Raises its failure."""
 
     def drain(self, timeout_s: float) -> None: ...
 
@@ -66,10 +66,10 @@ class Run(Protocol):
 
     @property
     def ends_by_itself(self) -> bool:
-        """Whether there is an end that nobody has to ask for."""
+        """Whether it ends without a request."""
 
-    def after_commit(self, told: Mapping[str, Any]) -> None:
-        """A batch was committed. Returns at once."""
+    def after_commit(self, progress: Mapping[str, Any]) -> None:
+        """A batch was committed. Does not block."""
 
     def abandon(self) -> None: ...
 
@@ -114,27 +114,27 @@ class RunningJob:
         return self._report.status
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Until the job has ended, or the time is over; False if it still runs. Raises if it was given up."""
+        """Wait until the job has ended; False if it still runs after the timeout. Raises if it failed."""
         deadline_s = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
-        # In short waits: a wait without an end can't be interrupted by Ctrl-C everywhere.
+        # In short waits: on some platforms Ctrl-C cannot interrupt a wait without a timeout.
         while not self._ended.wait(LOOK_S):
             if deadline_s is not None and self._clock.monotonic_s() > deadline_s:
                 return False
         if self._failure is not None:
             raise JobFailed(
-                f"job {self.name} was given up: {failures.in_short(self._failure)}",
+                f"job {self.name} failed: {failures.in_short(self._failure)}",
                 hint=failures.hint(self._failure)
-                or "mend the cause and start it again: it goes on where it was",
+                or "fix the cause and start it again: it resumes from its checkpoint",
             ) from self._failure
         return True
 
     def stop(self, timeout_s: float = DRAIN_S_MAX) -> None:
-        """Let the batch that is being written end, and stop. Nothing is lost if that takes too long."""
+        """Drain and stop: the batch in flight is finished first. Nothing is lost if that takes too long."""
         self._stopping.set()
         self._ended.wait(timeout_s + LOOK_S)
 
     def begin(self) -> None:
-        """Start. What is wrong with the job itself is raised here, rather than tried again."""
+        """Start. Raises permanent failures; others are retried."""
         self._folder.take()
         try:
             self._report.change(JobState.STARTING, notes=self._run.check())
@@ -148,7 +148,7 @@ class RunningJob:
         self._thread.start()
 
     def mark_recorded(self) -> None:
-        """Never begun: the launch wants only to know what there is."""
+        """End a job that is only recorded and never started."""
         self._ended.set()
 
     def _supervise(self) -> None:
@@ -156,7 +156,7 @@ class RunningJob:
             self._wait_for_upstream()
             state, failure = self._run_until_end()
         except Exception as error:
-            logger.exception("job %s: its supervisor failed", self.name)
+            logger.exception("job %s: the supervisor failed", self.name)
             state, failure = JobState.FAILED, error
         self._end(state, failure)
 
@@ -164,11 +164,11 @@ class RunningJob:
         for other in self._upstream:
             self._report.change(JobState.WAITING)
             while not other._ended.wait(LOOK_S):
-                if self._is_stop_asked():
+                if self._is_stop_requested():
                     return
 
     def _run_until_end(self) -> tuple[JobState, Exception | None]:
-        while not self._is_stop_asked():
+        while not self._is_stop_requested():
             try:
                 self._raise_first_failure()
                 self._begin_query()
@@ -184,7 +184,7 @@ class RunningJob:
         return JobState.STOPPED, None
 
     def _raise_first_failure(self) -> None:
-        """A target that is not there when its job starts is treated as one that went away."""
+        """A target that is unavailable at the start is treated like one that fails later."""
         failure, self._first_failure = self._first_failure, None
         if failure is not None:
             raise failure
@@ -202,19 +202,19 @@ class RunningJob:
         self._report.change(JobState.RUNNING, checkpoint=self._run.identity() or "", notes=notes[-10:])
 
     def _watch(self) -> None:
-        """Until the query ends by itself or is stopped; raises what it failed with."""
+        """Wait until the query ends or is stopped. Raises its failure."""
         while not self._run.await_end(LOOK_S):
-            if self._is_stop_asked():
+            if self._is_stop_requested():
                 self._run.drain(DRAIN_S_MAX)
                 return
 
-    def _is_stop_asked(self) -> bool:
+    def _is_stop_requested(self) -> bool:
         if self._folder.is_stop_requested():
             self._stopping.set()
         return self._stopping.is_set()
 
     def _may_restart(self, cause: Exception) -> bool:
-        """After a failure: pause and say yes, or no if it can't help or was tried often enough."""
+        """After a failure: back off and return True, or False if a restart cannot help or the limit is reached."""
         self._unwatch()
         self._run.abandon()
         self._failures_in_a_row += 1
@@ -225,23 +225,21 @@ class RunningJob:
         pause_s = min(
             settings.restart_backoff_s * 2 ** (self._failures_in_a_row - 1), settings.restart_backoff_s_max
         )
-        logger.warning(
-            "job %s failed and starts again in %g s: %s", self.name, pause_s, failures.in_short(cause)
-        )
+        logger.warning("job %s failed and restarts in %g s: %s", self.name, pause_s, failures.in_short(cause))
         self._report.change(
             JobState.RESTARTING, error=failures.in_short(cause), restarts=self.status().restarts + 1
         )
         until_s = self._clock.monotonic_s() + pause_s
-        while self._clock.monotonic_s() < until_s and not self._is_stop_asked():
+        while self._clock.monotonic_s() < until_s and not self._is_stop_requested():
             time.sleep(min(LOOK_S, max(0.0, until_s - self._clock.monotonic_s())))
         return True
 
-    def _on_progress(self, told: Mapping[str, Any]) -> None:
+    def _on_progress(self, progress: Mapping[str, Any]) -> None:
         """In Spark's listener thread: a batch was committed."""
         points.reached("after-commit", job=self.name)
         self._failures_in_a_row = 0
-        self._report.batch(told, **self._run.written())
-        self._run.after_commit(told)
+        self._report.batch(progress, **self._run.written())
+        self._run.after_commit(progress)
 
     def _unwatch(self) -> None:
         if self._run.query is not None:
@@ -256,13 +254,13 @@ class RunningJob:
         try:
             self._run.close()
         except Exception:
-            logger.exception("job %s: its sink did not close", self.name)
-        told: dict[str, Any] = dict(self._run.written())
+            logger.exception("job %s: the sink could not be closed", self.name)
+        fields: dict[str, Any] = dict(self._run.written())
         if failure is not None:
-            told["error"] = failures.in_short(failure)
-            logger.error("job %s is given up: %s", self.name, told["error"])
-        self._report.change(state, **told)
+            fields["error"] = failures.in_short(failure)
+            logger.error("job %s failed: %s", self.name, fields["error"])
+        self._report.change(state, **fields)
         self._report.close()
-        self._folder.forget_stop()
+        self._folder.clear_stop()
         self._folder.release()
         self._ended.set()

@@ -1,6 +1,6 @@
-"""How the value of a record becomes columns, and when it cannot: one function a format, all of it Spark expressions.
+"""How the value of a record becomes columns, and when it is bad: one function per format, made of Spark expressions.
 
-Nothing here runs Python for a record. Why a record is bad is worked out for the few that are, in `reasons`.
+No Python runs for a record. `reasons` finds out why a record is bad, for bad records only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headrace.pipeline.source.reasons import CHANGE_OPERATIONS, REGISTRY_PREFIX_
 from headrace.pipeline.source.spec import Format
 from headrace.plan_names import CHANGE_TIME
 
-# Columns on the way; a name that no payload has.
+# Internal columns, with names that no payload has.
 PARSED = "__headrace_parsed"
 ENVELOPE = "__headrace_envelope"
 CORRUPT = "__headrace_corrupt"
@@ -157,7 +157,7 @@ def _changes(schema: str | None, required: tuple[str, ...]) -> Parser:
     happened_ms = F.coalesce(envelope.getField("source").getField("ts_ms"), envelope.getField("ts_ms"))
     is_no_change = ~F.coalesce(change.isin(*CHANGE_OPERATIONS), F.lit(False)) | after_or_before.isNull()
     in_row = tuple(name for name in required if name != CHANGE_TIME)
-    # A delete has what the database tells of the old row, which may be its key alone.
+    # A delete has what the database logs of the old row, which may be its key alone.
     missing = [
         (name, is_missing & (change != "d"))
         for name, is_missing in _missing(in_row + _not_null(row), after_or_before.getField)
@@ -184,7 +184,7 @@ def _changes(schema: str | None, required: tuple[str, ...]) -> Parser:
             )
             for field in row.fields
         ),
-        is_left_out=F.col("value").isNull(),  # the tombstone behind a delete: the delete has said it already
+        is_left_out=F.col("value").isNull(),  # the tombstone after a delete; the delete is enough
     )
 
 

@@ -1,7 +1,7 @@
-"""Changing the options of the sources in a DataFrame that is there already.
+"""Changes the options of the sources in an existing DataFrame.
 
-Spark fixes them when the source is made, before it is known how the rows will be run. Real-time mode knows no batches,
-and refuses a source whose batches are bounded. So the plan is made anew with other options at its leaves.
+Spark fixes the options when the source is made, before the mode of the job is known. Real-time mode has no batches, and
+rejects a source with a limit for batches. So the plan is rebuilt with other options at its leaves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where in its topics a source begins and ends: as a user says it, as Spark wants it, as the broker knows it.
+"""Start and end positions of a source: as the user gives them, as Spark takes them, as the broker knows them.
 
 A bounded source is pinned to offsets when it is made, so that a DataFrame that is read twice has the same rows twice.
 Nothing of Spark is imported.
@@ -28,12 +28,12 @@ BROKER_TIMEOUT_S = 30.0
 
 
 def check(position: Position, *, name: str) -> None:
-    """Refuse what is no position; `name` is the argument that it came in."""
+    """Raise if this is no position; `name` is the name of the argument."""
     if isinstance(position, datetime):
         if position.tzinfo is None:
             raise BadSource(
                 f"{name}={position!r} has no time zone",
-                hint=f"say which: {name}=datetime({position.year}, …, tzinfo=UTC)",
+                hint=f"add one: {name}=datetime({position.year}, …, tzinfo=UTC)",
             )
     elif isinstance(position, str):
         if position not in get_args(NamedPosition):
@@ -61,7 +61,7 @@ def _are_offsets(position: Any) -> bool:
 
 
 def streaming_start_options(start: Position, *, find_partitions: Callable[[], Offsets]) -> dict[str, str]:
-    """Of Spark's Kafka source. The broker is asked only where offsets are given, and only for those left out."""
+    """Options of Spark's Kafka source. Only if offsets are given, the broker is asked, for the missing partitions."""
     if isinstance(start, datetime):
         # Without the strategy a topic that has nothing so new yet would be an error.
         return {
@@ -75,7 +75,7 @@ def streaming_start_options(start: Position, *, find_partitions: Callable[[], Of
 
 
 def _laid_over(everywhere: Offsets, given: Offsets, *, name: str) -> Offsets:
-    """Those given, and for the partitions left out what `everywhere` says."""
+    """The given offsets, and those of `everywhere` for the other partitions."""
     for topic, offsets in given.items():
         unknown = sorted(set(offsets) - set(everywhere.get(topic, {})))
         if unknown:

@@ -1,7 +1,7 @@
-"""Topics as DataFrames: Spark's own Kafka source, with the payload parsed and the bad records set aside.
+"""Topics as DataFrames: Spark's own Kafka source, with parsed payloads and without bad records.
 
 The DataFrame carries in its source's options what it was made from (`SourceSpec`), so that a job, the graph and the
-dead letters find it again in the plan. The formats are in `formats`, where to begin and end is in `positions`.
+dead letters find it in the plan. The formats are in `formats`, start and end in `positions`.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ MISSING = "__headrace_missing"
 MISFITS = "__headrace_misfits"
 
 EVENTS_TIMEOUT_MS = 10_000
-"""Spark's events are through within milliseconds; a listener of somebody else's may hold them up."""
+"""Spark's events arrive within milliseconds; another listener may delay them."""
 
 OBSERVATIONS_MAX = 1_000
-"""Bounded sources whose counts are kept; a program that makes more of them loses the oldest counts."""
+"""Bounded sources whose counts are kept; with more of them, the oldest counts are lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ def read_topic(
     format      json, avro, avro-registry, changes (Debezium's envelope), text and binary (one column, `value`)
     start, end  earliest, latest, a datetime, or offsets {"clicks": {0: 17}}; an end is for bounded reading only
     key         how `_key` is read: string, binary, or None for no such column
-    idle        such as "5 minutes": if nothing was written for so long and all is read, the source's watermark follows
-                the clock at that distance, rather than stand still and hold back the others (in a Job only)
+    idle        such as "5 minutes": if nothing was written for this time and everything is read, the source's watermark
+                follows the clock at this distance, and does not hold back the other sources (in a Job only)
     options     more of Spark's Kafka source, such as {"minPartitions": "8", "kafka.security.protocol": "SSL"}
     """
     check(start, name="start")
@@ -145,15 +145,15 @@ def _names_of(conditions: Sequence[tuple[str, Column]]) -> Column:
 def bad_count(spec: SourceSpec) -> int | None:
     """How many bad records the first action on a bounded source has met; None if there was no action yet.
 
-    Spark counts a record as often as it computes it (a sort may do so twice), so this says whether there are bad ones;
-    how many there are is the number of their dead letters.
+    Spark counts a record each time it computes it (a sort may do so twice), so this shows whether there are any.
+    Their number is the number of their dead letters.
     """
     observation = _observations.get(spec.id)
     if observation is None or observation._jo is None:
         return None
     context: Any = SparkContext._active_spark_context
     if not observation._jo.future().isCompleted():
-        # Counts come by the way of all of Spark's events, a moment after the action has returned.
+        # The counts arrive with Spark's events, shortly after the action has returned.
         context._jsc.sc().listenerBus().waitUntilEmpty(EVENTS_TIMEOUT_MS)
     return int(observation.get[BAD]) if observation._jo.future().isCompleted() else None
 
@@ -220,7 +220,7 @@ def _load(
     *,
     usual: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """`own` options go before those of the user, and those before the `usual` ones."""
+    """`own` options override those of the user, which override the `usual` ones."""
     options = {
         "kafka.isolation.level": "read_committed",
         **(usual or {}),
@@ -267,7 +267,7 @@ def _payload(
 
 
 def _observed(rows: DataFrame, spec: SourceSpec, event_time: str | None) -> DataFrame:
-    """The rows, bad ones included; how many of these there are, and how old rows are, is told with the progress."""
+    """The rows with bad ones. The progress of the query has the number of bad rows, and the skew of the others."""
     if not spec.can_have_bad and (event_time is None or spec.bounded):
         return rows
     count = F.count_if(F.col(IS_BAD)).alias(BAD)

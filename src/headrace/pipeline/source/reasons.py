@@ -1,7 +1,6 @@
-"""Why a record could not be parsed, in words for whoever looks at the dead letters.
+"""The reason of a dead letter in words: why a record could not be parsed.
 
-Spark has found it bad, and which fields are to blame; here is only how that is said. It runs for the few bad records
-and never decides whether one is bad.
+Spark decides which records and which fields are bad. This code runs for bad records only.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ REGISTRY_PREFIX_BYTES = 5
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """What Spark says about a bad record."""
+    """What Spark found in a bad record."""
 
     is_unreadable: bool
     missing: Sequence[str]
@@ -51,9 +50,9 @@ def _text_reason(format: str, schema: Mapping[str, Any], content: bytes, misfits
     try:
         document = json.loads(text)
     except ValueError as error:
-        said = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        problem = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         position = error.pos if isinstance(error, json.JSONDecodeError) else 0
-        return f"not JSON: {said} at character {position}"
+        return f"not JSON: {problem} at character {position}"
     if not isinstance(document, dict):
         return f"not a JSON object: {_quoted(document)}"
     if format == "changes":
@@ -63,11 +62,11 @@ def _text_reason(format: str, schema: Mapping[str, Any], content: bytes, misfits
 
 def _misfit_reason(schema: Mapping[str, Any], document: Mapping[str, Any], misfits: Sequence[str]) -> str:
     types = {field["name"]: _type_name(field["type"]) for field in schema["fields"]}
-    said = [
+    problems = [
         f"field {name}: {_quoted(document.get(name))} is not {_with_article(types[name])}"
         for name in misfits[:NAMED_MAX]
     ]
-    return "; ".join(said) or "not JSON of the schema"
+    return "; ".join(problems) or "not JSON of the schema"
 
 
 def _change_reason(schema: Mapping[str, Any], document: Mapping[str, Any], misfits: Sequence[str]) -> str:

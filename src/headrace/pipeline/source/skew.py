@@ -1,6 +1,6 @@
 """How long after they happened events are processed (event-time skew): percentiles of every batch of a job.
 
-Spark works them out beside the count of bad records, while it reads, and tells them with its progress.
+Spark computes them with the count of bad records while it reads, and reports them with its progress.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ SOURCE_OPTION = "headrace.source"
 
 
 class SourceSpec(Struct, frozen=True, kw_only=True):
-    """What a source was made from. `schema` is the text that `formats.schema_text` gives."""
+    """What a source was made from. `schema` is the text that `formats.schema_text` returns."""
 
     id: str
     bootstrap: str
@@ -30,9 +30,9 @@ class SourceSpec(Struct, frozen=True, kw_only=True):
     dead_letters: str | None
     """The topic of the bad records; None is that of the job."""
     options: Mapping[str, str]
-    """Those of Spark's Kafka source that the user gave."""
+    """The user's options for Spark's Kafka source."""
     idle_us: int | None = None
-    """After how long without a record the watermark goes on without this source; None for never."""
+    """After this time without a record, the watermark advances without this source; None for never."""
 
     @property
     def bad_metric(self) -> str:

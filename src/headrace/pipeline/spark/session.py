@@ -1,6 +1,6 @@
-"""The Spark session of a script: found Java, fetched connector, and the settings that streams need.
+"""The Spark session of a script: finds Java, downloads the connector, and sets what streams need.
 
-What it sets, a `conf` of the caller's overrides. How a topic becomes a DataFrame is in `source`.
+The caller's `conf` overrides these settings.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ DATA_DIR_KEY = "spark.headrace.data_dir"
 
 LOG_BYTES_MAX = "10 MB"
 LOG_FILES_MAX = 3
-"""A log that is looked at after a failure needs the last hours, not the last year."""
+"""After a failure the last hours are needed, not the last year."""
 
 COLLECTOR = "-XX:+UseParallelGC"
 """Records are much garbage that dies young: this one takes some 8 % less CPU time to parse JSON than Java's own."""
@@ -156,7 +156,7 @@ def spark_conf(name: str, settings: PipelineSettings) -> dict[str, str]:
         # Spark's usual way to write a checkpoint's file starts a process or two for it, as for `chmod`: a small batch
         # would spend half of its time on that. Both write a temporary file and rename it.
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
-        # A stream's batches are alike: planning each of them anew while it runs costs more than it gains.
+        # The batches of a stream are alike: adaptive planning of each batch costs more than it gains.
         "spark.sql.adaptive.streaming.stateless.enabled": "false",
         "spark.python.authenticate.socketTimeout": f"{SOCKET_PATIENCE_S}s",
         BOOTSTRAP_KEY: settings.bootstrap,
@@ -186,7 +186,7 @@ def _cores_of_this_process() -> int:
 
 
 def _start_context(name: str, settings: PipelineSettings, wanted: Mapping[str, str]) -> None:
-    """Start Spark's JVM and its context; what they have to say goes to the log."""
+    """Start Spark's JVM and its context. Their output goes to the log."""
     java_of_version(JAVA_VERSION_MIN)
     jars = fetch_jars(CONNECTOR)
     if local_cores(settings.master) is not None or "PYSPARK_PYTHON" not in os.environ:
@@ -207,7 +207,7 @@ def _start_context(name: str, settings: PipelineSettings, wanted: Mapping[str, s
 
 
 def _whole_conf(own: Mapping[str, str], wanted: Mapping[str, str], jars: Path, log: Path) -> dict[str, str]:
-    """The caller's word goes before ours, except where both can be had."""
+    """The caller's options override Headrace's, unless both can be combined."""
     own_options = [
         f"-Dlog4j2.configurationFile={_write_log4j_properties(log).as_uri()}",
         class_archive.java_options(),
@@ -240,8 +240,8 @@ def _gateway(conf: SparkConf, output: Path) -> JavaGateway | None:
             gateway: JavaGateway = launch_gateway(conf, popen_kwargs={"stdout": stream, "stderr": stream})
         except PySparkRuntimeError as error:
             raise HeadraceError(
-                f"Spark's Java process ended before it was ready; it last said:\n{last_lines(output.read_text())}",
-                hint=f"the whole of it is in {output}",
+                f"Spark's Java process ended before it was ready; its last output:\n{last_lines(output.read_text())}",
+                hint=f"the whole output is in {output}",
             ) from error
     return gateway
 
@@ -273,7 +273,7 @@ def _write_log4j_properties(log: Path) -> Path:
 
 
 def _set_at_run_time(spark: SparkSession, settings: PipelineSettings, wanted: Mapping[str, str]) -> None:
-    """A session that is there already still learns where this script's broker and folder are."""
+    """Set the broker and the data folder of this script in a session that exists already."""
     spark.conf.set(BOOTSTRAP_KEY, settings.bootstrap)
     spark.conf.set(DATA_DIR_KEY, str(settings.data_dir.absolute()))
     for key, text in wanted.items():
@@ -288,7 +288,7 @@ def _set_at_run_time(spark: SparkSession, settings: PipelineSettings, wanted: Ma
 
 @contextlib.contextmanager
 def _signal_handlers_kept() -> Iterator[None]:
-    """A context puts a handler of its own on Ctrl-C, which cancels batches that should be let end."""
+    """A context installs its own handler for Ctrl-C, which cancels batches that should end normally."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -296,5 +296,5 @@ def _signal_handlers_kept() -> Iterator[None]:
     try:
         yield
     finally:
-        if before is not None:  # None: somebody set it who is not Python, and it cannot be put back
+        if before is not None:  # None: it was not set by Python, and cannot be restored
             signal.signal(signal.SIGINT, before)
