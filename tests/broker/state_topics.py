@@ -12,18 +12,29 @@ from headrace.broker.data_folder import DataFolder
 from headrace.broker.parts import Parts, build
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.state_topic import StateTopic
+from headrace.clock import Clock
 from headrace.log.filesystem import DiskFileSystem, FileSystem
 from headrace.testing.manual_clock import ManualClock
 
 
 @contextmanager
 def parts_in(
-    data_dir: Path, *, durability: Literal["fsync", "os"] = "os", files: FileSystem | None = None
+    data_dir: Path,
+    *,
+    durability: Literal["fsync", "os"] = "os",
+    files: FileSystem | None = None,
+    clock: Clock | None = None,
 ) -> Iterator[Parts]:
     files = files or DiskFileSystem()
     settings = BrokerSettings(data_dir=data_dir, durability=durability)
     folder = DataFolder(data_dir, files)
-    parts = build(settings, folder=folder, files=files, clock=ManualClock(), loop=asyncio.get_running_loop())
+    parts = build(
+        settings,
+        folder=folder,
+        files=files,
+        clock=clock or ManualClock(),
+        loop=asyncio.get_running_loop(),
+    )
     parts.topics.load()
     try:
         yield parts

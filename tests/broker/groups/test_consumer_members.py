@@ -15,7 +15,7 @@ from headrace.broker.refusals import RequestRefused
 from headrace.protocol.error_codes import ErrorCode
 from headrace.testing.failing_filesystem import FailingFileSystem
 from headrace.testing.manual_clock import ManualClock
-from tests.broker.groups.test_coordinator import DAY_MS, JumpingClock, Running, running
+from tests.broker.groups.running import DAY_MS, JumpingClock, Running, running
 
 SESSION_MS = 45_000
 REBALANCE_MS = 60_000
