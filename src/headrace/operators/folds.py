@@ -78,7 +78,7 @@ class CompletenessFold(Fold):
     def lift(self, values: pa.Array | None, times_us: Ints) -> Columns:
         return [pa.array(np.ones(len(times_us), dtype=np.int64)), _zeros(len(times_us))]
 
-    def behind(self, columns: Columns, is_over: Mask) -> Columns:
+    def with_lateness(self, columns: Columns, is_over: Mask) -> Columns:
         """What came, when these of the windows that it came for were over."""
         return [columns[0], pa.array(np.where(is_over, np.asarray(columns[0]), 0))]
 

@@ -184,12 +184,12 @@ class CountingOracle:
     """Windows of so many rows of a key, by time and then by `tie`. Forgets nothing: all rows are placed every time."""
 
     def __init__(
-        self, rules: Rules, count: int, tie: Callable[[Row], int], *, says_rest: bool = False
+        self, rules: Rules, count: int, tie: Callable[[Row], int], *, emits_rest: bool = False
     ) -> None:
         self.rules = rules
         self.count = count
         self.tie = tie
-        self.says_rest = says_rest
+        self.emits_rest = emits_rest
         self.rows: dict[str, list[Row]] = {}
         self.windows: dict[tuple[str, int], Slot] = {}
         self.changes: dict[tuple[str, int], int] = {}
@@ -233,7 +233,7 @@ class CountingOracle:
         publish |= changes > 0 and slot.wake <= now
         publish |= changes > 0 and is_full and slot.end + 1 + rules.within <= watermark
         publish |= rules.early_rows is not None and not is_over and changes >= rules.early_rows
-        publish |= self.says_rest and watermark >= END and not is_full and (changes > 0 or not slot.revision)
+        publish |= self.emits_rest and watermark >= END and not is_full and (changes > 0 or not slot.revision)
         slot.done |= is_over
         if not publish:
             return []

@@ -30,9 +30,9 @@ def tie(row: Row) -> int:
 
 
 class Counted(Stepped):
-    def __init__(self, rules: Rules, count: int, *, says_rest: bool = False) -> None:
+    def __init__(self, rules: Rules, count: int, *, emits_rest: bool = False) -> None:
         step = CountingStep(
-            keys=KEYS, folds=FOLDS, rules=pane_rules(rules), window_rows=count, says_rest=says_rest
+            keys=KEYS, folds=FOLDS, rules=pane_rules(rules), window_rows=count, emits_rest=emits_rest
         )
         super().__init__(step, CountLift([fold for _, fold in FOLDS], step.input_schema))
 
@@ -48,11 +48,11 @@ class Counted(Stepped):
     st.booleans(),
     st.booleans(),
 )
-def test_windows_of_so_many_rows_say_what_the_oracle_says_at_every_step(
-    batches: list[tuple[list[Row], float, int]], rules: Rules, count: int, restarts: bool, says_rest: bool
+def test_count_windows_match_the_oracle_at_every_step(
+    batches: list[tuple[list[Row], float, int]], rules: Rules, count: int, restarts: bool, emits_rest: bool
 ) -> None:
-    oracle = CountingOracle(rules, count, tie, says_rest=says_rest)
-    windows = Counted(rules, count, says_rest=says_rest)
+    oracle = CountingOracle(rules, count, tie, emits_rest=emits_rest)
+    windows = Counted(rules, count, emits_rest=emits_rest)
     for batch in batches:
         assert Counter(windows.work(*batch)) == Counter(oracle.step(*batch))
         if restarts:
@@ -66,7 +66,7 @@ def test_windows_of_so_many_rows_say_what_the_oracle_says_at_every_step(
 
 @settings(max_examples=100)
 @given(batches(), rules, st.integers(1, 6))
-def test_corrected_in_the_end_equals_the_batch_answer_whatever_the_order_and_the_split(
+def test_corrected_results_equal_the_batch_result_for_any_order_and_split(
     batches: list[tuple[list[Row], float, int]], rules: Rules, count: int
 ) -> None:
     rules.within, rules.panes, rules.early_rows, rules.early = 10**6, "retracting", None, None
@@ -93,7 +93,7 @@ def counted(rows: list[Row], count: int) -> list[tuple[Any, ...]]:
     return found
 
 
-def test_a_late_row_moves_those_behind_it_into_the_next_windows() -> None:
+def test_a_late_row_shifts_later_rows_into_the_next_windows() -> None:
     windows = Counted(Rules(within=10**6), 2)
     windows.work([("a", time, time) for time in (0, 10, 20, 30, 40)], -math.inf, 1)
     assert [row[1:3] for row in windows.work([], 50, 2)] == [(0, 10), (20, 30)]
@@ -105,7 +105,7 @@ def test_a_late_row_moves_those_behind_it_into_the_next_windows() -> None:
     ]
 
 
-def test_rows_that_come_too_late_are_handed_on_whole() -> None:
+def test_dropped_late_rows_are_returned_complete() -> None:
     rules = PaneRules(keeps_late=True)
     step = CountingStep(keys=KEYS, folds=FOLDS, rules=rules, window_rows=2)
     lift = CountLift([*(fold for _, fold in FOLDS), OriginalsFold()], step.input_schema)
@@ -120,7 +120,7 @@ def test_rows_that_come_too_late_are_handed_on_whole() -> None:
     assert [row["n"] for row in after.output.to_pylist()] == [2]
 
 
-def test_rows_that_wait_for_a_window_to_be_full_are_kept_as_one() -> None:
+def test_settled_rows_of_an_incomplete_window_are_merged_in_the_state() -> None:
     windows = Counted(Rules(), 1_000)
     for time in range(100):
         windows.work([("a", time, 1)], time, time)
@@ -165,7 +165,7 @@ EXPECTED = [
 ]
 
 
-def test_a_stream_that_starts_anew_ends_with_the_batch_answer(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_restarted_stream_ends_with_the_batch_result(spark: SparkSession, tmp_path: Path) -> None:
     assert spans(COUNTING(bounded(spark, ROWS)).collect()) == EXPECTED
     stream = Stream(spark, tmp_path, COUNTING)
     said = stream.send([*ROWS[:3], *ROWS[4:8], ROWS[10]])
@@ -180,7 +180,7 @@ def test_a_stream_that_starts_anew_ends_with_the_batch_answer(spark: SparkSessio
     assert [row["rows"] for row in kept if row["user"] == "cat"] == [1]
 
 
-def test_rows_too_few_for_a_window_are_said_where_early_results_are_asked_for(spark: SparkSession) -> None:
+def test_an_incomplete_window_is_emitted_if_the_trigger_has_early_panes(spark: SparkSession) -> None:
     window = op.Counting(2, by="user", aggregate={"total": "sum(ms)"}, time="at", trigger=op.Trigger(early=1))
     rows = window(bounded(spark, ROWS)).collect()
     assert spans([row for row in rows if row["pane"] == "on time"]) == EXPECTED

@@ -63,7 +63,7 @@ def rows_table(rows: list[Row], names: list[str]) -> pa.Table:
 @pytest.mark.parametrize("kind", ["hopping", "session", "sliding"])
 @settings(max_examples=60)
 @given(batches(), st.sampled_from([0, 5, 40]))
-def test_what_is_kept_is_what_was_late(
+def test_the_late_rows_are_returned_exactly(
     kind: str, batches: list[tuple[list[Row], float, int]], within: int
 ) -> None:
     step, lift = step_of(kind, PaneRules(within_us=within, keeps_late=True))
@@ -95,7 +95,7 @@ def late(row: dict[str, Any]) -> Late:
 
 
 @pytest.mark.parametrize("topic", ["a b", "..", "x" * 250, None, "a/b"])
-def test_a_side_output_needs_a_topic_that_can_be(topic: Any) -> None:
+def test_a_side_output_needs_a_valid_topic(topic: Any) -> None:
     with pytest.raises(op.BadOperator, match="SideOutput: topic") as refused:
         op.SideOutput(topic)
     assert refused.value.hint

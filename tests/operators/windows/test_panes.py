@@ -18,7 +18,7 @@ from tests.operators.windows.stepping import Windows, as_us, batches, require_ag
 
 @settings(max_examples=100)
 @given(batches(), rules, st.sampled_from([(10, 10, 0), (10, 4, 0), (20, 5, 3), (3, 10, 2)]), st.booleans())
-def test_clock_windows_say_what_the_oracle_says_at_every_step(
+def test_fixed_windows_match_the_oracle_at_every_step(
     batches: list[tuple[list[Row], float, int]], rules: Rules, shape: tuple[int, int, int], restarts: bool
 ) -> None:
     length, every, offset = shape
@@ -29,7 +29,7 @@ def test_clock_windows_say_what_the_oracle_says_at_every_step(
 
 @settings(max_examples=60)
 @given(batches(), rules.filter(lambda each: each.panes != "discarding"), st.booleans())
-def test_completeness_is_the_share_of_rows_that_came_before_their_window_was_over(
+def test_completeness_is_the_share_of_rows_that_arrived_before_their_window_closed(
     batches: list[tuple[list[Row], float, int]], rules: Rules, restarts: bool
 ) -> None:
     windows = Windows(
@@ -56,7 +56,7 @@ def test_completeness_is_the_share_of_rows_that_came_before_their_window_was_ove
 
 @settings(max_examples=100)
 @given(batches(), rules.filter(lambda each: each.panes == "retracting"), st.integers(1, 15), st.booleans())
-def test_sessions_say_what_the_oracle_says_at_every_step(
+def test_sessions_match_the_oracle_at_every_step(
     batches: list[tuple[list[Row], float, int]], rules: Rules, gap: int, restarts: bool
 ) -> None:
     oracle = Oracle(rules, gap=gap)
@@ -66,7 +66,7 @@ def test_sessions_say_what_the_oracle_says_at_every_step(
 
 @settings(max_examples=100)
 @given(batches(), rules.filter(lambda each: each.panes != "discarding"), st.integers(1, 30), st.booleans())
-def test_sliding_windows_say_what_the_oracle_says_at_every_step(
+def test_sliding_windows_match_the_oracle_at_every_step(
     batches: list[tuple[list[Row], float, int]], rules: Rules, within: int, restarts: bool
 ) -> None:
     oracle = SlidingOracle(rules, within)
@@ -76,7 +76,7 @@ def test_sliding_windows_say_what_the_oracle_says_at_every_step(
 
 @settings(max_examples=60)
 @given(batches(), rules, st.integers(1, 15))
-def test_corrected_in_the_end_equals_the_batch_answer(
+def test_corrected_results_equal_the_batch_result(
     batches: list[tuple[list[Row], float, int]], rules: Rules, gap: int
 ) -> None:
     """Whatever the order and the split: what was said, less what was taken back, is the answer over all rows."""
@@ -116,7 +116,7 @@ def sessions(rows: list[Row], gap: int) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_row_between_two_sessions_makes_them_one(late: bool) -> None:
+def test_a_row_between_two_sessions_merges_them(late: bool) -> None:
     windows = Windows(Rules(within=10**6), gap=10)
     first = windows.work([("a", 0, 1), ("a", 15, 2)], -math.inf, 1)
     assert first == []
@@ -134,7 +134,7 @@ def test_a_row_between_two_sessions_makes_them_one(late: bool) -> None:
         assert [row[1:4] for row in windows.work([], 25, 4)] == [(0, 25, 3)]
 
 
-def test_a_step_without_anything_to_do_changes_nothing() -> None:
+def test_a_step_without_input_changes_nothing() -> None:
     windows = Windows(Rules(within=5), slots=ClockSlots(length_us=10, every_us=10))
     windows.work([("a", 5, 1)], -math.inf, 1)
     before = windows.table

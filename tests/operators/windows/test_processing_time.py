@@ -18,7 +18,7 @@ EARLY = op.Tumbling(
 )
 
 
-def test_a_window_is_over_when_rows_came_after_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_window_closes_when_later_rows_arrive(spark: SparkSession, tmp_path: Path) -> None:
     window = op.Tumbling("1 second", by="user", aggregate={"n": "count(*)"}, time=op.PROCESSING_TIME)
     stream = Stream(spark, tmp_path, window, watermark=None)
     began = time.time()
@@ -29,7 +29,7 @@ def test_a_window_is_over_when_rows_came_after_it(spark: SparkSession, tmp_path:
     assert all(began - 1 <= row["window_start"].timestamp() <= time.time() for row in said)
 
 
-def test_a_batch_that_is_done_again_has_the_time_that_it_had(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_retried_batch_keeps_its_time(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "input").mkdir()
     (tmp_path / "input" / "1.json").write_text('{"user": "ann", "ms": 1}\n')
     found: list[tuple[int, Any]] = []

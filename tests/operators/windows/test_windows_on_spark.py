@@ -78,7 +78,7 @@ def collected(frame: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=lambda each: type(each).__name__.lower())
-def test_sparks_way_and_the_core_agree_on_bounded_rows(spark: SparkSession, window: Any) -> None:
+def test_native_windows_and_the_core_agree_on_bounded_rows(spark: SparkSession, window: Any) -> None:
     from dataclasses import replace
 
     rows = bounded(spark, ROWS)
@@ -99,7 +99,7 @@ def test_the_time_zone_of_the_session_changes_nothing(spark: SparkSession) -> No
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
-def test_a_stream_that_starts_anew_ends_with_the_batch_answer(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_restarted_stream_ends_with_the_batch_result(spark: SparkSession, tmp_path: Path) -> None:
     window = op.Tumbling(
         "1 minute",
         by="user",
@@ -137,7 +137,7 @@ def test_sessions_of_a_stream_merge_when_a_late_row_bridges_them(spark: SparkSes
     ]
 
 
-def test_a_corrected_window_tells_how_complete_it_was(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_corrected_window_has_its_completeness(spark: SparkSession, tmp_path: Path) -> None:
     window = op.Tumbling(
         "1 minute",
         by="user",
@@ -167,12 +167,12 @@ def test_a_corrected_window_tells_how_complete_it_was(spark: SparkSession, tmp_p
         lambda **more: op.Tumbling("1 minute", late=op.SideOutput("late"), **more),
     ],
 )
-def test_completeness_is_refused_where_it_would_say_nothing(make: Any) -> None:
+def test_completeness_is_refused_if_it_has_no_meaning(make: Any) -> None:
     with pytest.raises(op.BadOperator, match=r"has completeness\(\*\), which"):
         make(time="at", aggregate={"complete": "completeness(*)"})
 
 
-def test_what_a_stream_keeps_can_be_looked_at(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_state_of_a_stream_can_be_read(spark: SparkSession, tmp_path: Path) -> None:
     window = op.Sliding(
         "1 minute", by="user", aggregate={"total": "sum(ms)"}, time="at", late=op.Correct(within="10 minutes")
     )

@@ -104,7 +104,7 @@ def test_a_row_is_in_the_windows_of_the_calendar(
     st.lists(st.tuples(st.sampled_from("ab"), times, st.integers(0, 3)), max_size=8),
     st.sampled_from(ZONES),
 )
-def test_days_of_a_zone_have_panes_as_all_windows(first: list[Row], second: list[Row], zone: str) -> None:
+def test_days_of_a_zone_have_panes_like_other_windows(first: list[Row], second: list[Row], zone: str) -> None:
     rules = Rules(within=2 * DAY_US, early_rows=1)
     oracle = Oracle(rules, assign=calendar(zone, 1, 1, 0))
     windows = Windows(rules, slots=ZoneSlots(zone=zone, length_us=DAY_US, every_us=DAY_US))
@@ -117,14 +117,14 @@ def test_days_of_a_zone_have_panes_as_all_windows(first: list[Row], second: list
 @pytest.mark.parametrize(
     ("day", "hours"), [(date(2026, 3, 29), 23), (date(2026, 7, 1), 24), (date(2026, 10, 25), 25)]
 )
-def test_a_day_in_berlin_has_as_many_hours_as_it_has(day: date, hours: int) -> None:
+def test_a_day_in_berlin_has_the_hours_of_its_calendar(day: date, hours: int) -> None:
     slots = ZoneSlots(zone="Europe/Berlin", length_us=DAY_US, every_us=DAY_US)
     noon = us_of(datetime.combine(day, time(12), tzinfo=ZoneInfo("Europe/Berlin")).astimezone(UTC))
     _, [start], [end] = slots.assign(np.array([noon]))
     assert (end - start) // HOUR_US == hours
 
 
-def test_the_hour_that_comes_twice_is_in_the_window_that_it_passed_in() -> None:
+def test_each_pass_of_a_repeated_hour_is_in_the_window_of_its_instant() -> None:
     """Days from half past two on: it is half past two twice, and the day begins with the first."""
     half_past_two_us = 2 * HOUR_US + HOUR_US // 2
     slots = ZoneSlots(zone="Europe/Berlin", length_us=DAY_US, every_us=DAY_US, offset_us=half_past_two_us)
@@ -165,7 +165,7 @@ WINDOWS: list[Any] = [
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=lambda each: f"{type(each).__name__.lower()}-{each.zone}")
-def test_sparks_way_and_the_core_have_the_same_days(spark: SparkSession, window: Any) -> None:
+def test_native_windows_and_the_core_have_the_same_days(spark: SparkSession, window: Any) -> None:
     rows = bounded(spark, ROWS)
     native, core = window(rows), replace(window, trigger=op.Trigger())(rows)
     assert native.schema.simpleString() == core.schema.simpleString()

@@ -39,8 +39,8 @@ from headrace.operators.state.ids import Hashes
 from headrace.operators.tables.changelog import OFFSET
 from headrace.operators.tables.columns import BEFORE, DELETIONS
 from headrace.operators.tables.weighted import OP
-from headrace.operators.windows.left_out import has_no_time
 from headrace.operators.windows.panes import ints_of
+from headrace.operators.windows.skipped_rows import has_no_time
 from headrace.plan_names import CHANGE_TIME, EVENT_TIME, WATERMARK_DELAY
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""Windows, one file a kind. What they share: `window.py` (the description), `panes.py` (the pure step)."""
+"""Windows, one module per kind. Shared parts: `window.py` (the description), `panes.py` (the pure step)."""

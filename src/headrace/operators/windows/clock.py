@@ -1,4 +1,4 @@
-"""What the windows that begin by the clock share: their length, when they begin, and how each way runs them."""
+"""The common part of windows with fixed boundaries: length, start, and how Spark and the core run them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClockWindow(NativeWindow):
-    """The fields of every window that begins by the clock.
+    """The fields of windows with fixed boundaries.
 
-    length   of a window
-    offset   when the first one begins, after the epoch
-    zone     whose days they are, such as "Europe/Berlin", for lengths of whole days; UTC's if it is left out
+    length   the length of a window
+    offset   the start of the first window, as a duration since the epoch
+    zone     the time zone of windows of whole days, such as "Europe/Berlin"; UTC by default
     """
 
     length: Duration
@@ -36,7 +36,7 @@ class ClockWindow(NativeWindow):
     zone: str | None = field(default=None, kw_only=True)
 
     period: ClassVar[str] = "length"
-    """The field that says how long it is from the beginning of one window to that of the next."""
+    """The field with the duration from the start of one window to the start of the next."""
 
     @property
     def slots(self) -> ClockSlots:
@@ -60,8 +60,8 @@ class ClockWindow(NativeWindow):
             raise BadOperator(
                 type(self).__name__,
                 "aggregate",
-                "has completeness(*), which would be 1 always where late rows are not worked in",
-                hint='late=Correct(within="1 hour")',
+                "has completeness(*), which is always 1 if late rows do not correct results",
+                hint='accept late rows: late=Correct(within="1 hour")',
             )
 
     def _native_rows(self, rows: DataFrame, time: str) -> DataFrame:
@@ -77,7 +77,7 @@ class ClockWindow(NativeWindow):
 
 
 def spark_window(slots: ClockSlots, time: str) -> Column:
-    """As Spark's own function makes them."""
+    """The windows as an expression of Spark's `window` function."""
     from pyspark.sql import functions as F
 
     return F.window(

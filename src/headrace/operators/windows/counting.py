@@ -1,4 +1,4 @@
-"""Windows of so many rows, in the order of their times."""
+"""Count windows: windows of a fixed number of rows, in the order of their event time."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Counting(Window):
-    """The first `rows` rows of a key by time, then the next ones, and so on, however long that takes.
+    """Windows of a fixed number of rows per key: the first `rows` rows by event time, then the next ones, and so on.
 
         op.Counting(100, by="sensor", aggregate={"mean": "avg(celsius)"})
 
-    A window is over when it is full and the watermark has passed its last row, so that the order in which rows arrive
-    changes nothing. Rows of one time are ordered by what is aggregated of them. `window_start` and `window_end` are the
-    times of the first and the last row, which are both in it.
+    A window closes when it is full and the watermark has passed its last row. So the result does not depend on the
+    order of arrival. Rows with equal times are ordered by their aggregated values. `window_start` and `window_end` are
+    the times of the first and the last row of the window, both inclusive.
 
-    rows   how many a window has
+    rows   the number of rows of a window
 
-    What is left at the end, too few rows for a window, is said only where early panes are asked for, and as `early`.
-    A late row that is worked in (`Correct`) moves all that come after it by one: those windows are taken back, and said
-    as they are now.
+    At the end of bounded rows, a window that is not full is emitted only if the trigger has early panes, with pane
+    `early`. A late row that is accepted (`Correct`) shifts all later rows by one: the results of the affected windows
+    are retracted, and their new results are emitted.
     """
 
     rows: int
 
     def __post_init__(self) -> None:
-        said: object = self.rows
-        if isinstance(said, bool) or not isinstance(said, int) or said < 1:
-            raise BadOperator("Counting", "rows", f"is {self.rows!r}", hint="a whole number, one at least")
+        rows: object = self.rows
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+            raise BadOperator("Counting", "rows", f"is {self.rows!r}", hint="set an integer of at least 1")
         if self.trigger is not None and self.trigger.panes != "retracting":
             raise BadOperator(
                 "Counting",
                 "trigger",
-                f"has {self.trigger.panes} panes; but rows can move from a window that was published to the next one",
-                hint='panes="retracting"',
+                f"has {self.trigger.panes} panes, but a late row can move rows from an emitted window to the next one",
+                hint='set panes="retracting"',
             )
         Window.__post_init__(self)
 
@@ -61,17 +61,17 @@ class Counting(Window):
             folds=folds,
             rules=rules,
             window_rows=self.rows,
-            says_rest=bounded and wants_early,
+            emits_rest=bounded and wants_early,
         )
 
     def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift:
         return CountLift(folds, schema)
 
     def _lifted_columns(self) -> list[Column]:
-        """A number that orders rows of one time, whatever the order in which they came: a hash of what is aggregated.
+        """A hash of the aggregated values, which orders rows with equal times independently of their arrival.
 
-        Rows that are the same in that are the same to every result. Spark's hash passes over a null, so that it is
-        said apart.
+        Rows with equal values have the same effect on every result. Spark's hash ignores nulls, so each value comes
+        with a null flag.
         """
         from pyspark.sql import functions as F
 

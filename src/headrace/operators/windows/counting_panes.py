@@ -1,8 +1,8 @@
-"""The step of windows of so many rows: rows are kept one by one until nothing can come before them any more.
+"""The step of count windows: input rows are stored individually until no earlier row can arrive.
 
-The state of a key has two kinds of rows. Those of the input, sorted by time; what is too old to be moved by a late row
-and not yet in a full window is one of them, with the folds of all. And one for each window of which something was
-said, or is to be said: the windows are numbered from the first row that is kept.
+The state of a key has two kinds of rows. The first kind are input rows, sorted by time; the rows of a window that is
+not full are merged into one as soon as no late row can shift them. The second kind are windows that were emitted or
+wait to be emitted, one row each. Windows are numbered from the first stored input row.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from headrace.operators.windows.lifting import HASHES, TIME, key_columns, lift_a
 from headrace.operators.windows.panes import ORIGINALS, PaneRules, PaneStep, column_of, ints_of
 
 TIE = "tie"
-"""The column that orders rows of one time."""
+"""The column that orders rows with equal times."""
 
 NO_WINDOW = -1
-"""As the number of a window, in the state: this is a row of the input."""
+"""The window number of input rows in the state."""
 
 _OF_INPUT = {
     "due_us": NEVER,
@@ -42,7 +42,7 @@ _PANES = np.array(tuple(Pane), dtype=object)
 
 
 class CountLift:
-    """Each row by itself: which window it is in, nobody knows before the others have come."""
+    """Lift each row individually: its window is unknown until the earlier rows have arrived."""
 
     def __init__(self, folds: Sequence[Fold], schema: pa.Schema) -> None:
         self._folds = folds
@@ -64,7 +64,10 @@ class CountLift:
 
 
 class CountingStep:
-    """`start` and `end` of a row of the input are its time. `says_rest`: at the end, windows that are not full too."""
+    """The step of count windows. `start` and `end` of an input row are its time.
+
+    With `emits_rest`, windows that are not full are emitted at the end of the input.
+    """
 
     version = 1
     due_column = "due_us"
@@ -76,29 +79,29 @@ class CountingStep:
         folds: Sequence[tuple[str, Fold]],
         rules: PaneRules,
         window_rows: int,
-        says_rest: bool = False,
+        emits_rest: bool = False,
     ) -> None:
         self.rules = rules
         self.window_rows = window_rows
-        self.says_rest = says_rest
+        self.emits_rest = emits_rest
         self.folds = [fold for _, fold in folds]
         self._like = PaneStep(keys=keys, folds=folds, rules=rules)
         self.keys = self._like.keys
         self.output_schema = self._like.output_schema
         self.input_schema = self._like.input_schema.append(pa.field(TIE, pa.int64()))
         self.row_names = [name for name in self.input_schema.names if name != ORIGINALS]
-        self.said_names = ["start_out", "end_out", "pane_out", *(f"out{n}" for n in range(len(folds)))]
-        said_types = [pa.int64(), pa.int64(), pa.int8(), *(fold.result_type for fold in self.folds)]
+        self.emitted_names = ["start_out", "end_out", "pane_out", *(f"out{n}" for n in range(len(folds)))]
+        emitted_types = [pa.int64(), pa.int64(), pa.int8(), *(fold.result_type for fold in self.folds)]
         self.state_schema = state_schema(
             [
                 *map(self.input_schema.field, self.row_names[1:]),
                 pa.field("due_us", pa.int64()),
                 pa.field("wake_us", pa.int64()),
                 pa.field("window", pa.int64()),
-                pa.field("changes", pa.int64()),  # rows that moved what is in it, since it was last published
-                pa.field("is_done", pa.bool_()),  # its pane on time was published
-                pa.field("revision", pa.int32()),  # how many panes were published
-                *map(pa.field, self.said_names, said_types),
+                pa.field("changes", pa.int64()),  # rows that changed its content since its last pane
+                pa.field("is_done", pa.bool_()),  # its on-time pane was emitted
+                pa.field("revision", pa.int32()),  # how many panes were emitted
+                *map(pa.field, self.emitted_names, emitted_types),
             ]
         )
 
@@ -114,7 +117,7 @@ class CountingStep:
         raise AssertionError(f"there never was a version {version}")
 
     def is_settled(self, ends_us: Ints, time: StepTime) -> Mask:
-        """Nothing comes any more that would be at or before these times."""
+        """Whether no row at or before these times is accepted any more."""
         settled: Mask = ends_us + (1 + self.rules.within_us) <= time.watermark_us
         return settled
 
@@ -134,13 +137,13 @@ class CountingStep:
         ids = np.unique(np.concatenate([ids_in(rows), *self._due(table, time)]))
         before = table.take(ids)
         if before.num_rows + rows.num_rows == 0:
-            nothing, silence = self.state_schema.empty_table(), self.output_schema.empty_table()
-            return StepResult(rows=nothing, deleted=ids[:0], output=silence, **counts)
+            state, output = self.state_schema.empty_table(), self.output_schema.empty_table()
+            return StepResult(rows=state, deleted=ids[:0], output=output, **counts)
         windows = CountWindows(self, before, rows, time)
         kept = windows.kept()
-        gone = np.unique(ids_in(before))
-        gone = gone[~contains(np.unique(ids_in(kept)), gone)]
-        return StepResult(rows=kept, deleted=gone, output=windows.output(), **counts)
+        deleted = np.unique(ids_in(before))
+        deleted = deleted[~contains(np.unique(ids_in(kept)), deleted)]
+        return StepResult(rows=kept, deleted=deleted, output=windows.output(), **counts)
 
     def _due(self, table: StateTable, time: StepTime) -> list[Ids]:
         due = [table.due("due_us", time.watermark_us)]
@@ -150,25 +153,25 @@ class CountingStep:
 
 
 class CountWindows:
-    """The windows of all keys that are looked at. Arrays with one value each are named in the plural for rows of the
-    input (`row_windows`), and plainly for windows (`rows`, `start`)."""
+    """The windows of the keys of one step. Arrays with one value per input row are named `row_…` in the plural
+    (`row_windows`), arrays with one value per window without prefix (`rows`, `start`)."""
 
     def __init__(self, step: CountingStep, before: pa.Table, rows: pa.Table, time: StepTime) -> None:
         self._step = step
         self._time = time
-        is_said = ints_of(before, "window") != NO_WINDOW
-        said = before.filter(pa.array(is_said)).combine_chunks()
-        kept = before.filter(pa.array(~is_said)).select(step.row_names)
+        is_emitted = ints_of(before, "window") != NO_WINDOW
+        emitted = before.filter(pa.array(is_emitted)).combine_chunks()
+        kept = before.filter(pa.array(~is_emitted)).select(step.row_names)
         together = pa.concat_tables([kept, rows.select(step.row_names)]).combine_chunks()
         order = np.lexsort((ints_of(together, TIE), ints_of(together, "end"), ids_in(together)))
         self._rows = together.take(pa.array(order)).combine_chunks()
-        self._came = order >= kept.num_rows
+        self._arrived = order >= kept.num_rows
         self._place()
-        self._find_said(said)
+        self._find_emitted(emitted)
         self._decide()
 
     def _place(self) -> None:
-        """Which window each row is in: as many rows of its key are before it."""
+        """Assign a window to each row, by the number of rows of its key before it."""
         ids, counts = ids_in(self._rows), ints_of(self._rows, "rows")
         first = segment_starts(ids)
         self._row_keys = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(ids))))
@@ -184,47 +187,47 @@ class CountWindows:
         self.start = ints_of(self._rows, "start")[self._starts]
         self.end = ints_of(self._rows, "end")[self._lasts]
         self.rows = np.add.reduceat(counts, self._starts)
-        came = self._came.astype(np.int64)
-        came_before = _before_in_group(came, first, self._row_keys)
-        self.came = (came_before + came)[self._lasts]  # into this window, or moved a row into it
+        arrived = self._arrived.astype(np.int64)
+        arrived_before = _before_in_group(arrived, first, self._row_keys)
+        self.arrived = (arrived_before + arrived)[self._lasts]  # in this window or before it
 
-    def _find_said(self, said: pa.Table) -> None:
-        """What is known of each window: the position of its row in `said`, or none."""
-        self._said = said
-        scale = int(max(self.window.max(initial=0), ints_of(said, "window").max(initial=0))) + 1
-        said_keys = np.searchsorted(self._key_ids, ids_in(said))
-        places = said_keys * scale + ints_of(said, "window")
+    def _find_emitted(self, emitted: pa.Table) -> None:
+        """The position of each window's row in `emitted`, or -1."""
+        self._emitted = emitted
+        scale = int(max(self.window.max(initial=0), ints_of(emitted, "window").max(initial=0))) + 1
+        emitted_keys = np.searchsorted(self._key_ids, ids_in(emitted))
+        places = emitted_keys * scale + ints_of(emitted, "window")
         order = np.argsort(places)
         wanted = self.key * scale + self.window
         if len(order) == 0:
-            self._said_at = np.full(len(wanted), -1)
+            self._emitted_at = np.full(len(wanted), -1)
             return
         found = np.minimum(np.searchsorted(places[order], wanted), len(order) - 1)
-        self._said_at = np.where(places[order][found] == wanted, order[found], -1)
+        self._emitted_at = np.where(places[order][found] == wanted, order[found], -1)
 
-    def _of_said(self, name: str, otherwise: int) -> Ints:
-        if self._said.num_rows == 0:
-            return np.full(len(self._said_at), otherwise, dtype=np.int64)
-        return np.where(self._said_at < 0, otherwise, ints_of(self._said, name)[self._said_at])
+    def _of_emitted(self, name: str, otherwise: int) -> Ints:
+        if self._emitted.num_rows == 0:
+            return np.full(len(self._emitted_at), otherwise, dtype=np.int64)
+        return np.where(self._emitted_at < 0, otherwise, ints_of(self._emitted, name)[self._emitted_at])
 
     def _decide(self) -> None:
-        """Which windows are published, and as what."""
+        """Decide which windows are emitted, and with which pane."""
         step, rules, now_us = self._step, self._step.rules, self._time.now_us
         self.is_full = self.rows == step.window_rows
         self.is_over = self.is_full & (self.end + 1 <= self._time.watermark_us)
         self.is_expired = self.is_full & step.is_settled(self.end, self._time)
-        self.on_time = self.is_over & (self._of_said("is_done", 0) == 0)
-        self.revision = self._of_said("revision", 0)
-        self.changes = np.minimum(self._of_said("changes", 0) + self.came, self.rows)
+        self.on_time = self.is_over & (self._of_emitted("is_done", 0) == 0)
+        self.revision = self._of_emitted("revision", 0)
+        self.changes = np.minimum(self._of_emitted("changes", 0) + self.arrived, self.rows)
         changed = self.changes > 0
         interval_us = np.where(self.is_over, rules.late_us, rules.early_us or NEVER)
         with np.errstate(over="ignore"):
             woken_us = np.where(interval_us == NEVER, NEVER, now_us + interval_us)
-        self.wake_us = np.where(changed, np.minimum(woken_us, self._of_said("wake_us", NEVER)), NEVER)
+        self.wake_us = np.where(changed, np.minimum(woken_us, self._of_emitted("wake_us", NEVER)), NEVER)
         publish = self.on_time | (changed & ((self.wake_us <= now_us) | self.is_expired))
         if rules.early_rows is not None:
             publish |= ~self.is_over & (self.changes >= rules.early_rows)
-        if step.says_rest and self._time.watermark_us >= END_US:
+        if step.emits_rest and self._time.watermark_us >= END_US:
             publish |= ~self.is_full & (changed | (self.revision == 0))
         self.publish: Mask = publish
         self.pane = np.where(self.is_over, np.where(self.on_time, 1, 2), 0).astype(np.int8)
@@ -241,7 +244,7 @@ class CountWindows:
 
     def output(self) -> pa.Table:
         publish = pa.array(self.publish)
-        asserted = self._say(
+        additions = self._output_rows(
             self._keys_of(self._rows, self._starts[self.publish]),
             [
                 pa.array(self.start).filter(publish),
@@ -254,19 +257,19 @@ class CountWindows:
         )
         retracted = self.publish & (self.revision > 0)
         if not retracted.any():
-            return asserted
-        at = self._said_at[retracted]
-        taken_back = self._say(
-            self._keys_of(self._said, at),
-            [column_of(self._said, name).take(pa.array(at)) for name in self._step.said_names],
+            return additions
+        at = self._emitted_at[retracted]
+        retractions = self._output_rows(
+            self._keys_of(self._emitted, at),
+            [column_of(self._emitted, name).take(pa.array(at)) for name in self._step.emitted_names],
             self.revision[retracted] - 1,
             "-",
         )
-        return pa.concat_tables([taken_back, asserted])
+        return pa.concat_tables([retractions, additions])
 
-    def _say(self, keys: Columns, said: Columns, revision: Ints, op: str) -> pa.Table:
-        """`said` is as in the state: start, end, pane, results."""
-        start, end, pane, *results = said
+    def _output_rows(self, keys: Columns, emitted: Columns, revision: Ints, op: str) -> pa.Table:
+        """The output rows of `emitted`, which has the columns of the state: start, end, pane, results."""
+        start, end, pane, *results = emitted
         count, watermark_us = len(start), self._time.watermark_us
         has_watermark = -END_US < watermark_us < END_US
         columns = [
@@ -286,14 +289,14 @@ class CountWindows:
         return [column_of(table, name).take(picked) for name in self._step.keys]
 
     def kept(self) -> pa.Table:
-        """What lives on: windows that are full and can't change any more are gone, with their rows."""
+        """The new state. It has no full windows that can't change any more, and none of their rows."""
         return pa.concat_tables([self._kept_rows(), self._kept_windows()])
 
     def _kept_rows(self) -> pa.Table:
         stays = np.flatnonzero(~np.repeat(self.is_expired, self._lasts - self._starts + 1))
         rows = self._rows.take(pa.array(stays)).combine_chunks()
         keys, ends = self._row_keys[stays], ints_of(rows, "end")
-        # Rows that can't be moved any more are only in windows that are not full: they become one.
+        # Rows that no late row can shift are left only in windows that are not full. They are merged into one.
         settled = self._step.is_settled(ends, self._time)
         is_first = np.ones(len(stays), dtype=np.bool_)
         is_first[1:] = ~(settled[1:] & settled[:-1] & (keys[1:] == keys[:-1]))
@@ -317,9 +320,9 @@ class CountWindows:
         return self._as_state(merged, len(first))
 
     def _due(self) -> Ints:
-        """When a window must be looked at again though nothing came: it is over then, or can't change any more."""
+        """The watermark at which a window closes or expires, even if no row arrives."""
         full_us = np.where(self.is_over, self.end + 1 + self._step.rules.within_us, self.end + 1)
-        return np.where(self.is_full, full_us, END_US if self._step.says_rest else NEVER)
+        return np.where(self.is_full, full_us, END_US if self._step.emits_rest else NEVER)
 
     def _kept_windows(self) -> pa.Table:
         revision = self.revision + self.publish
@@ -328,11 +331,11 @@ class CountWindows:
         stays = np.flatnonzero(~self.is_expired & is_known)
         expired = np.bincount(self.key, weights=self.is_expired).astype(np.int64)
         now = [pa.array(self.start), pa.array(self.end), pa.array(self.pane), *self.results]
-        before = self._said.take(pa.array(self._said_at, mask=self._said_at < 0)).combine_chunks()
+        before = self._emitted.take(pa.array(self._emitted_at, mask=self._emitted_at < 0)).combine_chunks()
         picked, published = pa.array(stays), pa.array(self.publish[stays])
-        said = {
+        emitted = {
             name: pc.if_else(published, one.take(picked), column_of(before, name).take(picked))
-            for name, one in zip(self._step.said_names, now, strict=True)
+            for name, one in zip(self._step.emitted_names, now, strict=True)
         }
         columns = {
             ID: ids_column(self._key_ids[self.key[stays]]),
@@ -345,12 +348,12 @@ class CountWindows:
             "changes": pa.array(changes[stays]),
             "is_done": pa.array(self.is_over[stays]),
             "revision": pa.array(revision[stays].astype(np.int32)),
-            **said,
+            **emitted,
         }
         return self._as_state(columns, len(stays))
 
     def _as_state(self, columns: dict[str, pa.Array], count: int) -> pa.Table:
-        """Those that are not given are as in a row of the input."""
+        """A table of the state. Missing columns get the values of input rows."""
         arrays = []
         for field in self._step.state_schema:
             if field.name in columns:
@@ -363,6 +366,6 @@ class CountWindows:
 
 
 def _before_in_group(counts: Ints, first: Ints, groups: Ints) -> Ints:
-    """For each the sum of those before it in its group; `first` is where each group begins."""
+    """The sum of the earlier counts in the group of each count. `first` has the start of each group."""
     before = np.cumsum(counts) - counts
     return before - before[first][groups]

@@ -1,4 +1,4 @@
-"""Gaps that each row brings along: how long its session waits for the next one."""
+"""Session gaps per row: an expression on the row gives its gap."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 GAP = "gap"
-"""The column, in microseconds, in which the core finds a row's gap."""
+"""The column with the gap of a row, in microseconds."""
 
 TOUCH_US = 1
-"""Spark makes one of sessions of which one ends when the other begins; here, a row that comes when a gap is over begins
-another one. So Spark is told a gap that is shorter by this, and of a gap something must be left then."""
+"""Spark merges two sessions if one ends exactly when the other starts; Headrace starts a new session. So the gap that
+Spark gets is shorter by this amount, and a gap must be longer than it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PerRow:
-    """A duration of the row's own: any Spark expression on it that gives an interval.
+    """A gap per row: any Spark expression on the row that returns an interval.
 
         op.Session(gap=op.PerRow("CASE WHEN device = 'tv' THEN INTERVAL 2 HOURS ELSE INTERVAL 10 MINUTES END"), ...)
 
-    expression   such as `timeout` (a column that holds intervals), or `seconds * INTERVAL 1 SECOND`
+    expression   such as `timeout` (a column of intervals), or `seconds * INTERVAL 1 SECOND`
 
-    Rows for which it is null, nothing, less, or more than a hundred years are in no session, and are counted.
+    Rows whose gap is null, zero, negative or longer than a hundred years are skipped and counted.
     """
 
     expression: str
 
     def __post_init__(self) -> None:
-        said: object = self.expression
-        if not isinstance(said, str) or not said.strip():
+        text: object = self.expression
+        if not isinstance(text, str) or not text.strip():
             raise BadOperator(
                 "PerRow",
                 "expression",
                 f"is {self.expression!r}",
-                hint='such as "minutes * INTERVAL 1 MINUTE"',
+                hint='set an expression such as "minutes * INTERVAL 1 MINUTE"',
             )
 
 
 class OwnGapLift:
-    """For sessions of rows that have their gap beside them: each row is one by itself, that lasts for its gap."""
+    """Lift rows with a column `gap` to sessions of one row, which end after the gap of the row."""
 
     def __init__(self, folds: Sequence[Fold], schema: pa.Schema) -> None:
         self._folds = folds
@@ -82,20 +82,20 @@ def require_interval(rows: DataFrame, gap: PerRow) -> None:
         raise BadOperator(
             "Session",
             "gap",
-            f"is {gap.expression!r}, which Spark can't work out",
+            f"is {gap.expression!r}, which Spark can't evaluate",
             hint=str(error).splitlines()[0][:300],
         ) from error
     if not isinstance(kind, DayTimeIntervalType):
         raise BadOperator(
             "Session",
             "gap",
-            f"is {gap.expression!r}, which is {kind.simpleString()} and no interval of days and seconds",
-            hint='such as "seconds * INTERVAL 1 SECOND" or "INTERVAL 10 MINUTES"',
+            f"is {gap.expression!r}, which is {kind.simpleString()}, not an interval of days and seconds",
+            hint='set an expression such as "seconds * INTERVAL 1 SECOND" or "INTERVAL 10 MINUTES"',
         )
 
 
 def gap_us(gap: PerRow) -> Column:
-    """In microseconds, added up from the parts of the interval: Spark has no way to say how long one is in all."""
+    """The gap in microseconds. Spark has no function for the length of an interval, so this adds up its parts."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import DayTimeIntervalType
 
@@ -113,11 +113,11 @@ def has_no_gap(gap: PerRow) -> Column:
 
 
 def spark_interval(gap: PerRow) -> Column:
-    """As Spark's own sessions want it."""
+    """The gap for Spark's `session_window`."""
     from pyspark.sql import functions as F
 
     seconds = ((gap_us(gap) - TOUCH_US).cast("decimal(20,0)") / F.lit(1_000_000).cast("decimal(7,0)")).cast(
         "decimal(18,6)"
     )
-    nothing = F.lit(0)
-    return F.make_interval(nothing, nothing, nothing, nothing, nothing, nothing, seconds)
+    zero = F.lit(0)
+    return F.make_interval(zero, zero, zero, zero, zero, zero, seconds)

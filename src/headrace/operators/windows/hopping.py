@@ -1,4 +1,4 @@
-"""Windows that overlap: a new one begins before the last one ends."""
+"""Hopping windows: windows of fixed length that overlap."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from headrace.operators.windows.clock import ClockWindow
 from headrace.operators.windows.window import Window
 
 OVERLAPS_MAX = 1_000
-"""Windows that a row may be in: each is a row of state of its own."""
+"""The most windows that a row may be in: each window has its own row of state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hopping(ClockWindow):
-    """Windows of one length, one beginning every so often; each row is in length / every of them.
+    """Windows of fixed length that start at fixed intervals and overlap. Each row is in length / every windows.
 
         op.Hopping("10 minutes", every="1 minute", by="url", aggregate={"mean_ms": "avg(ms)"})
 
-    length   of a window
-    every    the time from the beginning of one to that of the next; not longer than `length` (see `Sampling`)
-    offset   when the first one begins, after the epoch
-    zone     whose days they are, such as "Europe/Berlin", for lengths of whole days; UTC's if it is left out
+    length   the length of a window
+    every    the duration from the start of one window to the start of the next; at most `length` (else see `Sampling`)
+    offset   the start of the first window, as a duration since the epoch
+    zone     the time zone of windows of whole days, such as "Europe/Berlin"; UTC by default
     """
 
     every: Duration = field(kw_only=True)
@@ -35,14 +35,14 @@ class Hopping(ClockWindow):
             raise BadOperator(
                 "Hopping",
                 "every",
-                f"is {self.every!r}, longer than a window of {self.length!r}: rows in between would be in none",
-                hint="if that is what you want, it is called Sampling",
+                f"is {self.every!r}, longer than the length {self.length!r}: rows between windows would be in none",
+                hint="use Sampling if that is intended",
             )
         if slots.length_us > slots.every_us * OVERLAPS_MAX:
             raise BadOperator(
                 "Hopping",
                 "every",
-                f"is {self.every!r}, so that a row would be in more than {OVERLAPS_MAX:,} windows of {self.length!r}",
-                hint="let them begin less often",
+                f"is {self.every!r}: each row would be in more than {OVERLAPS_MAX:,} windows of {self.length!r}",
+                hint="increase every, or shorten the length",
             )
         Window.__post_init__(self)

@@ -1,6 +1,6 @@
-"""From rows to slots: which window a row is in, and the folds' states of it; what can be merged at once is.
+"""From rows to slots: the assignment of rows to windows, and the fold states of each row.
 
-This happens where the rows are read, before they travel to their bucket: rows of a window become one.
+This runs in the tasks that read the rows, before the shuffle to buckets: rows of the same window are merged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ TIME = "time"
 
 
 class ClockLift:
-    """For windows that the clock decides. Rows have `h1`, `h2`, `time`, `k0`…, and `a0`… for folds that need values."""
+    """The lift of windows with fixed boundaries.
+
+    Rows have `h1`, `h2`, `time`, `k0`…, and `a0`… for folds that need values.
+    """
 
     def __init__(self, slots: ClockSlots, folds: Sequence[Fold], schema: pa.Schema) -> None:
         self._slots = slots
@@ -28,7 +31,7 @@ class ClockLift:
         self._schema = schema
 
     def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
-        """Slots in the columns of the step's input, and the hash that decides on the bucket of each."""
+        """Slots in the columns of the step's input, and the hash that determines the bucket of each slot."""
         times_us = np.asarray(rows.column(TIME))
         first, second = _hashes(rows)
         positions, starts_us, ends_us = self._slots.assign(times_us)
@@ -53,10 +56,8 @@ class ClockLift:
 
 
 class GapLift:
-    """For sessions: each row is one by itself, that lasts for the gap.
-
-    Merging is left to the step, which knows what is late.
-    """
+    """Lift rows to sessions of one row, which end after the gap. The step merges them, because it knows which rows are
+    late."""
 
     def __init__(self, gap_us: int, folds: Sequence[Fold], schema: pa.Schema) -> None:
         self._gap_us = gap_us
@@ -78,7 +79,7 @@ class GapLift:
 
 
 class InstantLift:
-    """For windows that end with a row: rows of a key and a time become one."""
+    """The lift of sliding windows: rows with the same key and time are merged."""
 
     def __init__(self, length_us: int, folds: Sequence[Fold], schema: pa.Schema) -> None:
         self._length_us = length_us

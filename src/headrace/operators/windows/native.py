@@ -1,4 +1,4 @@
-"""Windows that Spark can run itself, if nothing more is wanted than one result when the window ends."""
+"""Windows that run on Spark's native aggregation if they emit a single result at their end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeWindow(Window):
-    """Runs on Spark's own window, and on the state core if a trigger, corrections or other aggregates need it."""
+    """A window that runs natively on Spark, or on the state core if a trigger, corrections or aggregates need it."""
 
     @property
     def is_native(self) -> bool:
@@ -26,14 +26,14 @@ class NativeWindow(Window):
 
     @abc.abstractmethod
     def _native_window(self, time: str) -> Column:
-        """Spark's window of a row."""
+        """Spark's window column for a row."""
 
     def _native_bounds(self, window: Column) -> tuple[Column, Column]:
-        """Start and end, from Spark's window."""
+        """The start and the end of Spark's window."""
         return window["start"], window["end"]
 
     def _native_rows(self, rows: DataFrame, time: str) -> DataFrame:
-        """The rows that are in any window."""
+        """The rows that are in at least one window."""
         return rows
 
     def _results(self, rows: DataFrame, time: str) -> DataFrame:

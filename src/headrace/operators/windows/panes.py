@@ -1,7 +1,7 @@
-"""The step of windows that are published more than once: early, on time, late, with what was said before taken back.
+"""The step of windows with several panes: early, on time and late, each with a retraction of the previous pane.
 
-A slot is one window of one key. Its state has the folds, and what was last published of it. A step merges what came
-with what there was, decides which slots to publish, and says what is kept. All slots of a bucket at once, as columns.
+A slot is one window of one key. Its state has the folds and the last emitted pane. A step merges new rows into the
+state, decides which slots to emit, and returns the new state. It processes all slots of a bucket at once, as columns.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from headrace.operators.state.table import StateTable, ids_in, state_schema
 from headrace.operators.triggers import Pane, Panes
 
 ORIGINALS = "originals"
-"""What comes in, and is not kept: the rows that were merged into a slot, if late ones are to go somewhere."""
+"""The input column with the rows that were merged into a slot, for the side output of late rows; not in the state."""
 
 _PANES = tuple(Pane)
 
 
 class PaneRules(Struct, frozen=True, kw_only=True):
-    """When to publish, and how long to keep."""
+    """When to emit panes, and how long to accept late rows."""
 
     within_us: int = 0
-    """How long after its end a window takes late rows; 0 for not at all."""
+    """The allowed lateness: how long after its end a window accepts late rows; 0 for not at all."""
     early_rows: int | None = None
     early_us: int | None = None
     late_us: int = 0
     panes: Panes = "retracting"
     keeps_late: bool = False
-    """Whether rows that are too late are handed on, rather than only counted."""
+    """Whether dropped late rows are returned, not only counted."""
 
 
 class PaneStep:
-    """Of slots that merge only with themselves (`merges_overlaps=False`), or with any slot of the key that they touch.
+    """The step of slots. With `merges_overlaps`, overlapping slots of a key are merged, as for sessions.
 
-    What comes in has `id`, the key columns, `start`, `end`, `rows` (how many were merged into it), and the folds.
+    The input has `id`, the key columns, `start`, `end`, `rows` (how many rows were merged into it), and the folds.
     """
 
     version = 1
     due_column = "due_us"
     shown_before_us = 0
-    """How much earlier the bounds of a window are shown than they are reckoned with."""
+    """How much earlier the emitted bounds of a window are than the internal ones."""
 
     def __init__(
         self,
@@ -104,9 +104,9 @@ class PaneStep:
         fields = [
             pa.field("due_us", pa.int64()),
             pa.field("wake_us", pa.int64()),
-            pa.field("is_done", pa.bool_()),  # its pane on time was published
-            pa.field("revision", pa.int32()),  # how many panes were published
-            pa.field("rows_out", pa.int64()),  # how many rows were in the last of them
+            pa.field("is_done", pa.bool_()),  # its on-time pane was emitted
+            pa.field("revision", pa.int32()),  # how many panes were emitted
+            pa.field("rows_out", pa.int64()),  # how many rows the last pane had
         ]
         if self.retracts:
             fields += [pa.field(name, pa.int64()) for name in ("start_out", "end_out")]
@@ -123,7 +123,7 @@ class PaneStep:
             "corrected_rows": int(row_counts[is_over & ~too_late].sum()),
             "late_rows": int(row_counts[too_late].sum()),
         }
-        rows = self._with_behind(rows, is_over)
+        rows = self._with_lateness(rows, is_over)
         late = None
         if too_late.any():
             late = self.late_of(rows.filter(pa.array(too_late)), time) if self.rules.keeps_late else None
@@ -140,21 +140,21 @@ class PaneStep:
         before = table.take(ids)
         slots = self.slots_of(before, rows, time)
         kept = slots.kept()
-        gone = ids_in(before)
-        gone = np.unique(gone[~contains(np.unique(ids_in(kept)), gone)])
-        return StepResult(rows=kept, deleted=gone, output=slots.output(), late=late, **counts)
+        deleted = ids_in(before)
+        deleted = np.unique(deleted[~contains(np.unique(ids_in(kept)), deleted)])
+        return StepResult(rows=kept, deleted=deleted, output=slots.output(), late=late, **counts)
 
-    def _with_behind(self, rows: pa.Table, is_over: Mask) -> pa.Table:
-        """The rows, with what folds are told of windows that were over."""
+    def _with_lateness(self, rows: pa.Table, is_over: Mask) -> pa.Table:
+        """The rows, with their lateness in the states of completeness folds."""
         for number, fold in self.completeness:
             names = [f"f{number}_{part}" for part in range(len(fold.state))]
-            columns = fold.behind([column_of(rows, name) for name in names], is_over)
+            columns = fold.with_lateness([column_of(rows, name) for name in names], is_over)
             for name, column in zip(names, columns, strict=True):
                 rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), column)
         return rows
 
     def late_of(self, rows: pa.Table, time: StepTime) -> pa.Table:
-        """The rows that were merged into these slots, one by one."""
+        """The original rows of these slots, one row each."""
         originals = column_of(rows, ORIGINALS)
         counts = np.asarray(originals.value_lengths())
         bounds = [np.repeat(ints_of(rows, name), counts) - self.shown_before_us for name in ("start", "end")]
@@ -173,7 +173,7 @@ class PaneStep:
 
 
 class Slots:
-    """What there was and what came, side by side, sorted, and made into one row a slot."""
+    """The slots of one step: state and new rows, sorted and merged into one row per slot."""
 
     def __init__(self, step: PaneStep, before: pa.Table, rows: pa.Table, time: StepTime) -> None:
         self._step = step
@@ -189,7 +189,7 @@ class Slots:
         self._decide()
 
     def _sort(self, together: pa.Table) -> tuple[Ints, Ints]:
-        """An order in which the rows of a slot lie side by side, and where each slot begins."""
+        """An order in which the rows of a slot are adjacent, and the start of each slot."""
         ids = ids_in(together)
         if not self._step.merges_overlaps:
             order = np.argsort(ids, kind="stable")
@@ -216,15 +216,15 @@ class Slots:
             self.folded.append(fold.merge(columns, starts))
         self.rows_kept = self.rows
         self.published_states = self.folded
-        self.forget_us = self.end + self._rules.within_us
+        self.delete_us = self.end + self._rules.within_us
 
     def _decide(self) -> None:
-        """Which slots are published, and as what."""
+        """Decide which slots are emitted, and with which pane."""
         rules, watermark_us, now_us = self._rules, self._time.watermark_us, self._time.now_us
         self.is_over = self.end <= watermark_us
         self.is_expired = self.end + rules.within_us <= watermark_us
         self.changed = changed = self.rows > self.rows_out
-        # A late row may join a session that was over with time that is still to come: it is open again.
+        # A late row may extend a closed session beyond the watermark: the session is open again.
         done = self.is_done & self.is_over
         self.on_time = self.is_over & ~done & self.existed
         interval_us = np.where(self.is_over, rules.late_us, rules.early_us or NEVER)
@@ -235,7 +235,7 @@ class Slots:
         publish = self.on_time | (changed & ((self.wake_us <= now_us) | self.is_expired))
         if rules.early_rows is not None:
             publish |= ~self.is_over & (self.rows - self.rows_out >= rules.early_rows)
-        # Several that were published have become one: they can't all stand.
+        # Several emitted sessions were merged into one: their results must be retracted.
         publish |= self.published_count > 1
         if rules.panes == "discarding":
             publish &= changed
@@ -247,16 +247,16 @@ class Slots:
         ]
 
     def output(self) -> pa.Table:
-        parts = [self._assertions()]
+        parts = [self._additions()]
         if self._step.retracts:
             retracted = self._published & np.repeat(self.publish, self._lengths())
             if retracted.any():
                 parts.insert(0, self._retractions(retracted))
         return pa.concat_tables(parts)
 
-    def _assertions(self) -> pa.Table:
+    def _additions(self) -> pa.Table:
         publish = pa.array(self.publish)
-        return self._said(
+        return self._output_rows(
             [each.filter(publish) for each in self._key_columns()],
             self.start[self.publish],
             self.end[self.publish],
@@ -268,7 +268,7 @@ class Slots:
 
     def _retractions(self, retracted: Mask) -> pa.Table:
         rows = self._sorted.filter(pa.array(retracted)).combine_chunks()
-        return self._said(
+        return self._output_rows(
             [column_of(rows, name) for name in self._step.keys],
             ints_of(rows, "start_out"),
             ints_of(rows, "end_out"),
@@ -278,7 +278,7 @@ class Slots:
             "-",
         )
 
-    def _said(
+    def _output_rows(
         self,
         keys: Columns,
         start: Ints,
@@ -304,18 +304,18 @@ class Slots:
         return pa.table(columns, schema=self._step.output_schema)
 
     def kept(self) -> pa.Table:
-        """The state of the slots that live on."""
+        """The new state of the slots that are not deleted."""
         folded = self.folded
         if self._rules.panes == "discarding":
             folded = [
                 _choose_all(self.publish, fold.empty(len(self.start)), columns)
                 for fold, columns in zip(self._step.folds, folded, strict=True)
             ]
-        # What waits to be said is said when no more rows are taken, if not before; a slot may be needed for longer.
+        # A pending change is emitted at the latest when the window accepts no more rows. The slot may be needed longer.
         waits = self.changed & ~self.publish
-        over_us = np.where(waits, self.end + self._rules.within_us, self.forget_us)
+        over_us = np.where(waits, self.end + self._rules.within_us, self.delete_us)
         due_us = np.where(self.is_over, over_us, self.end)
-        is_forgotten = self.forget_us <= self._time.watermark_us
+        is_deleted = self.delete_us <= self._time.watermark_us
         columns = [
             ids_column(ids_in(self._sorted)[self._starts]),
             *self._key_columns(),
@@ -330,11 +330,11 @@ class Slots:
         if self._step.retracts:
             columns += self._last_published()
         table = pa.table(columns, schema=self._step.state_schema)
-        return table.filter(pa.array(~is_forgotten)) if is_forgotten.any() else table
+        return table.filter(pa.array(~is_deleted)) if is_deleted.any() else table
 
     def _last_published(self) -> Columns:
-        """What is to be taken back the next time."""
-        # At most one of a slot's rows was published, or else the slot is published now.
+        """The pane that the next pane retracts."""
+        # At most one row of a slot was emitted before; otherwise the slot is emitted now.
         positions = np.where(self._published, np.arange(len(self._published)), -1)
         positions = np.maximum.reduceat(positions, self._starts)
         before = self._sorted.take(pa.array(positions, mask=positions < 0)).combine_chunks()
@@ -363,7 +363,7 @@ def _fold_fields(folds: Sequence[tuple[str, Fold]]) -> list[pa.Field]:
 
 
 def _as_state(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows that came, in the columns of the state: nothing of them was published."""
+    """New rows in the columns of the state, without an emitted pane."""
     count = rows.num_rows
     defaults = {"due_us": NEVER, "wake_us": NEVER, "is_done": False, "revision": 0, "rows_out": 0}
     columns = []
@@ -378,10 +378,10 @@ def _as_state(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _overlap_starts(ids: Ids, starts: Ints, ends: Ints) -> Ints:
-    """Where a slot begins that touches none before it, in rows sorted by id and start."""
+    """The start of each group of overlapping slots, in rows sorted by id and start."""
     count = len(ids)
     new_id = np.concatenate(([True], ids[1:] != ids[:-1])) if count else np.empty(0, np.bool_)
-    # The latest end so far within an id: ranks instead of times, so that ids can be told apart in the same number.
+    # The running maximum of the ends within an id. It uses ranks instead of times, so that one number also has the id.
     by_end = np.argsort(ends, kind="stable")
     rank = np.empty(count, dtype=np.int64)
     rank[by_end] = np.arange(count)

@@ -1,7 +1,7 @@
-"""Windows by the clock on the wall: a row's time is when the micro-batch that reads it began.
+"""Windows in processing time: the time of a row is the start of the micro-batch that reads it.
 
-Spark writes that time down with the batch, before it works on it. So a batch that is done again after a crash has the
-same time, and its rows are in the same windows. The watermark is the time of the newest batch that had rows.
+Spark writes this time to the checkpoint before it runs the batch. So a batch that is retried after a crash has the same
+time, and its rows are in the same windows. The watermark is the time of the last batch with rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ARRIVED = "__arrived"
 
 
 class ProcessingTime(Enum):
-    """What `time=` may be instead of a column."""
+    """The value of `time=` for windows in processing time."""
 
     PROCESSING_TIME = "processing time"
 
@@ -35,15 +35,15 @@ def with_arrival(rows: DataFrame, *, operator: str) -> DataFrame:
         raise BadOperator(
             operator,
             "time",
-            "is the processing time; but bounded rows are all there at once, and would be in one window",
-            hint='name the column that says when they came, such as time="timestamp"',
+            "is PROCESSING_TIME, but bounded rows are read at once and would all be in one window",
+            hint='name a column with the time of the rows, such as time="timestamp"',
         )
     watermarked = [each.name for each in rows.schema.fields if WATERMARK_DELAY in each.metadata]
     if watermarked:
         raise BadOperator(
             operator,
             "time",
-            f"is the processing time; but column {watermarked[0]!r} has a watermark, and a stream has only one",
-            hint="leave the watermark out: read_topic(…) without watermark=",
+            f"is PROCESSING_TIME, but column {watermarked[0]!r} has a watermark, and a stream has only one",
+            hint="remove the watermark: read_topic(…) without watermark=",
         )
     return rows.withColumn(ARRIVED, F.current_timestamp()).withWatermark(ARRIVED, "0 seconds")

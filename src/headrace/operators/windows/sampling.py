@@ -1,4 +1,4 @@
-"""Windows with nothing in between: a look now and then."""
+"""Sampling windows: windows of fixed length with gaps between them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sampling(ClockWindow):
-    """Windows of one length, one beginning every so often, and rows in between are in none.
+    """Windows of fixed length that start at fixed intervals. Rows between two windows are dropped.
 
         op.Sampling("1 minute", every="1 hour", by="sensor", aggregate={"mean": "avg(celsius)"})
 
-    length   of a window
-    every    the time from the beginning of one to that of the next; longer than `length`
-    offset   when the first one begins, after the epoch
-    zone     whose days they are, such as "Europe/Berlin", for lengths of whole days; UTC's if it is left out
+    length   the length of a window
+    every    the duration from the start of one window to the start of the next; longer than `length`
+    offset   the start of the first window, as a duration since the epoch
+    zone     the time zone of windows of whole days, such as "Europe/Berlin"; UTC by default
     """
 
     every: Duration = field(kw_only=True)
@@ -35,8 +35,8 @@ class Sampling(ClockWindow):
             raise BadOperator(
                 "Sampling",
                 "every",
-                f"is {self.every!r}, not longer than a window of {self.length!r}",
-                hint="windows that touch are called Tumbling, and those that overlap Hopping",
+                f"is {self.every!r}, not longer than the length {self.length!r}",
+                hint="use Tumbling for windows without gaps, or Hopping for windows that overlap",
             )
         Window.__post_init__(self)
 
@@ -53,7 +53,7 @@ class Sampling(ClockWindow):
         return rows.filter(since_us < self.slots.length_us)
 
     def _native_window(self, time: str) -> Column:
-        """Spark refuses gaps. So its windows have the gap in front, where no row is left: they end when ours do."""
+        """Spark refuses gaps between windows. So Spark's windows include the gap before a window, which has no rows."""
         if self.zone is not None:
             return ClockWindow._native_window(self, time)
         slots = self.slots

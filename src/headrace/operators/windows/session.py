@@ -1,4 +1,4 @@
-"""Sessions: rows of a key that follow each other closely, until nothing comes for a while."""
+"""Session windows: rows of a key that are separated by less than a gap."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session(NativeWindow):
-    """All rows of a key with less than a gap between them. It ends one gap after its last row.
+    """Session windows: all rows of a key with less than a gap between them. A session ends one gap after its last row.
 
         op.Session(gap="30 minutes", by="user", aggregate={"pages": "count(*)"})
 
-    gap   how long nothing must come for a session to be over; or `PerRow(...)`, if that is another matter for each row:
-          then a session lasts until the gaps of all its rows are over
+    gap   the period of inactivity after which a session ends; or `PerRow(...)` for a gap per row: a session then ends
+          when the gaps of all its rows have passed
     """
 
     gap: Duration | PerRow = field()
@@ -48,27 +48,27 @@ class Session(NativeWindow):
             raise BadOperator(
                 "Session",
                 "gap",
-                f"is {self.gap!r}, too short to tell rows apart",
-                hint='such as "30 minutes"',
+                f"is {self.gap!r}, which is too short",
+                hint='set a longer gap, such as "30 minutes"',
             )
         if self.trigger is not None and self.trigger.panes != "retracting":
             raise BadOperator(
                 "Session",
                 "trigger",
-                f"has {self.trigger.panes} panes; but sessions that were published can merge, and are taken back then",
-                hint='panes="retracting"',
+                f"has {self.trigger.panes} panes, but emitted sessions can merge, which requires retractions",
+                hint='set panes="retracting"',
             )
         NativeWindow.__post_init__(self)
 
     @property
     def gap_us(self) -> int | None:
-        """None if each row has its own."""
+        """The fixed gap; None with a gap per row."""
         if isinstance(self.gap, PerRow):
             return None
         return duration_us(self.gap, operator="Session", field="gap")
 
-    def _reasons_out(self, rows: DataFrame, time: str) -> dict[str, Column]:
-        reasons = NativeWindow._reasons_out(self, rows, time)
+    def _skip_reasons(self, rows: DataFrame, time: str) -> dict[str, Column]:
+        reasons = NativeWindow._skip_reasons(self, rows, time)
         if isinstance(self.gap, PerRow):
             require_interval(rows, self.gap)
             reasons["no_gap"] = has_no_gap(self.gap)

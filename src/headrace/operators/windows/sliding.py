@@ -1,4 +1,4 @@
-"""Windows in the strict sense of sliding: every row with what happened shortly before it."""
+"""Sliding windows: a window ends at every row and looks back from it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sliding(Window):
-    """For every time at which a row came: the rows of the key less than `within` before it, and those of that time.
+    """A window for every row: the rows of its key at the same time or less than `within` before it.
 
         op.Sliding("5 minutes", by="card", aggregate={"spent": "sum(amount)"})
 
-    So any two rows less than `within` apart meet in a window, which no window of fixed bounds can say. `window_end` is
-    the time of the row, which is in the window; `window_start` is `within` before it, and is not.
+    Any two rows less than `within` apart share a window, which windows with fixed boundaries can't guarantee.
+    `window_end` is the time of the row and inclusive; `window_start` is `within` earlier and exclusive. Rows of a key
+    with the same time share one window.
 
-    within   how far a window reaches back
+    within   the length of a window
     """
 
     within: Duration
@@ -39,8 +40,8 @@ class Sliding(Window):
             raise BadOperator(
                 "Sliding",
                 "trigger",
-                "has discarding panes; but a row counts in several windows, and can't be given away in one",
-                hint='panes="retracting" or "accumulating"',
+                "has discarding panes, but a row is in several windows, so no window can discard it",
+                hint='set panes="retracting" or panes="accumulating"',
             )
         Window.__post_init__(self)
 

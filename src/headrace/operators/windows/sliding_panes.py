@@ -1,7 +1,7 @@
-"""The step of windows that end with a row: one for every time at which something happened, looking back from there.
+"""The step of sliding windows: a window for every time of a row, looking back from it.
 
-The state has a row for each such time, with the folds of what happened then; a window's result is made of all those it
-reaches back to. What windows still to come may reach back to is kept, published or not.
+The state has a row for each such time with the folds of its rows. The result of a window merges all state rows in its
+range. A state row is stored as long as a later window may include it, even after its own window was emitted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headrace.operators.windows.panes import PaneRules, PaneStep, Slots, ints_of
 
 
 class SlidingStep(PaneStep):
-    """Windows are reckoned with as all others, from `start` up to but without `end`, which is just behind the row."""
+    """Internally, `start` is inclusive and `end` exclusive, as in other windows: `end` is 1 µs after the row."""
 
     shown_before_us = 1
 
@@ -57,14 +57,14 @@ class SlidingSlots(Slots):
             fold.merge([column.take(picked) for column in columns], starts)
             for fold, columns in zip(self._step.folds, self.folded, strict=True)
         ]
-        # The last window that reaches back to a row ends almost a whole length later.
-        self.forget_us = self.forget_us + self._length_us - 1
+        # The last window that includes a row ends almost one length later.
+        self.delete_us = self.delete_us + self._length_us - 1
 
     def _reached(self) -> tuple[Ints, Ints]:
-        """For each window the slots that it reaches back to, one window behind the other, and where each begins."""
+        """The slots in the range of each window, concatenated, and the start of each window in them."""
         ids = ids_in(self._sorted)[self._starts]
         number = np.cumsum(np.concatenate(([True], ids[1:] != ids[:-1])))
-        # Ordered by key and then by time: numpy's order of complex numbers, which are exact for centuries.
+        # Complex numbers sort by key and then by time. They are exact for centuries.
         since_us = (self.end - self.end.min()).astype(np.float64)
         places = number + 1j * since_us
         first = np.searchsorted(places, number + 1j * (since_us - self._length_us), side="right")

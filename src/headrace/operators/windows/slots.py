@@ -1,4 +1,4 @@
-"""Which windows a row belongs to, for windows whose bounds the clock alone decides: tumbling, hopping, sampling."""
+"""The assignment of rows to windows with fixed boundaries: tumbling, hopping, sampling."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from headrace.operators.state.ids import Ints
 
 
 class ClockSlots(Struct, frozen=True, kw_only=True):
-    """Windows of `length_us`, one beginning every `every_us`, counted from `offset_us` after the epoch."""
+    """Windows of `length_us` that start every `every_us`, from `offset_us` after the epoch."""
 
     length_us: int
     every_us: int
     offset_us: int = 0
 
     def assign(self, times_us: Ints) -> tuple[Ints, Ints, Ints]:
-        """Positions of rows, and start and end of a window of theirs; a row may come several times, or never."""
+        """The positions of rows with the start and end of their windows. A row may be in several windows or in none."""
         newest = times_us - (times_us - self.offset_us) % self.every_us
         positions, starts = [], []
         for back in range(-(-self.length_us // self.every_us)):

@@ -10,15 +10,15 @@ from headrace.operators.windows.window import Window
 
 @dataclass(frozen=True, slots=True)
 class Tumbling(ClockWindow):
-    """Windows of one length, one after the other.
+    """Windows of fixed length that do not overlap and have no gaps.
 
         op.Tumbling("1 minute", by="url", aggregate={"n": "count(*)"})
 
-    length   of a window
-    offset   when the first one begins, after the epoch: "15 minutes" for hours that begin at a quarter past
-    zone     whose days they are, such as "Europe/Berlin", for lengths of whole days; UTC's if it is left out
+    length   the length of a window
+    offset   the start of the first window, as a duration since the epoch: "15 minutes" for hours from quarter past
+    zone     the time zone of windows of whole days, such as "Europe/Berlin"; UTC by default
 
-    The other fields are those of every window: `by`, `aggregate`, `time`, `trigger`, `late`.
+    All windows also have the fields `by`, `aggregate`, `time`, `trigger` and `late`.
     """
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What all windows have in common: the fields of the description, and how the state core (`state/`) runs them.
+"""The common part of all windows: the fields of the description, and how the state core (`state/`) runs them.
 
 The core emits panes, retractions and corrections, and counts late rows exactly.
 """
@@ -34,9 +34,9 @@ from headrace.operators.operator import (
 )
 from headrace.operators.spark_columns import Aggregates, aggregate_texts
 from headrace.operators.triggers import Trigger
-from headrace.operators.windows.left_out import has_no_time, leave_out
 from headrace.operators.windows.panes import PaneRules, PaneStep
 from headrace.operators.windows.processing_time import ARRIVED, ProcessingTime, with_arrival
+from headrace.operators.windows.skipped_rows import has_no_time, skip_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 class Window(Operator):
     """The fields of every window.
 
-    by          the columns of the key; none for one window over everything
+    by          the columns of the key; empty for one window over all rows
     aggregate   results by name, such as {"n": "count(*)", "slowest": "max(ms)"}, or Spark columns, such as
                 [F.count("*").alias("n"), F.max("ms").alias("slowest")]
     time        the column with the event time, or PROCESSING_TIME; by default the column that the source declared
-    trigger     when to publish besides on time (`Trigger`)
-    late        what becomes of late rows (`DropLate`, `SideOutput`, `Correct`)
+    trigger     when to emit early and late panes besides the on-time pane (`Trigger`)
+    late        what happens to late rows (`DropLate`, `SideOutput`, `Correct`)
     """
 
     by: str | Sequence[str] = ()
@@ -71,12 +71,12 @@ class Window(Operator):
                 raise BadOperator(
                     kind,
                     "by",
-                    f"names {each!r}, which is a result's name too",
+                    f"names {each!r}, which is also the name of a result",
                     hint="rename the column first",
                 )
         aggregates = self.aggregates
         if not self.is_native:
-            require_folds(aggregates, operator=kind, why="here, where Spark can't do the window itself")
+            require_folds(aggregates, operator=kind, why="in a window that does not run natively on Spark")
         if any(each.function == COMPLETENESS for each in aggregates):
             self._require_completeness()
 
@@ -84,8 +84,8 @@ class Window(Operator):
         raise BadOperator(
             type(self).__name__,
             "aggregate",
-            "has completeness(*), which is known of windows that the clock decides",
-            hint="Tumbling, Hopping or Sampling; of all windows together a job's status tells it",
+            "has completeness(*), which only Tumbling, Hopping and Sampling support",
+            hint="use one of these; the status of a job shows the completeness of all windows",
         )
 
     @property
@@ -98,7 +98,7 @@ class Window(Operator):
 
     @property
     def is_native(self) -> bool:
-        """Whether Spark's own window is enough."""
+        """Whether the window runs natively on Spark."""
         return False
 
     def __call__(self, rows: DataFrame) -> DataFrame:
@@ -109,11 +109,11 @@ class Window(Operator):
         else:
             time = event_time_column(rows, self.time, operator=kind)
         require_watermark(rows, time, operator=kind)
-        rows = leave_out(rows, self._reasons_out(rows, time), name=kind.lower())
+        rows = skip_rows(rows, self._skip_reasons(rows, time), name=kind.lower())
         return with_rates(self._results(rows, time), self.aggregates)
 
-    def _reasons_out(self, rows: DataFrame, time: str) -> dict[str, Column]:
-        """Why a row can't be in any window, by the name that it is counted under."""
+    def _skip_reasons(self, rows: DataFrame, time: str) -> dict[str, Column]:
+        """The conditions on which a row is skipped, by the name of their counter."""
         return {"no_time": has_no_time(time)}
 
     def _step(
@@ -122,7 +122,7 @@ class Window(Operator):
         return PaneStep(keys=keys, folds=folds, rules=rules)
 
     def _lifted_columns(self) -> list[Column]:
-        """What the lift needs besides key, time and values."""
+        """The columns that the lift needs besides key, time and values."""
         return []
 
     @abc.abstractmethod
@@ -160,15 +160,15 @@ class Window(Operator):
         )
 
     def _kept_for(self, time: str) -> str:
-        """All that the state depends on: with anything else in here, what was kept means something else."""
-        said = {each.name: getattr(self, each.name) for each in fields(self)}
-        said |= {"time": time, "trigger": (self.trigger or Trigger()).panes}
-        del said["late"]
-        words = (f"{name}={plainly(each)}" for name, each in sorted(said.items()))
-        return f"{type(self).__name__}({', '.join(words)})"
+        """A text of everything that the state depends on: if it changes, the stored state is not valid any more."""
+        settings = {each.name: getattr(self, each.name) for each in fields(self)}
+        settings |= {"time": time, "trigger": (self.trigger or Trigger()).panes}
+        del settings["late"]
+        arguments = (f"{name}={plainly(each)}" for name, each in sorted(settings.items()))
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
     def _inputs(self) -> dict[int, str]:
-        """The expressions whose values are aggregated, by the number of their aggregate."""
+        """The aggregated expressions, by the number of the aggregate."""
         return {number: each.input for number, each in enumerate(self.aggregates) if each.input is not None}
 
     def _rules(self) -> PaneRules:

@@ -1,9 +1,9 @@
-"""Days as a time zone has them: 23, 24 or 25 hours long, and now and then of another length.
+"""Windows of days in a time zone: days of 23, 24 or 25 hours, and sometimes of another length.
 
-A window of whole days begins at a reading of the zone's clock. When the clock shows that reading twice, the first one
-counts; when it leaves the reading out, the window begins as much later as the clock was put forward. What is in a
-window is decided by instants, not by readings: so the hour that comes twice is in one window or the other as it passed.
-Python's and Java's rules for this are the same, and so are both ways to run.
+A window of whole days starts at a local time of the zone. If that local time occurs twice, the first one counts. If it
+is skipped, the window starts later by as much as the clock moved forward. Instants, not local times, determine the
+window of a row: each pass of a repeated hour is in the window that contains its instant. Python and Java have the same
+rules, so the native window and the core agree.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 DAY_US = 86_400_000_000
 
 INSTANTS_KEPT_MAX = 100_000
-"""Beginnings of windows that a worker remembers: those of 270 years of days, 8 MB."""
+"""The number of window starts that a worker caches: 270 years of days, 8 MB."""
 
 WINDOW = "__zone_window"
-"""The column in which Spark's own way has a row's window."""
+"""The column with the window of a row, for the native window."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -41,9 +41,9 @@ _READINGS_US = (
 
 
 class ZoneSlots(ClockSlots, frozen=True, kw_only=True):
-    """Windows of `length_us`, one beginning every `every_us`, both in whole days by the clock of the zone.
+    """Windows of `length_us` that start every `every_us`, both in whole days of local time in the zone.
 
-    They are counted from `offset_us` after the clock there showed the beginning of 1970.
+    The first window starts `offset_us` after the start of 1970 in local time.
     """
 
     zone: str
@@ -62,12 +62,12 @@ class ZoneSlots(ClockSlots, frozen=True, kw_only=True):
         return np.concatenate(positions), np.concatenate(starts), np.concatenate(ends)
 
     def _newest(self, times_us: Ints) -> Ints:
-        """The number of the last window that began."""
-        # No zone is a whole day away from UTC, and a window is a day at least: it is one of these.
+        """The number of the last window that started at or before each time."""
+        # No zone differs from UTC by a whole day, and a window is at least a day: it is one of these.
         as_if_utc = np.unique((times_us - self.offset_us) // self.every_us)
         numbers = np.unique(np.concatenate([as_if_utc + near for near in (-1, 0, 1)]))
-        began = self._instants(numbers, 0)
-        newest: Ints = numbers[np.searchsorted(began, times_us, side="right") - 1]
+        starts_us = self._instants(numbers, 0)
+        newest: Ints = numbers[np.searchsorted(starts_us, times_us, side="right") - 1]
         return newest
 
     def _instants(self, numbers: Ints, after_us: int) -> Ints:
@@ -77,7 +77,7 @@ class ZoneSlots(ClockSlots, frozen=True, kw_only=True):
 
 @functools.lru_cache(maxsize=INSTANTS_KEPT_MAX)
 def instant_us(zone: str, reading_us: int) -> int:
-    """When the clock of the zone shows what is given as microseconds after it showed the beginning of 1970."""
+    """The instant of a local time in the zone, which is given as microseconds since the start of 1970 in local time."""
     earliest_us, latest_us = _READINGS_US
     reading = _EPOCH + min(max(reading_us, earliest_us), latest_us) * _MICROSECOND
     ahead = reading.replace(tzinfo=ZoneInfo(zone)).utcoffset()
@@ -87,7 +87,7 @@ def instant_us(zone: str, reading_us: int) -> int:
 
 @functools.cache
 def _known_zones() -> frozenset[str]:
-    return frozenset(available_timezones())  # which are files: not to be looked up for every window
+    return frozenset(available_timezones())  # reads files, so not once per window
 
 
 def require_zone(zone: str, slots: ClockSlots, *, operator: str) -> None:
@@ -96,21 +96,21 @@ def require_zone(zone: str, slots: ClockSlots, *, operator: str) -> None:
         raise BadOperator(
             operator,
             "zone",
-            f"is {zone!r}, which is no time zone",
-            hint=f"did you mean {near[0]!r}?" if near else 'such as "Europe/Berlin"',
+            f"is {zone!r}, which is not a known time zone",
+            hint=f"did you mean {near[0]!r}?" if near else 'set a name such as "Europe/Berlin"',
         )
     for field, amount_us in (("length", slots.length_us), ("every", slots.every_us)):
         if amount_us % DAY_US:
             raise BadOperator(
                 operator,
                 field,
-                f"is no whole number of days, and only days and weeks depend on the zone {zone!r}",
-                hint="leave zone= out: hours and minutes are the same everywhere, and offset= moves them",
+                f"is not a whole number of days, and only days and weeks depend on the zone {zone!r}",
+                hint="remove zone=: hours and minutes are the same in all zones, and offset= shifts them",
             )
 
 
 def with_zone_windows(rows: DataFrame, slots: ZoneSlots, time: str) -> DataFrame:
-    """For Spark's own way: the rows, as often as they are in a window, with the window in a column of its own."""
+    """The rows for the native window: one row per window of a row, with the window in column `WINDOW`."""
     from pyspark.sql import functions as F
 
     at = F.col(f"`{time}`").cast("timestamp")
@@ -125,7 +125,7 @@ def with_zone_windows(rows: DataFrame, slots: ZoneSlots, time: str) -> DataFrame
         )
     )
     every_window = rows.select("*", F.explode(windows).alias(WINDOW)).filter(F.col(WINDOW)["end"] > at)
-    # Spark knows by this that a group ends when the watermark passes the end of its window.
+    # With this metadata, Spark finalizes a group when the watermark passes the end of its window.
     delay = rows.schema[time].metadata.get(WATERMARK_DELAY)
     metadata = {} if delay is None else {WATERMARK_DELAY: delay}
     return every_window.withColumn(WINDOW, F.col(WINDOW).alias(WINDOW, metadata=metadata))
@@ -138,12 +138,12 @@ def zone_window() -> Column:
 
 
 def _spark_newest(slots: ZoneSlots, at: Column) -> Column:
-    """What the clock of the zone showed when the last window began."""
+    """The local time at which the last window started."""
     from pyspark.sql import functions as F
 
     reading_us = F.unix_micros(F.from_utc_timestamp(at, slots.zone))
     near_us = reading_us - F.pmod(reading_us - slots.offset_us, F.lit(slots.every_us))
-    # The clock may have been put back behind the reading, or forward over it.
+    # The clock may have moved back before this local time, or forward past it.
     return (
         F.when(at < _spark_instant(slots, near_us), near_us - slots.every_us)
         .when(at >= _spark_instant(slots, near_us + slots.every_us), near_us + slots.every_us)

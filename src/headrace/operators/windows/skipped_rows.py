@@ -1,6 +1,7 @@
-"""Rows that can't be in any window: without a time, or without what the window needs besides. Seen, because counted.
+"""Rows that belong to no window, because their time or another value is missing or invalid: they are skipped and
+counted.
 
-The counts are in the observed metrics of a query, under `headrace.left_out:NAME`, by the reason.
+The counts are in the observed metrics of a query, under `headrace.left_out:NAME`, by reason.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 TIME_US_MIN = -62_135_596_800_000_000
 TIME_US_END = 253_402_300_800_000_000
-"""The years 1 to 9999. Outside of them a time is a slip, such as milliseconds that were taken for seconds; and to add
-a window's length to the largest that Spark knows would not fit in 64 bits."""
+"""The years 1 to 9999. A time outside this range is a mistake, such as milliseconds read as seconds. Spark's largest
+times plus the length of a window also do not fit in 64 bits."""
 
 
 def has_no_time(time: str) -> Column:
@@ -28,10 +29,10 @@ def has_no_time(time: str) -> Column:
     return at_us.isNull() | (at_us < TIME_US_MIN) | (at_us >= TIME_US_END)
 
 
-def leave_out(rows: DataFrame, reasons: Mapping[str, Column], *, name: str) -> DataFrame:
-    """The rows for which none of the reasons holds; how many there were of the others is observed."""
+def skip_rows(rows: DataFrame, reasons: Mapping[str, Column], *, name: str) -> DataFrame:
+    """The rows to which no reason applies. An observed metric counts the skipped rows by reason."""
     from pyspark.sql import functions as F
 
-    counts = [F.count_if(reason).alias(said) for said, reason in reasons.items()]
+    counts = [F.count_if(condition).alias(reason) for reason, condition in reasons.items()]
     observed = rows.observe(f"{LEFT_OUT_METRIC}{name}:{uuid.uuid4().hex[:8]}", *counts)
     return observed.filter(~functools.reduce(operator.or_, reasons.values()))

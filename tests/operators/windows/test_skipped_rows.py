@@ -30,7 +30,7 @@ def counts_of(progress: list[dict[str, Any]], metric: str, name: str) -> int:
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=WAYS)
-def test_rows_without_a_time_and_those_behind_a_time_far_ahead_are_counted(
+def test_rows_without_a_time_and_rows_late_after_a_far_future_time_are_counted(
     spark: SparkSession, tmp_path: Path, window: Any
 ) -> None:
     stream = Stream(spark, tmp_path, window)
@@ -46,7 +46,7 @@ def test_rows_without_a_time_and_those_behind_a_time_far_ahead_are_counted(
     assert sum(by_spark) + counts_of(stream.progress, "headrace.late:", "late") == 2
 
 
-def test_a_time_that_can_not_be_meant_is_as_none(spark: SparkSession) -> None:
+def test_an_implausible_time_counts_as_missing(spark: SparkSession) -> None:
     """Milliseconds that were taken for seconds."""
     rows = bounded(spark, [("ann", 0, 1), ("bob", 0, 2)]).withColumn(
         "at",
@@ -80,7 +80,7 @@ SESSIONS = [(FAR[0], 1), (FAR[1], 2), (FAR[3], 1)]
     ],
     ids=[*WAYS, "session"],
 )
-def test_times_long_ago_and_far_ahead_are_times_and_null_is_a_key(
+def test_distant_times_are_valid_and_null_is_a_key(
     spark: SparkSession, window: Any, expected: list[tuple[datetime, int]]
 ) -> None:
     seconds = [(None, int(each.timestamp())) for each in FAR]
