@@ -67,7 +67,7 @@ class _Altering:
         topics = self._parts.topics
         topic = topics.get(wanted.name)
         if topic is None:
-            return Outcome(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message="there is no such topic")
+            return Outcome(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message="the topic does not exist")
         configs = wanted.change(topic.configs)
         topics.check_alteration(topic, configs)
         if not self._validate_only:

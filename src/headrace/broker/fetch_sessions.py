@@ -38,15 +38,15 @@ class PartitionKey(Struct, frozen=True):
 
 
 class Followed(Struct):
-    """A partition in a session: the position of the client, and what the last answer contained."""
+    """A partition in a session: the position of the client, and what the last response contained."""
 
     wanted: FetchPartition
     high_watermark: int = -1
     start_offset: int = -1
     had_error: bool = False
 
-    def tell(self, high_watermark: int, start_offset: int, *, has_error: bool) -> bool:
-        """Keep what this answer contains; whether any of it is new to the client."""
+    def update(self, high_watermark: int, start_offset: int, *, has_error: bool) -> bool:
+        """Keep what this response contains; whether any of it is new to the client."""
         news = (
             has_error
             or self.had_error
@@ -66,11 +66,11 @@ class FetchSession(Struct):
 
     @property
     def is_incremental(self) -> bool:
-        """Whether answers contain only changes: not the first one, and not without a session."""
+        """Whether responses contain only changes: not the first one, and not without a session."""
         return self.id != NO_SESSION_ID and self.next_epoch > 1
 
     def rotate(self, served: Iterable[PartitionKey]) -> None:
-        """Move partitions that had data to the end, so that full answers do not starve the others."""
+        """Move partitions that had data to the end, so that full responses do not starve the others."""
         for key in served:
             self.partitions.move_to_end(key)
 
@@ -82,11 +82,11 @@ def wanted_partitions(request: FetchRequest) -> Iterator[tuple[PartitionKey, Fet
 
 
 class SessionNotFound(Exception):
-    """The session does not exist (any more)."""
+    """The session never existed, or was closed."""
 
 
 class InvalidSessionEpoch(Exception):
-    """The request is not the one that comes next in its session."""
+    """The epoch of the request is not the next one of its session."""
 
 
 class SessionTopicIdError(Exception):

@@ -25,4 +25,4 @@ def test_cluster_and_broker_are_those_of_metadata(any_wire: Wire, version: int) 
 def test_broker_that_is_asked_for_controllers_refuses(wire: Wire) -> None:
     answer = wire.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS))
     assert answer.error_code == ErrorCode.INVALID_REQUEST
-    assert "ask for brokers" in (answer.error_message or "")
+    assert "request the brokers" in (answer.error_message or "")

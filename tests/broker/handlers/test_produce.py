@@ -200,7 +200,7 @@ def test_refused_batches_are_logged_with_the_client(
     headrace_broker: Broker, connect: Connect, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     produce(connect(headrace_broker, client_id="careless"), topic, b"junk")
-    (line,) = [record for record in caplog.records if record.getMessage() == "produce refused"]
+    (line,) = [record for record in caplog.records if record.getMessage() == "produce rejected"]
     assert vars(line)["client_id"] == "careless"
     assert vars(line)["partition"] == f"{topic}-0"
 

@@ -63,7 +63,7 @@ def entity(parts: Iterable[tuple[str, str | None]]) -> Entity:
     if IP in named:
         if len(named) > 1:
             raise InvalidQuota(
-                "an address has quotas by itself only", hint=f"leave {USER} and {CLIENT_ID} out"
+                "an address can't be combined with other types", hint=f"remove {USER} and {CLIENT_ID}"
             )
         _check_address(named[IP])
     return tuple(sorted(named.items()))

@@ -216,6 +216,6 @@ class ShareGroup:
 
 _MESSAGES = {
     ErrorCode.UNKNOWN_MEMBER_ID: "This member is not in the group; it may join again.",
-    ErrorCode.FENCED_MEMBER_EPOCH: "The member's epoch is not the one that it was told; it must join again.",
+    ErrorCode.FENCED_MEMBER_EPOCH: "The member's epoch is not the one that it received; it must join again.",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "The group has as many members as the broker's group_members_max allows.",
 }

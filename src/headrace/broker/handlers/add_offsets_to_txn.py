@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: a group whose offsets a transaction is about to commit, which makes their log a part of it.
+"""AddOffsetsToTxn: add the offsets of a group to a transaction before it commits them.
 
 2: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH.
 """

@@ -1,7 +1,7 @@
 """AddPartitionsToTxn: add partitions to a transaction before it writes to them.
 
-2: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH. 4: several transactions at once, or only whether partitions are
-part of them. 5: the error TRANSACTION_ABORTABLE.
+2: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH. 4: several transactions in one request, or only a check whether
+partitions are part of them. 5: the error TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ async def _add(wanted: AddPartitionsToTxnTransaction, call: Call) -> Results:
 
 def _refusal(name: TopicPartition, call: Call) -> ErrorCode | None:
     if name.topic in INTERNAL_TOPICS:
-        # As in Kafka. A marker in a state topic would be read as state.
+        # As in Kafka. The coordinator would read a marker in a state topic as state.
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if call.parts.topics.partition(*name) is None else None
 
@@ -89,7 +89,7 @@ async def when_durable(added: Pending | None, call: Call) -> None:
 
 
 def code_for(code: ErrorCode, call: Call, *, fenced_since: int) -> ErrorCode:
-    """The code that clients of this version know."""
+    """The error code that clients of this version know."""
     if code is ErrorCode.PRODUCER_FENCED and call.version < fenced_since:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code

@@ -1,4 +1,4 @@
-"""AlterClientQuotas: set and remove the limits of entities; what is possible is written in one step."""
+"""AlterClientQuotas: set and remove the limits of entities. All valid changes are written in one step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def alter_client_quotas(request: AlterClientQuotasRequest, call: Call) -> AlterC
         try:
             which = entity((part.entity_type, part.entity_name) for part in entry.entity)
             if which in changes:
-                raise InvalidQuota("the entity is in the request more than once", hint="join its changes")
+                raise InvalidQuota("the entity is in the request more than once", hint="merge its entries")
             changes[which] = _changed(which, quotas.of(which), entry.ops)
             problems.append(None)
         except HeadraceError as error:
@@ -38,13 +38,13 @@ def alter_client_quotas(request: AlterClientQuotasRequest, call: Call) -> AlterC
             quotas.replace([*changes.items()])
         except (HeadraceError, OSError) as error:
             problems = [problem or error for problem in problems]
-    return AlterClientQuotasResponse(entries=tuple(map(_answer, request.entries, problems)))
+    return AlterClientQuotasResponse(entries=tuple(map(_entry, request.entries, problems)))
 
 
 def _changed(which: Entity, current: Mapping[str, float], ops: tuple[OpData, ...]) -> Mapping[str, float]:
     limits = dict(current)
     if len({op.key for op in ops}) < len(ops):
-        raise InvalidQuota("a quota is in the request more than once", hint="name each of them once")
+        raise InvalidQuota("a quota is in the request more than once", hint="name each quota once")
     for op in ops:
         if op.remove:
             limits.pop(op.key, None)
@@ -54,7 +54,7 @@ def _changed(which: Entity, current: Mapping[str, float], ops: tuple[OpData, ...
     return limits
 
 
-def _answer(entry: RequestEntryData, problem: HeadraceError | OSError | None) -> ResponseEntryData:
+def _entry(entry: RequestEntryData, problem: HeadraceError | OSError | None) -> ResponseEntryData:
     return ResponseEntryData(
         error_code=ErrorCode.NONE if problem is None else error_code(problem),
         error_message=None if problem is None else str(problem),

@@ -1,4 +1,4 @@
-"""AlterConfigs: the older call, which replaces all configs of a topic at once."""
+"""AlterConfigs: the older API, which replaces all configs of a topic together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: the only assignment is this broker, which every partition has already."""
+"""AlterPartitionReassignments: every partition is already on this broker, and no other assignment is valid."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def _reassign(topic: str, wanted: ReassignablePartition, call: Call) -> Reassign
 
 
 def _problem(replicas: tuple[int, ...], node_id: int) -> str | None:
-    """Why an assignment is impossible, in Kafka's words: its tools show them."""
-    said = "The manual partition assignment includes"
+    """Why an assignment is invalid, as Kafka words it: its tools show the message."""
+    prefix = "The manual partition assignment includes"
     if not replicas:
-        return f"{said} an empty replica list."
+        return f"{prefix} an empty replica list."
     for broker_id in sorted(replicas):
         if replicas.count(broker_id) > 1:
-            return f"{said} the broker {broker_id} more than once."
+            return f"{prefix} the broker {broker_id} more than once."
         if broker_id != node_id:
-            return f"{said} broker {broker_id}, but no such broker is registered."
+            return f"{prefix} broker {broker_id}, but no such broker is registered."
     return None

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: there is one folder, so a replica can only be moved to where it is."""
+"""AlterReplicaLogDirs: the broker has one folder, so a replica can only move to the folder that it is in."""
 
 from __future__ import annotations
 

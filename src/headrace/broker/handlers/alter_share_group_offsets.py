@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets: put a share group without members to other offsets, or let one begin with them."""
+"""AlterShareGroupOffsets: set the start offsets of a share group without members, or create a group with them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def alter_share_group_offsets(
 
 
 def require_free(group_id: str, call: Call) -> None:
-    """Raise what must be answered unless there can be a share group of this name."""
+    """Raise the error of the response if no share group can have this name."""
     call.parts.shares.require_available()
     if call.parts.groups.is_taken(group_id):
         raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
@@ -44,7 +44,7 @@ def require_free(group_id: str, call: Call) -> None:
 
 
 def require_empty(group_id: str, call: Call) -> None:
-    """Raise what must be answered unless this is a share group without members."""
+    """Raise the error of the response if this is not a share group without members."""
     call.parts.shares.require_available()
     group = call.parts.share_members.get(group_id)
     if group is None:

@@ -1,4 +1,4 @@
-"""ApiVersions: what this broker speaks. The list is what the handlers registered."""
+"""ApiVersions: the APIs and versions of this broker, which are those of the registered handlers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def api_versions(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=feature.lowest, max_version=feature.level)
             for name, feature in FEATURES.items()
-            # Older clients refuse a lowest level of 0.
+            # Older clients reject a lowest level of 0.
             if feature.lowest > 0 or call.version >= LOWEST_LEVEL_MAY_BE_0_SINCE
         ),
         finalized_features_epoch=0,
@@ -53,7 +53,7 @@ def api_versions(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse
 
 
 def unsupported_version() -> ApiVersionsResponse:
-    """The answer to a version from the future: the list, in the oldest form, so that the client can try again."""
+    """The response to a version that is too new: the list, in the oldest version, so that the client can retry."""
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_served())
 
 

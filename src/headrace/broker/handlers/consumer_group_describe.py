@@ -1,6 +1,6 @@
-"""ConsumerGroupDescribe: groups of the newer protocol, with what their members have and are going to have.
+"""ConsumerGroupDescribe: groups of the newer protocol, with the current and the target assignment of their members.
 
-1: which protocol a member speaks.
+1: which protocol a member uses.
 """
 
 from __future__ import annotations

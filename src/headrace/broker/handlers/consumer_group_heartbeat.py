@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat: a member of the newer protocol joins, reports or leaves, and learns its partitions.
 
-1: members make up their own ids; regular expressions.
+1: members choose their own ids; regular expressions.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def consumer_group_heartbeat(
         assignor=request.server_assignor,
         reported=None if request.topic_partitions is None else _reported(request.topic_partitions),
         client_id=call.client_id,
-        client_host=f"/{call.client.host}",  # as Kafka writes an address without a name
+        client_host=f"/{call.client.host}",  # as Kafka writes an address without a host name
     )
     try:
         heartbeat = _checked(request, heartbeat, call)

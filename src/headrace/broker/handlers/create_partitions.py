@@ -1,4 +1,4 @@
-"""CreatePartitions: a topic grows; its records stay where they are."""
+"""CreatePartitions: add partitions to a topic. Its records stay in their partitions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def _grow(
         return CreatePartitionsTopicResult(
             name=wanted.name,
             error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            error_message="there is no such topic",
+            error_message="the topic does not exist",
         )
     if wanted.assignments is not None:
         node_id = call.parts.settings.node_id
@@ -44,7 +44,7 @@ async def _grow(
             return CreatePartitionsTopicResult(
                 name=wanted.name,
                 error_code=ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                error_message=f"the assignment must put every new partition on broker {node_id}, the only one",
+                error_message=f"the assignment must put every new partition on the only broker, {node_id}",
             )
     try:
         call.parts.topics.check_growth(topic, wanted.count)

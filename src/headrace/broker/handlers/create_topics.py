@@ -1,4 +1,4 @@
-"""CreateTopics: topics with a number of partitions and configs of their own."""
+"""CreateTopics: create topics, each with its number of partitions and its configs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopic
     results = []
     for topic in request.topics:
         if named[topic.name] > 1:
-            twice = "the topic is named twice in one request"
+            twice = "the topic is in the request more than once"
             result = CreatableTopicResult(
                 name=topic.name, error_code=ErrorCode.INVALID_REQUEST, error_message=twice
             )
@@ -83,20 +83,18 @@ def _partition_count(wanted: CreatableTopic, default: int) -> int:
 def _replica_problem(wanted: CreatableTopic, node_id: int) -> tuple[ErrorCode, str] | None:
     if wanted.assignments:
         if (wanted.num_partitions, wanted.replication_factor) != (-1, -1):
-            message = (
-                "an assignment says how many partitions and replicas there are; leave both numbers at -1"
-            )
+            message = "an assignment sets the numbers of partitions and replicas; leave both numbers at -1"
             return ErrorCode.INVALID_REQUEST, message
         numbers = sorted(one.partition_index for one in wanted.assignments)
         if numbers != list(range(len(numbers))) or any(
             one.broker_ids != (node_id,) for one in wanted.assignments
         ):
-            message = f"the assignment must put partitions 0, 1, … on broker {node_id}, the only one"
+            message = f"the assignment must put partitions 0, 1, … on the only broker, {node_id}"
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, message
         return None
     if wanted.replication_factor not in (-1, 1):
         message = (
-            f"replication factor {wanted.replication_factor} is larger than the one broker there is; "
+            f"replication factor {wanted.replication_factor} needs more than the only broker; "
             "use 1, or Apache Kafka for replicas"
         )
         return ErrorCode.INVALID_REPLICATION_FACTOR, message

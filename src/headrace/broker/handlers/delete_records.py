@@ -28,7 +28,7 @@ async def delete_records(request: DeleteRecordsRequest, call: Call) -> DeleteRec
     for topic in request.topics:
         deleted = await in_turns(topic.partitions, partial(_delete, topic.name, call=call))
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=tuple(deleted)))
-    # What was deleted must not come back after a crash.
+    # Deleted records must not reappear after a crash.
     call.parts.topics.checkpoint_starts()
     return DeleteRecordsResponse(topics=tuple(topics))
 

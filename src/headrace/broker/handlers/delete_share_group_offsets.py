@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets: forget where a share group without members stands in topics."""
+"""DeleteShareGroupOffsets: delete the offsets of a share group without members in topics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def _delete(group_id: str, name: str, call: Call) -> DeleteShareGroupOffse
         return DeleteShareGroupOffsetsResponseTopic(
             topic_name=name,
             error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            error_message="there is no such topic",
+            error_message="the topic does not exist",
         )
     try:
         await call.parts.shares.delete_offsets(group_id, topic)

@@ -1,4 +1,4 @@
-"""DeleteTopics: by name or by id; the data goes at once, the committed offsets with it."""
+"""DeleteTopics: delete topics by name or by id, with their data and their committed offsets, immediately."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ async def _delete(wanted: DeleteTopicState, call: Call, turns: Turns) -> Deletab
             name=wanted.name,
             topic_id=wanted.topic_id,
             error_code=code,
-            error_message="there is no such topic",
+            error_message="the topic does not exist",
         )
     if topic.is_internal:
         return DeletableTopicResult(
             name=topic.name,
             topic_id=topic.id,
             error_code=ErrorCode.INVALID_REQUEST,
-            error_message="an internal topic can't be deleted",
+            error_message="the topic is internal and can't be deleted",
         )
     return await _delete_topic(topic, call, turns)
 

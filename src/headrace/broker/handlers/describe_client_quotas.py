@@ -1,7 +1,7 @@
-"""DescribeClientQuotas: the limits of those entities that a filter matches.
+"""DescribeClientQuotas: the limits of the entities that a filter matches.
 
-A component of the filter asks for a name, for the default, or for any entity of its type. A strict filter matches
-entities without further types only.
+A component of the filter matches a name, the default, or any entity of its type. A strict filter matches only
+entities without further types.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def _problem(components: tuple[ComponentData, ...]) -> tuple[ErrorCode, str] | N
         if component.match_type not in (EXACT, DEFAULT, ANY):
             return ErrorCode.INVALID_REQUEST, f"match type {component.match_type} is unknown"
         if (component.match_type == EXACT) != (component.match is not None):
-            return ErrorCode.INVALID_REQUEST, "an exact match has a name, and no other has one"
+            return ErrorCode.INVALID_REQUEST, "an exact match needs a name, and no other match may have one"
     if IP in kinds and len(kinds) > 1:
-        return ErrorCode.INVALID_REQUEST, "an address has quotas by itself only"
+        return ErrorCode.INVALID_REQUEST, "an address can't be combined with other types"
     return None
 
 

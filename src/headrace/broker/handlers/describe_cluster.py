@@ -1,4 +1,4 @@
-"""DescribeCluster: one broker, which is the controller too."""
+"""DescribeCluster: this broker, which is also the controller."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def describe_cluster(request: DescribeClusterRequest, call: Call) -> DescribeClu
     if request.endpoint_type != BROKERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.INVALID_REQUEST,
-            error_message="this is a broker: ask for brokers, not for controllers",
+            error_message="this is a broker, not a controller; request the brokers instead",
             endpoint_type=request.endpoint_type,
         )
     endpoint = endpoint_for(call.client, call.parts.settings)

@@ -39,14 +39,14 @@ from headrace.redaction import redacted
 TOPIC_SOURCE, BROKER_SOURCE, ALL_BROKERS_SOURCE, STATIC_BROKER_SOURCE, DEFAULT_SOURCE = 1, 2, 3, 4, 5
 CLIENT_METRICS_SOURCE, GROUP_SOURCE = 7, 8
 
-# What no Kafka API has a place for. They are no configs, so only who asks for them by name gets them.
+# Values that no Kafka API has a field for. They are not configs, so only a request that names them gets them.
 SHARE_NUMBERS = "headrace.share.numbers"
 READ_ONLY_PARTITIONS = "headrace.read.only.partitions"
 HEALTH = "headrace.health"
 
 
 class Inherited(Struct, frozen=True, kw_only=True):
-    """What a config is where the resource itself does not set it, and where that comes from."""
+    """The value of a config that the resource does not set, and its source."""
 
     value: str
     source: int
@@ -54,7 +54,7 @@ class Inherited(Struct, frozen=True, kw_only=True):
 
 NOTHING: Mapping[str, Inherited] = MappingProxyType({})
 
-# Settings that mean what a setting of Kafka's means: tools look for them under its name.
+# Settings with the same meaning as a setting of Kafka: tools look for them under its name.
 KAFKA_NAMES = {
     "auto_create_topics": "auto.create.topics.enable",
     "connections_max": "max.connections",
@@ -80,7 +80,7 @@ KAFKA_NAMES = {
 
 @handles(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), is_long=True)
 async def describe_configs(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
-    # Each once: an answer is many times as large as its question.
+    # Each only once: a response is many times as large as its request.
     resources = {
         (one.resource_type, one.resource_name, one.configuration_keys): one for one in request.resources
     }
@@ -92,7 +92,7 @@ async def describe_configs(request: DescribeConfigsRequest, call: Call) -> Descr
     results = await in_turns(
         wanted[:described_max], lambda resource: _describe(resource, request, call, problems)
     )
-    message = f"{len(wanted)} resources in one request, at most {described_max} are described"
+    message = f"{len(wanted)} resources are in the request; name at most {described_max}"
     results += [_failed(one, ErrorCode.INVALID_REQUEST, message) for one in wanted[described_max:]]
     return DescribeConfigsResponse(results=tuple(results))
 
@@ -104,7 +104,7 @@ def _describe(
     if resource.resource_type == TOPIC:
         topic = call.parts.topics.get(name)
         if topic is None:
-            return _failed(resource, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
+            return _failed(resource, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic does not exist")
         configs = _topic_configs(topic, request, call)
         if READ_ONLY_PARTITIONS in (keys or ()):
             configs.append(_read_only_partitions(topic))
@@ -114,14 +114,14 @@ def _describe(
             configs.append(_share_numbers(name, call))
     elif resource.resource_type == CLIENT_METRICS:
         if not name:
-            return _failed(resource, ErrorCode.INVALID_REQUEST, "a subscription has a name")
+            return _failed(resource, ErrorCode.INVALID_REQUEST, "the subscription has no name")
         overrides = call.parts.client_metrics.of(name)
         configs = _resource_configs(
             CLIENT_METRICS_CONFIGS.values(), overrides, CLIENT_METRICS_SOURCE, request
         )
     elif resource.resource_type == BROKER:
         if name not in (ALL_BROKERS, str(call.parts.settings.node_id)):
-            return _failed(resource, ErrorCode.INVALID_REQUEST, "there is no such broker")
+            return _failed(resource, ErrorCode.INVALID_REQUEST, "the broker does not exist")
         configs = _altered_broker_configs(name, request, call)
         if name != ALL_BROKERS:
             configs += [*_broker_configs(call.parts.settings, request), _advertised_listeners(call)]
@@ -178,7 +178,7 @@ def _group_configs(
 def _altered_broker_configs(
     name: str, request: DescribeConfigsRequest, call: Call
 ) -> list[DescribeConfigsResourceResult]:
-    """Only those that are set: for one broker, those of all brokers too."""
+    """Only the configs that are set. For one broker, this includes those of all brokers."""
     of_all, source = call.parts.broker_configs.of(ALL_BROKERS), ALL_BROKERS_SOURCE
     overrides, inherited = of_all, NOTHING
     if name != ALL_BROKERS:
@@ -249,7 +249,7 @@ def _health(problems: Sequence[str]) -> DescribeConfigsResourceResult:
 
 
 def _read_only_partitions(topic: Topic) -> DescribeConfigsResourceResult:
-    """Which partitions take no records until the broker has been started anew, and why."""
+    """The partitions that are read-only until the broker restarts, and the reasons."""
     reasons = {
         partition.index: partition.log.read_only_reason
         for partition in topic.partitions
@@ -285,7 +285,7 @@ def _broker_configs(
 
 
 def _advertised_listeners(call: Call) -> DescribeConfigsResourceResult:
-    """Under Kafka's name and in its form, the address that this client is told."""
+    """The address that this client gets, under the name and in the format of Kafka."""
     endpoint = endpoint_for(call.client, call.parts.settings)
     return DescribeConfigsResourceResult(
         name="advertised.listeners",

@@ -1,6 +1,6 @@
 """DescribeGroups: state, protocol and members of groups.
 
-3: which operations the asker may use. 4: static members. 6: a group that is not there is an error.
+3: which operations the client may use. 4: static members. 6: a missing group is an error.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
             group_state=GroupState.DEAD.value,
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE,
             error_message=_why_not(group_id, call) if is_error else None,
-            # What may be done with a group is said of groups that there are.
+            # Only a group that exists has authorized operations.
             authorized_operations=NOT_ASKED if is_error else operations,
         )
     is_stable = group.state is GroupState.STABLE
@@ -61,7 +61,7 @@ def _why_not(group_id: str, call: Call) -> str:
 
 
 def _members(group: Group, is_stable: bool) -> tuple[DescribedGroupMember, ...]:
-    # Between generations neither the old assignment nor a new one is true.
+    # Between generations neither the old nor the new assignment is valid.
     return tuple(
         DescribedGroupMember(
             member_id=member.member_id,

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: how much disk partitions take. There is one folder, and what is in the archive is not counted."""
+"""DescribeLogDirs: the size of partitions on disk, without segments in the archive. The broker has one folder."""
 
 from __future__ import annotations
 

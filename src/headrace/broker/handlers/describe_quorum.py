@@ -1,6 +1,6 @@
-"""DescribeQuorum: this broker is the only voter, and leads.
+"""DescribeQuorum: this broker is the only voter, and the leader.
 
-It keeps its metadata in files and not in a log. So the offsets are 0, and the only voter has always caught up.
+It stores its metadata in files, not in a log. So the offsets are 0, and the only voter has always caught up.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def describe_quorum(request: DescribeQuorumRequest, call: Call) -> DescribeQuoru
 
 
 def _directory_id(call: Call) -> uuid.UUID:
-    """The cluster has one folder, so what names the cluster names the folder."""
+    """The cluster has one folder, so the id of the cluster identifies the folder."""
     return uuid.uuid5(uuid.NAMESPACE_OID, call.parts.cluster_id)
 
 

@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets: where share groups stand in their partitions, and how much is left to do."""
+"""DescribeShareGroupOffsets: the start offsets and the lag of share groups in their partitions."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def _topic(
 ) -> DescribeShareGroupOffsetsResponseTopic:
     topic = call.parts.topics.get(wanted.topic_name)
     if topic is None:
-        nowhere = tuple(_partition(index, None) for index in wanted.partitions)
-        return DescribeShareGroupOffsetsResponseTopic(topic_name=wanted.topic_name, partitions=nowhere)
+        unknown = tuple(_partition(index, None) for index in wanted.partitions)
+        return DescribeShareGroupOffsetsResponseTopic(topic_name=wanted.topic_name, partitions=unknown)
     shares = call.parts.shares
     return DescribeShareGroupOffsetsResponseTopic(
         topic_name=wanted.topic_name,
@@ -74,7 +74,7 @@ def _topic(
 
 
 def _partition(index: int, share: SharePartition | None) -> DescribeShareGroupOffsetsResponsePartition:
-    """Where the group has no place, it has no offset: no error, even if group, topic or partition are not there."""
+    """A group that does not consume the partition has no offset. This is no error, even if one of them is missing."""
     if share is None:
         return DescribeShareGroupOffsetsResponsePartition(partition_index=index)
     return DescribeShareGroupOffsetsResponsePartition(

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: like Metadata, a page at a time."""
+"""DescribeTopicPartitions: like Metadata, one page at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-# A page holds at most so many, whatever the client asks for; Kafka's bound too.
+# The limit of a page, even if the client requests more; Kafka has the same limit.
 PAGE_PARTITIONS_MAX = 2_000
 
 

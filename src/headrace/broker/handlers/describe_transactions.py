@@ -1,4 +1,4 @@
-"""DescribeTransactions: where transactions stand, by transactional id."""
+"""DescribeTransactions: the state of transactions, by transactional id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: no user has any, because there is no SASL yet. Kafka's tool for user configs asks."""
+"""DescribeUserScramCredentials: no user has credentials, because the broker has no SASL. `kafka-configs` needs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ElectLeaders: this broker leads every partition already, so no election is needed."""
+"""ElectLeaders: this broker is already the leader of every partition, so no election is needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PREFERRED, UNCLEAN = 0, 1
 def elect_leaders(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
     is_known = request.election_type in (PREFERRED, UNCLEAN)
     if request.topic_partitions is None:
-        # Only partitions that got another leader would be listed.
+        # The response would list only partitions with a new leader.
         results = tuple(
             ReplicaElectionResult(topic=topic.name, partition_result=()) for topic in call.parts.topics
         )

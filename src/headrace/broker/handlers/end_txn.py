@@ -1,6 +1,6 @@
-"""EndTxn: commit or abort a transaction. Answered when the decision is durable and every partition has its marker.
+"""EndTxn: commit or abort a transaction. The response waits for the durable decision and for every marker.
 
-2: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH. 5: every transaction ends an epoch; the answer has the next one.
+2: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH. 5: every transaction ends an epoch; the response has the next one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fetch: stored bytes back to the client, waiting for more where there are too few."""
+"""Fetch: send stored batches to the client, and wait for more if there are too few."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SESSION_ERRORS = {
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """One partition of a fetch: what to read, or why not."""
+    """One partition of a fetch: what to read, or an error."""
 
     key: PartitionKey
     followed: Followed
@@ -57,11 +57,11 @@ class Wanted(Struct, frozen=True, kw_only=True):
     error: ErrorCode
     high_watermark: int
     end_offset: int
-    """Where reading stops: the high watermark, or the last stable offset for readers of committed data."""
+    """The offset at which reading stops: the high watermark, or the last stable offset for transactional readers."""
 
 
 class Found(Struct, kw_only=True):
-    """What reading a partition gave."""
+    """The result of reading one partition."""
 
     records: Buffer = b""
     error: HeadraceError | OSError | None = None
@@ -79,7 +79,7 @@ def fetch(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchR
     except WouldBlock:
         return _fetch_from_disk(request, session, call, wanted)
     if _is_enough(request, wanted, found, call):
-        return _answer(request, session, wanted, found, call)
+        return _response(request, session, wanted, found, call)
     waiter = call.parts.fetch_waiters.register(
         [one.partition for one in wanted if one.partition is not None],
         client=call.client,
@@ -102,8 +102,8 @@ async def _fetch_later(
             return await _fetch_from_disk(request, session, call, wanted)
         left_s = deadline_s - call.parts.runtime.loop.time()
         if left_s <= 0 or not waiter.has_grown or not _waits_for_commit(request, wanted, found):
-            _hold_until_answered(found, call)
-            return _answer(request, session, wanted, found, call)
+            _hold_until_counted(found, call)
+            return _response(request, session, wanted, found, call)
         waiter = call.parts.fetch_waiters.register(
             [one.partition for one in wanted if one.partition is not None],
             client=call.client,
@@ -113,7 +113,7 @@ async def _fetch_later(
 
 
 def _waits_for_commit(request: FetchRequest, wanted: Sequence[Wanted], found: Sequence[Found]) -> bool:
-    """Whether what came is part of open transactions only, and nothing of it may be told yet."""
+    """Whether all new records are part of open transactions, so that the client may not see them yet."""
     if request.isolation_level != READ_COMMITTED or any(one.error for one in wanted):
         return False
     return not any(one.records or one.error is not None for one in found)
@@ -122,17 +122,17 @@ def _waits_for_commit(request: FetchRequest, wanted: Sequence[Wanted], found: Se
 async def _fetch_from_disk(
     request: FetchRequest, session: FetchSession, call: Call, wanted: Sequence[Wanted]
 ) -> FetchResponse:
-    """What is not in memory is read in a thread, so that nobody else waits for the disk."""
+    """Read in a thread what is not in memory, so that no other request waits for the disk."""
     found = await _read_in_thread(request, wanted, call)
-    _hold_until_answered(found, call)
-    return _answer(request, session, wanted, found, call)
+    _hold_until_counted(found, call)
+    return _response(request, session, wanted, found, call)
 
 
-def _hold_until_answered(found: Sequence[Found], call: Call) -> None:
-    """Count what was read before the next fetch looks how much room there is: many may be woken together."""
+def _hold_until_counted(found: Sequence[Found], call: Call) -> None:
+    """Count the bytes before the next fetch checks the free memory: many fetches may wake together."""
     size_bytes = sum(len(one.records) for one in found)
     call.client.memory.hold(size_bytes)
-    # The connection counts the answer right after this.
+    # The connection counts the response right after this.
     call.parts.runtime.loop.call_soon(call.client.memory.hold, -size_bytes)
 
 
@@ -143,20 +143,20 @@ async def _read_in_thread(request: FetchRequest, wanted: Sequence[Wanted], call:
         for one in wanted
     )
     return await call.parts.runtime.in_thread(
-        # How much room there is shows when the thread begins: others may read before.
+        # The free memory is checked when the thread starts: other requests may read before.
         lambda: _read(wanted, _bytes_max(request, call), nowait=False),
         reads_archive=reads_archive,
     )
 
 
 def _bytes_max(request: FetchRequest, call: Call) -> int:
-    """At least one batch is read, however little is asked for; NO_ROOM where there is no memory even for that."""
+    """Below the size of a batch, one batch is read nevertheless. NO_ROOM if there is no memory even for that."""
     room_bytes = call.client.memory.answer_room_bytes()
     if not room_bytes:
         return NO_ROOM
     burst_bytes = call.parts.byte_rates.burst_bytes(CONSUMER_BYTE_RATE, call.client_id)
-    asked_bytes = min(max(0, request.max_bytes), burst_bytes)
-    return int(min(asked_bytes, call.parts.settings.fetch_bytes_max, room_bytes))
+    requested_bytes = min(max(0, request.max_bytes), burst_bytes)
+    return int(min(requested_bytes, call.parts.settings.fetch_bytes_max, room_bytes))
 
 
 # What to read
@@ -194,7 +194,7 @@ def _wanted(key: PartitionKey, followed: Followed, by_id: bool, committed_only: 
 
 
 def check_epoch(client_epoch: int, partition: Partition) -> ErrorCode:
-    """A client that knows an older or newer leader epoch is told to ask for metadata again."""
+    """The error for a client with an older or newer leader epoch, which makes it request metadata again."""
     if client_epoch < 0 or client_epoch == partition.log.leader_epoch:
         return ErrorCode.NONE
     older = client_epoch < partition.log.leader_epoch
@@ -205,8 +205,8 @@ def check_epoch(client_epoch: int, partition: Partition) -> ErrorCode:
 
 
 def _read(wanted: Sequence[Wanted], bytes_max: int, *, nowait: bool) -> list[Found]:
-    """Read the partitions in their order until the answer is full. Safe to run in a thread."""
-    answers = []
+    """Read the partitions in their order until the response is full. Safe to run in a thread."""
+    results = []
     left_bytes = bytes_max
     is_first = True
     for one in wanted:
@@ -214,8 +214,8 @@ def _read(wanted: Sequence[Wanted], bytes_max: int, *, nowait: bool) -> list[Fou
         if found.records:
             left_bytes = max(0, left_bytes - len(found.records))
             is_first = False
-        answers.append(found)
-    return answers
+        results.append(found)
+    return results
 
 
 def _read_one(one: Wanted, left_bytes: int, is_first: bool, nowait: bool) -> Found:
@@ -243,7 +243,7 @@ def _read_one(one: Wanted, left_bytes: int, is_first: bool, nowait: bool) -> Fou
 
 
 def _is_enough(request: FetchRequest, wanted: Sequence[Wanted], found: Sequence[Found], call: Call) -> bool:
-    """Whether to answer now: enough bytes, no time to wait, something that can't wait, or too many that wait."""
+    """Whether to respond now: enough bytes, no time to wait, an error to report, or too many waiting fetches."""
     if request.max_wait_ms <= 0 or not wanted or call.parts.fetch_waiters.is_full:
         return True
     if not call.client.memory.may_wait():
@@ -255,10 +255,10 @@ def _is_enough(request: FetchRequest, wanted: Sequence[Wanted], found: Sequence[
     return sum(len(one.records) for one in found) >= request.min_bytes
 
 
-# Answering
+# Responding
 
 
-def _answer(
+def _response(
     request: FetchRequest, session: FetchSession, wanted: Sequence[Wanted], found: Sequence[Found], call: Call
 ) -> FetchResponse:
     committed_only = request.isolation_level == READ_COMMITTED
@@ -266,7 +266,7 @@ def _answer(
     topics: dict[tuple[str, UUID], list[PartitionData]] = {}
     served = []
     for one, got in zip(wanted, found, strict=True):
-        is_news = _tell(one, got)
+        is_news = _update_session(one, got)
         if got.records:
             served.append(one.key)
         if got.records or is_news or not is_incremental:
@@ -285,11 +285,11 @@ def _answer(
     )
 
 
-def _tell(one: Wanted, found: Found) -> bool:
-    """Note what the client is told of a partition; whether it is news to a client that follows it in a session."""
+def _update_session(one: Wanted, found: Found) -> bool:
+    """Update the session with what this response contains of a partition; whether any of it is new to the client."""
     if one.partition is None or one.error or found.error is not None or _diverges(one) is not None:
-        return one.followed.tell(-1, -1, has_error=True)
-    return one.followed.tell(one.high_watermark, one.partition.log.start_offset, has_error=False)
+        return one.followed.update(-1, -1, has_error=True)
+    return one.followed.update(one.high_watermark, one.partition.log.start_offset, has_error=False)
 
 
 def _partition_data(one: Wanted, found: Found, committed_only: bool, call: Call) -> PartitionData:
@@ -318,7 +318,7 @@ def _partition_data(one: Wanted, found: Found, committed_only: bool, call: Call)
 
 
 def _aborted(one: Wanted, partition: Partition, found: Found) -> tuple[AbortedTransaction, ...]:
-    """Which transactions of the records in the answer the client must skip."""
+    """The transactions whose records in the response the client must skip."""
     from_offset = one.followed.wanted.fetch_offset
     if not found.records or not partition.log.reader.aborted_transactions(from_offset, one.end_offset):
         return ()
@@ -332,9 +332,9 @@ def _aborted(one: Wanted, partition: Partition, found: Found) -> tuple[AbortedTr
 
 
 def _diverges(one: Wanted) -> EpochEndOffset | None:
-    """Where the log ended in the epoch the client last read from, if that is before what it has read.
+    """The end of the log in the epoch that the client last read, if that is before the client's position.
 
-    Only a start after a crash that had to cut the log makes this happen.
+    This happens only after a crash from which the broker recovered by truncating the log.
     """
     last_epoch = one.followed.wanted.last_fetched_epoch
     if last_epoch < 0 or one.partition is None or last_epoch >= one.partition.log.leader_epoch:
@@ -358,7 +358,7 @@ def _note_failure(one: Wanted, error: HeadraceError | OSError, call: Call) -> No
                 "log_start_offset": error.start_offset,
             },
         )
-    elif not isinstance(error, (OffsetOutOfRange, ArchiveUnreachable)):  # the archive's health says its own
+    elif not isinstance(error, (OffsetOutOfRange, ArchiveUnreachable)):  # the archive logs its own failures
         parts = call.parts
         repeated = parts.log_throttle.suppressed(
             parts.runtime.clock.monotonic_s(), str(one.partition), str(error)

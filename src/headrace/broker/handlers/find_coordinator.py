@@ -1,8 +1,8 @@
-"""FindCoordinator: one broker coordinates everything, so the answer is always this one.
+"""FindCoordinator: this broker is the coordinator of every group and transaction.
 
-The topic in which the coordinator keeps its state is created here, as in Kafka: a tool that asks for it next finds it.
+As in Kafka, this creates the topic in which the coordinator stores its state: a tool that requests it next finds it.
 
-1: transactions. 4: many keys in one request. 6: states of share groups, which only Kafka's own brokers ask for.
+1: transactions. 4: many keys in one request. 6: states of share groups, which only Kafka's own brokers request.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _find(key: str, key_type: int, call: Call) -> Coordinator:
         return Coordinator(
             key=key,
             error_code=ErrorCode.INVALID_REQUEST,
-            error_message=f"there is no coordinator for keys of type {key_type}",
+            error_message=f"keys of type {key_type} have no coordinator",
         )
     try:
         call.parts.topics.internal(STATE_TOPICS[key_type])

@@ -1,4 +1,4 @@
-"""Heartbeat: a member is alive, and learns whether it has to rejoin. 3: static members."""
+"""Heartbeat: a member reports that it is alive, and learns whether it must rejoin. 3: static members."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def changed(
             continue
         config = DEFINITIONS[resource_type](change.name)
         if change.value is None:
-            raise RefusedConfig(f"{change.name} has no value", hint="give one, or delete the config")
+            raise RefusedConfig(f"{change.name} has no value", hint="set a value, or delete the config")
         if change.config_operation == SET:
             configs[change.name] = change.value
         elif (

@@ -1,6 +1,6 @@
 """InitProducerId: an id and an epoch for an idempotent producer, or for an instance of a transactional one.
 
-3: a producer that has an id asks for its next epoch. 4: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH.
+3: a producer with an id requests its next epoch. 4: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""JoinGroup: become a member, or rejoin; answered when all members of the group have.
+"""JoinGroup: become a member, or rejoin. The response waits until all members of the group have joined.
 
-4: a first join is given an id and comes again with it. 5: static members. 7: the protocol type comes back.
-9: a static leader that returns is told to leave the assignment as it is.
+4: the first request gets an id, and the member repeats the request with it. 5: static members. 7: the response has
+the protocol type. 9: a static leader that rejoins can skip the assignment.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ SKIP_ASSIGNMENT_SINCE = 9
 
 @handles(ApiKey.JOIN_GROUP, versions=(0, 9))
 def join_group(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse]:
-    # Before version 1 one time-out served for both.
+    # Before version 1 one timeout is used for both.
     has_rebalance_timeout = request.rebalance_timeout_ms >= 0
     join = Join(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         client_id=call.client_id,
-        client_host=f"/{call.client.host}",  # as Kafka writes an address without a name
+        client_host=f"/{call.client.host}",  # as Kafka writes an address without a host name
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms
         if has_rebalance_timeout

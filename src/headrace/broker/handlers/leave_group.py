@@ -1,6 +1,6 @@
-"""LeaveGroup: a member goes, or an administrator removes some.
+"""LeaveGroup: a member leaves, or an administrator removes members.
 
-3: many members at once, static ones by the name that their user gave them. 5: the reason, which is not kept.
+3: many members in one request, static ones by `group.instance.id`. 5: the reason, which is ignored.
 """
 
 from __future__ import annotations

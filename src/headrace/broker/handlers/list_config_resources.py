@@ -1,6 +1,6 @@
 """ListConfigResources: which topics, brokers, groups and subscriptions have configs that DescribeConfigs shows.
 
-0: subscriptions to client metrics only. 1: of the types asked for, or of all.
+0: only subscriptions to client metrics. 1: resources of the requested types, or of all types.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAMES: dict[int, Callable[[Call], Iterable[str]]] = {
     BROKER: lambda call: [str(call.parts.settings.node_id)],
     BROKER_LOGGER: lambda call: [],
     CLIENT_METRICS: lambda call: call.parts.client_metrics.names(),
-    # A group is listed for configs of its own, whether it exists or not.
+    # A group with its own configs is listed even if it does not exist.
     GROUP: lambda call: call.parts.group_configs.names(),
 }
 

@@ -1,4 +1,4 @@
-"""ListGroups: all groups, or those in some states (4) or of some types (5)."""
+"""ListGroups: all groups, or those with given states (4) or types (5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListOffsets: the offset at a time, or one of the special places."""
+"""ListOffsets: the offset for a timestamp, or one of the special offsets such as the earliest."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ async def list_offsets(request: ListOffsetsRequest, call: Call) -> ListOffsetsRe
     turns = Turns()
     topics = []
     for topic in request.topics:
-        answers = []
+        partitions = []
         for wanted in topic.partitions:
-            answers.append(await _list(topic.name, wanted, request, call))
+            partitions.append(await _list(topic.name, wanted, request, call))
             await turns.next()
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers)))
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
     return ListOffsetsResponse(topics=tuple(topics))
 
 

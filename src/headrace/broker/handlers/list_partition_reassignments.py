@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: with one broker no replica is ever being moved."""
+"""ListPartitionReassignments: always empty, because one broker never moves a replica."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListTransactions: all transactional ids, or those in some states, of some producers, open for long, or by pattern."""
+"""ListTransactions: transactional ids, filtered by state, producer, duration or pattern."""
 
 from __future__ import annotations
 

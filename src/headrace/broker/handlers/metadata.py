@@ -1,4 +1,4 @@
-"""Metadata: this broker leads every partition; unknown topics are created where both sides agree."""
+"""Metadata: this broker leads every partition. A missing topic is created if the client and the settings allow it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from headrace.protocol.types import ZERO_UUID
 logger = logging.getLogger(__name__)
 
 TOPICS_AT_ONCE_MAX = 10
-"""Topics that are looked up without a pause: creating one takes a millisecond or two."""
+"""Topics that are described without a pause: the creation of a missing one takes a millisecond or two."""
 
 
 @handles(ApiKey.METADATA, versions=(0, 13), is_long=True)
@@ -74,7 +74,7 @@ def _find(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) ->
         by_id = topics.get_by_id(wanted.topic_id)
         if by_id is not None:
             return _describe(by_id, request, call)
-        # Before version 12 an answer must have a name.
+        # Before version 12 a response must have a name.
         return MetadataResponseTopic(
             name=wanted.name if call.version >= 12 else wanted.name or "",
             topic_id=wanted.topic_id,

@@ -1,6 +1,6 @@
-"""OffsetCommit: commit the offsets of a group. Answered when they are durable.
+"""OffsetCommit: commit the offsets of a group. The response waits until they are durable.
 
-5: retention is the broker's matter alone. 6: leader epochs. 7: static members. 9: GROUP_ID_NOT_FOUND;
+5: only the broker sets the retention. 6: leader epochs. 7: static members. 9: GROUP_ID_NOT_FOUND;
 members of the newer protocol. 10: topic ids.
 """
 
@@ -115,7 +115,7 @@ def _code(refused: RequestRefused, call: Call) -> ErrorCode:
 
 
 def _refused(errors: Errors, code: ErrorCode) -> Errors:
-    """Partitions keep their own errors; all others get the error of the group."""
+    """Partitions with an error keep it; all others get the error of the group."""
     return [code if error is ErrorCode.NONE else error for error in errors]
 
 

@@ -1,4 +1,4 @@
-"""OffsetDelete: forget committed offsets of topics that the group does not consume."""
+"""OffsetDelete: delete committed offsets of topics that the group does not consume."""
 
 from __future__ import annotations
 

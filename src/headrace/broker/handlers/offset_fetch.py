@@ -1,7 +1,7 @@
-"""OffsetFetch: how far groups have read, for some partitions or for all that they ever committed.
+"""OffsetFetch: the committed offsets of groups, for given partitions or for all.
 
-2: null asks for all. 5: leader epochs. 7: "require stable": what an open transaction may change is told to come.
-8: many groups. 9: the member, which matters to groups of the newer protocol alone. 10: topic ids.
+2: null requests all partitions. 5: leader epochs. 7: "require stable" gets an error for an offset that an open
+transaction may change. 8: many groups. 9: the member, for groups of the newer protocol only. 10: topic ids.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TOPIC_IDS_SINCE = 10
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
 UNSTABLE = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", committed_at_ms=-1)
-"""Stands for an offset that an open transaction may change."""
+"""Marks an offset that an open transaction may change."""
 
 
 @handles(ApiKey.OFFSET_FETCH, versions=(1, 10))
@@ -91,7 +91,7 @@ def _all(offsets: Offsets, call: Call) -> Iterable[OffsetFetchResponseTopics]:
     for name in dict.fromkeys(partition.topic for partition in offsets):
         topic = call.parts.topics.get(name)
         if topic is None and call.version >= TOPIC_IDS_SINCE:
-            continue  # gone, so there is no id to tell it by
+            continue  # a deleted topic has no id for the response
         yield OffsetFetchResponseTopics(
             name=name,
             topic_id=topic.id if topic is not None else ZERO_UUID,
@@ -123,7 +123,7 @@ def _partition(
 def _as_single(
     wanted: OffsetFetchRequestGroup, group: OffsetFetchResponseGroup, call: Call
 ) -> OffsetFetchResponse:
-    """The same in the form of before version 8; the oldest has a place for an error in partitions only."""
+    """The response before version 8. The oldest version has errors only in partitions."""
     topics = group.topics
     if group.error_code and call.version < GROUP_ERROR_SINCE:
         topics = tuple(

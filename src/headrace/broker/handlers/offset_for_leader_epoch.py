@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where the log ended in an epoch, so that a client notices that its tail was cut."""
+"""OffsetForLeaderEpoch: the end of the log in an epoch, so that a client notices that its tail was truncated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Produce: append batches, and answer when they are as durable as the client and the settings ask."""
+"""Produce: append batches, and respond when they are as durable as the client and the settings require."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from headrace.protocol.types import Buffer
 
 logger = logging.getLogger(__name__)
 
-_ALL_REPLICAS, _NO_ANSWER, _LEADER_ONLY = -1, 0, 1
+_ALL_REPLICAS, _NO_RESPONSE, _LEADER_ONLY = -1, 0, 1
 
 Waiting = list[tuple[Pending, Partition]]
-"""What has to become durable, and the partition whose acknowledgement waits for that."""
+"""Flushes that have to finish, each with the partition whose acknowledgement waits for it."""
 
 
 @handles(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
 def produce(
     request: ProduceRequest, call: Call
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    if request.acks not in (_ALL_REPLICAS, _NO_ANSWER, _LEADER_ONLY):
-        return _refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
+    if request.acks not in (_ALL_REPLICAS, _NO_RESPONSE, _LEADER_ONLY):
+        return _rejected(request, ErrorCode.INVALID_REQUIRED_ACKS)
     produced = _Produced(request, call)
     for topic in request.topic_data:
         produced.topics.append((topic.name, topic.topic_id, _append_topic(topic, produced)))
@@ -52,13 +52,13 @@ def produce(
 
 
 class _Later(Struct, frozen=True):
-    """A batch that is appended when it has been inspected."""
+    """A batch that is appended after its inspection."""
 
     appending: asyncio.Task[PartitionProduceResponse]
     partition_index: int
     partition: Partition
 
-    def answer(self, call: Call) -> PartitionProduceResponse:
+    def response(self, call: Call) -> PartitionProduceResponse:
         try:
             return self.appending.result()
         except HeadraceError as error:
@@ -66,7 +66,7 @@ class _Later(Struct, frozen=True):
 
 
 class _Produced:
-    """The outcome of a request so far. The request itself is not kept, because its bytes belong to the connection."""
+    """The outcome of a request so far. It does not reference the request, whose bytes belong to the connection."""
 
     __slots__ = ("acks", "call", "inspected", "throttle_time_ms", "topics", "transactional_id", "waiting")
 
@@ -87,15 +87,15 @@ def _throttle_time_ms(request: ProduceRequest, call: Call) -> int:
 
 async def _when_inspected(produced: _Produced) -> ProduceResponse | None:
     await asyncio.wait(produced.inspected)
-    for _, _, answers in produced.topics:
-        answers[:] = [one.answer(produced.call) if isinstance(one, _Later) else one for one in answers]
+    for _, _, responses in produced.topics:
+        responses[:] = [one.response(produced.call) if isinstance(one, _Later) else one for one in responses]
     response = _when_appended(produced)
     return await response if isinstance(response, Awaitable) else response
 
 
 def _when_appended(produced: _Produced) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     waiting, call = produced.waiting, produced.call
-    if produced.acks == _NO_ANSWER:
+    if produced.acks == _NO_RESPONSE:
         for pending, _ in waiting:
             call.parts.flusher.flush_soon(pending)
         return None
@@ -105,9 +105,9 @@ def _when_appended(produced: _Produced) -> ProduceResponse | Awaitable[ProduceRe
             TopicProduceResponse(
                 name=name,
                 topic_id=topic_id,
-                partition_responses=tuple(answers),  # type: ignore[arg-type]
+                partition_responses=tuple(responses),  # type: ignore[arg-type]
             )
-            for name, topic_id, answers in produced.topics
+            for name, topic_id, responses in produced.topics
         ),
     )
     return _when_durable(response, waiting, call) if waiting else response
@@ -119,21 +119,21 @@ def _append_topic(data: TopicProduceData, produced: _Produced) -> list[Partition
     by_id = call.version >= 13
     topic = topics.get_by_id(data.topic_id) if by_id else topics.get(data.name)
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    answers: list[PartitionProduceResponse | _Later] = []
+    responses: list[PartitionProduceResponse | _Later] = []
     for part in data.partition_data:
         if topic is None:
-            answers.append(PartitionProduceResponse(index=part.index, error_code=unknown))
+            responses.append(PartitionProduceResponse(index=part.index, error_code=unknown))
         elif not topic.takes_records:
-            answers.append(
+            responses.append(
                 PartitionProduceResponse(index=part.index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION)
             )
         elif not 0 <= part.index < len(topic.partitions):
-            answers.append(
+            responses.append(
                 PartitionProduceResponse(index=part.index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             )
         else:
-            answers.append(_append_now_or_later(part, topic.partitions[part.index], produced))
-    return answers
+            responses.append(_append_now_or_later(part, topic.partitions[part.index], produced))
+    return responses
 
 
 def _append_now_or_later(
@@ -143,7 +143,7 @@ def _append_now_or_later(
     inspection = call.parts.inspection
     try:
         if not batch:
-            raise InvalidRecord("a produce request without a batch", hint="send at least one record")
+            raise InvalidRecord("the produce request has no batch", hint="send at least one record")
         if not inspection.is_needed(partition, batch):
             return _append(batch, index, partition, produced, is_inspected=False)
     except HeadraceError as error:
@@ -184,7 +184,7 @@ def _failure(index: int, partition: Partition, error: HeadraceError, call: Call)
     repeated = parts.log_throttle.suppressed(parts.runtime.clock.monotonic_s(), str(partition), type(error))
     if repeated is not None:
         logger.warning(
-            "produce refused",
+            "produce rejected",
             extra={
                 "partition": str(partition),
                 "client_id": call.client_id,
@@ -235,7 +235,7 @@ def _key(partition: Partition) -> tuple[str, int]:
 def _replace_failed(
     response: ProduceResponse, failed: dict[tuple[str, int], StorageFailed], call: Call
 ) -> ProduceResponse:
-    """The same answer, with errors for the partitions that could not be flushed."""
+    """The same response, with errors for the partitions that could not be flushed."""
     return ProduceResponse(
         throttle_time_ms=response.throttle_time_ms,
         responses=tuple(
@@ -243,8 +243,8 @@ def _replace_failed(
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partition_responses=tuple(
-                    _acknowledged_or_failed(topic, answer, failed, call)
-                    for answer in topic.partition_responses
+                    _acknowledged_or_failed(topic, partition, failed, call)
+                    for partition in topic.partition_responses
                 ),
             )
             for topic in response.responses
@@ -254,7 +254,7 @@ def _replace_failed(
 
 def _acknowledged_or_failed(
     topic: TopicProduceResponse,
-    answer: PartitionProduceResponse,
+    partition: PartitionProduceResponse,
     failed: dict[tuple[str, int], StorageFailed],
     call: Call,
 ) -> PartitionProduceResponse:
@@ -262,16 +262,16 @@ def _acknowledged_or_failed(
     if call.version >= 13:
         known = call.parts.topics.get_by_id(topic.topic_id)
         name = known.name if known else ""
-    error = failed.get((name, answer.index))
-    if error is None or answer.error_code:
-        return answer
+    error = failed.get((name, partition.index))
+    if error is None or partition.error_code:
+        return partition
     call.parts.counters.storage_failures += 1
     return PartitionProduceResponse(
-        index=answer.index, error_code=error_code(error), error_message=str(error)
+        index=partition.index, error_code=error_code(error), error_message=str(error)
     )
 
 
-def _refused(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
+def _rejected(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
     return ProduceResponse(
         responses=tuple(
             TopicProduceResponse(

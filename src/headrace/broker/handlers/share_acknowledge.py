@@ -1,4 +1,4 @@
-"""ShareAcknowledge: accept, release, reject or renew records of a share session; answered when that is durable."""
+"""ShareAcknowledge: accept, release, reject or renew records of a share session. The response waits for durability."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""ShareFetch: records for a member of a share group, locked for it; and acknowledgements on the way.
+"""ShareFetch: deliver records to a member of a share group, locked for it, and take its acknowledgements.
 
-The answer waits for records, and for the acknowledgements to be durable.
+The response waits for records, and until the acknowledgements are durable.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from headrace.protocol.messages.share_fetch import (
 RECORD_LIMIT_MODE = 1
 
 WHOLE_BATCHES_RECORDS_MIN = 100
-"""A limit below this is kept exactly, in every mode. Whoever asks for so few works slowly, and should not be given a
-batch of thousands that nobody else gets meanwhile; the clients of version 1 have no other way to say so."""
+"""A limit below this is exact in every mode. A worker with such a small limit is slow, and should not lock a batch of
+thousands of records that other workers could process. Clients of version 1 have no other way to request this."""
 
 
 @handles(ApiKey.SHARE_FETCH, versions=(1, 2))
@@ -57,20 +57,20 @@ async def share_fetch(request: ShareFetchRequest, call: Call) -> ShareFetchRespo
             acknowledging.add(*key, partition.acknowledgement_batches)
     if is_final(request):
         call.parts.shares.member_left(*session.key, is_orderly=True)
-        return _answer(request, {}, {}, await acknowledging.outcomes(), call)
+        return _response(request, {}, {}, await acknowledging.outcomes(), call)
     session.follow((key for key, _ in _partitions(request)), _forgotten(request))
     errors, shares = _find(session, call)
     delivered: Mapping[SharePartition, Delivered] = {}
     if request.max_records > 0 and not request.is_renew_ack:
         delivered = await call.parts.share_fetches.fetch(session, shares, _wanted(request, call, errors))
         session.rotate(_key(share) for share in delivered)
-    return _answer(request, errors, delivered, await acknowledging.outcomes(), call)
+    return _response(request, errors, delivered, await acknowledging.outcomes(), call)
 
 
 def _check(request: ShareFetchRequest) -> None:
     has_acknowledgements = any(part.acknowledgement_batches for _, part in _partitions(request))
     if request.share_session_epoch == INITIAL_EPOCH and has_acknowledgements:
-        raise RequestRefused(ErrorCode.INVALID_REQUEST, "a new session has nothing to acknowledge")
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, "a new session can't acknowledge records")
 
 
 def _partitions(request: ShareFetchRequest) -> Iterator[tuple[PartitionKey, FetchPartition]]:
@@ -112,7 +112,7 @@ def _wanted(request: ShareFetchRequest, call: Call, errors: Mapping[PartitionKey
     )
 
 
-def _answer(
+def _response(
     request: ShareFetchRequest,
     errors: Mapping[PartitionKey, ErrorCode],
     delivered: Mapping[SharePartition, Delivered],
@@ -120,9 +120,11 @@ def _answer(
     call: Call,
 ) -> ShareFetchResponse:
     found = {_key(share): got for share, got in delivered.items()}
-    asked = () if request.share_session_epoch != INITIAL_EPOCH else (key for key, _ in _partitions(request))
+    requested = (
+        () if request.share_session_epoch != INITIAL_EPOCH else (key for key, _ in _partitions(request))
+    )
     topics: dict[UUID, list[PartitionData]] = {}
-    for key in dict.fromkeys((*found, *outcomes, *errors, *asked)):
+    for key in dict.fromkeys((*found, *outcomes, *errors, *requested)):
         data = _partition_data(key, errors, found.get(key, Delivered()), outcomes.get(key, Outcome()))
         topics.setdefault(key.topic_id, []).append(data)
     fetched_bytes = sum(len(got.records) for got in delivered.values())

@@ -61,7 +61,7 @@ def _check(request: ShareGroupHeartbeatRequest, call: Call) -> None:
 
 
 def _assigned(group_id: str, assignment: Assignment, call: Call) -> wire.Assignment:
-    """With it the group takes its place in the partitions, so that nothing that is written from now on is missed."""
+    """Set the start offsets of the group in its partitions too, so that it misses no record from now on."""
     partitions = []
     for topic_id, indexes in assignment.items():
         topic = call.parts.topics.get_by_id(topic_id)

@@ -1,6 +1,6 @@
-"""SyncGroup: the leader hands in the assignment, and every member gets its part of it.
+"""SyncGroup: the leader sends the assignment, and every member gets its part of it.
 
-3: static members. 5: the member says which protocol it means, and must.
+3: static members. 5: the member must name its protocol.
 """
 
 from __future__ import annotations

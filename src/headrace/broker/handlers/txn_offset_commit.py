@@ -1,7 +1,7 @@
-"""TxnOffsetCommit: offsets of a group that are committed with the transaction.
+"""TxnOffsetCommit: commit the offsets of a group with a transaction.
 
-3: the member that commits, so that one that lost its partitions is refused. 4: the error TRANSACTION_ABORTABLE.
-5: the first commit makes the log of offsets a part of the transaction; no AddOffsetsToTxn comes before it.
+3: the member that commits, so that a member that lost its partitions is rejected. 4: the error TRANSACTION_ABORTABLE.
+5: the first commit adds the offsets of the group to the transaction, without AddOffsetsToTxn.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _code_for(code: ErrorCode, call: Call) -> ErrorCode:
     if code is ErrorCode.TRANSACTION_ABORTABLE and call.version < ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE
     if code is ErrorCode.CONCURRENT_TRANSACTIONS and call.version < ADDS_SINCE:
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # older clients retry after this one only
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # older clients retry only after this error
     return code
 
 
@@ -121,7 +121,7 @@ def _committed(partition: TxnOffsetCommitRequestPartition, call: Call) -> Commit
 def _respond(
     request: TxnOffsetCommitRequest, errors: dict[TopicPartition, ErrorCode], code: ErrorCode
 ) -> TxnOffsetCommitResponse:
-    """Partitions keep their own errors; all others get the error of the request."""
+    """Partitions with an error keep it; all others get the error of the request."""
     return TxnOffsetCommitResponse(
         topics=tuple(
             TxnOffsetCommitResponseTopic(

@@ -1,4 +1,4 @@
-"""UnregisterBroker: the only broker is running, and a running one cannot be forgotten."""
+"""UnregisterBroker: always an error, because the only broker is running."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def unregister_broker(request: UnregisterBrokerRequest, call: Call) -> Unregiste
     if request.broker_id == call.parts.settings.node_id:
         return UnregisterBrokerResponse(
             error_code=ErrorCode.INVALID_REQUEST,
-            error_message=f"broker {request.broker_id} is running and the only one; stop it instead",
+            error_message=f"broker {request.broker_id} is running; stop it instead",
         )
     return UnregisterBrokerResponse(
         error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,

@@ -1,4 +1,4 @@
-"""UpdateFeatures: every feature is at its level already; another level is refused, and then none is changed."""
+"""UpdateFeatures: every feature already has its only level. Another level is rejected, and then none changes."""
 
 from __future__ import annotations
 
