@@ -1,4 +1,4 @@
-"""Time, passed in rather than read on the way, so that a test can set it."""
+"""The clock, which is passed in, so that a test can set the time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Wall-clock time in milliseconds since the epoch: what records carry. It may jump."""
+        """Wall-clock time in milliseconds since 1970, for timestamps of records. It may jump."""
 
     def monotonic_s(self) -> float:
-        """Seconds that never go back: what time-outs are measured with."""
+        """Monotonic time in seconds, for timeouts."""
 
 
 class SystemClock:

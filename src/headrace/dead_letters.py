@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 TOPIC_PREFIX = "dlq."
 
 HEADER_PREFIX = "__dlq."
-"""A record that was redriven and failed again carries the headers of its last failure only."""
+"""A record that was redriven and failed again has only the headers of its last failure."""
 
 TOPIC_HEADER = "__dlq.errors.topic"
 PARTITION_HEADER = "__dlq.errors.partition"
@@ -29,7 +29,7 @@ WINDOW_END_HEADER = "__dlq.errors.window.end"
 WATERMARK_HEADER = "__dlq.errors.watermark"
 
 TOPIC_CONFIG = {"retention.ms": "-1"}
-"""Dead letters do not expire before somebody has read them."""
+"""Retention does not delete dead letters."""
 
 Header = tuple[str, bytes | None]
 

@@ -35,7 +35,7 @@ class BadDuration(HeadraceError):
 
 
 def parse_duration_us(text: str) -> int:
-    """Microseconds; negative if the text is."""
+    """The duration in microseconds. It may be negative."""
     amount_us = iso_duration_us(text)
     if amount_us is not None:
         return amount_us
@@ -46,7 +46,7 @@ def parse_duration_us(text: str) -> int:
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds; a negative duration is an error."""
+    """The duration in milliseconds. A negative duration is an error."""
     amount_us = parse_duration_us(text)
     if amount_us < 0:
         raise BadDuration(f"{text!r} is not a duration", hint=_HINT)
@@ -54,7 +54,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def iso_duration_us(text: str) -> int | None:
-    """Microseconds of an ISO 8601 duration such as `P1DT2H` or `PT0.5S`; None if the text is none."""
+    """An ISO 8601 duration such as `P1DT2H` or `PT0.5S` in microseconds; None if the text is not one."""
     found = _ISO.fullmatch(text)
     if found is None or not any(found.groups()):
         return None
@@ -72,5 +72,5 @@ def _unit_us(unit: str, text: str) -> int:
     if name in ("month", "year"):
         raise BadDuration(f"{text!r} is not a duration: {name}s differ in length", hint="write days or weeks")
     if name not in _LONG_UNITS_US:
-        raise BadDuration(f"{text!r} is not a duration: there is no unit {unit!r}", hint=_HINT)
+        raise BadDuration(f"{text!r} is not a duration: the unit {unit!r} is unknown", hint=_HINT)
     return _LONG_UNITS_US[name]

@@ -1,16 +1,15 @@
-"""Errors that reach a person: each says what went wrong and what to do next.
+"""The base class of errors for users. Each error names the object, the problem and the remedy.
 
-Only the root and the few kinds that callers tell apart live here; a module with an error of its own subclasses
-`HeadraceError` beside the code that raises it.
+A module defines its own subclasses of `HeadraceError` next to the code that raises them.
 """
 
 from __future__ import annotations
 
 
 class HeadraceError(Exception):
-    """Something that the user or the world did, as opposed to a bug of ours (those are assertions).
+    """A problem of the input or of the environment. Bugs of Headrace are assertions instead.
 
-    `hint` is the next thing to try, in words a person can follow.
+    `hint` is the remedy: what the user can do next.
     """
 
     def __init__(self, message: str, *, hint: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The public names of a package, imported when they are first used: a job that writes a topic loads no database."""
+"""The public names of a package, imported at first use: a job with a topic sink imports no database driver."""
 
 from __future__ import annotations
 

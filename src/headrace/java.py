@@ -1,7 +1,7 @@
-"""Java and its jars: where the runtime is, and fetching jars once, into a cache of Headrace's own.
+"""Java and its jars: finds the runtime, and fetches jars once, into the cache of Headrace.
 
-The jars come by Apache Ivy, whose own jar is part of pyspark, so neither Maven nor a list of download
-addresses is needed. What the jars do is not known here.
+Apache Ivy fetches the jars. Its own jar is part of pyspark, so neither Maven nor a list of download addresses is
+needed.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from msgspec import Struct
 from headrace.errors import HeadraceError
 
 FETCH_TIMEOUT_S = 900
-"""A cold fetch of a hundred jars takes a minute; a slow line gets more, a dead one does not hang for ever."""
+"""A hundred jars take a minute. A slow network gets more time, and a dead one does not block forever."""
 
 OUTPUT_LINES_QUOTED = 25
-"""How much of a failed program's output an error message repeats: the cause, not the whole story."""
+"""How many lines of the output of a failed program an error message has."""
 
 
 INSTALL_JAVA = (
@@ -39,14 +39,14 @@ INSTALL_JAVA = (
 
 
 class JavaUnavailable(HeadraceError):
-    """Java, or the jars that were to run in it, cannot be had on this machine."""
+    """Java is missing or too old, or jars cannot be fetched."""
 
 
 class JarSet(Struct, frozen=True, kw_only=True):
-    """Jars that are fetched together, with everything they need.
+    """Jars that are fetched together, with their dependencies.
 
-    Coordinates are written `organisation:module:revision`. An exclude is `organisation` or
-    `organisation:module`. An override replaces the revision that a dependency of a dependency asks for.
+    The format of coordinates is `organisation:module:revision`. An exclude is `organisation` or
+    `organisation:module`. An override replaces the revision of a transitive dependency.
     """
 
     name: str
@@ -55,7 +55,7 @@ class JarSet(Struct, frozen=True, kw_only=True):
     overrides: tuple[str, ...] = ()
 
     def ivy_xml(self) -> str:
-        """The set in Ivy's own language. Ivy wants the excludes before the overrides."""
+        """The set as an Ivy file. Ivy requires the excludes before the overrides."""
         module = ElementTree.Element("ivy-module", version="2.0")
         ElementTree.SubElement(module, "info", organisation="headrace", module=self.name)
         configurations = ElementTree.SubElement(module, "configurations")
@@ -81,14 +81,14 @@ class JarSet(Struct, frozen=True, kw_only=True):
         return ElementTree.tostring(module, encoding="unicode") + "\n"
 
     def folder_name(self) -> str:
-        """The name and a digest of the contents, so that a changed set is never taken for the old one."""
+        """The name and a digest of the contents, so that a changed set gets another folder."""
         return f"{self.name}-{hashlib.sha256(self.ivy_xml().encode()).hexdigest()[:8]}"
 
 
 def _coordinate(text: str) -> tuple[str, str, str]:
     parts = text.split(":")
     if len(parts) != 3 or not all(parts):
-        raise ValueError(f"not a coordinate of the form organisation:module:revision: {text!r}")
+        raise ValueError(f"{text!r} is not a coordinate of the form organisation:module:revision")
     return parts[0], parts[1], parts[2]
 
 
@@ -106,55 +106,55 @@ def java_command() -> str:
     found = shutil.which("java")
     if found is None:
         raise JavaUnavailable(
-            "there is no Java here",
+            "Java is not installed",
             hint=INSTALL_JAVA,
         )
     return found
 
 
 def java_version(command: str) -> int | None:
-    """Its major version (17 of `17.0.15`); None where `command` is no Java that works.
+    """The major version of Java (17 of `17.0.15`); None if `command` does not run.
 
-    A Java carries a file that says so, which is read in no time; only where there is none is Java asked.
+    Most runtimes have a file with the version, which is quick to read. If it is missing, `java -version` runs.
     """
     release = Path(command).resolve().parent.parent / "release"
-    if release.is_file() and (said := _VERSION_IN_RELEASE.search(release.read_text(errors="replace"))):
-        return _major(said[1])
+    if release.is_file() and (found := _VERSION_IN_RELEASE.search(release.read_text(errors="replace"))):
+        return _major(found[1])
     try:
-        asked = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except OSError:
         return None
-    answered = _VERSION_IN_ANSWER.search(asked.stderr + asked.stdout)
-    return _major(answered[1]) if asked.returncode == 0 and answered else None
+    found = _VERSION_IN_OUTPUT.search(done.stderr + done.stdout)
+    return _major(found[1]) if done.returncode == 0 and found else None
 
 
 _VERSION_IN_RELEASE = re.compile(r'^JAVA_VERSION="([\d.]+)', re.MULTILINE)
-_VERSION_IN_ANSWER = re.compile(r'version "([\d.]+)')
+_VERSION_IN_OUTPUT = re.compile(r'version "([\d.]+)')
 
 
 def _major(version: str) -> int:
-    """Java 8 called itself 1.8."""
+    """The version of Java 8 is 1.8."""
     parts = version.split(".")
     return int(parts[1] if parts[0] == "1" and len(parts) > 1 else parts[0])
 
 
 def java_of_version(version_min: int) -> str:
-    """As `java_command`, of this version or a newer one."""
+    """Like `java_command`, but an error if Java is older than this version."""
     command = java_command()
     version = java_version(command)
     if version is None or version < version_min:
         found = "does not run" if version is None else f"is version {version}"
         raise JavaUnavailable(
-            f"Java {version_min} or newer is needed, and {command} {found}",
-            hint=f"{INSTALL_JAVA}; if it is there already, name its folder in JAVA_HOME",
+            f"Java {version_min} or newer is needed, but {command} {found}",
+            hint=f"{INSTALL_JAVA}; if it is already installed, set JAVA_HOME to its folder",
         )
     return command
 
 
 def fetch_jars(jar_set: JarSet) -> Path:
-    """The folder with the jars of `jar_set`, fetched if this is the first time.
+    """The folder with the jars of `jar_set`, which the first call fetches.
 
-    The folder appears whole or not at all, and two processes that want the same set at once fetch it once.
+    The folder appears only when it is complete, and processes that need the same set at the same time fetch it once.
     """
     java_folder = cache_folder() / "java"
     jars = java_folder / jar_set.folder_name()
@@ -173,7 +173,7 @@ def fetch_jars(jar_set: JarSet) -> Path:
 
 
 def _retrieve(java: str, ivy_jar: Path, jar_set: JarSet, workplace: Path) -> Path:
-    """Let Ivy work inside `workplace`, its own cache included: nothing of the user's is read or written."""
+    """Run Ivy with its cache in `workplace`: it reads and writes no files of the user."""
     description = workplace / "ivy.xml"
     description.write_text(jar_set.ivy_xml())
     jars = workplace / "jars"
@@ -187,28 +187,28 @@ def _retrieve(java: str, ivy_jar: Path, jar_set: JarSet, workplace: Path) -> Pat
     if code is None:
         raise JavaUnavailable(
             f"fetching the jars of {jar_set.name} took longer than {FETCH_TIMEOUT_S} s",
-            hint="check the network, and try again",
+            hint="check the network, and retry",
         )
     if code != 0 or not any(jars.glob("*.jar")):
         raise JavaUnavailable(
             f"the jars of {jar_set.name} could not be fetched:\n{last_lines(output)}",
-            hint="check the network; behind a mirror, name your ivysettings.xml in HEADRACE_IVY_SETTINGS",
+            hint="check the network; if you use a mirror, set HEADRACE_IVY_SETTINGS to your ivysettings.xml",
         )
     return jars
 
 
 def _run_ivy(command: list[str]) -> tuple[int | None, str]:
-    """Its exit code, None if it took too long, and what it said. Each jar is shown when it has come."""
+    """The exit code of Ivy, or None after a timeout, and its output. Prints the name of each fetched jar."""
     ivy = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert ivy.stdout is not None
     timer = threading.Timer(FETCH_TIMEOUT_S, ivy.kill)
     timer.start()
-    said: list[str] = []
+    output: list[str] = []
     try:
         for line in ivy.stdout:
-            said.append(line)
-            if arrived := _ARRIVED.search(line):
-                print(f"  {arrived[1]}", file=sys.stderr, flush=True)
+            output.append(line)
+            if fetched := _FETCHED.search(line):
+                print(f"  {fetched[1]}", file=sys.stderr, flush=True)
         code = ivy.wait()
     finally:
         is_late = not timer.is_alive()
@@ -216,22 +216,22 @@ def _run_ivy(command: list[str]) -> tuple[int | None, str]:
         ivy.kill()
         ivy.wait()
         ivy.stdout.close()
-    return None if is_late else code, "".join(said)
+    return None if is_late else code, "".join(output)
 
 
-_ARRIVED = re.compile(r"\[SUCCESSFUL \] \S+#(\S+?;\S+?)!")
-"""Ivy's way to say that a file has come: `[SUCCESSFUL ] organisation#module;revision!file.jar (12ms)`."""
+_FETCHED = re.compile(r"\[SUCCESSFUL \] \S+#(\S+?;\S+?)!")
+"""Ivy's output for a fetched file: `[SUCCESSFUL ] organisation#module;revision!file.jar (12ms)`."""
 
 
 def _ivy_jar() -> Path:
-    """Ivy out of the installed pyspark, which is found but not imported: that would be slow, for nothing."""
+    """The jar of Ivy in the installed pyspark, which is not imported, because the import is slow."""
     spec = importlib.util.find_spec("pyspark")
-    places = (spec.submodule_search_locations or []) if spec else []
-    for place in places:
-        for jar in sorted(Path(place).glob("jars/ivy-*.jar")):
+    locations = (spec.submodule_search_locations or []) if spec else []
+    for location in locations:
+        for jar in sorted(Path(location).glob("jars/ivy-*.jar")):
             return jar
     raise JavaUnavailable(
-        "the jars cannot be fetched: Apache Ivy, which comes with pyspark, is not here",
+        "the jars cannot be fetched: Apache Ivy, a part of pyspark, is missing",
         hint="pip install pyspark==4.2.0",
     )
 

@@ -1,4 +1,4 @@
-"""Names that a person mistyped, and the name that was meant."""
+"""Suggestions for mistyped names."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that looks most like this one, if one does."""
-    import difflib  # only a mistake pays for it
+    """The known name that is most similar to this one, if any is similar."""
+    import difflib  # imported only after a mistake
 
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)), None)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint with the nearest known name; empty if none is near."""
+    """A hint with the most similar known name; empty if none is similar."""
     near = nearest(name, known)
     return f"did you mean {near}?" if near else ""

@@ -1,12 +1,12 @@
-"""Addresses as they may be shown: without user and password."""
+"""Addresses without user and password, for messages and logs."""
 
 from __future__ import annotations
 
 import re
 
 _HOST = r"(?:\[[0-9a-fA-F:.]*\]|[^@/?#:\[\]]*)(?::\d*)?"
-# Only an address that has its special characters where they belong: in another a part of the password may look like a
-# host, a port or a path.
+# Matches only an address without misplaced special characters. In any other address a part of the password may look
+# like a host, a port or a path.
 _PLAIN = re.compile(
     rf"(?P<scheme>[a-zA-Z][\w+.-]*://)(?P<user>[^@/?#]*@)?(?P<place>{_HOST}(?:,{_HOST})*(?:/[^@?#]*)?)(?P<query>[?#][^@]*)?"
 )
@@ -15,7 +15,7 @@ ESCAPE_HINT = "write @ : / ? # of a password as %40 %3A %2F %3F %23"
 
 
 def redacted(address: str) -> str:
-    """The address without user, password and query; only its scheme if it can't be told where they end."""
+    """The address without user, password and query; only its scheme if their ends are ambiguous."""
     scheme, separator, _ = address.partition("://")
     if not separator:
         return address
@@ -24,7 +24,7 @@ def redacted(address: str) -> str:
 
 
 def scrubbed(text: str, address: str) -> str:
-    """What a library says of an address, without the user, password and query that it may quote."""
+    """The message of a library about an address, without user, password and query."""
     if "://" not in address:
         return text
     found = _PLAIN.fullmatch(address)

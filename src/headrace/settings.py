@@ -1,10 +1,9 @@
 """Settings: frozen dataclasses whose fields carry their own documentation.
 
-A part's settings live beside the part (`broker/settings.py`); here is only how values reach them:
+The settings of a part are next to the part (`broker/settings.py`). This module only loads their values:
 defaults < a table of `headrace.toml` < `HEADRACE_<SECTION>_<FIELD>` in the environment < flags.
 
-There is no validation library underneath on purpose: the broker must answer within a fraction of a second
-after its start, and importing one costs more than all the rest of the start.
+It uses no validation library: the import of one would take longer than the rest of the start of a broker.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ from headrace.names import did_you_mean, nearest
 SETTINGS_FILE = "headrace.toml"
 
 SECTIONS = ("broker", "client", "pipeline")
-"""The tables of the file, and the variables `HEADRACE_<SECTION>_<FIELD>`. Each part knows the fields of its own."""
+"""The tables of the file, and the sections of the variables `HEADRACE_<SECTION>_<FIELD>`."""
 
 VARIABLES: Mapping[str, str] = {
     "HEADRACE_BOOTSTRAP": "Short for `HEADRACE_CLIENT_BOOTSTRAP` and `HEADRACE_PIPELINE_BOOTSTRAP`.",
-    "HEADRACE_CACHE": "Folder of what is fetched once, such as Spark's connector. Default: `~/.cache/headrace`.",
-    "HEADRACE_IVY_SETTINGS": "An ivysettings.xml with the repositories that jars are fetched from.",
-    "HEADRACE_ALLOW_SLOW_CRC": "`1` runs without the C implementation of CRC-32C, many times slower.",
+    "HEADRACE_CACHE": "Folder of fetched files, such as Spark's connector. Default: `~/.cache/headrace`.",
+    "HEADRACE_IVY_SETTINGS": "An ivysettings.xml with the repositories for jars.",
+    "HEADRACE_ALLOW_SLOW_CRC": "`1` allows a run without the C implementation of CRC-32C, many times slower.",
 }
 """The variables that are not settings of one section."""
 
 MESSAGE_VARIABLES = ("TOPIC", "PARTITION", "OFFSET", "KEY", "TIMESTAMP_MS", "DELIVERY_COUNT", "GROUP")
-"""What `headrace work` sets for its commands, which may call `headrace` in turn."""
+"""The variables that `headrace work` sets for its commands, which may call `headrace`."""
 
 _FOREIGN_PREFIXES = ("HEADRACE_HEADER_", "HEADRACE_TEST_")
-# A service named headrace puts its addresses into the environment of every pod, such as HEADRACE_PORT_9092_TCP.
+# Kubernetes sets the addresses of a service named headrace in every pod, such as HEADRACE_PORT_9092_TCP.
 _KUBERNETES = re.compile(r"HEADRACE_(\w+_)?(SERVICE_HOST|SERVICE_PORT\w*|PORT|PORT_\d+_\w+)")
 
 
@@ -48,7 +47,7 @@ class BadSetting(HeadraceError):
 
 
 def setting(default: Any, *, doc: str, minimum: int | None = None) -> Any:
-    """Declare one field of a settings class: its default, what it means, and what values it may take."""
+    """Declare one field of a settings class: its default, its meaning, and its valid values."""
     return dataclasses.field(default=default, metadata={"doc": doc, "minimum": minimum})
 
 
@@ -63,7 +62,7 @@ def load(
     file: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> SettingsT:
-    """Settings of one part, from the file, the environment and the flags (a flag of None is not given)."""
+    """The settings of one part, from the file, the environment and the flags (None is a flag that is not set)."""
     values: dict[str, Any] = {}
     values.update(_from_file(kind, section, file))
     values.update(_from_environment(kind, section, os.environ if environ is None else environ))
@@ -72,7 +71,7 @@ def load(
 
 
 def make(kind: type[SettingsT], values: Mapping[str, Any]) -> SettingsT:
-    """The settings with these values, each checked against its field's declaration."""
+    """The settings with these values, after a check against the declarations of the fields."""
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     hints = typing.get_type_hints(kind)
     checked = {}
@@ -94,7 +93,9 @@ def _from_file(kind: type[Any], section: str, file: Path | None) -> dict[str, An
     try:
         tables = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadSetting(f"{path} is not valid TOML: {error}", hint="correct the line it names") from error
+        raise BadSetting(
+            f"{path} is not valid TOML: {error}", hint="correct the line in the message"
+        ) from error
     _check_tables(tables, section, path)
     return {name.replace("-", "_"): value for name, value in tables.get(section, {}).items()}
 
@@ -126,7 +127,7 @@ def _from_environment(kind: type[Any], section: str, environ: Mapping[str, str])
 
 
 def _check_variable(variable: str, section: str, names: Iterable[str], environ: Mapping[str, str]) -> None:
-    """Raise unless somebody else reads the variable."""
+    """Raise BadSetting if no part of Headrace reads the variable."""
     others = tuple(f"HEADRACE_{each.upper()}_" for each in SECTIONS if each != section)
     plain = {*VARIABLES, *(f"HEADRACE_{each}" for each in MESSAGE_VARIABLES)}
     if variable in plain or variable.startswith((*others, *_FOREIGN_PREFIXES)):
@@ -139,12 +140,12 @@ def _check_variable(variable: str, section: str, names: Iterable[str], environ: 
 
 
 def _nearest_variable(rest: str, section: str, names: Iterable[str]) -> str | None:
-    """Compared without what all variables begin with, and with or without the section, which is easily forgotten."""
+    """The most similar variable. The comparison ignores the common prefix, and also tries without the section."""
     known = {each.removeprefix("HEADRACE_"): each for each in (*names, *VARIABLES)}
     known |= {each.removeprefix(f"HEADRACE_{section.upper()}_"): each for each in names}
     if near := nearest(rest, known):
         return known[near]
-    # The fields of other sections are not known here, but their names are.
+    # The names of the other sections are known here, but not their fields.
     first, _, field = rest.partition("_")
     other = nearest(first.lower(), SECTIONS)
     return f"HEADRACE_{other.upper()}_{field}" if other and field else None
@@ -168,12 +169,12 @@ def _check(name: str, value: Any, hint: Any, metadata: Mapping[str, Any]) -> Any
 
 
 def choices_of(hint: Any) -> tuple[str, ...]:
-    """The values of a `Literal`; of other types none."""
+    """The values of a `Literal`; empty for other types."""
     return typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else ()
 
 
 def _plain_type(hint: Any) -> type[Any]:
-    """`int | None` -> int, because None is only ever a default; a `Literal` -> str."""
+    """`int | None` -> int, because None is only a default; a `Literal` -> str."""
     if choices_of(hint):
         return str
     if isinstance(hint, types.UnionType):

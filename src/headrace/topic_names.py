@@ -1,4 +1,4 @@
-"""The names that a topic may have: Kafka's rule, which the broker, sinks and operators share."""
+"""Valid topic names: Kafka's rule, for the broker, sinks and operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class InvalidTopicName(HeadraceError):
 
 
 def check_topic_name(name: str) -> None:
-    """Raise InvalidTopicName if no topic can have the name."""
+    """Raise InvalidTopicName if the name is invalid."""
     if not name or name in (".", ".."):
         raise InvalidTopicName(f"{name!r} can't be a topic's name", hint="give it a name")
     if len(name) > TOPIC_NAME_CHARACTERS_MAX:

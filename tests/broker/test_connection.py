@@ -59,7 +59,7 @@ def test_request_behind_a_long_poll_takes_effect_at_once_and_is_answered_after_i
     slow.send(fetch_request("waited-for", max_wait_ms=FOR_EVER_MS), version=FETCH_BY_NAME)
     slow.send(produce_request("written", batch(b"behind")), version=PRODUCE_BY_NAME)
     assert values_of(fetch(other, "written", max_wait_ms=FOR_EVER_MS)) == [b"behind"]
-    assert not slow.has_answer(within_s=0.1)
+    assert not slow.has_response(within_s=0.1)
     produce(other, "waited-for", batch(b"now"))
     assert values_of(only_partition(slow.receive())) == [b"now"]
     assert only_partition(slow.receive()).base_offset == 0

@@ -209,7 +209,7 @@ def test_stop_does_not_wait_for_long_polls(tmp_path: Path) -> None:
     with Wire(broker.bootstrap) as wire:
         create_topic(wire, "t")
         wire.send(fetch_request("t", max_wait_ms=2**31 - 1), version=FETCH_BY_NAME)
-        assert not wire.has_answer(within_s=0.1)
+        assert not wire.has_response(within_s=0.1)
         assert broker.stop() == 0
 
 

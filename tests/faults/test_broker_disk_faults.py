@@ -204,7 +204,7 @@ def test_many_requests_share_one_fsync(tmp_path: Path) -> None:
         files.gate.clear()
         for number in range(50):
             wire.send(produce_request("t", batch(b"%d" % number)), version=PRODUCE_BY_NAME)
-        assert not wire.has_answer(within_s=0.2), "nothing is acknowledged before the fsync"
+        assert not wire.has_response(within_s=0.2), "nothing is acknowledged before the fsync"
         with Wire(server.bootstrap) as reader:
             assert values_of(fetch(reader, "t")) == [], "nor can it be read"
         files.syncs = 0
@@ -230,7 +230,7 @@ def test_slow_fsync_of_one_partition_holds_up_no_other(tmp_path: Path) -> None:
         files.gate.set()
         for number in range(10):
             assert produce(quick, "t", batch(b"quick"), partition=1).base_offset == number
-        assert not slow.has_answer(within_s=0.05)
+        assert not slow.has_response(within_s=0.05)
         closed.set()
         assert only_partition(slow.receive()).base_offset == 0
 

@@ -117,7 +117,7 @@ def test_others_go_on_while_a_large_batch_is_inspected(broker: BrokerProcess, ot
         hostile.send(produce_request("compacted", batch_of_many(5_000_000)), version=PRODUCE_BY_NAME)
         for _ in range(5):
             goes_on(other)
-        assert not hostile.has_answer(within_s=0.001), "it is still inspected"
+        assert not hostile.has_response(within_s=0.001), "it is still inspected"
         assert broker.peak_resident_bytes() < 300 * MEGABYTE
 
 
@@ -144,7 +144,7 @@ def test_long_polls_with_megabytes_in_an_unknown_field_hold_up_nobody(
             wire.send_frame(poll[:-1] + b"\1\x7f" + uvarint(8 * MEGABYTE) + b"\0" * (8 * MEGABYTE))
         for _ in range(5):
             assert other.ask(MetadataRequest(topics=None), version=9).topics
-        assert not any(wire.has_answer(within_s=0.001) for wire in hostile), "they still wait"
+        assert not any(wire.has_response(within_s=0.001) for wire in hostile), "they still wait"
         assert broker.resident_bytes() - before < 60 * MEGABYTE
 
 
@@ -209,7 +209,7 @@ def test_others_go_on_while_many_topics_are_created_and_deleted(broker: BrokerPr
         busy.send(many_topics("t", count))
         for _ in range(5):
             goes_on(other)
-        assert not busy.has_answer(within_s=0.001), "topics are still created"
+        assert not busy.has_response(within_s=0.001), "topics are still created"
         # What is sent behind it finds all of its topics.
         busy.send(MetadataRequest(topics=None), version=9)
         assert {one.error_code for one in busy.receive().topics} == {0}
@@ -219,7 +219,7 @@ def test_others_go_on_while_many_topics_are_created_and_deleted(broker: BrokerPr
         )
         for _ in range(5):
             goes_on(other)
-        assert not busy.has_answer(within_s=0.001), "topics are still deleted"
+        assert not busy.has_response(within_s=0.001), "topics are still deleted"
         assert {one.error_code for one in busy.receive().responses} == {0}
 
 
@@ -232,19 +232,19 @@ def test_others_go_on_while_one_topic_of_many_partitions_is_created_grows_and_is
         goes_on(other)
         (taken,) = other.ask(CreateTopicsRequest(topics=(many,))).topics
         assert taken.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
-        assert not busy.has_answer(within_s=0.001), "partitions are still created"
+        assert not busy.has_response(within_s=0.001), "partitions are still created"
         assert busy.receive().topics[0].error_code == 0
         busy.send(CreatePartitionsRequest(topics=(CreatePartitionsTopic(name="many", count=2_000),)))
         goes_on(other)
         delete = DeleteTopicsRequest(topics=(DeleteTopicState(name="many"),))
         assert other.ask(delete).responses[0].error_code == ErrorCode.INVALID_PARTITIONS, "it grows"
-        assert not busy.has_answer(within_s=0.001), "partitions are still added"
+        assert not busy.has_response(within_s=0.001), "partitions are still added"
         assert busy.receive().results[0].error_code == 0
         busy.send(delete)
         goes_on(other)
         (taken,) = other.ask(CreateTopicsRequest(topics=(many,))).topics
         assert taken.error_code == ErrorCode.TOPIC_ALREADY_EXISTS, "its folders are not gone yet"
-        assert not busy.has_answer(within_s=0.001), "partitions are still deleted"
+        assert not busy.has_response(within_s=0.001), "partitions are still deleted"
         assert busy.receive().responses[0].error_code == 0
     create_topic(other, "many")
 
@@ -257,7 +257,7 @@ def test_others_go_on_while_many_topics_are_created_by_asking_for_them(
         busy.send(MetadataRequest(topics=names), version=9)
         for _ in range(5):
             goes_on(other)
-        assert not busy.has_answer(within_s=0.001), "topics are still created"
+        assert not busy.has_response(within_s=0.001), "topics are still created"
         assert {one.error_code for one in busy.receive().topics} == {0}
 
 
@@ -294,7 +294,7 @@ def test_others_go_on_while_configs_of_many_groups_are_described(broker: BrokerP
         busy.send(DescribeConfigsRequest(resources=resources * 3, include_documentation=True))
         for _ in range(5):
             goes_on(other)
-        assert not busy.has_answer(within_s=0.001), "they are still described"
+        assert not busy.has_response(within_s=0.001), "they are still described"
         assert len(busy.receive().results) == count
 
 

@@ -1,6 +1,6 @@
 """A real Apache Kafka for tests and benchmarks: one KRaft node on this machine, and Kafka's own tools.
 
-It is what Headrace's broker is compared with, and what every client test can run against instead of it.
+Tests compare Headrace's broker with it, and every client test can use it instead of Headrace's broker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headrace.testing.ports import free_ports
 from headrace.testing.server_process import READY_TIMEOUT_S, ServerProcess
 
 # slf4j-simple writes to stderr and is set up by system properties, so that no logging configuration file is
-# needed; Kafka 3.9 would bring another binding for slf4j, and two of them quarrel.
+# needed. Kafka 3.9 depends on another binding for slf4j, and slf4j accepts only one.
 KAFKA_4_3 = JarSet(
     name="kafka-4.3.1",
     dependencies=(
@@ -38,10 +38,10 @@ KAFKA_3_9_TOOLS = JarSet(
 )
 
 SERVER_HEAP_MB = 1024
-"""What Kafka's own start script gives a broker."""
+"""The heap that Kafka's own start script gives a broker."""
 
 _SERVER_JVM_OPTIONS = (
-    # As in Kafka's own start script, so that a comparison with it is a fair one.
+    # As in Kafka's own start script, so that a comparison is fair.
     "-server",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
@@ -51,7 +51,7 @@ _SERVER_JVM_OPTIONS = (
 
 
 class KafkaDidNotStart(HeadraceError):
-    """Apache Kafka ended, or stayed silent, instead of answering."""
+    """Apache Kafka ended or did not respond."""
 
 
 def kafka_tools_4_3(*, quick_start: bool = True) -> JavaTools:
@@ -60,7 +60,7 @@ def kafka_tools_4_3(*, quick_start: bool = True) -> JavaTools:
 
 
 def kafka_tools_3_9(*, quick_start: bool = True) -> JavaTools:
-    """The tools of Kafka 3.9, the oldest line of Java clients that Headrace promises to serve."""
+    """The tools of Kafka 3.9, the oldest release line of Java clients that Headrace supports."""
     return JavaTools(jars=fetch_jars(KAFKA_3_9_TOOLS), quick_start=quick_start)
 
 
@@ -70,8 +70,7 @@ class ApacheKafka(ServerProcess):
         with ApacheKafka(properties={"flush.messages": "1"}) as kafka:
             Producer({"bootstrap.servers": kafka.bootstrap})
 
-    `properties` are laid over the ones that make a single node usable. Its data and its log live in `folder`.
-    Each start finds other ports.
+    `properties` override those that a single node needs. Data and log are in `folder`. Each start uses other ports.
     """
 
     name = "Apache Kafka"
@@ -94,7 +93,7 @@ class ApacheKafka(ServerProcess):
         return self.folder / "data"
 
     def _launch(self) -> subprocess.Popen[str]:
-        """On a folder with data it goes on with that."""
+        """Start the node; it continues with the data of the folder, if there is any."""
         tools = JavaTools(
             jars=fetch_jars(KAFKA_4_3),
             heap_mb=self._heap_mb,
@@ -144,12 +143,12 @@ class ApacheKafka(ServerProcess):
         )
         if formatted.returncode != 0:
             raise KafkaDidNotStart(
-                f"its data folder could not be made:\n{last_lines(formatted.stdout + formatted.stderr)}",
+                f"Apache Kafka could not create its data folder:\n{last_lines(formatted.stdout + formatted.stderr)}",
                 hint=f"check the properties in {properties_file}",
             )
 
-    def _answers(self) -> bool:
-        """Whether a broker answers that knows itself. The port is tried first: librdkafka would back off."""
+    def _is_ready(self) -> bool:
+        """Whether a broker responds that lists itself. The port is tried first, because librdkafka would back off."""
         host, _, port = self.bootstrap.rpartition(":")
         try:
             socket.create_connection((host, int(port)), timeout=1).close()
@@ -160,8 +159,8 @@ class ApacheKafka(ServerProcess):
 
 
 _INTERNAL_TOPICS_OF_ONE_NODE = {
-    # There is one node, so one replica; and few partitions, because the default of 50 each makes the first
-    # group, transaction or share group of every test wait for files nobody needs.
+    # One node has one replica. The default of 50 partitions for each state topic would make the first group,
+    # transaction or share group of every test wait for files that no test needs.
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",

@@ -23,14 +23,14 @@ class Collect(Sink):
         Job("counts", counts, collected, mode="batch").start().wait()
         assert collected.rows == [{"user": "ann", "n": 1}]
 
-    It keeps a fence as every sink does: a batch that runs again after a failure is not collected twice.
+    It has a fence like every sink: a batch that runs again after a failure is not collected twice.
     """
 
     kind: ClassVar[str] = "collect"
 
     def __init__(self) -> None:
         self.batches: dict[int, list[Row]] = {}
-        """By number; a batch without rows is there too."""
+        """The rows of each batch, by batch id. Batches without rows are included."""
         self.fence: Fence | None = None
         self._lock = threading.Lock()
 

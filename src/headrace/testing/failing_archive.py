@@ -1,4 +1,4 @@
-"""An archive that fails when a test says so, shares a power supply with the disk, and gives back changed bytes."""
+"""An archive with failures that a test chooses: errors, a power failure together with the disk, corrupt bytes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ArchiveOperation = Literal["*", "delete", "list", "put", "read"]
 
 
 class FailingArchive(Struct, kw_only=True):
-    """Stands in front of a real store; what does not fail really happens.
+    """Wraps a real store. An operation that does not fail is passed to the store.
 
     A `delete` counts once for each object.
     """
 
     store: ArchiveStore
     power: FailingFileSystem = field(default_factory=FailingFileSystem)
-    """Where `lose_power_at` is said; a put that it strikes leaves half of the object."""
+    """Its `lose_power_at` also applies to the archive. A put that loses power leaves half of the object."""
     failures: list[Failure] = field(default_factory=list)
     flipped: list[str] = field(default_factory=list)
     """Patterns of objects that are stored with a flipped bit."""
@@ -70,7 +70,7 @@ class FailingArchive(Struct, kw_only=True):
             self.power.happens("delete", name)
             self.store.delete([name])
 
-    # Below the others, which would otherwise take this name for the type.
+    # After the methods that need `list` as a type.
     def list(self, prefix: str) -> list[tuple[str, int]]:
         self._note("list", prefix)
         return self.store.list(prefix)

@@ -1,6 +1,6 @@
-"""A file system that fails when a test says so, counts what is read, and can lose power.
+"""A file system with failures that a test chooses. It counts reads, and can lose power.
 
-It stands in front of a real one: what does not fail really happens.
+It wraps a real file system. An operation that does not fail is passed to it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ FileOperation = Literal[
 
 
 class PowerLost(BaseException):
-    """Nothing happens any more after this; it is no Exception, so that no handler mistakes it for a failed write."""
+    """All operations after this one fail too. It is no Exception, so that no handler treats it as a failed write."""
 
 
 class Failure(Struct, kw_only=True):
-    """Fail operations with a name and a path. `times` counts down; None fails for ever."""
+    """Fail operations by name and path. `times` counts down; None fails forever."""
 
     operation: str
     path_pattern: str = "*"
@@ -45,7 +45,7 @@ class Failure(Struct, kw_only=True):
     skip: int = 0
     """How many matching operations succeed first."""
     bytes_written_first: int = 0
-    """A failing write leaves this many bytes behind."""
+    """A failing write writes this many bytes before it fails."""
     happened: int = 0
 
     def strikes(self, operation: str, path: str) -> bool:
@@ -64,13 +64,13 @@ class Failure(Struct, kw_only=True):
 
 
 class _Durable(Struct):
-    """What a power cut would leave of a file."""
+    """The part of a file that survives a power failure."""
 
     size_bytes: int
 
 
 class FailingFileSystem(Struct, kw_only=True):
-    """`fail(...)` arms a failure; `lose_power_at(n)` stops the world before the n-th changing operation."""
+    """`fail(...)` adds a failure; `lose_power_at(n)` fails the n-th changing operation and all later ones."""
 
     files: FileSystem = field(default_factory=DiskFileSystem)
     failures: list[Failure] = field(default_factory=list)
@@ -83,7 +83,7 @@ class FailingFileSystem(Struct, kw_only=True):
     _power_left: int | None = None
     _is_dark: bool = False
 
-    # --- what a test says ---
+    # --- for tests ---
 
     def fail(
         self,
@@ -115,7 +115,7 @@ class FailingFileSystem(Struct, kw_only=True):
         self._power_left = operation_number
 
     def drop_unsynced(self) -> None:
-        """What the power cut does to data: bytes behind the last sync of a file are gone. Names stay."""
+        """Truncate each file to its size at the last fsync, as a power failure may do. File names survive."""
         for path, durable in self._durable.items():
             if os.path.exists(path) and os.path.getsize(path) > durable.size_bytes:
                 os.truncate(path, durable.size_bytes)
@@ -124,10 +124,10 @@ class FailingFileSystem(Struct, kw_only=True):
         return sum(count for path, _, count in self.reads if fnmatch(path, path_pattern))
 
     def happens(self, operation: str, path: str) -> None:
-        """Something outside of this file system is about to change: it can fail or be cut off like the rest."""
+        """Apply failures and power loss to an operation outside of this file system, before it changes anything."""
         self._before(operation, path)
 
-    # --- what the log does ---
+    # --- for the log ---
 
     def _before(self, operation: str, path: str) -> None:
         self._check_power(operation, path)

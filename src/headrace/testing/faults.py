@@ -1,4 +1,4 @@
-"""Jobs that fail at a chosen point of a batch: aborted within the process, or killed as by a power cut."""
+"""Jobs that fail at a chosen point of a batch: aborted within the process, or killed as by a power failure."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Kill(Struct, frozen=True, kw_only=True):
 
 
 class Killer:
-    """Counts how often each job reaches the point, and kills the process when the last of them is there."""
+    """Counts how often each job reaches the point, and kills the process when the last job reaches it."""
 
     def __init__(self, kill: Kill, *, wait_s_max: float = WAIT_S_MAX) -> None:
         self._kill = kill
@@ -101,7 +101,7 @@ class Killer:
             self._arrived.add(job)
             if len(self._arrived) >= self._kill.jobs:
                 kill_process()
-        # One thread hears of the commits of all jobs: it must not wait.
+        # One thread reports the commits of all jobs: it must not wait.
         if point != "after-commit" and not self._gave_up.wait(self._wait_s_max):
             self._gave_up.set()
 

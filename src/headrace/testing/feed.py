@@ -26,7 +26,7 @@ class Feed:
 
     Columns that a row lacks are null. Batches that were sent before the query starts are read one by one, in order.
 
-    folder   where the rows are kept; a job that restarts from its checkpoint needs the same one
+    folder   where the rows are stored; a job that restarts from its checkpoint needs the same folder
     """
 
     def __init__(self, spark: SparkSession, schema: str, folder: str | Path | None = None) -> None:
@@ -47,7 +47,7 @@ class Feed:
         number = len(list(self._folder.glob("*.json"))) + 1
         hidden = self._folder / f".{number:06}"
         hidden.write_text("".join(json.dumps(row, default=_plain) + "\n" for row in rows))
-        # Spark reads files in the order of their times, which are otherwise equal within a millisecond.
+        # Spark reads files in the order of their modification times, which are otherwise equal within a millisecond.
         os.utime(hidden, (number, number))
         hidden.rename(self._folder / f"{number:06}.json")
 

@@ -1,6 +1,6 @@
 """Java programs for tests: the main classes of a folder of jars, run as processes.
 
-Where Java is, and how jars are fetched, is in `headrace.java`.
+`headrace.java` finds Java and fetches jars.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from headrace.java import java_command
 LogLevel = Literal["trace", "debug", "info", "warn", "error", "off"]
 
 HEAP_MB = 256
-"""Enough for every command-line tool of Kafka, and little enough to run several beside a broker."""
+"""Enough for every command-line tool of Kafka, and small enough to run several tools beside a broker."""
 
 
 class JavaTools(Struct, frozen=True, kw_only=True):
     """The main classes of a folder of jars, each run in a Java process of its own.
 
-    `quick_start` trades peak speed for a quicker start, which is right for a tool that lives for a second and
-    wrong for a benchmark. `log_level` is what the programs' own logging lets through to stderr.
+    `quick_start` trades peak speed for a quicker start: good for a tool that runs for a second, bad for a benchmark.
+    `log_level` is the lowest level that the programs log to stderr.
     """
 
     jars: Path
@@ -42,7 +42,7 @@ class JavaTools(Struct, frozen=True, kw_only=True):
     def run(
         self, main_class: str, *arguments: str, timeout_s: float, input: str | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run to the end. What the exit code means is the caller's business."""
+        """Run to the end. The caller interprets the exit code."""
         command = self.command(main_class, *arguments)
         stdin = subprocess.DEVNULL if input is None else None
         return subprocess.run(
@@ -58,6 +58,6 @@ class JavaTools(Struct, frozen=True, kw_only=True):
         stderr: int | IO[str] | None = None,
         cwd: Path | None = None,
     ) -> subprocess.Popen[str]:
-        """Start and return at once; the caller reads, ends and waits for it."""
+        """Start a process and return immediately. The caller reads its output, ends it and waits for it."""
         command = self.command(main_class, *arguments)
         return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd, text=True)

@@ -1,10 +1,10 @@
-"""A clock that stands still until a test moves it."""
+"""A clock that only a test moves."""
 
 from __future__ import annotations
 
 
 class ManualClock:
-    """Both kinds of time move together, and only by `advance_ms`."""
+    """Both kinds of time advance together, and only with `advance_ms`."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
@@ -17,5 +17,5 @@ class ManualClock:
         return (self._now_ms - self._started_ms) / 1000
 
     def advance_ms(self, by_ms: int) -> None:
-        assert by_ms >= 0, "time does not go back here; make another clock for that"
+        assert by_ms >= 0, "a manual clock can't go back; create another clock"
         self._now_ms += by_ms

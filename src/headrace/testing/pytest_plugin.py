@@ -1,4 +1,4 @@
-"""The fixtures of the test kit, there in every project that has Headrace installed.
+"""The fixtures of the test kit, available in every project that has Headrace installed.
 
 def test_mine(headrace_broker): ... headrace_broker.bootstrap
 """
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def headrace_broker() -> Iterator[Broker]:
-    """One broker for the whole test run, on a free port, with data that is deleted afterwards."""
+    """One broker for the whole test run, on a free port. Its data is deleted afterwards."""
     from headrace.broker.embedded import Broker
 
-    # The data is thrown away: no test needs it to survive a power cut.
+    # The data is deleted at the end, so it need not survive a power failure.
     with Broker(durability="os") as broker:
         yield broker
 
@@ -54,7 +54,7 @@ def headrace_spark(
 
 @pytest.fixture
 def headrace_feed(headrace_spark: SparkSession, tmp_path: Path) -> Callable[[str], Feed]:
-    """Makes a streaming source that the test feeds: `headrace_feed("user STRING, at TIMESTAMP")`."""
+    """Creates a streaming source that the test feeds: `headrace_feed("user STRING, at TIMESTAMP")`."""
     from headrace.testing.feed import Feed
 
     def make(schema: str) -> Feed:

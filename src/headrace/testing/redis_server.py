@@ -14,7 +14,7 @@ ANSWER_TIMEOUT_S = 10.0
 
 
 class RedisUnavailable(HeadraceError):
-    """There is no redis-server here, or it did not start."""
+    """redis-server is not installed, or did not start."""
 
 
 def redis_command() -> str:
@@ -32,8 +32,8 @@ class RedisServer(ServerProcess):
         with RedisServer() as server:
             redis.Redis.from_url(server.address).ping()
 
-    It keeps every write, so that `kill` and `start` lose nothing; `RedisServer(appendonly="no")` forgets all of them.
-    Settings are those of redis.conf.
+    It stores every write on disk, so that `kill` and `start` lose nothing; `RedisServer(appendonly="no")` loses all
+    data. Settings are those of redis.conf.
     """
 
     name = "Redis"
@@ -58,8 +58,8 @@ class RedisServer(ServerProcess):
         with self.log_file.open("ab") as log:
             return subprocess.Popen([redis_command(), *words], stdout=log, stderr=log)
 
-    def _answers(self) -> bool:
-        """The socket is there before it listens, and it listens before its data is loaded."""
+    def _is_ready(self) -> bool:
+        """The socket exists before Redis listens on it, and Redis listens before it has loaded its data."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(ANSWER_TIMEOUT_S)
             try:

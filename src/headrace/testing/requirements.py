@@ -1,7 +1,7 @@
-"""What a test needs from the machine, and what happens without it.
+"""Programs that a test needs.
 
-On a developer's machine the test is skipped and says what to install; in CI it fails, because there a test
-that is always skipped looks just like one that passes.
+If one is missing on a developer's machine, the test is skipped, and the reason names what to install. In CI the test
+fails, because there a test that is always skipped looks like one that passes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.testing.redis_server import RedisUnavailable, redis_command
 
 
 def require_command(command: str, *, install: str) -> str:
-    """The path of `command`; `install` says how to get it."""
+    """The path of `command`; `install` names the package."""
     found = shutil.which(command)
     if found is None:
         _missing(f"{command} is not installed: {install}")
@@ -49,4 +49,4 @@ def require_redis() -> str:
 def _missing(reason: str) -> NoReturn:
     if os.environ.get("CI", "").lower() in {"", "0", "false"}:
         pytest.skip(reason)
-    pytest.fail(f"{reason} (in CI every part must be there)", pytrace=False)
+    pytest.fail(f"{reason} (CI needs all parts)", pytrace=False)

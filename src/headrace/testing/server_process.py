@@ -1,6 +1,6 @@
-"""What the servers of the test kit have in common: a process with a folder of its own, from its start to its end.
+"""The common part of the servers of the test kit: a process with its own folder.
 
-A start returns when the server answers, and says what the server said last when it does not.
+A start returns when the server responds. If it does not respond, the error has the end of its log.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from headrace.errors import HeadraceError
 from headrace.java import last_lines
 
 READY_TIMEOUT_S = 120.0
-"""A start takes seconds at most on an idle machine; a busy one with two cores may need many times that."""
+"""A start takes a few seconds on an idle machine; a busy one with two cores may need many times that."""
 
 STOP_TIMEOUT_S = 60.0
-"""A clean stop takes about a second; after this it is killed."""
+"""A clean stop takes about a second; after this time the server is killed."""
 
 LOOK_S = 0.02
 
@@ -30,30 +30,30 @@ LOOK_S = 0.02
 class ServerProcess(abc.ABC):
     """One server, from entering the context until leaving it.
 
-    After `stop` or `kill` it can be started again, and goes on with its data. A folder that was not given is temporary:
-    it goes when the context is left.
+    After `stop` or `kill`, `start` starts it again with its data. Without `folder`, the folder is temporary: leaving
+    the context deletes it.
     """
 
     name: ClassVar[str]
     """for people"""
     unavailable: ClassVar[type[HeadraceError]]
-    """what is raised when it does not start"""
+    """the error if it does not start"""
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
     kill_signal: ClassVar[signal.Signals] = signal.SIGKILL
 
     def __init__(self, folder: Path | None = None) -> None:
         self._is_folder_ours = folder is None
-        # Not a test's own folder: the path of a unix socket has 107 bytes at most.
+        # Not in the folder of the test: the path of a Unix socket has at most 107 bytes.
         self.folder = folder or Path(tempfile.mkdtemp(prefix="headrace-server-"))
         self._process: subprocess.Popen[Any] | None = None
 
     @abc.abstractmethod
     def _launch(self) -> subprocess.Popen[Any]:
-        """Start the process, with its output at the end of `log_file`. The first time, prepare the folder before."""
+        """Start the process, and append its output to `log_file`. The first start prepares the folder."""
 
     @abc.abstractmethod
-    def _answers(self) -> bool:
-        """Whether it serves now."""
+    def _is_ready(self) -> bool:
+        """Whether the server responds."""
 
     @property
     def log_file(self) -> Path:
@@ -79,7 +79,7 @@ class ServerProcess(abc.ABC):
         self._end(self.stop_signal)
 
     def kill(self) -> None:
-        """As a power failure would."""
+        """End the server without warning."""
         self._end(self.kill_signal)
 
     def restart(self) -> None:
@@ -99,15 +99,15 @@ class ServerProcess(abc.ABC):
     def _wait_until_ready(self, process: subprocess.Popen[Any]) -> None:
         deadline_s = time.monotonic() + READY_TIMEOUT_S
         while process.poll() is None and time.monotonic() < deadline_s:
-            if self._answers():
+            if self._is_ready():
                 return
             time.sleep(LOOK_S)
         ended = process.poll()
         what = (
-            f"did not answer within {READY_TIMEOUT_S:.0f} s" if ended is None else f"ended with code {ended}"
+            f"did not respond within {READY_TIMEOUT_S:.0f} s" if ended is None else f"ended with code {ended}"
         )
         raise self.unavailable(
-            f"{self.name} {what}; it last said:\n{last_lines(self.log_file.read_text(errors='replace'))}",
+            f"{self.name} {what}; its last output:\n{last_lines(self.log_file.read_text(errors='replace'))}",
             hint=f"the whole log is in {self.log_file}",
         )
 

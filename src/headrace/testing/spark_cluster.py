@@ -1,4 +1,4 @@
-"""A real Spark cluster for tests: a standalone master and workers on this machine, out of pyspark's own jars."""
+"""A real Spark cluster for tests: a standalone master and workers on this machine, from the jars of pyspark."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from headrace.java import last_lines
 from headrace.testing.ports import free_port
 
 READY_TIMEOUT_S = 120.0
-"""A master and its workers are there within 5 s on an idle machine; a busy one with two cores may need much more."""
+"""A master and its workers start within 5 s on an idle machine; a busy one with two cores may need much more."""
 
 STOP_TIMEOUT_S = 60.0
 
 DAEMON_MEMORY = "256m"
-"""Masters and workers only keep accounts; the work is done by executors."""
+"""Masters and workers only manage executors, which do the work."""
 
 
 class SparkClusterDidNotStart(HeadraceError):
-    """A master or a worker ended, or stayed silent."""
+    """A master or a worker ended or did not respond."""
 
 
 class SparkCluster:
@@ -81,7 +81,7 @@ class SparkCluster:
         )
 
     def _run(self, name: str, main_class: str, *arguments: str) -> Path:
-        """Start a part of the cluster; the path of its log."""
+        """Start a master or a worker; returns the path of its log."""
         home = _spark_home()
         command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{main_class}"]
         command += ["--host", "127.0.0.1", "--webui-port", "0", *arguments]
@@ -108,9 +108,9 @@ class SparkCluster:
             if any(process.poll() is not None for process in self._processes):
                 break
             time.sleep(0.1)
-        said = last_lines(log.read_text(errors="replace"))
+        output = last_lines(log.read_text(errors="replace"))
         raise SparkClusterDidNotStart(
-            f"{log.stem} of the Spark cluster is not ready; it last said:\n{said}",
+            f"{log.stem} of the Spark cluster is not ready; its last output:\n{output}",
             hint=f"the logs are in {self.folder}",
         )
 

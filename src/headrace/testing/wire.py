@@ -1,6 +1,6 @@
-"""A small synchronous client for tests: any message of the protocol at any version, and bytes that are no message.
+"""A small synchronous client for tests: any message of the protocol in any version, and bytes that are no message.
 
-It does exactly what it is told: no retries, no reconnects, no metadata. Requests may be sent ahead of the answers.
+It has no retries, no reconnects and no metadata. Requests may be sent before earlier responses are received.
 
     with Wire(broker.bootstrap) as wire:
         answer = wire.ask(MetadataRequest(topics=None), version=9)
@@ -24,7 +24,7 @@ from headrace.protocol.types import MESSAGE_INFO
 _SIZE = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")
 
-# A hang is a failure; a loaded machine is not. Nothing that works takes anywhere near so long.
+# A hang fails, a loaded machine does not: no working request takes nearly this long.
 TIMEOUT_S = 60.0
 
 
@@ -33,7 +33,7 @@ class Disconnected(Exception):
 
 
 class Wire:
-    """One connection. `ask` sends and waits; `send` and `receive` do the halves."""
+    """One connection. `ask` sends a request and waits for the response; `send` and `receive` do one of both."""
 
     def __init__(
         self, bootstrap: str, *, client_id: str | None = "wire", receive_buffer_bytes: int | None = None
@@ -42,7 +42,7 @@ class Wire:
         self.client_id = client_id
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if receive_buffer_bytes is not None:
-            # Must be set before connecting to have an effect on the window that the peer sees.
+            # Only a value that is set before the connection affects the window of the peer.
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self.socket.settimeout(TIMEOUT_S)
         self.socket.connect((host, int(port)))
@@ -53,12 +53,12 @@ class Wire:
     # Messages
 
     def ask(self, request: Any, *, version: int | None = None) -> Any:
-        """Send a request and return its answer; the newest version that the message has unless one is given."""
+        """Send a request and return its response. The default version is the newest of the message."""
         self.send(request, version=version)
         return self.receive()
 
     def send(self, request: Any, *, version: int | None = None, is_answered: bool = True) -> int:
-        """Send a request without waiting; its correlation id. `is_answered=False` for Produce with acks=0."""
+        """Send a request without waiting; returns its correlation id. `is_answered=False` for Produce with acks=0."""
         version = MESSAGE_INFO[type(request)].versions[1] if version is None else version
         correlation_id = next(self._correlation_ids)
         self.send_frame(encode_request(request, version, correlation_id, self.client_id))
@@ -67,12 +67,12 @@ class Wire:
         return correlation_id
 
     def receive(self) -> Any:
-        """The answer to the oldest request that has none yet; a wrong correlation id is an AssertionError."""
+        """The response to the oldest request that waits for one; a wrong correlation id is an AssertionError."""
         correlation_id, response, version = self._sent.popleft()
         frame = self.receive_frame()
         (answered,) = _CORRELATION.unpack_from(frame)
         assert answered == correlation_id, (
-            f"the answer to request {answered} came in the place of {correlation_id}"
+            f"got the response to request {answered} instead of {correlation_id}"
         )
         return decode_response(frame, response, version)
 
@@ -99,12 +99,12 @@ class Wire:
             except ConnectionResetError as error:
                 raise Disconnected(str(error)) from error
             if not part:
-                raise Disconnected(f"closed after {len(received)} of {count} bytes")
+                raise Disconnected(f"the broker closed the connection after {len(received)} of {count} bytes")
             received += part
         return bytes(received)
 
     def is_closed_by_broker(self, *, within_s: float = TIMEOUT_S) -> bool:
-        """Whether the broker hangs up within some time; answers that come before are thrown away."""
+        """Whether the broker closes the connection within some time. Responses before that are discarded."""
         deadline_s = time.monotonic() + within_s
         try:
             while (left_s := deadline_s - time.monotonic()) > 0:
@@ -119,8 +119,8 @@ class Wire:
             self.socket.settimeout(TIMEOUT_S)
         return False
 
-    def has_answer(self, *, within_s: float) -> bool:
-        """Whether bytes of an answer come within some time; they stay to be received."""
+    def has_response(self, *, within_s: float) -> bool:
+        """Whether bytes of a response arrive within some time. They are not consumed."""
         self.socket.settimeout(within_s)
         try:
             return bool(self.socket.recv(1, socket.MSG_PEEK))
@@ -147,7 +147,7 @@ def response_class(request: type[Any]) -> type[Any]:
 
 
 def encode_request(request: Any, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """Header and message, without the frame's size."""
+    """Header and message, without the size of the frame."""
     message_codec = codec(type(request), version)
     head = write_request_head(
         MESSAGE_INFO[type(request)].api_key,

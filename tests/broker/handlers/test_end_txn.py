@@ -103,9 +103,9 @@ def test_a_waiting_reader_of_committed_data_is_woken_by_the_commit_and_not_by_th
     reader.send(fetch_request(any_topic, max_wait_ms=20_000, isolation_level=READ_COMMITTED), version=12)
     writer = producer(any_wire, is_classic=is_classic)
     writer.write(any_topic, b"a")
-    assert not reader.has_answer(within_s=0.2)
+    assert not reader.has_response(within_s=0.2)
     writer.commit()
-    assert reader.has_answer(within_s=10)
+    assert reader.has_response(within_s=10)
     assert values_of(only_partition(reader.receive()))[:1] == [b"a"]
 
 

@@ -132,7 +132,7 @@ def test_waiting_fetch_is_answered_by_a_produce(
 ) -> None:
     reader, writer = connect(headrace_broker), connect(headrace_broker)
     reader.send(fetch_request(topic, max_wait_ms=FOR_EVER_MS), version=FETCH_BY_NAME)
-    assert not reader.has_answer(within_s=0.1)
+    assert not reader.has_response(within_s=0.1)
     produce(writer, topic, batch(b"a"))
     assert values_of(only_partition(reader.receive())) == [b"a"]
 
@@ -157,7 +157,7 @@ def test_waiting_fetch_waits_for_min_bytes(headrace_broker: Broker, connect: Con
     reader.send(request, version=FETCH_BY_NAME)
     for _ in range(2):
         produce(writer, topic, one)
-    assert not reader.has_answer(within_s=0.2)
+    assert not reader.has_response(within_s=0.2)
     produce(writer, topic, one)
     assert len(values_of(only_partition(reader.receive()))) == 3
 
@@ -170,7 +170,7 @@ def test_waiting_fetch_counts_what_was_there_before(
     produce(writer, topic, one)
     request = fetch_request(topic, max_wait_ms=FOR_EVER_MS, min_bytes=2 * len(one))
     reader.send(request, version=FETCH_BY_NAME)
-    assert not reader.has_answer(within_s=0.1)
+    assert not reader.has_response(within_s=0.1)
     produce(writer, topic, one)
     assert len(values_of(only_partition(reader.receive()))) == 2
 
@@ -182,9 +182,9 @@ def test_repeated_batch_of_an_idempotent_producer_wakes_nobody(
     once = batch(b"a", producer_id=new_producer_id(writer), producer_epoch=0, base_sequence=0)
     produce(writer, topic, once)
     reader.send(fetch_request(topic, 1, max_wait_ms=FOR_EVER_MS), version=FETCH_BY_NAME)
-    assert not reader.has_answer(within_s=0.1)
+    assert not reader.has_response(within_s=0.1)
     produce(writer, topic, once)
-    assert not reader.has_answer(within_s=0.2)
+    assert not reader.has_response(within_s=0.2)
 
 
 def test_fetch_without_data_is_answered_when_max_wait_is_over_and_not_before(wire: Wire, topic: str) -> None:
@@ -217,7 +217,7 @@ def test_deleting_a_topic_answers_the_fetches_that_wait_for_it(
     topic_id = create_topic(admin, name)
     request = fetch_request(topic_id if by_id else name, max_wait_ms=FOR_EVER_MS)
     reader.send(request, version=18 if by_id else FETCH_BY_NAME)
-    assert not reader.has_answer(within_s=0.1)
+    assert not reader.has_response(within_s=0.1)
     delete_topic(admin, name)
     expected = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert only_partition(reader.receive()).error_code == expected
@@ -230,7 +230,7 @@ def test_fetch_of_a_client_that_left_waits_no_longer(start_broker: StartBroker, 
     for _ in range(20):
         with Wire(broker.bootstrap) as reader:
             reader.send(fetch_request("t", max_wait_ms=FOR_EVER_MS), version=FETCH_BY_NAME)
-            assert not reader.has_answer(within_s=0.01)
+            assert not reader.has_response(within_s=0.01)
     eventually(
         lambda: metrics(broker)["headrace_waiting_fetches"] == 0, "no fetch waits for a client that left"
     )

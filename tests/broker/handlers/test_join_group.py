@@ -58,7 +58,7 @@ def test_a_second_member_waits_until_the_first_has_rejoined(
     one, two = connect(headrace_broker), connect(headrace_broker)
     first = stable_member(one, group)
     two.send(join_request(group), version=3)
-    assert not two.has_answer(within_s=0.2)
+    assert not two.has_response(within_s=0.2)
     assert heartbeat(one, first) is ErrorCode.REBALANCE_IN_PROGRESS
     leading = one.ask(join_request(group, first.member_id))
     following = two.receive()
