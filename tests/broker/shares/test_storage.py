@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from pathlib import Path
 
-import pytest
-from msgspec.structs import astuple
-
-from headrace.broker.configs.share_rules import Rules
 from headrace.broker.embedded import Broker
-from headrace.broker.shares import state_writer, storage
+from headrace.broker.shares import storage
 from headrace.broker.shares.state_writer import StateWriter
-from headrace.broker.shares.storage import STATE_TOPIC, ShareKey, StoredWindow, StoredWindows
-from headrace.broker.shares.window import Acknowledgement, AcknowledgeType, LogBatch, Window
-from headrace.broker.state_topic import StateTopic, read_state
+from headrace.broker.shares.storage import STATE_TOPIC, StoredWindow
+from headrace.broker.shares.window import Window
 from headrace.protocol.error_codes import ErrorCode
 from tests.broker.conftest import Connect
 from tests.broker.requests import batch, create_topic, delete_topic, produce
@@ -27,33 +21,8 @@ from tests.broker.share_requests import (
     group_offset,
     set_group_configs,
 )
+from tests.broker.shares.windows import KEY, contents, read_windows, work
 from tests.broker.state_topics import parts_in, state_topic
-
-KEY = ShareKey("g", uuid.UUID(int=7), 3)
-
-
-def read_windows(topic: StateTopic) -> dict[ShareKey, StoredWindow]:
-    found = read_state(topic.partition.log, StoredWindows(), 1 << 20)
-    return found.by_key
-
-
-def work(window: Window, first: int) -> None:
-    """Ten records: seven accepted, two released, one still held."""
-    rules = Rules(locks_max=1_000_000)
-    window.acquire([LogBatch(first, first + 9)], member_id="m", now_ms=0, rules=rules, records_max=500)
-    for begin, end, kind in (
-        (0, 3, AcknowledgeType.ACCEPT),
-        (5, 6, AcknowledgeType.RELEASE),
-        (7, 9, AcknowledgeType.ACCEPT),
-    ):
-        window.acknowledge(
-            [Acknowledgement(first + begin, first + end, kind)], member_id="m", now_ms=0, rules=rules
-        )
-
-
-def contents(window: Window) -> tuple[int, list[tuple[int, int, int, int]]]:
-    restored = Window.restored(window.start_offset, window.snapshot())
-    return restored.start_offset, [astuple(span)[:4] for span in restored.spans()]
 
 
 def test_window_is_the_same_from_a_snapshot_and_its_updates(tmp_path: Path) -> None:
@@ -76,24 +45,6 @@ def test_window_is_the_same_from_a_snapshot_and_its_updates(tmp_path: Path) -> N
     asyncio.run(write_and_read())
 
 
-def test_many_changes_share_one_write(tmp_path: Path) -> None:
-    async def write() -> None:
-        with parts_in(tmp_path) as parts:
-            topic = state_topic(parts, STATE_TOPIC)
-            writer = StateWriter(parts.runtime, topic, on_given_up=lambda stored, burials: None)
-            windows = [StoredWindow(ShareKey("g", uuid.UUID(int=7), index), Window(0)) for index in range(50)]
-            waiting = []
-            for stored in windows:
-                for _ in range(10):
-                    work(stored.window, stored.window.end_offset)
-                    waiting.append(writer.written(stored))
-            await asyncio.gather(*waiting)
-            assert writer.writes == 1
-            assert len(read_windows(topic)) == 50
-
-    asyncio.run(write())
-
-
 def test_forgotten_window_is_not_read_again(tmp_path: Path) -> None:
     async def write() -> None:
         with parts_in(tmp_path) as parts:
@@ -102,38 +53,6 @@ def test_forgotten_window_is_not_read_again(tmp_path: Path) -> None:
             await writer.written(StoredWindow(KEY, Window(0)))
             await topic.durable(topic.append([storage.tombstone(KEY)]))
             assert read_windows(topic) == {}
-
-    asyncio.run(write())
-
-
-def test_topic_is_cut_off_and_nothing_that_counts_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One busy window, and one that was written long ago and never again."""
-    monkeypatch.setattr(state_writer, "PRUNED_RECORDS_MIN", 1000)
-
-    async def write() -> None:
-        with parts_in(tmp_path) as parts:
-            topic = state_topic(parts, STATE_TOPIC)
-            writer = StateWriter(parts.runtime, topic, on_given_up=lambda stored, burials: None)
-            idle, busy = (
-                StoredWindow(ShareKey("idle", KEY.topic_id, 0), Window(5)),
-                StoredWindow(KEY, Window(0)),
-            )
-            await writer.written(idle)
-            log = topic.partition.log
-            for _ in range(2):
-                for _ in range(1200):
-                    work(busy.window, busy.window.end_offset)
-                    await writer.written(busy)
-                await writer.prune([idle, busy])
-                await writer.idle()
-            await writer.prune([idle, busy])
-            assert log.start_offset > 0
-            assert log.end_offset - log.start_offset < 1500
-            found = read_windows(topic)
-            assert contents(found[idle.key].window) == (5, [])
-            assert contents(found[busy.key].window) == contents(busy.window)
 
     asyncio.run(write())
 

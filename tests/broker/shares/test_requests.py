@@ -1,0 +1,64 @@
+"""Acknowledgements in the protocol's form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.broker.refusals import RequestRefused
+from headrace.broker.shares.requests import RENEW_SINCE, acknowledgements
+from headrace.broker.shares.window import Acknowledgement, AcknowledgeType
+from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.share_fetch import AcknowledgementBatch
+
+
+def batch(first: int, last: int, *types: int) -> AcknowledgementBatch:
+    return AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=types)
+
+
+def refused(batches: Sequence[AcknowledgementBatch], version: int = RENEW_SINCE) -> ErrorCode:
+    with pytest.raises(RequestRefused) as refusal:
+        acknowledgements(batches, version)
+    return refusal.value.code
+
+
+@given(st.lists(st.sampled_from([*AcknowledgeType]), min_size=1))
+def test_runs_of_the_same_type_are_one_acknowledgement(types: list[AcknowledgeType]) -> None:
+    found = acknowledgements([batch(5, 4 + len(types), *types)], RENEW_SINCE)
+    assert [one.type for one in found for _ in range(one.first, one.last + 1)] == types
+    assert found[0].first == 5
+    if len(types) > 1:
+        assert all(one.type != other.type for one, other in pairwise(found))
+
+
+def test_one_type_is_for_all_offsets_of_a_batch() -> None:
+    assert acknowledgements([batch(3, 9, AcknowledgeType.ACCEPT)], 1) == [
+        Acknowledgement(3, 9, AcknowledgeType.ACCEPT)
+    ]
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [batch(5, 4, 1)],
+        [batch(0, 2, 1, 1)],
+        [batch(0, 2)],
+        [batch(0, 2, 1), batch(2, 3, 1)],
+        [batch(4, 5, 1), batch(0, 1, 1)],
+        [batch(-1, 1, 1)],
+        [batch(0, 0, 5)],
+        [batch(0, 0, -1)],
+    ],
+)
+def test_invalid_acknowledgements_are_rejected(batches: Sequence[AcknowledgementBatch]) -> None:
+    assert refused(batches) is ErrorCode.INVALID_REQUEST
+
+
+def test_locks_are_renewed_from_version_2_on() -> None:
+    renewal = [batch(0, 0, AcknowledgeType.RENEW)]
+    assert refused(renewal, RENEW_SINCE - 1) is ErrorCode.INVALID_REQUEST
+    assert [one.type for one in acknowledgements(renewal, RENEW_SINCE)] == [AcknowledgeType.RENEW]
