@@ -15,6 +15,7 @@ from typing import Any
 
 from headrace.broker.server import Server, loop_factory
 from headrace.broker.settings import BrokerSettings
+from headrace.clock import Clock
 from headrace.log.filesystem import DiskFileSystem, FileSystem
 from headrace.settings import make
 from headrace.testing.failing_filesystem import FailingFileSystem
@@ -57,10 +58,14 @@ class Unreadable(FailingFileSystem, kw_only=True):
 
 
 @contextmanager
-def broker_on(files: FileSystem, data_dir: Path, **settings: Any) -> Iterator[Server]:
-    """A running broker on a file system of the test's own."""
+def broker_on(
+    files: FileSystem, data_dir: Path, *, clock: Clock | None = None, **settings: Any
+) -> Iterator[Server]:
+    """A running broker on a file system, and perhaps a clock, of the test's own."""
     server = Server(
-        make(BrokerSettings, {"data_dir": data_dir, "port": 0, "metrics_port": 0, **settings}), files=files
+        make(BrokerSettings, {"data_dir": data_dir, "port": 0, "metrics_port": 0, **settings}),
+        files=files,
+        clock=clock,
     )
     ready: Future[asyncio.AbstractEventLoop] = Future()
     stop = asyncio.Event()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from headrace.log.filesystem import DiskFileSystem
@@ -9,6 +10,7 @@ from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.init_producer_id import InitProducerIdRequest
 from headrace.protocol.messages.list_transactions import ListTransactionsRequest
 from headrace.testing.failing_filesystem import FailingFileSystem
+from headrace.testing.manual_clock import ManualClock
 from headrace.testing.wire import Wire
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.requests import create_topic
@@ -20,26 +22,32 @@ from tests.broker.transaction_requests import (
 )
 from tests.faults.faulty_broker import broker_on
 
+EXPIRATION_MS = 60_000
+
 
 def listed(wire: Wire) -> list[str]:
     return [one.transactional_id for one in wire.ask(ListTransactionsRequest()).transaction_states]
 
 
 def test_an_id_that_is_not_used_for_long_is_forgotten_and_one_with_an_open_transaction_is_not(
-    start_broker: StartBroker, connect: Connect, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    folder = tmp_path / "data"
-    broker = start_broker(folder, transactional_id_expiration_ms=700, housekeeping_interval_ms=20)
-    wire = connect(broker)
-    create_topic(wire, "t")
-    busy = TransactionalProducer(wire, "busy")
-    busy.init()
-    busy.write("t", b"a")
-    TransactionalProducer(wire, "idle").init()
-    assert eventually(lambda: listed(wire), ["busy"])
-    broker.stop()
-    again = connect(start_broker(folder))
-    assert eventually(lambda: listed(again), ["busy"])
+    folder, clock = tmp_path / "data", ManualClock(round(time.time() * 1000))
+    settings = {"transactional_id_expiration_ms": EXPIRATION_MS, "housekeeping_interval_ms": 20}
+    with (
+        broker_on(DiskFileSystem(), folder, clock=clock, **settings) as server,
+        Wire(server.bootstrap) as wire,
+    ):
+        create_topic(wire, "t")
+        busy = TransactionalProducer(wire, "busy", timeout_ms=2 * EXPIRATION_MS)
+        busy.init()
+        busy.write("t", b"a")
+        TransactionalProducer(wire, "idle").init()
+        assert sorted(listed(wire)) == ["busy", "idle"]
+        clock.advance_ms(EXPIRATION_MS)
+        assert eventually(lambda: listed(wire), ["busy"])
+    with broker_on(DiskFileSystem(), folder) as server, Wire(server.bootstrap) as wire:
+        assert eventually(lambda: listed(wire), ["busy"])
 
 
 def test_there_is_a_bound_on_ids(start_broker: StartBroker, connect: Connect) -> None:

@@ -1,10 +1,19 @@
-"""The picture in the docs is the table in the code."""
+"""States of a transaction: the picture in the docs, the numbers and names of Kafka, and its epochs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from headrace.broker.transactions.state import TRANSITIONS, TransactionState
+import pytest
+from msgspec.structs import replace
+
+from headrace.broker.transactions.state import (
+    EPOCH_MAX,
+    TRANSITIONS,
+    Transaction,
+    TransactionState,
+    Trigger,
+)
 
 PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "transactions.md"
 
@@ -25,3 +34,40 @@ def picture() -> str:
 
 def test_the_page_on_transactions_shows_the_table_of_transitions() -> None:
     assert picture() in PAGE.read_text(), f"put this into {PAGE.name}:\n{picture()}"
+
+
+def test_states_have_the_numbers_and_names_of_kafka() -> None:
+    assert {state.value: state.display_name for state in TransactionState} == {
+        0: "Empty",
+        1: "Ongoing",
+        2: "PrepareCommit",
+        3: "PrepareAbort",
+        4: "CompleteCommit",
+        5: "CompleteAbort",
+        6: "Dead",
+    }
+
+
+def test_what_is_prepared_completes_as_it_was_decided() -> None:
+    prepared = [state for state in TransactionState if state.is_prepared]
+    assert [TRANSITIONS[state, Trigger.MARKED].is_commit for state in prepared] == [
+        state.is_commit for state in prepared
+    ]
+    assert [trigger for state, trigger in TRANSITIONS if state.is_prepared] == [Trigger.MARKED] * 2
+    assert all(TRANSITIONS[state, Trigger.MARKED].is_at_rest for state in prepared)
+
+
+def test_transaction_moves_only_as_the_table_allows() -> None:
+    empty = Transaction(transactional_id="x", producer_id=1, producer_epoch=0, timeout_ms=1, updated_ms=0)
+    ongoing = empty.moved(Trigger.PARTITION_ADDED, 5, started_ms=5)
+    assert (ongoing.state, ongoing.updated_ms, ongoing.started_ms) == (TransactionState.ONGOING, 5, 5)
+    with pytest.raises(KeyError):
+        ongoing.moved(Trigger.INITIALIZED, 6)
+
+
+def test_last_epoch_is_left_to_fence_the_one_before() -> None:
+    empty = Transaction(
+        transactional_id="x", producer_id=1, producer_epoch=EPOCH_MAX - 2, timeout_ms=1, updated_ms=0
+    )
+    assert not empty.is_exhausted
+    assert replace(empty, producer_epoch=EPOCH_MAX - 1).is_exhausted
