@@ -59,7 +59,7 @@ class Unreadable(FailingFileSystem, kw_only=True):
 
 @contextmanager
 def broker_on(
-    files: FileSystem, data_dir: Path, *, clock: Clock | None = None, **settings: Any
+    files: FileSystem, data_dir: Path, clock: Clock | None = None, /, **settings: Any
 ) -> Iterator[Server]:
     """A running broker on a file system, and perhaps a clock, of the test's own."""
     server = Server(

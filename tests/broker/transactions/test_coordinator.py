@@ -35,7 +35,7 @@ def test_an_id_that_is_not_used_for_long_is_forgotten_and_one_with_an_open_trans
     folder, clock = tmp_path / "data", ManualClock(round(time.time() * 1000))
     settings = {"transactional_id_expiration_ms": EXPIRATION_MS, "housekeeping_interval_ms": 20}
     with (
-        broker_on(DiskFileSystem(), folder, clock=clock, **settings) as server,
+        broker_on(DiskFileSystem(), folder, clock, **settings) as server,
         Wire(server.bootstrap) as wire,
     ):
         create_topic(wire, "t")
