@@ -21,7 +21,7 @@ def test_legal_name_is_accepted_everywhere(name: str) -> None:
 def test_illegal_name_is_refused_everywhere(name: str) -> None:
     with pytest.raises(InvalidTopicName):
         check_topic_name(name)
-    with pytest.raises(BadOperator, match="can't be a topic's name"):
+    with pytest.raises(BadOperator, match="not a valid topic name"):
         SideOutput(name)
     with pytest.raises(BadSink, match="can't be called"):
         Topic(name)

@@ -36,7 +36,7 @@ def shown(rows: list[Any]) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(plainly(row[name]) for name in ("window_start", *SKETCHES)) for row in rows)
 
 
-def test_sketches_of_few_values_say_what_spark_says_exactly(spark: SparkSession) -> None:
+def test_sketches_of_few_values_equal_the_exact_results_of_spark(spark: SparkSession) -> None:
     rows = bounded(spark, ROWS)
     sketched = rows.transform(op.Tumbling("1 minute", time="at", aggregate=SKETCHES))
     exact = rows.groupBy(F.window("at", "1 minute").start.alias("window_start")).agg(
@@ -51,7 +51,7 @@ def test_sketches_of_few_values_say_what_spark_says_exactly(spark: SparkSession)
     assert shown(sketched.collect()) == shown(exact.collect())
 
 
-def test_a_stream_with_sketches_ends_with_the_batch_answer(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_with_sketches_ends_with_the_batch_result(spark: SparkSession, tmp_path: Path) -> None:
     window = op.Tumbling(
         "1 minute",
         time="at",

@@ -49,7 +49,7 @@ def corrected(spark: SparkSession, correct: op.CorrectClock, cases: list[Case]) 
     return rows.transform(correct).orderBy("number").collect()
 
 
-def test_event_times_are_corrected_as_far_as_they_are_believed(spark: SparkSession) -> None:
+def test_plausible_event_times_are_corrected(spark: SparkSession) -> None:
     rows = corrected(spark, CORRECT, CASES)
     assert [(_utc(row.happened), row.happened_clock) for row in rows] == [case[3:] for case in CASES]
     for row, (event, _, _, into, _) in zip(rows, CASES, strict=True):
@@ -57,7 +57,7 @@ def test_event_times_are_corrected_as_far_as_they_are_believed(spark: SparkSessi
         assert row.happened_correction_ms == difference
 
 
-def test_bounds_on_what_is_believed_can_be_set(spark: SparkSession) -> None:
+def test_the_limits_of_plausible_times_can_be_set(spark: SparkSession) -> None:
     strict = op.CorrectClock(
         event="at",
         sent="sent",
@@ -80,7 +80,7 @@ def test_bounds_on_what_is_believed_can_be_set(spark: SparkSession) -> None:
     assert [(_utc(row["at"]), row.at_clock) for row in rows] == [case[3:] for case in cases]
 
 
-def test_the_corrected_time_is_the_event_time_from_there_on(spark: SparkSession) -> None:
+def test_the_corrected_time_becomes_the_event_time(spark: SparkSession) -> None:
     rows = bounded(spark, [("ann", 1, 1), ("ann", 2, 1)])
     declared = rows.withColumn("at", F.col("at").alias("at", metadata={EVENT_TIME: True}))
     late_by_an_hour = declared.withColumn("sent", F.col("at")).withColumn(
@@ -121,7 +121,7 @@ def test_a_stream_has_its_watermark_by_the_corrected_time(spark: SparkSession, t
         ({"event": ""}, "event"),
     ],
 )
-def test_a_correction_that_makes_no_sense_is_refused(change: dict[str, str], field: str) -> None:
+def test_an_invalid_correction_is_refused(change: dict[str, str], field: str) -> None:
     fields: dict[str, Any] = {"event": "at", "sent": "sent", "received": "received", "into": "happened"}
     with pytest.raises(op.BadOperator) as refused:
         op.CorrectClock(**{**fields, **change})
@@ -131,7 +131,7 @@ def test_a_correction_that_makes_no_sense_is_refused(change: dict[str, str], fie
 
 def test_a_correction_that_does_not_fit_the_rows_is_refused(spark: SparkSession) -> None:
     rows = bounded(spark, [("ann", 1, 1)])
-    with pytest.raises(op.BadOperator, match="'sent', which is not there"):
+    with pytest.raises(op.BadOperator, match="'sent', which does not exist"):
         rows.transform(CORRECT)
     with pytest.raises(op.BadOperator, match="not a timestamp") as refused:
         rows.transform(op.CorrectClock(event="at", sent="ms", received="at", into="happened"))

@@ -71,7 +71,7 @@ class Comparing:
             "later_start": pa.array([each[1] + self._before for each in results], pa.int64()),
             "later_end": pa.array([each[2] + self._before for each in results], pa.int64()),
             "revision": pa.array([each[-2] for each in results], pa.int32()),
-            "is_gone": pa.array([each[-1] == "-" for each in results], pa.bool_()),
+            "is_retraction": pa.array([each[-1] == "-" for each in results], pa.bool_()),
         }
         columns = {
             f"c{number}": pa.array([row[number] for row in shown], field.type)
@@ -89,7 +89,7 @@ class Comparing:
     st.sampled_from([LENGTH, 3 * LENGTH]),
     st.booleans(),
 )
-def test_what_stands_is_compared_with_what_stands_at_every_step(
+def test_current_results_are_compared_at_every_step(
     batches: list[tuple[list[Row], float, int]],
     within: int,
     early_rows: int | None,
@@ -127,7 +127,7 @@ def test_what_stands_is_compared_with_what_stands_at_every_step(
     assert comparing.table.all_rows().num_rows == 0, "state of comparisons that are over stays behind"
 
 
-def test_a_correction_of_what_is_forgotten_is_counted_and_not_half_done() -> None:
+def test_a_correction_of_a_deleted_slot_is_dropped_and_counted() -> None:
     comparing = Comparing(before=100, within=0)
     first = ("a", 0, 10, 1, "on time", 0, "+")
     assert [row["op"] for row in comparing.work([first], 20)] == ["+"]
@@ -184,7 +184,7 @@ def test_a_week_before_on_bounded_rows(spark: SparkSession) -> None:
     assert shown(by_week(bounded(spark, WEEK)).collect()) == Counter(expected)
 
 
-def test_a_stream_compares_again_what_is_corrected(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_emits_a_comparison_again_after_a_correction(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path, by_week)
     first = stream.send([*WEEK[:5], ("bob", 7 * DAY_S + DAY_S / 2, 1)])
     assert shown(first) == Counter(
@@ -206,7 +206,7 @@ def test_a_stream_compares_again_what_is_corrected(spark: SparkSession, tmp_path
     )
 
 
-def test_the_same_time_of_the_day_before_the_clocks_were_changed(spark: SparkSession) -> None:
+def test_a_day_earlier_is_the_same_local_time_across_a_clock_change(spark: SparkSession) -> None:
     """In Berlin the night to 29 March 2026 is an hour short."""
     starts = [datetime(2026, 3, 28, 8, tzinfo=UTC), datetime(2026, 3, 29, 7, tzinfo=UTC)]
     rows = spark.createDataFrame(
@@ -227,7 +227,7 @@ def test_the_same_time_of_the_day_before_the_clocks_were_changed(spark: SparkSes
         (lambda: op.CompareWith("1 day", on="user", columns="n", zone="Mars/Base"), "zone"),
     ],
 )
-def test_a_comparison_that_makes_no_sense_is_refused(make: Any, field: str) -> None:
+def test_an_invalid_comparison_is_refused(make: Any, field: str) -> None:
     with pytest.raises(op.BadOperator) as refused:
         make()
     assert refused.value.field == field
@@ -253,5 +253,5 @@ def test_a_comparison_that_does_not_fit_the_rows_is_refused(
     twice = op.CompareWith("1 day", on="user", columns="n")
     with pytest.raises(op.BadOperator, match="two columns 'n_before'"):
         results.transform(twice).transform(twice)
-    with pytest.raises(op.BadOperator, match="no results of windows"):
+    with pytest.raises(op.BadOperator, match="needs results of windows"):
         bounded(spark, WEEK).transform(twice)

@@ -24,7 +24,7 @@ def stream(spark: SparkSession) -> DataFrame:
     return spark.readStream.format("rate").load().withColumnRenamed("timestamp", "at")
 
 
-def test_bounded_sources_are_one_with_a_column_more(spark: SparkSession) -> None:
+def test_bounded_sources_are_merged_with_a_source_column(spark: SparkSession) -> None:
     web = rows(spark, "at timestamp, url string")
     app = rows(spark, "at timestamp, screen string")
     merged = op.Merge(into="from")({"web": web, "app": app})
@@ -35,7 +35,7 @@ def test_bounded_sources_are_one_with_a_column_more(spark: SparkSession) -> None
 @pytest.mark.parametrize(
     ("sources", "problem"),
     [
-        (lambda spark: {}, "sources are none"),
+        (lambda spark: {}, "sources are empty"),
         (
             lambda spark: {
                 "web": rows(spark, "at timestamp"),
@@ -47,22 +47,20 @@ def test_bounded_sources_are_one_with_a_column_more(spark: SparkSession) -> None
             lambda spark: {"web": stream(spark).withWatermark("at", "1 second"), "app": stream(spark)},
             "'app': time",
         ),
-        (lambda spark: {"web": rows(spark, "at timestamp, source string")}, "'web' has already"),
+        (lambda spark: {"web": rows(spark, "at timestamp, source string")}, "already a column of 'web'"),
         (
             lambda spark: {"web": rows(spark, "at timestamp"), "app": rows(spark, "seen timestamp", "seen")},
             "web: at, app: seen",
         ),
     ],
 )
-def test_sources_that_do_not_go_together_are_refused(
-    spark: SparkSession, sources: Sources, problem: str
-) -> None:
+def test_incompatible_sources_are_refused(spark: SparkSession, sources: Sources, problem: str) -> None:
     with pytest.raises(op.BadOperator, match=problem) as refused:
         op.Merge()(sources(spark))
     assert refused.value.hint
 
 
 @pytest.mark.parametrize("fields", [{"policy": "median"}, {"into": ""}])
-def test_a_merge_that_makes_no_sense_is_refused_when_it_is_made(fields: dict[str, Any]) -> None:
+def test_an_invalid_merge_is_refused_by_the_constructor(fields: dict[str, Any]) -> None:
     with pytest.raises(op.BadOperator, match=next(iter(fields))):
         op.Merge(**fields)

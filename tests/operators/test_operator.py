@@ -26,7 +26,7 @@ from tests.operators.streams import bounded
         (timedelta(minutes=2), 120_000_000),
     ],
 )
-def test_durations_are_read_as_people_write_them(said: str | timedelta, us: int) -> None:
+def test_durations_are_parsed(said: str | timedelta, us: int) -> None:
     assert duration_us(said, operator="x", field="y") == us
 
 
@@ -86,9 +86,7 @@ def test_durations_are_read_as_people_write_them(said: str | timedelta, us: int)
         (lambda: op.DropLate(alarm_above=2), "alarm_above"),
     ],
 )
-def test_an_operator_that_makes_no_sense_is_refused_when_it_is_made(
-    make: Callable[[], object], field: str
-) -> None:
+def test_an_invalid_operator_is_refused_by_the_constructor(make: Callable[[], object], field: str) -> None:
     with pytest.raises(op.BadOperator) as refused:
         make()
     assert refused.value.field == field

@@ -16,7 +16,7 @@ ROWS: list[EventRow] = [("ann", 1, 5), ("bob", 2, None), ("ann", 50, 7), ("it's,
 
 
 @pytest.mark.usefixtures("spark")
-def test_columns_become_the_aggregates_that_mean_the_same() -> None:
+def test_columns_become_aggregates_of_the_same_meaning() -> None:
     columns: dict[str, Column] = {
         "rows": F.count("*"),
         "ones": F.count(F.lit(1)),

@@ -4,8 +4,8 @@
 
     per_minute = clicks.transform(op.Tumbling("1 minute", by="url", aggregate={"n": "count(*)"}))
 
-Each is a frozen value that checks itself when it is made. The same operator on a bounded DataFrame gives the rows that
-the stream gives in the end.
+Each operator is an immutable value whose constructor validates its fields. On a bounded DataFrame, an operator returns
+the rows that the stream ends with.
 """
 
 from __future__ import annotations

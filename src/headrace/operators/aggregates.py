@@ -1,13 +1,13 @@
-"""Aggregates as a user writes them, and what becomes of them: a Spark expression, or a fold.
+"""Aggregates as text, and their translation to a Spark expression or to a fold.
 
     {"n": "count(*)", "slowest": "max(ms)", "bytes": "sum(length(body))"}
 
-What is inside the brackets is any Spark expression on the row. Where Spark can do the window itself, the aggregate may
-be any of Spark's too. The names below mean the same on both ways.
+The argument is any Spark expression on the row. In a native window, the aggregate may also be any aggregate of Spark.
+The names below have the same meaning on Spark and in the core.
 
-Sketches (`distinct`, `percentile`, `top`) are kept by the core always. Spark's own would give other numbers than the
-core's, some of them others for every order of rows, and its exact ones keep every value. `completeness(*)` is about
-when rows came, which Spark's own windows do not tell.
+Sketches (`distinct`, `percentile`, `top`) always run in the core. Spark's sketches return other numbers, some of which
+depend on the order of rows, and its exact aggregates store every value. `completeness(*)` depends on the arrival of
+rows, which native windows do not know.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 COLLECT_COUNT_MAX = 1_000
-"""How many values `collect(x)` keeps for a window, unless it says `collect(x, n)`: state must have a bound."""
+"""The number of values that `collect(x)` stores per window by default, instead of `collect(x, n)`: it bounds the state.
+"""
 
 SKETCHES = ("distinct", "percentile", "top")
 COMPLETENESS = "completeness"
@@ -52,17 +53,17 @@ class Aggregate(Struct, frozen=True, kw_only=True):
     name: str
     text: str
     function: str
-    """In lower case; empty if the text is no plain call, which only Spark itself can work out."""
+    """The function in lower case; empty if the text is not a simple call, so that only Spark can evaluate it."""
     arguments: tuple[str, ...]
 
     @property
     def input(self) -> str | None:
-        """The expression whose values are aggregated; None for `count(*)`."""
+        """The aggregated expression; None for `count(*)`."""
         if self.arguments[:1] == ("*",):
             return None
         inside = self.arguments[0]
         if self.function == "distinct":
-            # Hashed by Spark, where any value can be; its hash of null would be one of a value.
+            # Spark hashes values of any type. Its hash of null is not null, so null is excluded.
             return f"if(({inside}) is null, null, xxhash64({inside}))"
         return f"cast(({inside}) as double)" if self.function == "rate" else inside
 
@@ -74,28 +75,30 @@ class Aggregate(Struct, frozen=True, kw_only=True):
         return self.function in (*SKETCHES, COMPLETENESS)
 
     def fold(self, values: pa.DataType | None, *, operator: str) -> Fold:
-        """For values of this type; None where there is no `input`."""
+        """The fold for values of this type; None without an `input`."""
         if values is None:
             return _FOLDS_OF_ROWS[self.function]()
         return _FOLDS[self.function](self, values, operator)
 
 
-def read_aggregates(said: Mapping[str, str], *, operator: str) -> tuple[Aggregate, ...]:
-    if not said:
-        raise BadOperator(operator, "aggregate", "is empty", hint='such as aggregate={"n": "count(*)"}')
-    return tuple(_read(name, text, operator) for name, text in said.items())
+def read_aggregates(texts: Mapping[str, str], *, operator: str) -> tuple[Aggregate, ...]:
+    if not texts:
+        raise BadOperator(
+            operator, "aggregate", "is empty", hint='name a result, such as aggregate={"n": "count(*)"}'
+        )
+    return tuple(_read(name, text, operator) for name, text in texts.items())
 
 
 def are_for_spark(aggregates: tuple[Aggregate, ...], *, operator: str) -> bool:
-    """Whether Spark's own window will do for these; it won't for what only the core keeps."""
+    """Whether a native window can compute these aggregates; not if only the core supports one of them."""
     own = [each for each in aggregates if not each.has_fold()]
     for_core = [each for each in aggregates if each.is_for_core]
     if own and for_core:
         raise BadOperator(
             operator,
             "aggregate",
-            f"has {for_core[0].text!r}, which Headrace keeps, beside {own[0].text!r}, which only Spark can work out",
-            hint="two windows, or Spark's own approx_percentile, approx_count_distinct or approx_top_k for the former",
+            f"has {for_core[0].text!r}, which only Headrace supports, and {own[0].text!r}, which only Spark supports",
+            hint="use two windows, or Spark's approx_percentile, approx_count_distinct or approx_top_k",
         )
     return not for_core
 
@@ -106,13 +109,13 @@ def require_folds(aggregates: tuple[Aggregate, ...], *, operator: str, why: str)
             raise BadOperator(
                 operator,
                 "aggregate",
-                f"has {each.name!r}: {each.text!r}, which can't be kept {why}",
-                hint=f"one of {', '.join(sorted({*_FOLDS, *_FOLDS_OF_ROWS}))}, of any expression on the row",
+                f"has {each.name!r}: {each.text!r}, which is not supported {why}",
+                hint=f"use one of {', '.join(sorted({*_FOLDS, *_FOLDS_OF_ROWS}))}, of any expression on the row",
             )
 
 
 def native_column(aggregate: Aggregate, time: str) -> Column:
-    """As an expression of Spark's own, which means the same as the fold."""
+    """The aggregate as a Spark expression with the meaning of the fold."""
     from pyspark.sql import functions as F
 
     function, text = aggregate.function, aggregate.text
@@ -131,7 +134,7 @@ def native_column(aggregate: Aggregate, time: str) -> Column:
 
 
 def with_rates(results: DataFrame, aggregates: tuple[Aggregate, ...]) -> DataFrame:
-    """Results in which rates are sums and counts still, with these divided by the seconds of their window."""
+    """The results with the sums and counts of rates divided by the length of their window in seconds."""
     from pyspark.sql import functions as F
 
     rates = [each.name for each in aggregates if each.function == "rate"]
@@ -143,12 +146,14 @@ def with_rates(results: DataFrame, aggregates: tuple[Aggregate, ...]) -> DataFra
 
 def _read(name: str, text: str, operator: str) -> Aggregate:
     if not text.strip():
-        raise BadOperator(operator, "aggregate", f"has {name!r}: {text!r}", hint='a text such as "count(*)"')
+        raise BadOperator(
+            operator, "aggregate", f"has {name!r}: {text!r}", hint='set a text such as "count(*)"'
+        )
     if not name or name in RESULT_COLUMNS:
         raise BadOperator(
             operator,
             "aggregate",
-            f"names a result {name!r}, which every window's result has already",
+            f"names a result {name!r}, which is a column of every result of a window",
             hint="choose another name",
         )
     call = _CALL.fullmatch(text)
@@ -159,7 +164,7 @@ def _read(name: str, text: str, operator: str) -> Aggregate:
     folds = _FOLDS_OF_ROWS if arguments == ("*",) else _FOLDS
     if aggregate.has_fold() and (not arguments or aggregate.function not in folds):
         hint = (
-            "it is completeness(*)"
+            "write completeness(*)"
             if aggregate.function == COMPLETENESS
             else "name a column, or * to count rows"
         )
@@ -172,11 +177,11 @@ def _read(name: str, text: str, operator: str) -> Aggregate:
 
 
 RESULT_COLUMNS = ("window_start", "window_end", "pane", "revision", "op", "watermark")
-"""What every window's results carry, besides the columns of `by` and the aggregates."""
+"""The columns of every window's results, besides the columns of `by` and the aggregates."""
 
 
 def _split(inside: str) -> tuple[str, ...] | None:
-    """The arguments of a call; None if the brackets in there are not those of one call."""
+    """The arguments of a call; None if the text is not the inside of a single call."""
     depth, quote, parts, part, is_escaped = 0, "", [], "", False
     for character in inside:
         if quote:
@@ -202,7 +207,7 @@ def _split(inside: str) -> tuple[str, ...] | None:
 
 
 def _is_sparks_own(function: str, arguments: tuple[str, ...]) -> bool:
-    """Calls of a name that there is a fold for, in a form that the fold can't do."""
+    """Whether a call has the name of a fold, but a form that only Spark supports."""
     return (
         any(each.lower().startswith("distinct ") for each in arguments)
         or len(arguments) > _ARGUMENTS_MAX.get(function, 1)
@@ -213,10 +218,12 @@ def _is_sparks_own(function: str, arguments: tuple[str, ...]) -> bool:
 def _count_max(aggregate: Aggregate, operator: str) -> int:
     if len(aggregate.arguments) < 2:
         return COLLECT_COUNT_MAX
-    said = aggregate.arguments[1]
-    if not said.isdigit() or int(said) < 1:
-        raise BadOperator(operator, "aggregate", f"has {aggregate.text!r}", hint="such as collect(url, 100)")
-    return int(said)
+    count = aggregate.arguments[1]
+    if not count.isdigit() or int(count) < 1:
+        raise BadOperator(
+            operator, "aggregate", f"has {aggregate.text!r}", hint="set a number, such as collect(url, 100)"
+        )
+    return int(count)
 
 
 def _share(aggregate: Aggregate, operator: str) -> float:
@@ -229,21 +236,21 @@ def _share(aggregate: Aggregate, operator: str) -> float:
             operator,
             "aggregate",
             f"has {aggregate.text!r}",
-            hint="a share between 0 and 1, such as percentile(ms, 0.95)",
+            hint="set a fraction from 0 to 1, such as percentile(ms, 0.95)",
         )
     return share
 
 
 def _results(aggregate: Aggregate, operator: str) -> int:
-    said = aggregate.arguments[1] if len(aggregate.arguments) == 2 else ""
-    if not said.isdigit() or not 1 <= int(said) <= TOP_RESULTS_MAX:
+    count = aggregate.arguments[1] if len(aggregate.arguments) == 2 else ""
+    if not count.isdigit() or not 1 <= int(count) <= TOP_RESULTS_MAX:
         raise BadOperator(
             operator,
             "aggregate",
             f"has {aggregate.text!r}",
-            hint=f"how many of the most frequent, at most {TOP_RESULTS_MAX:,}, such as top(url, 10)",
+            hint=f"set the number of values, at most {TOP_RESULTS_MAX:,}, such as top(url, 10)",
         )
-    return int(said)
+    return int(count)
 
 
 def _number(aggregate: Aggregate, values: pa.DataType, operator: str) -> pa.DataType:
@@ -283,7 +290,7 @@ def _top(aggregate: Aggregate, values: pa.DataType, operator: str) -> Fold:
             operator,
             "aggregate",
             f"has {aggregate.text!r} of values that are {values}",
-            hint=f'plain values, such as "top(to_json({aggregate.arguments[0]}), 10)"',
+            hint=f'convert them to simple values: "top(to_json({aggregate.arguments[0]}), 10)"',
         )
     return TopFold(values, results=_results(aggregate, operator))
 
@@ -293,7 +300,7 @@ _FOLDS_OF_ROWS: Mapping[str, Callable[[], Fold]] = {
     "rate": CountFold,
     COMPLETENESS: CompletenessFold,
 }
-"""What can be said of `*`."""
+"""The aggregates of `*`."""
 
 _FOLDS: Mapping[str, Callable[[Aggregate, pa.DataType, str], Fold]] = {
     "count": lambda aggregate, values, operator: CountFold(),

@@ -1,4 +1,4 @@
-"""Clocks of devices, which may be wrong: event times as the server's clock would have told them."""
+"""Correction of device clocks: event times in the time of the server's clock."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 AGE_MAX = "30 days"
-"""A phone without a network keeps its events for a holiday. What claims to be older was most likely stamped before the
-device's clock was set, so that the two times of the device have nothing to do with each other."""
+"""A phone may be offline for the length of a holiday. An older event was most likely recorded before the device's clock
+was set, so that the two times of the device are unrelated."""
 
 
 class Verdict(StrEnum):
-    """What became of a row's event time."""
+    """How the event time of a row was determined."""
 
     CORRECTED = "corrected"
     KEPT = "kept"
-    """The clock is right as far as can be told."""
+    """The difference between the clocks is within the tolerance."""
     NOT_BELIEVED = "not believed"
-    """The time of receipt stands for it, which is the latest that it can have been."""
+    """Replaced by the time of receipt, which is the latest possible event time."""
     UNKNOWN = "unknown"
-    """Not even the time of receipt is there."""
+    """The time of receipt is null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectClock(Operator):
-    """The event time by the server's clock, from three times: of the event and of sending by the device's clock, and of
-    receipt by the server's.
+    """Correct event times of devices with wrong clocks, from three times: the event and the sending by the device's
+    clock, and the receipt by the server's clock.
 
         events.transform(op.CorrectClock(event="at", sent="sent_at", received="_timestamp", into="happened_at"))
 
-    What the device's clock is off is received - sent (the way through the network included), and that is added to the
-    event. So only the server's clock and the time that the event waited on the device (sent - event) count: a clock
-    that says 1970 is corrected as well as any. What is not believed gets the time of receipt.
+    The error of the device's clock is received - sent (including the network latency). It is added to the time of the
+    event. So only the server's clock and the delay on the device (sent - event) matter: a clock that is set to 1970 is
+    corrected as well as any other. An event time that is not plausible is replaced by the time of receipt.
 
-    `into` is the event time from here on. Declare the watermark after this: `.withWatermark("happened_at", "1 hour")`.
-    Two more columns tell what was done: `happened_at_correction_ms` (into - event) and `happened_at_clock`
+    `into` becomes the event time. Declare the watermark after this operator: `.withWatermark("happened_at", "1 hour")`.
+    Two more columns describe the correction: `happened_at_correction_ms` (into - event) and `happened_at_clock`
     ("corrected", "kept", "not believed", "unknown").
 
     event       the time of the event, by the device's clock
     sent        the time of sending, by the device's clock
     received    the time of receipt, by the server's clock
-    into        the name of the corrected time; may be that of `event`
-    tolerance   a difference up to this is taken for the network's, and the event time kept
-    age_max     how long an event may have waited; one that waited longer, or less than nothing, is not believed
-    offset_max  how far off a clock may be to be believed; None for however far
+    into        the column of the corrected time; may be the column of `event`
+    tolerance   a difference up to this is attributed to the network, and the event time is not changed
+    age_max     the longest plausible delay on the device; an event with a longer or negative delay is not believed
+    offset_max  the largest plausible error of a clock; None for no limit
     """
 
     event: str
@@ -65,15 +65,13 @@ class CorrectClock(Operator):
         _ = self.tolerance_us, self.age_max_us, self.offset_max_us
         for name in ("event", "sent", "received", "into"):
             if not getattr(self, name):
-                raise BadOperator(
-                    "CorrectClock", name, "is empty, which is no column name", hint="name a column"
-                )
+                raise BadOperator("CorrectClock", name, "is empty", hint="name a column")
         if self.into in (self.sent, self.received):
             raise BadOperator(
                 "CorrectClock",
                 "into",
-                f"is {self.into!r}, which would be lost",
-                hint="a new name, or that of `event`",
+                f"is {self.into!r}, which would be overwritten",
+                hint="choose a new name, or the column of `event`",
             )
 
     @property
@@ -114,15 +112,15 @@ class CorrectClock(Operator):
                 raise BadOperator(
                     "CorrectClock",
                     role,
-                    f"names column {name!r}, which is {kind.simpleString()} and not a timestamp",
+                    f"names column {name!r}, which is {kind.simpleString()}, not a timestamp",
                     hint=f'cast it: rows.withColumn("{name}", F.col("{name}").cast("timestamp"))',
                 )
         if rows.isStreaming and WATERMARK_DELAY in rows.schema[self.event].metadata:
             raise BadOperator(
                 "CorrectClock",
                 "event",
-                f"is column {self.event!r}, which has a watermark: one by clocks that are still to be corrected",
-                hint=f'leave it out there, and say .withWatermark("{self.into}", …) behind this',
+                f"is column {self.event!r}, which has a watermark, based on clocks that are not corrected yet",
+                hint=f'remove that watermark, and add .withWatermark("{self.into}", …) after this operator',
             )
 
     def _verdict(self) -> Column:
@@ -146,7 +144,8 @@ class CorrectClock(Operator):
         return F.try_subtract(time_us(self.received), time_us(self.sent))
 
     def _into_us(self, verdict: Column) -> Column:
-        """Null, and so in no window, if not even the server says when: a wrong time would be that of a watermark."""
+        """The corrected time; null, and so in no window, without a time of receipt: a wrong time would move the
+        watermark."""
         from pyspark.sql import functions as F
 
         corrected_us = F.try_add(time_us(self.event), self._offset_us())
@@ -158,11 +157,11 @@ class CorrectClock(Operator):
 
 
 def _without_event_time(rows: DataFrame) -> DataFrame:
-    """There is one event time, and it is declared anew."""
+    """The rows without a declared event time."""
     from pyspark.sql import functions as F
 
     for each in rows.schema.fields:
         if each.metadata.get(EVENT_TIME):
-            said = {**each.metadata, EVENT_TIME: False}
-            rows = rows.withColumn(each.name, F.col(f"`{each.name}`").alias(each.name, metadata=said))
+            metadata = {**each.metadata, EVENT_TIME: False}
+            rows = rows.withColumn(each.name, F.col(f"`{each.name}`").alias(each.name, metadata=metadata))
     return rows

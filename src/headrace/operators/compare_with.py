@@ -1,4 +1,4 @@
-"""A window beside the same one a day or a week before."""
+"""Comparison of windows with the same window a day or a week earlier."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 NEEDED = ("window_start", "window_end", "revision", "op")
-"""What makes rows results of windows."""
+"""The columns that results of windows must have."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompareWith(Operator):
-    """Results of windows, each beside that of the window so long before it.
+    """Compare the result of each window with the result of an earlier window.
 
         per_hour.transform(op.CompareWith("7 days", on="url", columns="n"))
 
-    Each of the `columns` gets two more: `n_before`, null if there was no such window, and `n_change`, the difference.
-    A comparison is published when the window is, and again (with `op` = `-` for the one before) whenever one of the
-    two is corrected. For windows with discarding panes it is not.
+    Each of the `columns` gets two new columns: `n_before`, null without an earlier window, and `n_change`, the
+    difference. A comparison is emitted when the window is emitted, and again whenever one of the two results is
+    corrected; the previous comparison is retracted (`op` is `-`). Windows with discarding panes are not supported.
 
-    before    how much earlier
-    on        the key of the windows, which is what they have as `by`
-    columns   the results to compare, numbers
-    within    as long as the windows are corrected (`Correct(within=…)`); what comes later is left out and counted
-    zone      a time zone such as "Europe/Berlin", in which a day before means the same time of the day
-    suffix    put behind the names of the new columns, for a second comparison: "_week" makes `n_before_week`
+    before    how much earlier the other window is
+    on        the key of the windows, the same as their `by`
+    columns   the numeric results to compare
+    within    the allowed lateness of the windows (`Correct(within=…)`); later corrections are dropped and counted
+    zone      a time zone such as "Europe/Berlin", in which a day earlier means the same time of day
+    suffix    appended to the names of the new columns, for a second comparison: "_week" makes `n_before_week`
     """
 
     before: Duration
@@ -56,17 +56,15 @@ class CompareWith(Operator):
         for name in ("on", "columns"):
             object.__setattr__(self, name, names(getattr(self, name), operator="CompareWith", field=name))
         if not self.columns:
-            raise BadOperator(
-                "CompareWith", "columns", "names nothing to compare", hint='such as columns="n"'
-            )
+            raise BadOperator("CompareWith", "columns", "is empty", hint='name a result, such as columns="n"')
         try:
             _ = self.zone and ZoneInfo(self.zone)
         except (ZoneInfoNotFoundError, ValueError) as error:
             raise BadOperator(
                 "CompareWith",
                 "zone",
-                f"is {self.zone!r}, which is no time zone",
-                hint='such as "Europe/Berlin"',
+                f"is {self.zone!r}, which is not a known time zone",
+                hint='set a name such as "Europe/Berlin"',
             ) from error
 
     @property
@@ -102,7 +100,7 @@ class CompareWith(Operator):
             *(F.unix_micros(f"window_{edge}").alias(edge) for edge in ("start", "end")),
             *(self._later_us(f"window_{edge}").alias(f"later_{edge}") for edge in ("start", "end")),
             F.col("revision").cast("int").alias("revision"),
-            F.coalesce(F.col("op") == "-", F.lit(False)).alias("is_gone"),
+            F.coalesce(F.col("op") == "-", F.lit(False)).alias("is_retraction"),
             *(F.col(f"`{name}`").alias(f"c{number}") for number, name in enumerate(rows.columns)),
         ).filter("start is not null and end is not null")
         results = run_step(
@@ -126,8 +124,8 @@ class CompareWith(Operator):
             raise BadOperator(
                 "CompareWith",
                 "before",
-                f"can't be found: column {missing[0]!r} is not there, so that these are no results of windows",
-                hint="apply it to what a window gives, before you select columns",
+                f"needs results of windows, but column {missing[0]!r} is missing",
+                hint="apply CompareWith to the results of a window, before you select columns",
             )
         require_columns(rows, self.on, operator="CompareWith", field="on")
         require_columns(rows, self.columns, operator="CompareWith", field="columns")
@@ -137,20 +135,20 @@ class CompareWith(Operator):
                 raise BadOperator(
                     "CompareWith",
                     "columns",
-                    f"names column {name!r}, which is {kind.simpleString()} and no number",
-                    hint="only numbers can be compared",
+                    f"names column {name!r}, which is {kind.simpleString()}, not a number",
+                    hint="name numeric columns",
                 )
             for made in (self.before_name(name), self.change_name(name)):
                 if made in rows.columns:
                     raise BadOperator(
                         "CompareWith",
                         "suffix",
-                        f"is {self.suffix!r}, so that there would be two columns {made!r}",
-                        hint='such as suffix="_week"',
+                        f"is {self.suffix!r}, which would make two columns {made!r}",
+                        hint='choose another suffix, such as suffix="_week"',
                     )
 
     def _later_us(self, time: str) -> Column:
-        """When the window begins or ends that has this one before it."""
+        """The start or the end of the later window that is compared with this one."""
         from pyspark.sql import functions as F
 
         if self.zone is None:

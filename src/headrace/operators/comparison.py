@@ -1,9 +1,9 @@
-"""The step that puts a window's result beside that of an earlier window.
+"""The step that compares the result of a window with the result of an earlier window.
 
-A slot is one window of one key. A result goes to two slots: to that of its own window, and, as what was before, to that
-of the window so much later. So a slot has all that it takes to compare, and there is nothing to look up. It lives until
-its own window takes no more rows. What it keeps is what it has last said, which is what it takes back when either of
-the two results changes.
+A slot is one window of one key. A result goes to two slots: to the slot of its own window, and, as the earlier result,
+to the slot of the later window. So a slot has both results, and no lookup is needed. A slot is deleted when its own
+window accepts no more rows. Its state has the last emitted comparison, which is retracted when one of the two results
+changes.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from headrace.operators.state.step import StepResult, StepTime
 from headrace.operators.state.table import StateTable, ids_in, state_schema
 
 NONE = -1
-"""As a position or a revision: there is no such row."""
+"""The position or revision of a missing row."""
 
 
 class Compared(Struct, frozen=True, kw_only=True):
-    """Which columns results have, and which of them are compared."""
+    """The columns of results, and the columns that are compared."""
 
     columns: Sequence[pa.Field]
     keys: Sequence[int]
-    """The numbers of the columns of the key."""
+    """The numbers of the key columns."""
     before: Sequence[tuple[int, str]]
-    """The numbers of the columns that are compared, and what the earlier ones are called."""
+    """The numbers of the compared columns, with the names of the earlier values."""
 
     def names(self) -> list[str]:
         return [f"c{number}" for number in range(len(self.columns))]
@@ -53,8 +53,11 @@ class Compared(Struct, frozen=True, kw_only=True):
 
 
 class ComparisonLift:
-    """Rows have `h1`, `h2`, `start` and `end` of their window, `later_start` and `later_end` of the one that they are
-    compared with later, `revision`, `is_gone`, and the columns of results as `c0`…"""
+    """The lift of results.
+
+    Rows have `h1`, `h2`, `start` and `end` of their window, `later_start` and `later_end` of the later window that is
+    compared with it, `revision`, `is_retraction`, and the columns of results as `c0`…
+    """
 
     def __init__(self, compared: Compared, schema: pa.Schema) -> None:
         self._compared = compared
@@ -72,7 +75,7 @@ class ComparisonLift:
                 ids_column(ids_of(mixed(first, starts_us), mixed(second, starts_us))),
                 rows.column(end),
                 pa.repeat(pa.scalar(is_before), rows.num_rows),
-                *(rows.column(name) for name in ("revision", "is_gone")),
+                *(rows.column(name) for name in ("revision", "is_retraction")),
                 *(
                     rows.column(each.name)
                     if each.name in needed or not is_before
@@ -98,16 +101,16 @@ class ComparisonStep:
                 pa.field("end", pa.int64()),
                 pa.field("is_before", pa.bool_()),
                 pa.field("revision", pa.int32()),
-                pa.field("is_gone", pa.bool_()),
+                pa.field("is_retraction", pa.bool_()),
                 *fields,
             ]
         )
         self.state_schema = state_schema(
             [
                 pa.field("due_us", pa.int64()),
-                pa.field("said", pa.int32()),  # how many times the comparison was published
-                pa.field("revision", pa.int32()),  # of the result, if there is one
-                pa.field("revision_before", pa.int32()),  # of the earlier one
+                pa.field("said", pa.int32()),  # how many times the comparison was emitted
+                pa.field("revision", pa.int32()),  # of the result, or NONE
+                pa.field("revision_before", pa.int32()),  # of the earlier result, or NONE
                 *fields,
                 *compared.before_fields(),
             ]
@@ -127,29 +130,29 @@ class ComparisonStep:
         kept = table.take(ids).combine_chunks()
         slots = Comparisons(self, ids, kept, rows.combine_chunks(), time)
         after = slots.kept()
-        gone = ids_in(kept)
-        gone = np.unique(gone[~contains(np.unique(ids_in(after)), gone)])
-        return StepResult(rows=after, deleted=gone, output=slots.output(), late_rows=slots.late_rows)
+        deleted = ids_in(kept)
+        deleted = np.unique(deleted[~contains(np.unique(ids_in(after)), deleted)])
+        return StepResult(rows=after, deleted=deleted, output=slots.output(), late_rows=slots.late_rows)
 
 
 class Side:
-    """Of each slot the result of one of the two windows: the newest of what is kept and what came.
+    """The result of one of the two windows, for each slot: the newest of the state and the new rows.
 
-    `taken` is the position of its row, in what is kept and what came behind each other, or NONE.
+    `taken` is the position of its row in the state followed by the new rows, or NONE.
     """
 
     def __init__(self, kept_at: Ints, revision: Ints, newest: Ints, rows: pa.Table, kept_count: int) -> None:
-        came = newest >= 0
+        has_new = newest >= 0
         revisions = np.asarray(rows.column("revision")).astype(np.int64)
-        came_revision = np.append(revisions, NONE)[newest]  # the last one is that of NONE
-        came_gone = np.append(np.asarray(rows.column("is_gone")), False)[newest]
-        self.was_there = revision >= 0
-        self.is_new: Mask = came & (came_revision >= revision)
-        self.revision = np.where(self.is_new, np.where(came_gone, NONE, came_revision), revision)
-        self.is_there = self.revision >= 0
+        new_revision = np.append(revisions, NONE)[newest]  # index NONE is the last element
+        is_retraction = np.append(np.asarray(rows.column("is_retraction")), False)[newest]
+        self.existed = revision >= 0
+        self.is_new: Mask = has_new & (new_revision >= revision)
+        self.revision = np.where(self.is_new, np.where(is_retraction, NONE, new_revision), revision)
+        self.exists = self.revision >= 0
         taken = np.where(self.is_new, newest + kept_count, kept_at)
-        self.taken = np.where(self.is_there, taken, NONE)
-        self.said_at = np.where(self.was_there, kept_at, NONE)
+        self.taken = np.where(self.exists, taken, NONE)
+        self.emitted_at = np.where(self.existed, kept_at, NONE)
 
 
 class Comparisons:
@@ -166,7 +169,7 @@ class Comparisons:
         self._due_us = _spread(kept, "due_us", kept_at, np.iinfo(np.int64).min)
         slots = np.searchsorted(ids, ids_in(rows))
         np.maximum.at(self._due_us, slots, np.asarray(rows.column("end")) + step.within_us)
-        self._said = _spread(kept, "said", kept_at, 0)
+        self._emitted = _spread(kept, "said", kept_at, 0)
         known = _spread(kept, "revision", kept_at, NONE)
         is_before = np.asarray(rows.column("is_before"))
         rows, slots, is_before = self._in_time(rows, slots, is_before, kept_at)
@@ -179,7 +182,7 @@ class Comparisons:
     def _in_time(
         self, rows: pa.Table, slots: Ints, is_before: Mask, kept_at: Ints
     ) -> tuple[pa.Table, Ints, Mask]:
-        """Without corrections of what is forgotten already: what was said of it could not be taken back any more."""
+        """The rows without corrections of deleted slots, because their emitted comparison can't be retracted."""
         is_correction = ~is_before & (np.asarray(rows.column("revision")) > 0)
         is_over = self._due_us[slots] <= self._time.watermark_us
         too_late = is_correction & is_over & (kept_at[slots] == NONE)
@@ -189,16 +192,16 @@ class Comparisons:
         return rows.filter(pa.array(~too_late)).combine_chunks(), slots[~too_late], is_before[~too_late]
 
     def _join(self, kept: pa.Table, rows: pa.Table) -> None:
-        """The columns of results and of earlier results, kept ones first and then those that came."""
+        """The columns of results and of earlier results: first the state, then the new rows."""
         names = self._step.compared.names()
-        self._columns = [_behind(kept.column(name), rows.column(name)) for name in names]
+        self._columns = [_concatenated(kept.column(name), rows.column(name)) for name in names]
         self._earlier = [
-            _behind(kept.column(f"b{number}"), rows.column(f"c{number}"))
+            _concatenated(kept.column(f"b{number}"), rows.column(f"c{number}"))
             for number, _ in self._step.compared.before
         ]
 
     def _taken(self, now: Ints, before: Ints) -> tuple[Columns, Columns]:
-        """Of a slot that has had no result of its own yet, the key is known all the same."""
+        """The columns at these positions. The key of a slot without an own result is from the earlier result."""
         now_at, before_at, key_at = (
             pa.array(each, mask=each == NONE) for each in (now, before, np.where(now == NONE, before, now))
         )
@@ -211,35 +214,35 @@ class Comparisons:
     def output(self) -> pa.Table:
         is_new = self._now.is_new | self._before.is_new
         parts = []
-        for side, op in ((is_new & self._now.was_there, "-"), (is_new & self._now.is_there, "+")):
+        for side, op in ((is_new & self._now.existed, "-"), (is_new & self._now.exists, "+")):
             is_past = op == "-"
-            now = self._now.said_at if is_past else self._now.taken
-            before = self._before.said_at if is_past else self._before.taken
-            revision = self._said - 1 if is_past else self._said
+            now = self._now.emitted_at if is_past else self._now.taken
+            before = self._before.emitted_at if is_past else self._before.taken
+            revision = self._emitted - 1 if is_past else self._emitted
             parts.append(self._shown(now[side], before[side], revision[side], op))
         return pa.concat_tables(parts)
 
     def _shown(self, now: Ints, before: Ints, revision: Ints, op: str) -> pa.Table:
         columns, earlier = self._taken(now, before)
         watermark_us = self._time.watermark_us if abs(self._time.watermark_us) < 2**61 else None
-        said = {
+        overrides = {
             "revision": pa.array(revision.astype(np.int32)),
             "op": pa.repeat(pa.scalar(op), len(now)),
             "watermark": pa.repeat(pa.scalar(watermark_us, pa.int64()), len(now)),
         }
         shown = [
-            said[field.name].cast(field.type) if field.name in said else column
+            overrides[field.name].cast(field.type) if field.name in overrides else column
             for field, column in zip(self._step.compared.columns, columns, strict=True)
         ]
         return pa.table([*shown, *earlier], schema=self._step.output_schema)
 
     def kept(self) -> pa.Table:
-        lives = (self._now.is_there | self._before.is_there) & (self._due_us > self._time.watermark_us)
+        lives = (self._now.exists | self._before.exists) & (self._due_us > self._time.watermark_us)
         columns, earlier = self._taken(self._now.taken[lives], self._before.taken[lives])
         is_new = self._now.is_new | self._before.is_new
-        said = self._said + (is_new & self._now.is_there)
+        emitted = self._emitted + (is_new & self._now.exists)
         revisions = [
-            each[lives].astype(np.int32) for each in (said, self._now.revision, self._before.revision)
+            each[lives].astype(np.int32) for each in (emitted, self._now.revision, self._before.revision)
         ]
         return pa.table(
             [
@@ -254,21 +257,21 @@ class Comparisons:
 
 
 def _spread(kept: pa.Table, name: str, kept_at: Ints, otherwise: int) -> Ints:
-    """A column of what is kept, for all slots."""
+    """A column of the state, spread over all slots."""
     numbers = np.append(np.asarray(kept.column(name)).astype(np.int64), otherwise)
-    return numbers[kept_at]  # NONE is the last one
+    return numbers[kept_at]  # index NONE is the last element
 
 
 def _newest(rows: pa.Table, slots: Ints, side: Mask, count: int) -> Ints:
-    """The position of each slot's newest row of this side: the one taken back comes behind the one it takes back."""
-    revision, is_gone = (np.asarray(rows.column(name)) for name in ("revision", "is_gone"))
+    """The position of each slot's newest row of this side. A retraction sorts after the result that it retracts."""
+    revision, is_retraction = (np.asarray(rows.column(name)) for name in ("revision", "is_retraction"))
     positions = np.flatnonzero(side)
-    order = positions[np.lexsort((is_gone[positions], revision[positions], slots[positions]))]
+    order = positions[np.lexsort((is_retraction[positions], revision[positions], slots[positions]))]
     newest = np.full(count, NONE)
-    newest[slots[order]] = order  # of several, numpy keeps the last
+    newest[slots[order]] = order  # of several rows, numpy assigns the last
     return newest
 
 
-def _behind(kept: pa.ChunkedArray, came: pa.ChunkedArray) -> pa.Array:
-    chunks = [*kept.chunks, *came.chunks]
+def _concatenated(kept: pa.ChunkedArray, new: pa.ChunkedArray) -> pa.Array:
+    chunks = [*kept.chunks, *new.chunks]
     return pa.concat_arrays(chunks) if chunks else pa.array([], kept.type)

@@ -1,10 +1,10 @@
-"""How aggregates are kept: as columns that can be merged, whatever the order and however often.
+"""The state of aggregates: columns that can be merged in any order and any number of times.
 
-A fold makes a state of every row (`lift`), makes one state of several (`merge`), and tells the result of a state. As
-merging is associative and commutative, it does not matter which rows meet where: in the task that read them, in the
-state of a bucket, or when two sessions turn out to be one. Null values are left out, as SQL's aggregates do.
+A fold turns every row into a state (`lift`), merges several states into one (`merge`), and computes the result of a
+state (`result`). Merging is associative and commutative. So it does not matter where rows are merged: in the task that
+reads them, in the state of a bucket, or when two sessions merge. Folds ignore null values, as aggregates in SQL do.
 
-States of a group lie side by side, sorted; `starts` says where each group begins (as numpy's `reduceat` has it).
+States of a group are adjacent. `starts` has the start of each group, as for numpy's `reduceat`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Columns = list[pa.Array]
 Floats = npt.NDArray[np.float64]
 
 SUM_MAX = float(2**63)
-"""Sums of integers are 64-bit integers. They would wrap around silently; so a sum in floats watches over them."""
+"""The limit of sums of integers, which are 64-bit integers. They overflow silently, so a sum of floats detects it."""
 
 
 class Fold(abc.ABC):
-    """One aggregate of one column. `values` are that column's; None stands for `*`."""
+    """One aggregate of one column. `values` are the values of the column; None stands for `*`."""
 
     state: Sequence[pa.DataType]
     result_type: pa.DataType
@@ -44,7 +44,7 @@ class Fold(abc.ABC):
 
     @abc.abstractmethod
     def empty(self, count: int) -> Columns:
-        """States of no rows."""
+        """States without rows."""
 
 
 class CountFold(Fold):
@@ -67,9 +67,9 @@ class CountFold(Fold):
 
 
 class CompletenessFold(Fold):
-    """The share of rows that came before the watermark had passed the end of their window.
+    """The fraction of rows that arrived before the watermark passed the end of their window.
 
-    How many did not, only the step that they come to knows (`behind`).
+    Only the step knows which rows are late (`with_lateness`).
     """
 
     state = (pa.int64(), pa.int64())
@@ -79,22 +79,22 @@ class CompletenessFold(Fold):
         return [pa.array(np.ones(len(times_us), dtype=np.int64)), _zeros(len(times_us))]
 
     def with_lateness(self, columns: Columns, is_over: Mask) -> Columns:
-        """What came, when these of the windows that it came for were over."""
+        """The states of new rows, with the rows of closed windows counted as late."""
         return [columns[0], pa.array(np.where(is_over, np.asarray(columns[0]), 0))]
 
     def merge(self, columns: Columns, starts: Ints) -> Columns:
         return [_sums(columns[0], starts), _sums(columns[1], starts)]
 
     def result(self, columns: Columns) -> pa.Array:
-        rows, behind = (np.asarray(each) for each in columns)
-        return _null_where_none(pa.array((rows - behind) / np.maximum(rows, 1)), columns[0])
+        rows, late = (np.asarray(each) for each in columns)
+        return _null_where_none(pa.array((rows - late) / np.maximum(rows, 1)), columns[0])
 
     def empty(self, count: int) -> Columns:
         return [_zeros(count), _zeros(count)]
 
 
 class SumFold(Fold):
-    """Of integers as a 64-bit integer, of floats as a double."""
+    """The sum: a 64-bit integer for integers, a double for floats."""
 
     def __init__(self, values: pa.DataType) -> None:
         self.result_type = pa.int64() if pa.types.is_integer(values) else pa.float64()
@@ -135,9 +135,9 @@ class MeanFold(Fold):
 
 
 class DeviationFold(Fold):
-    """The sample's standard deviation, from count, mean and the sum of squared distances from the mean.
+    """The sample standard deviation, from the count, the mean and the sum of squared differences from the mean.
 
-    Sums of squares would lose the digits that matter when the mean is large (Chan, Golub and LeVeque).
+    Sums of squares would lose precision if the mean is large (Chan, Golub and LeVeque).
     """
 
     state = (pa.int64(), pa.float64(), pa.float64())
@@ -157,7 +157,7 @@ class DeviationFold(Fold):
         counts, means, squares = (np.asarray(each) for each in columns)
         lengths = np.diff(np.append(starts, len(counts)))
         count = np.add.reduceat(counts, starts)
-        # Distances are taken from each group's first value: only differences matter, and they are small numbers.
+        # Differences are relative to the first value of each group, so that they are small numbers.
         anchor = np.repeat(means[_first_nonzero(counts, starts)], lengths)
         shift = np.add.reduceat(counts * (means - anchor), starts) / np.maximum(count, 1)
         distance = (means - anchor) - np.repeat(shift, lengths)
@@ -175,7 +175,7 @@ class DeviationFold(Fold):
 
 
 class ExtremeFold(Fold):
-    """The least or the greatest value, of any type that has an order. NaN counts as greater than all others."""
+    """The minimum or the maximum, of any ordered type. NaN is greater than all other values."""
 
     def __init__(self, values: pa.DataType, *, greatest: bool) -> None:
         self.result_type = values
@@ -202,7 +202,7 @@ class ExtremeFold(Fold):
 
 
 class EdgeFold(Fold):
-    """The value with the earliest or the latest time; among several of that time, the least or the greatest one."""
+    """The value with the earliest or the latest time; among equal times, the minimum or the maximum."""
 
     def __init__(self, values: pa.DataType, *, last: bool) -> None:
         self.result_type = values
@@ -226,7 +226,7 @@ class EdgeFold(Fold):
 
 
 class CollectFold(Fold):
-    """The values by time, and equal times by value; the earliest `count_max` of them."""
+    """The first `count_max` values, by time and then by value."""
 
     def __init__(self, values: pa.DataType, *, count_max: int) -> None:
         self.result_type = pa.list_(values)
@@ -236,10 +236,10 @@ class CollectFold(Fold):
     def lift(self, values: pa.Array | None, times_us: Ints) -> Columns:
         assert values is not None
         offsets = pa.array(np.concatenate(([0], np.cumsum(np.asarray(_validity(values))))).astype(np.int32))
-        is_there = values.is_valid()
-        times = pa.array(times_us).filter(is_there)
+        is_valid = values.is_valid()
+        times = pa.array(times_us).filter(is_valid)
         return [
-            pa.ListArray.from_arrays(offsets, values.filter(is_there)),
+            pa.ListArray.from_arrays(offsets, values.filter(is_valid)),
             pa.ListArray.from_arrays(offsets, times),
         ]
 
@@ -266,7 +266,7 @@ class CollectFold(Fold):
 
 
 class OriginalsFold(Fold):
-    """All values, in any order: the rows themselves, which are carried along and never kept in state."""
+    """All values in any order: the original rows, for the side output of late rows. They are never in the state."""
 
     def __init__(self) -> None:
         self.result_type = pa.list_(pa.string())
@@ -322,14 +322,14 @@ def _null_where_none(values: pa.Array, counts: pa.Array) -> pa.Array:
 
 
 def _first_nonzero(counts: Ints, starts: Ints) -> Ints:
-    """Of each group the first position with a count, or its first one if none has."""
+    """The first position with a count in each group, or the start of a group without counts."""
     positions = np.where(counts > 0, np.arange(len(counts)), len(counts))
     first = np.minimum.reduceat(positions, starts)
     return np.where(first == len(counts), starts, first)
 
 
 def _groups(starts: Ints, count: int) -> Ints:
-    """For each position the number of its group."""
+    """The number of the group of each position."""
     return np.repeat(np.arange(len(starts)), np.diff(np.append(starts, count)))
 
 
@@ -341,12 +341,11 @@ def _order(groups: Ints, keys: Sequence[pa.Array]) -> Ints:
 
 
 def _positions(values: pa.Array, keys: Sequence[pa.Array], starts: Ints, *, last: bool) -> pa.Array:
-    """Of each group the position that comes first or last by the keys; a null only if there is nothing else."""
+    """The position of the first or last value by the keys in each group; a null only if all values are null."""
     if len(starts) == 0:
         return pa.array([], pa.int64())
-    is_there = values.is_valid()
-    # What is null goes to the far end of its group.
-    rank = is_there.cast(pa.int8()) if last else values.is_null().cast(pa.int8())
+    # Nulls sort to the other end of their group.
+    rank = values.is_valid().cast(pa.int8()) if last else values.is_null().cast(pa.int8())
     order = _order(_groups(starts, len(values)), [rank, *keys])
     ends = np.append(starts[1:], len(values)) - 1
     return pa.array(order[ends if last else starts])

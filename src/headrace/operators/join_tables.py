@@ -1,4 +1,4 @@
-"""Two tables as one view, kept up to date by the changes of both."""
+"""Join of two tables, updated continuously by the changes of both."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 How = Literal["inner", "left", "full"]
 
 HOW: Mapping[How, tuple[bool, bool]] = {"inner": (False, False), "left": (True, False), "full": (True, True)}
-"""Of each side, whether its rows appear without a partner too."""
+"""For each side, whether rows without a match are emitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinTables(Operator):
-    """A changelog of the join of two tables, each given by its changes.
+    """Join two tables, each given by its changes, into a changelog.
 
         posts.transform(op.JoinTables(follows, on={"author": "followee"}, key="id", other_key=["follower", "followee"]))
 
-    At any time, what was said (`op` is `+`) minus what was taken back (`-`) is the join of the two tables as they are
-    then. Any number of rows may meet any number. A null never equals anything.
+    At any time, the emitted rows (`op` is `+`) minus the retracted rows (`-`) are the join of the current tables. Many
+    rows may match many rows. A null matches nothing.
 
     other       the changes of the other table
-    on          the columns that are equal: a name that both have, several, or {"author": "followee"} for different ones
-    how         "inner", "left" (every row of the first table appears, with nulls if it has no partner) or "full"
-    key         the first table's primary key, if what comes are changes by key (see `Changelog`); without it, the
-                rows are a changelog already: `op` is `+` or `-`, or there is no `op` and all of them are added
+    on          the columns that must be equal: a name, several names, or {"author": "followee"} if the names differ
+    how         "inner", "left" (all rows of the first table, with nulls if they have no match) or "full"
+    key         the primary key of the first table if its rows are changes by key (see `Changelog`); without it, the
+                rows are a changelog: `op` is `+` or `-`, and rows without a column `op` are added
     other_key   the same for the other table
-    order, other_order   the columns that say which of a key's changes is later; `_offset` unless given
+    order, other_order   the columns by which the changes of a key are ordered; `_offset` by default
 
-    A column of `on` that has the same name on both sides appears once. Columns that begin with `_` do not appear.
+    A column of `on` with the same name on both sides appears once. Columns that start with `_` are dropped.
     """
 
     other: DataFrame
@@ -83,7 +83,7 @@ class JoinTables(Operator):
         return of.own_columns(rows, keep=[pair[side] for pair in self.pairs])
 
     def _selected(self, rows: DataFrame, side: int, step: JoinStep) -> DataFrame:
-        """The columns that the step takes, of which those of the other side are null."""
+        """The input columns of the step. The columns of the other side are null."""
         from pyspark.sql import functions as F
         from pyspark.sql.pandas.types import from_arrow_type
 
@@ -98,7 +98,7 @@ class JoinTables(Operator):
             rows = rows.where(~is_null)
         parts = of.row_parts(rows, own)
         keys = hashes(key_parts(rows, on, operator="JoinTables", field="on"), "h")
-        # A row that equals nothing is alone with itself, wherever its own hash takes it.
+        # A row with a null in its key matches nothing. The hash of the whole row distributes such rows.
         alone = hashes([F.lit(f"alone {side}"), *parts], "h")
         hashed = [
             F.when(is_null, apart).otherwise(together).alias(f"h{number}")
@@ -122,15 +122,15 @@ class JoinTables(Operator):
 def _changelog(
     rows: DataFrame, key: str | Sequence[str], order: str | Sequence[str], *, side: str
 ) -> DataFrame:
-    """Without a key, they are one."""
+    """The rows as a changelog. Without a key, they already are one."""
     if not key:
         return rows
     if of.is_changelog(rows):
         raise BadOperator(
             "JoinTables",
             side,
-            "was given for rows that are a changelog already",
-            hint=f"leave out {side}",
+            "is set, but the rows are already a changelog",
+            hint=f"remove {side}=",
         )
     return rows.transform(Changelog(key=key, order=order))
 
@@ -141,6 +141,6 @@ def _check_names(own: Sequence[Sequence[str]], *, shared: Set[str]) -> None:
         raise BadOperator(
             "JoinTables",
             "other",
-            f"has a column {twice[0]!r}, as the first table has",
+            f"has a column {twice[0]!r}, which is also a column of the first table",
             hint=f'rename one of them: other.withColumnRenamed("{twice[0]}", …)',
         )

@@ -1,4 +1,4 @@
-"""What becomes of rows that come when the watermark has already passed the end of their window."""
+"""Late rows: rows that arrive after the watermark has passed the end of their window."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from headrace.topic_names import InvalidTopicName, check_topic_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropLate:
-    """They are left out, and counted: the job's progress tells how many, as `late rows`.
+    """Late rows are dropped and counted: the progress of the job shows them as `late rows`.
 
-    alarm_above   the share of late rows in a micro-batch above which a warning is logged; None for never
+    alarm_above   the fraction of late rows in a micro-batch above which a warning is logged; None for never
     """
 
     alarm_above: float | None = None
@@ -23,19 +23,19 @@ class DropLate:
                 "DropLate",
                 "alarm_above",
                 f"is {self.alarm_above}",
-                hint="a share between 0 and 1, such as 0.01",
+                hint="set a fraction from 0 to 1, such as 0.01",
             )
 
 
 @dataclass(frozen=True, slots=True)
 class SideOutput:
-    """Late rows are counted and written to a topic, once for every window that they are too late for.
+    """Late rows are counted and written to a topic, once for every window for which they are late.
 
         op.Tumbling("1 minute", by="url", late=op.SideOutput("clicks.late"))
 
-    The value of the message is the row as JSON, its key that of the record that the row came from. Its headers state
-    operator, window, watermark, reason and origin (`__dlq.errors.*`, as those of dead letters). The Job writes them
-    exactly once, with the batch's fence. A stream without a Job fails, unless a folder for late rows is set.
+    The value of the message is the row as JSON, and its key is the key of the row's record. Its headers have the
+    operator, window, watermark, reason and origin (`__dlq.errors.*`, as for dead letters). The Job writes the messages
+    exactly once, with the fence of the batch. A stream without a Job fails, unless a folder for late rows is set.
 
     topic   the topic of the late rows; the dead-letter topic of the job, `dlq.JOB`, by default
     """
@@ -49,15 +49,16 @@ class SideOutput:
             check_topic_name(self.topic)
         except InvalidTopicName as error:
             raise BadOperator(
-                "SideOutput", "topic", f"is {self.topic!r}, which can't be a topic's name", hint=error.hint
+                "SideOutput", "topic", f"is {self.topic!r}, which is not a valid topic name", hint=error.hint
             ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correct:
-    """They are worked in, and the window is published again, for as long as `within` after its end.
+    """Late rows correct the result of their window, which is emitted again.
 
-    Its state is kept that long. Rows that are later still are left out and counted; with `beyond`, they are also kept.
+    within   the allowed lateness: how long after its end a window accepts late rows; its state is stored that long
+    beyond   where rows that are later than that go; by default they are dropped and counted
     """
 
     within: Duration
@@ -75,7 +76,7 @@ Late = DropLate | Correct | SideOutput
 
 
 def side_output(late: Late | None) -> SideOutput | None:
-    """Where rows go that nothing else is done with."""
+    """The side output of late rows that no window accepts."""
     if isinstance(late, Correct):
         return late.beyond
     return late if isinstance(late, SideOutput) else None

@@ -1,6 +1,7 @@
-"""Says so when a stream has more late rows than its user finds acceptable.
+"""A warning if a stream has more late rows than its user accepts.
 
-The core counts late rows in the observed metrics of a query; this listens to the progress of all queries of a session.
+The core counts late rows in the observed metrics of a query. The alarm listens to the progress of all queries of a
+session.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _LISTENED: WeakSet[SparkSession] = WeakSet()
 
 
 def listen_for_late_rows(spark: SparkSession) -> None:
-    """Once for each session, however many operators ask."""
+    """Add the listener to a session, once."""
     with _LOCK:
         if spark not in _LISTENED:
             spark.streams.addListener(LateAlarm())
@@ -48,11 +49,11 @@ class LateAlarm(StreamingQueryListener):
                 self._check(progress, name, metrics[LATE], metrics[ALARM_ABOVE])
 
     def _check(self, progress: Any, name: str, late: int, alarm_above: float | None) -> None:
-        # Windows that overlap count a row as often as it is late.
+        # Overlapping windows count a row once for each window for which it is late.
         if alarm_above is None or late <= alarm_above * progress.numInputRows:
             return
         logger.warning(
-            "query %s, batch %d: %d of %d rows came too late for %s, more than a share of %g",
+            "query %s, batch %d: %d of %d rows were late for %s, more than a fraction of %g",
             progress.name or progress.id,
             progress.batchId,
             late,

@@ -1,8 +1,8 @@
-"""Files of late rows, by which a task hands them to the job that writes them to their topic.
+"""Files of late rows, through which tasks pass them to the job that writes them to their topic.
 
-A bucket writes the late rows of a batch to a file, in a folder that the query got as a local property. Batch and bucket
-make the name of the file, so that a task that runs twice writes the same file, whatever follows the operator in the
-plan. The job sets the folder, reads the files after the sink has written, and writes the rows with the batch's fence.
+A bucket writes the late rows of a batch to a file, in a folder that a local property of the query sets. The name of the
+file consists of batch and bucket, so a retried task writes the same file. The job sets the folder, reads the files
+after the sink has written, and writes the rows with the fence of the batch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _BATCH_PROPERTY = "streaming.sql.batchId"
 _SUFFIX = ".arrow"
 _TOPIC_OF_JOB = "+"
-"""The folder of late rows for the dead-letter topic of the job; no topic can have this name."""
+"""The folder of late rows for the dead-letter topic of the job. It is not a valid topic name."""
 
 UTC_TIME = pa.timestamp("us", tz="UTC")
 LATE_ROWS = pa.schema(
@@ -40,15 +40,15 @@ LATE_ROWS = pa.schema(
         pa.field("original", pa.string()),
     ]
 )
-"""One entry for each window that a row was too late for; `original` is the JSON that `original_row` makes."""
+"""One entry for each window for which a row was late. `original` is the JSON of `original_row`."""
 
 _ROW = "row"
 _KEY_BASE64 = "_key_base64"
-"""In the JSON: `_key`, if it is binary."""
+"""The field of the JSON for a binary `_key`."""
 
 
 class LateRowsTo(Struct, frozen=True, kw_only=True):
-    """Where an operator's late rows go."""
+    """The destination of an operator's late rows."""
 
     topic: str
     """Empty for the dead-letter topic of the job."""
@@ -57,7 +57,7 @@ class LateRowsTo(Struct, frozen=True, kw_only=True):
     """Distinguishes operators of one query that write to the same topic; the same in every run."""
 
     def require_folder(self) -> Path:
-        """In a task: the folder of the batch. A query without one fails before any row is late."""
+        """The folder of the batch, in a task. A query without one fails before any row is late."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -65,15 +65,15 @@ class LateRowsTo(Struct, frozen=True, kw_only=True):
         batch = context.getLocalProperty(_BATCH_PROPERTY) if context else None
         if not folder or not batch:
             raise HeadraceError(
-                f"{self.operator}: late rows go to {f'topic {self.topic}' if self.topic else 'a topic'}, and only a "
+                f"{self.operator}: late rows go to {f'topic {self.topic}' if self.topic else 'a topic'}, but only a "
                 "Job writes them",
-                hint="run it as a Job; or leave them as files: "
+                hint="run the query as a Job, or keep late rows as files: "
                 f'spark.sparkContext.setLocalProperty("{LATE_ROWS_FOLDER}", "/a/folder") before start()',
             )
         return Path(folder) / batch
 
     def leave(self, rows: pa.Table, bucket: int) -> None:
-        """In a task: write the rows durably before the batch can be committed."""
+        """Write the rows durably, in a task, before the batch can be committed."""
         folder = self.require_folder() / (self.topic or _TOPIC_OF_JOB)
         folder.mkdir(parents=True, exist_ok=True)
         beside = folder / f".{uuid.uuid4().hex}"
@@ -86,15 +86,15 @@ class LateRowsTo(Struct, frozen=True, kw_only=True):
 
 
 class LateRow(Struct, frozen=True, kw_only=True):
-    """A row that was too late for one window."""
+    """A row that was late for one window."""
 
     window_start: datetime
     window_end: datetime
     watermark: datetime
     content: str
-    """the row's own columns as JSON"""
+    """The columns of the row as JSON."""
     record: Mapping[str, Any]
-    """the columns of `read_topic`: which record the row came from"""
+    """The columns of `read_topic` that identify the record of the row."""
 
     @property
     def key(self) -> bytes | None:
@@ -125,7 +125,7 @@ class LateLot(Struct, frozen=True, kw_only=True):
 
 
 def late_lots(folder: Path, batch_id: int) -> list[LateLot]:
-    """The files of a batch, always in the same order."""
+    """The files of a batch, in a stable order."""
     return [
         LateLot(
             topic="" if path.parent.name == _TOPIC_OF_JOB else path.parent.name,
@@ -141,7 +141,7 @@ def delete_lots(folder: Path, batch_id: int) -> None:
 
 
 def original_row(rows: DataFrame) -> Column:
-    """A row as JSON: its own columns, and which record it came from."""
+    """A row as JSON: its columns, and the columns that identify its record."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType
 

@@ -1,4 +1,4 @@
-"""Several sources as one, each with a watermark of its own."""
+"""Union of several sources, each with its own watermark."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ if TYPE_CHECKING:
 
 
 Policy = Literal["min", "max"]
-"""Which watermark several sources have. `min`: that of the slowest, so that no source makes another one late. `max`:
-that of the fastest, so that results do not wait for a slow source, whose rows may then be late."""
+"""The watermark of several sources. `min`: the watermark of the slowest source, so that no source makes rows of another
+one late. `max`: the watermark of the fastest source, so that results do not wait for a slow source, whose rows may then
+be late."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """The rows of several sources, with a column that says which one a row came from.
+    """Merge the rows of several sources, with a column for the name of the source.
 
         both = op.Merge(policy="min")({"web": web, "app": app})
 
-    Each source keeps its own watermark, which says how far *that* source is trusted; the policy makes one of them.
-    Where sources have different columns, the others are null. The event-time column has the same name in all.
+    Each source has its own watermark, and the policy combines them into one. Columns that a source does not have are
+    null. The event-time column must have the same name in all sources.
 
-    The policy is a setting of Spark's, for a whole query from its first batch on. A Job sets it. For a plain stream,
-    set `spark.sql.streaming.multipleWatermarkPolicy` before it starts; without that it is "min".
+    The policy is a setting of Spark for the whole query, from its first batch. A Job sets it. For a stream without a
+    Job, set `spark.sql.streaming.multipleWatermarkPolicy` before the start; its default is "min".
 
     policy   "min" (default) or "max"
-    into     the name of the column with the source's name
+    into     the column for the name of the source
     """
 
     policy: Policy = "min"
@@ -41,13 +42,15 @@ class Merge:
     def __post_init__(self) -> None:
         require_one_of(self.policy, Policy, operator="Merge", field="policy")
         if not self.into:
-            raise BadOperator("Merge", "into", "is empty", hint='the name of a column, such as "source"')
+            raise BadOperator("Merge", "into", "is empty", hint='name a column, such as "source"')
 
     def __call__(self, sources: Mapping[str, DataFrame]) -> DataFrame:
         from pyspark.sql import functions as F
 
         if not sources:
-            raise BadOperator("Merge", "sources", "are none", hint='{"web": web, "app": app}')
+            raise BadOperator(
+                "Merge", "sources", "are empty", hint='pass sources by name: {"web": web, "app": app}'
+            )
         self._check(sources)
         named = [rows.withColumn(self.into, F.lit(name)) for name, rows in sources.items()]
         merged = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), named)
@@ -59,8 +62,8 @@ class Merge:
             raise BadOperator(
                 "Merge",
                 "sources",
-                f"are streams and bounded rows together: {bounded!r} is bounded",
-                hint="read all of them the same way",
+                f"mix streams and bounded rows: {bounded!r} is bounded",
+                hint="read all sources as streams, or all with bounded=True",
             )
         times = {}
         for name, rows in sources.items():
@@ -68,13 +71,16 @@ class Merge:
                 raise BadOperator(
                     "Merge",
                     "into",
-                    f"is {self.into!r}, which {name!r} has already",
-                    hint='into="another name"',
+                    f"is {self.into!r}, which is already a column of {name!r}",
+                    hint='choose another name: into="another name"',
                 )
             times[name] = event_time_column(rows, None, operator=f"Merge, source {name!r}")
             require_watermark(rows, times[name], operator=f"Merge, source {name!r}")
         if len(set(times.values())) > 1:
-            said = ", ".join(f"{name}: {time}" for name, time in times.items())
+            listed = ", ".join(f"{name}: {time}" for name, time in times.items())
             raise BadOperator(
-                "Merge", "sources", f"have their event times in different columns ({said})", hint="rename one"
+                "Merge",
+                "sources",
+                f"have different event-time columns ({listed})",
+                hint="rename the columns to one name",
             )

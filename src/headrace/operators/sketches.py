@@ -1,9 +1,9 @@
-"""Sketches: distinct counts, percentiles and the most frequent values, in a bounded number of bytes a window.
+"""Sketches: distinct counts, percentiles and the most frequent values, in a bounded number of bytes per window.
 
-All three are exact as long as a window has few values, and come with a known error beyond that. They are columns of
-lists, so that the sketches of all windows of a batch are merged at once: elements are flattened, sorted by group, and
-cut back to the bound. The first two are functions of the set of values alone, whatever the order of merging; so a
-stream says exactly what bounded rows say.
+All three are exact while a window has few values, and have a known error beyond that. They are columns of lists, so
+that the sketches of all windows of a batch are merged at once: elements are flattened, sorted by group, and truncated
+to the bound. The first two depend only on the set of values, not on the order of merging; so a stream gives exactly the
+results of bounded rows.
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ from headrace.operators.folds import Columns, Floats, Fold
 from headrace.operators.state.ids import Ints, Mask
 
 DISTINCT_HASHES_MAX = 2_048
-"""Hashes that a distinct count keeps, 16 KiB: counts below are exact, those above have a standard error of 2.2 %."""
+"""The number of hashes of a distinct count, 16 KiB: smaller counts are exact, larger ones have a standard error of
+2.2 %."""
 
 PERCENTILE_BUCKETS_MAX = 1_024
-"""Buckets that a percentile keeps, 16 KiB: that many different values are kept as they are; more of them, spread over
-16 powers of two (1 ms to 65 s), are in buckets of which a value is less than 0.8 % off the middle."""
+"""The number of buckets of a percentile, 16 KiB: up to this number of distinct values it is exact. More values, over 16
+powers of two (1 ms to 65 s), are in buckets with an error of less than 0.8 %."""
 
 TOP_VALUES_MIN = 1_000
-"""Values that `top(x, n)` counts at least: with fewer different ones in a window it is exact."""
+"""The minimum number of values that `top(x, n)` counts: with fewer distinct values in a window it is exact."""
 
 TOP_VALUES_PER_RESULT = 10
-"""Values counted for each one that is asked for: the last of a long list needs company to be found."""
+"""The number of counted values per result: a long list needs more counters to find its last values."""
 
 TOP_RESULTS_MAX = 1_000
-"""More than that is a table, and no list of the most frequent."""
+"""The most results of `top`."""
 
 
 class DistinctFold(Fold):
-    """How many different values there are, from the hashes of them: the least `hashes_max` are kept.
+    """The number of distinct values, estimated from the smallest `hashes_max` hashes of values.
 
-    If the 2,048th of hashes between 0 and 1 is 0.1, there are about 20,480 of them (Bar-Yossef and others, 2002).
+    If the 2,048th smallest of hashes between 0 and 1 is 0.1, there are about 20,480 values (Bar-Yossef et al., 2002).
     """
 
     state = (pa.list_(pa.int64()),)
@@ -75,15 +76,15 @@ class DistinctFold(Fold):
 
 
 class PercentileFold(Fold):
-    """A percentile of numbers, from counts in buckets that are as fine as the bound on their number allows.
+    """A percentile of numbers, from counts in buckets that are as narrow as the limit on their number allows.
 
-    The bits of a float, read as an integer, have the order of the float. Leaving out the last bits makes buckets of a
-    relative width: without the last 46 there are 64 of them between a number and its double. A state leaves out as few
-    bits as bring it below the bound; none, if there are few different values.
+    The bits of a float, read as an integer, have the order of the float. Dropping the last bits makes buckets of
+    relative width: without the last 46 bits, there are 64 buckets between a number and its double. A state drops as few
+    bits as bring it below the limit, and none for few distinct values.
     """
 
     state = (pa.int8(), pa.list_(pa.int64()), pa.list_(pa.int64()))
-    """How many bits are left out; the buckets in order; their counts."""
+    """The number of dropped bits; the buckets in order; their counts."""
     result_type = pa.float64()
 
     def __init__(self, share: float, buckets_max: int = PERCENTILE_BUCKETS_MAX) -> None:
@@ -121,14 +122,14 @@ class PercentileFold(Fold):
         ]
 
     def _bits_too_many(self, groups: Ints, places: Ints, count: int) -> Ints:
-        """For each group, how many more bits must go until its buckets are few enough."""
+        """The number of bits that each group must also drop to reach the limit of buckets."""
         extra = np.zeros(count, dtype=np.int64)
         is_big = np.bincount(groups, minlength=count) > self._buckets_max
         if not is_big.any():
             return extra
         inside = is_big[groups]
         groups, places = groups[inside], places[inside]
-        # Two neighbours stay apart as long as the highest bit in which they differ is there.
+        # Two neighbours stay distinct while the highest bit in which they differ is not dropped.
         pairs = groups[1:] == groups[:-1]
         lengths = _bit_lengths((places[1:] ^ places[:-1])[pairs].view(np.uint64))
         groups = groups[1:][pairs]
@@ -145,7 +146,7 @@ class PercentileFold(Fold):
         edges = np.append(0, np.cumsum(lengths))
         before, counts = ends[edges[:-1]], np.diff(ends[edges])
         there = counts > 0
-        # Between two values it is interpolated, as Spark's `percentile` does.
+        # Interpolated between two values, as Spark's `percentile` does.
         position = self._share * (counts[there] - 1)
         below, above = np.floor(position), np.ceil(position)
         low, high = (
@@ -164,11 +165,11 @@ class PercentileFold(Fold):
 
 
 class TopFold(Fold):
-    """The most frequent values and how often they came; among equally frequent ones, the least values first.
+    """The most frequent values with their counts; among equally frequent values, the smallest first.
 
-    While there are more than `values_max`, all counts are lowered by that of the first one too many, and those without
-    any left are dropped (Misra and Gries, 1982). So a count is never too high, and too low by at most one in
-    `values_max` of all rows.
+    If there are more than `values_max` values, all counts are reduced by the count of the first value beyond the limit,
+    and values without a count are dropped (Misra and Gries, 1982). So a count is never too high, and too low by at most
+    the number of rows divided by `values_max`.
     """
 
     def __init__(self, values: pa.DataType, *, results: int, values_max: int | None = None) -> None:
@@ -181,11 +182,11 @@ class TopFold(Fold):
     def lift(self, values: pa.Array | None, times_us: Ints) -> Columns:
         assert values is not None
         offsets = _offsets(values.is_valid())
-        there = values.drop_null()
-        if pa.types.is_floating(there.type):
-            there = pc.add(there, pa.scalar(0.0, there.type))  # there is but one zero
-        ones = pa.array(np.ones(len(there), dtype=np.int64))
-        return [pa.ListArray.from_arrays(offsets, each) for each in (there, ones)]
+        present = values.drop_null()
+        if pa.types.is_floating(present.type):
+            present = pc.add(present, pa.scalar(0.0, present.type))  # -0.0 and 0.0 are one value
+        ones = pa.array(np.ones(len(present), dtype=np.int64))
+        return [pa.ListArray.from_arrays(offsets, each) for each in (present, ones)]
 
     def merge(self, columns: Columns, starts: Ints) -> Columns:
         groups, _ = _groups_of(columns[0], starts)
@@ -201,7 +202,7 @@ class TopFold(Fold):
         return [_lists(groups, each, len(starts)) for each in (taken, pa.array(counts))]
 
     def _first_too_many(self, groups: Ints, counts: Ints, count: int) -> Ints:
-        """The count of the first value beyond the bound, of groups ordered by it; 0 where there is none."""
+        """The count of the first value beyond the limit in each group, or 0. Groups are ordered by count."""
         lowered = np.zeros(count, dtype=np.int64)
         first = np.flatnonzero(_ranks(groups, count) == self._values_max)
         lowered[groups[first]] = counts[first]
@@ -219,13 +220,13 @@ class TopFold(Fold):
         return [_empty_lists(count, self._values), _empty_lists(count, pa.int64())]
 
 
-def _offsets(is_there: pa.Array) -> pa.Array:
-    """Of lists of one element or none."""
-    return pa.array(np.append(0, np.cumsum(np.asarray(is_there))).astype(np.int32))
+def _offsets(is_valid: pa.Array) -> pa.Array:
+    """The offsets of lists of one element or none."""
+    return pa.array(np.append(0, np.cumsum(np.asarray(is_valid))).astype(np.int32))
 
 
 def _groups_of(lists: pa.Array, starts: Ints) -> tuple[Ints, Ints]:
-    """For each element of the lists, the number of its group, and that of its list."""
+    """The numbers of the group and of the list of each element."""
     lengths = np.asarray(lists.value_lengths()).astype(np.int64)
     numbers = np.repeat(np.arange(len(lists)), lengths)
     groups = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(lists))))
@@ -233,7 +234,7 @@ def _groups_of(lists: pa.Array, starts: Ints) -> tuple[Ints, Ints]:
 
 
 def _lists(groups: Ints, elements: pa.Array, count: int) -> pa.Array:
-    """One list a group, of elements that are sorted by group."""
+    """One list per group, from elements that are sorted by group."""
     lengths = np.bincount(groups, minlength=count)
     return pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(lengths)).astype(np.int32)), elements)
 
@@ -243,7 +244,7 @@ def _empty_lists(count: int, kind: pa.DataType) -> pa.Array:
 
 
 def _is_first(*keys: Ints) -> Mask:
-    """Which of sorted elements differ from the one before them."""
+    """A mask of the sorted elements that differ from the previous one."""
     is_first = np.ones(len(keys[0]), dtype=np.bool_)
     if len(is_first):
         is_first[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
@@ -251,14 +252,14 @@ def _is_first(*keys: Ints) -> Mask:
 
 
 def _ranks(groups: Ints, count: int) -> Ints:
-    """For each of elements sorted by group, how many of its group are before it."""
+    """The rank of each element within its group. Elements are sorted by group."""
     counts = np.bincount(groups, minlength=count)
     ranks: Ints = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
     return ranks
 
 
 def _summed(groups: Ints, keys: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:
-    """Of sorted elements, those of the same group and key made one."""
+    """Sorted elements, with those of the same group and key merged."""
     firsts = np.flatnonzero(_is_first(groups, keys))
     if len(firsts) == len(groups):
         return groups, keys, counts
@@ -266,7 +267,7 @@ def _summed(groups: Ints, keys: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _coded(values: pa.Array) -> tuple[Ints, pa.Array]:
-    """Each value as a number that has its order, and the values by number."""
+    """Each value as a number in the order of values, and the values by number."""
     encoded = values.dictionary_encode()
     order = pc.sort_indices(encoded.dictionary)
     ranks = np.empty(len(order), dtype=np.int64)
@@ -278,7 +279,7 @@ _ALL_BUT_SIGN = np.int64(2**63 - 1)
 
 
 def _ordered(numbers: Floats) -> Ints:
-    """Integers in the order of the numbers; one zero, and NaN behind all others."""
+    """Integers in the order of the numbers. Both zeros are equal, and NaN is last."""
     clean = np.where(np.isnan(numbers), np.nan, numbers + 0.0)
     bits = clean.view(np.int64)
     return np.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits)
@@ -293,7 +294,7 @@ _MINUS_INFINITY = int(_ordered(np.array([-np.inf]))[0])
 
 
 def _middles(places: Ints, bits: Ints) -> Floats:
-    """The middle of each bucket; a bucket that begins at zero stands for zero."""
+    """The middle of each bucket; 0 for the bucket that starts at zero."""
     first = places << bits
     middle = first + np.where(bits > 0, np.left_shift(1, np.maximum(bits - 1, 0)), 0)
     middle = np.where((places == 0) | (first >= _INFINITY), first, np.maximum(middle, _MINUS_INFINITY))
@@ -301,6 +302,6 @@ def _middles(places: Ints, bits: Ints) -> Floats:
 
 
 def _bit_lengths(bits: npt.NDArray[np.uint64]) -> Ints:
-    """Halves of 32 bits are exact as floats, whose exponent it is."""
+    """The bit length of each number, from the exponents of its 32-bit halves, which are exact as floats."""
     high, low = (bits >> np.uint64(32)).astype(np.float64), (bits & np.uint64(2**32 - 1)).astype(np.float64)
     return np.where(high > 0, np.frexp(high)[1] + 32, np.frexp(low)[1]).astype(np.int64)

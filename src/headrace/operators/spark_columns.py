@@ -1,8 +1,8 @@
-"""Aggregates that are given as Spark columns, in the words of `aggregates.py`.
+"""Aggregates as Spark columns, translated to the texts of `aggregates.py`.
 
     [F.count("*").alias("n"), F.sum("amount").alias("total")]    {"n": "count(*)", "total": "sum(amount)"}
 
-A column is translated only if the aggregate of the core means the same.
+A column is translated only if the core has an aggregate of the same meaning.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Aggregates: TypeAlias = "Mapping[str, str | Column] | Sequence[Column]"
 _SAME = ("avg", "max", "min", "stddev", "stddev_samp", "sum")
 _STARS = ("unresolvedstar()", "1")
 _LAMBDA = "lambdafunction("
-"""How Spark writes a lambda, which its parser does not read."""
+"""Spark's text of a lambda, which its parser can't read."""
 
 _NUMBER = re.compile(r"([0-9.]+)(?:BD|D|F)?")
 

@@ -1,7 +1,7 @@
-"""When a window's result is published, and how a later result relates to an earlier one.
+"""Triggers: when a window emits panes, and how a pane relates to the previous one.
 
-A window has a pane *on time*, when the watermark passes its end. It may have *early* panes before that, and *late* ones
-after it, as long as `late=Correct(...)` keeps it. Triggers are looked at when a micro-batch is worked on.
+A window emits its *on-time* pane when the watermark passes its end. It may emit *early* panes before that, and *late*
+panes after it, within the allowed lateness of `late=Correct(...)`. Triggers are evaluated in every micro-batch.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Literal
 from headrace.operators.operator import BadOperator, Duration, duration_us, require_one_of
 
 Panes = Literal["retracting", "accumulating", "discarding"]
-"""How a pane relates to the one before it of the same window. `retracting`: the one before is retracted (`op` is `-`)
-and the whole result so far is emitted (`+`). `accumulating`: the whole result so far is emitted, which replaces the one
-before. `discarding`: only the rows since the one before count, and the reader adds the panes up."""
+"""How a pane relates to the previous pane of its window. `retracting`: the previous pane is retracted (`op` is `-`)
+and the complete result so far is emitted (`+`). `accumulating`: the complete result so far is emitted and replaces the
+previous pane. `discarding`: a pane has only the rows since the previous pane, and the reader adds up the panes."""
 
 
 class Pane(StrEnum):
@@ -27,13 +27,13 @@ class Pane(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
-    """When panes come besides the one on time.
+    """When a window emits panes besides the on-time pane.
 
         op.Trigger(early="10 seconds", late="each")
 
-    early   a processing time such as "10 seconds", or a number of rows: a window that changed emits a pane after that;
-            None for no early panes
-    late    "each" for a pane for each micro-batch with late rows, or a time, for one at most that often
+    early   a duration in processing time such as "10 seconds", or a number of rows: a changed window emits a pane after
+            that; None for no early panes
+    late    "each" for a pane in every micro-batch with late rows, or a minimum duration between late panes
     panes   "retracting" (default), "accumulating" or "discarding"
     """
 
@@ -44,7 +44,7 @@ class Trigger:
     def __post_init__(self) -> None:
         require_one_of(self.panes, Panes, operator="Trigger", field="panes")
         if isinstance(self.early, bool) or (isinstance(self.early, int) and self.early < 1):
-            raise BadOperator("Trigger", "early", f"is {self.early!r} rows", hint="one row at least")
+            raise BadOperator("Trigger", "early", f"is {self.early!r} rows", hint="set at least 1 row")
         _ = self.early_us, self.late_us
 
     @property
@@ -59,7 +59,7 @@ class Trigger:
 
     @property
     def late_us(self) -> int:
-        """The least time between late panes."""
+        """The minimum duration between late panes."""
         if self.late == "each":
             return 0
         return duration_us(self.late, operator="Trigger", field="late")

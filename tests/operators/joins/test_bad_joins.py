@@ -44,9 +44,7 @@ Case = tuple[DataFrame, DataFrame, dict[str, Any], str]
         ({"within": "1 hour", "other": "clicks"}, "other"),
     ],
 )
-def test_a_join_within_a_time_that_makes_no_sense_is_refused_when_it_is_made(
-    said: dict[str, Any], field: str
-) -> None:
+def test_an_invalid_interval_join_is_refused_by_the_constructor(said: dict[str, Any], field: str) -> None:
     with pytest.raises(op.BadOperator) as refused:
         op.JoinWithin(**{"other": OTHER, "on": "session", **said})
     assert refused.value.field == field
@@ -68,9 +66,7 @@ def test_a_join_within_a_time_that_makes_no_sense_is_refused_when_it_is_made(
         ({"table": None}, "table"),
     ],
 )
-def test_an_enrichment_that_makes_no_sense_is_refused_when_it_is_made(
-    said: dict[str, Any], field: str
-) -> None:
+def test_an_invalid_enrichment_is_refused_by_the_constructor(said: dict[str, Any], field: str) -> None:
     with pytest.raises(op.BadOperator) as refused:
         op.Enrich(**{"table": OTHER, "on": "user", **said})
     assert refused.value.field == field

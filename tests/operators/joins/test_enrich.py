@@ -107,7 +107,7 @@ class Views(TopicStreams):
         self.send(views=as_views([("end", END_S, -1)]), users=as_changes([("end", END_S, 0, 1)]))
 
 
-def test_as_of_a_time_a_stream_that_starts_anew_gives_what_bounded_rows_give(
+def test_as_of_event_time_a_restarted_stream_gives_the_batch_result(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
     streams = Views(spark, bootstrap, tmp_path)
@@ -130,7 +130,7 @@ def test_as_of_a_time_a_stream_that_starts_anew_gives_what_bounded_rows_give(
     assert {row["number"]: row["tags"] for row in said} == {number: [f"t{number}"] for _, _, number in VIEWS}
 
 
-def test_the_latest_entry_may_be_waited_for(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+def test_rows_can_wait_for_the_latest_entry(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     streams = Views(spark, bootstrap, tmp_path)
 
     def drained() -> list[tuple[str, int, int | None]]:

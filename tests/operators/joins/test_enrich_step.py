@@ -106,7 +106,7 @@ def table_of(rows: Sequence[Asked], changes: Sequence[Change]) -> pa.Table:
 
 @settings(max_examples=150)
 @given(batches(), rules, st.booleans())
-def test_enrichment_says_what_the_oracle_says_at_every_step(
+def test_enrichment_matches_the_oracle_at_every_step(
     batches: list[Batch], rules: EnrichRules, restarts: bool
 ) -> None:
     oracle = EnrichOracle(
@@ -166,7 +166,7 @@ def _event(event: tuple[Asked | None, Change | None]) -> Asked | Change:
 
 @settings(max_examples=150)
 @given(in_any_order(), st.none() | st.integers(1, 30), st.booleans(), st.booleans())
-def test_as_of_a_time_does_not_depend_on_the_order_of_arrival(
+def test_as_of_event_time_does_not_depend_on_the_order_of_arrival(
     stream: tuple[list[Asked], list[Change], list[Batch]],
     wait: int | None,
     drops_unmatched: bool,
@@ -183,7 +183,7 @@ def test_as_of_a_time_does_not_depend_on_the_order_of_arrival(
     assert enrichment.late_rows == 0
 
 
-def test_a_row_that_waits_is_answered_when_its_entry_arrives() -> None:
+def test_a_waiting_row_is_emitted_when_its_entry_arrives() -> None:
     enrichment = Enrichment(EnrichRules(wait_us=100))
     assert enrichment.work([("a", 10, 1), ("b", 10, 2)], [], 0) == []
     assert enrichment.work([], [], 50) == [], "there is no entry, and it may still arrive"
@@ -199,7 +199,7 @@ def test_a_delete_leaves_no_entry() -> None:
     assert enrichment.table.all_rows().num_rows == 0
 
 
-def test_asking_writes_nothing() -> None:
+def test_a_lookup_writes_nothing() -> None:
     enrichment = Enrichment(EnrichRules(is_latest=True))
     enrichment.work([], [("a", 1, 0, 7)], 0)
     before = enrichment.table
@@ -207,7 +207,7 @@ def test_asking_writes_nothing() -> None:
     assert enrichment.table is before
 
 
-def test_of_an_entry_that_does_not_change_any_more_one_version_is_kept() -> None:
+def test_an_entry_that_no_longer_changes_has_one_version_in_the_state() -> None:
     enrichment = Enrichment(EnrichRules(keep_us=5))
     enrichment.work([], [("a", since, 0, since) for since in range(10)], 0)
     assert enrichment.table.all_rows().num_rows == 10

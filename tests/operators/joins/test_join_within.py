@@ -78,7 +78,7 @@ def collected(frame: DataFrame) -> list[dict[str, Any]]:
         ("both", {"before": "1 minute", "after": "7 minutes"}),
     ],
 )
-def test_bounded_rows_are_joined_as_the_oracle_joins_them(
+def test_a_join_of_bounded_rows_matches_the_oracle(
     spark: SparkSession, unmatched: Unmatched, bounds: dict[str, str]
 ) -> None:
     join = op.JoinWithin(
@@ -143,7 +143,7 @@ class JoinedTopics:
     st.sampled_from([None, "left", "right", "both"]),
     st.integers(1, 2),
 )
-def test_a_stream_that_starts_anew_joins_as_bounded_rows_do(
+def test_a_restarted_stream_joins_like_bounded_rows(
     spark: SparkSession,
     bootstrap: str,
     tmp_path_factory: pytest.TempPathFactory,
@@ -176,7 +176,7 @@ def test_a_stream_that_starts_anew_joins_as_bounded_rows_do(
     assert found(collected(topics.query(is_bounded=True))) == Counter(expected)
 
 
-def test_a_row_that_stays_alone_is_said_when_its_time_is_over(
+def test_an_unmatched_row_is_emitted_when_no_match_can_arrive(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
     topics = JoinedTopics(
@@ -231,7 +231,7 @@ def test_windows_over_a_join_of_streams_end(spark: SparkSession, bootstrap: str,
     ]
 
 
-def test_columns_that_are_there_twice_are_told_apart(spark: SparkSession) -> None:
+def test_columns_with_the_same_name_get_a_suffix(spark: SparkSession) -> None:
     left = bounded(spark, [("a", 0, 1)]).withColumn("url", F.lit("/"))
     right = (
         bounded(spark, [("a", 0, 2)]).withColumnRenamed("session", "visit").withColumn("user", F.lit("ann"))

@@ -100,7 +100,7 @@ class Spark:
 
 @settings(max_examples=60)
 @given(batches(), st.sampled_from([0, 5_000, 10**9]), st.data())
-def test_a_bucket_says_the_same_through_failures_and_moves(
+def test_a_bucket_emits_the_same_across_failures_and_moves(
     batches: list[tuple[list[Row], float, int]], within: int, data: st.DataObject
 ) -> None:
     rules = Rules(within=within, early_rows=2)
@@ -122,7 +122,7 @@ def test_a_bucket_says_the_same_through_failures_and_moves(
     assert (spark.store.manifest, spark.store.runs, spark.store.timers) == (None, {}, set())
 
 
-def test_a_cache_keeps_to_its_bound() -> None:
+def test_a_cache_stays_within_its_limit() -> None:
     windows = Windows(Rules(within=10**9), slots=SLOTS)
     runs: list[Run] = []
     for number in range(20):
@@ -136,7 +136,7 @@ def test_a_cache_keeps_to_its_bound() -> None:
     assert cache.size_bytes > 0
 
 
-def test_a_worker_forgets_what_others_have_made_into_something_else() -> None:
+def test_a_worker_drops_runs_that_another_worker_merged() -> None:
     spark = Spark(Windows(Rules(within=10**9, early_rows=1), slots=SLOTS))
     workers = [RunCache(), RunCache()]
     ever: set[str] = set()

@@ -68,7 +68,7 @@ def test_a_table_is_a_dict_of_rows(
     assert table.next_due("due_us", until) <= min(later, default=NEVER)
 
 
-def test_what_is_written_grows_with_what_is_touched() -> None:
+def test_written_bytes_grow_with_the_changed_rows() -> None:
     kept, touched, rounds = 20_000, 20, 200
     table = StateTable(SCHEMA).with_changes(table_of({n: [(n, "x")] for n in range(kept)}), ids_of([]))
     written, known = 0, {run.name for run in table.runs}
@@ -82,7 +82,7 @@ def test_what_is_written_grows_with_what_is_touched() -> None:
     assert len(table.runs) <= 2 * LIKE_MAX
 
 
-def test_what_was_replaced_takes_no_more_room_than_what_is_there() -> None:
+def test_replaced_rows_take_no_more_space_than_current_rows() -> None:
     kept = 100
     table = StateTable(SCHEMA).with_changes(table_of({n: [(n, "x")] for n in range(kept)}), ids_of([]))
     for number in range(500):
@@ -90,13 +90,13 @@ def test_what_was_replaced_takes_no_more_room_than_what_is_there() -> None:
         assert sum(map(len, table.runs)) < 2 * kept
 
 
-def test_state_that_is_gone_takes_no_room() -> None:
+def test_deleted_state_takes_no_space() -> None:
     table = StateTable(SCHEMA).with_changes(table_of({n: [(n, "x")] for n in range(100)}), ids_of([]))
     table = table.with_changes(SCHEMA.empty_table(), ids_of(list(range(100))))
     assert table.runs == ()
 
 
-def test_state_that_goes_bit_by_bit_takes_no_room_either() -> None:
+def test_state_that_is_deleted_in_steps_takes_no_space() -> None:
     table = StateTable(SCHEMA).with_changes(table_of({n: [(n, "x")] for n in range(100)}), ids_of([]))
     for number in range(100):
         table = table.with_changes(SCHEMA.empty_table(), ids_of([number]))

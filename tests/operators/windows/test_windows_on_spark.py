@@ -215,4 +215,4 @@ def test_late_rows_that_are_dropped_are_counted_and_too_many_raise_an_alarm(
     while not caplog.messages and time.monotonic() < deadline_s:
         time.sleep(0.05)
     assert len(caplog.messages) == 1
-    assert caplog.messages[0].endswith("2 of 4 rows came too late for tumbling, more than a share of 0.4")
+    assert caplog.messages[0].endswith("2 of 4 rows were late for tumbling, more than a fraction of 0.4")

@@ -1,1 +1,1 @@
-"""Joins, one file a kind. What they share: `sides.py` (keys, and what columns are called in the result)."""
+"""Joins, one module per kind. Shared part: `sides.py` (keys, and the names of columns in the result)."""

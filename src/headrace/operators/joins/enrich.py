@@ -1,6 +1,6 @@
-"""Rows of a stream with the entry of a table that they name, where the table comes as the stream of its changes.
+"""Enrichment of rows with the entry of a table, which is given as the stream of its changes.
 
-Both go into one step (`enrich_step.py`), which keeps the table's entries in the state of the keys' buckets.
+Both inputs go to one step (`enrich_step.py`), which stores the entries of the table in the state of their buckets.
 """
 
 from __future__ import annotations
@@ -51,31 +51,31 @@ _KIND = "Enrich"
 AsOf = Literal["event_time", "latest"]
 Unmatched = Literal["left", None]
 
-"""Of `read_topic(format="changes")`: when it happened."""
-
-_HASH_BITS_LEFT_OUT = 2
-"""An order by hash, below that of what asserts: 62 bits of it."""
+_DROPPED_HASH_BITS = 2
+"""The order of changes has 62 bits of a hash, below the bit that sorts additions after deletions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Enrich(Operator):
-    """Each row with the columns of the table's entry that has its key.
+    """Add the columns of a table's entry to each row with its key.
 
         views.transform(op.Enrich(users, on="user_id", as_of="event_time"))
 
-    table        the changes of the table: rows of `read_topic(…, format="changes")`, or rows of which each takes the
-                 place of the one before it that has the same key
-    on           the columns to compare: a name, several, or {name here: name in the table}, where they are the key
-    as_of        "event_time": the entry as it was at the time of the row, whichever of the two arrived first;
-                 "latest": the newest entry that has arrived when the row is worked on
-    columns      which of the table's to add; by default all but the key, `op`, `before` and those that begin with `_`
-    unmatched    "left": a row without an entry comes with nulls; None: it is left out
-    wait         how long, from the row's time on, a row without an entry waits for one to arrive
-    keep         how long behind the watermark versions are kept, so that rows as late as that are still answered
-    time         the column with the event time of the rows; by default the one that the source declared
-    table_time   the column that says since when an entry is valid; by default the declared one, or `_change_ts`
-    deleted      an expression that says of a change that it takes the entry away; by default what `op` says
-    suffix       behind the name of a column of the table that the rows have too
+    table        the changes of the table: rows of `read_topic(…, format="changes")`, or any rows, each of which
+                 replaces the previous row with the same key
+    on           the columns to compare: a name, several names, or {name in the rows: name in the table}; in the table,
+                 they are the key
+    as_of        "event_time": the entry that was valid at the time of the row, in any order of arrival;
+                 "latest": the newest entry that has arrived when the row is processed
+    columns      the columns of the table to add; by default all except the key, `op`, `before` and columns that start
+                 with `_`
+    unmatched    "left": a row without an entry is emitted with nulls; None: it is dropped
+    wait         how long after its event time a row without an entry waits for one
+    keep         how long after the watermark old versions are stored, so that rows up to this late still find them
+    time         the event-time column of the rows; by default the column that the source declared
+    table_time   the column with the time from which an entry is valid; by default the declared one, or `_change_ts`
+    deleted      an expression that is true for a change that deletes the entry; by default based on `op`
+    suffix       appended to the name of a column of the table that the rows also have
     """
 
     table: DataFrame
@@ -98,13 +98,13 @@ class Enrich(Operator):
         if self.columns is not None:
             object.__setattr__(self, "columns", names(self.columns, operator=_KIND, field="columns"))
         if not self.suffix:
-            raise BadOperator(_KIND, "suffix", "is empty", hint='such as "_table"')
+            raise BadOperator(_KIND, "suffix", "is empty", hint='set a suffix such as "_table"')
         if self.is_latest and self.keep is not None:
             raise BadOperator(
                 _KIND,
                 "keep",
-                "was given, but of the latest entries there are no versions, and no row is too late for them",
-                hint='leave it out, or as_of="event_time"',
+                'is set, but as_of="latest" has no versions, and no row is late for it',
+                hint='remove keep=, or set as_of="event_time"',
             )
         _ = self.rules
 
@@ -141,11 +141,11 @@ class Enrich(Operator):
         columns = [name for name in rows.columns if name not in keys]
         added = self._added()
         called = names_in_result(rows.columns, added, suffix=self.suffix, operator=_KIND)
-        together = self._asking(rows, columns, added).unionByName(self._changes(rows, columns, added))
+        together = self._lookups(rows, columns, added).unionByName(self._changes(rows, columns, added))
 
-        def fields(prefix: str, said: Sequence[str]) -> list[pa.Field]:
-            kinds = [together.schema[f"{prefix}{number}"].dataType for number in range(len(said))]
-            return [pa.field(name, arrow_type(kind)) for name, kind in zip(said, kinds, strict=True)]
+        def fields(prefix: str, named: Sequence[str]) -> list[pa.Field]:
+            kinds = [together.schema[f"{prefix}{number}"].dataType for number in range(len(named))]
+            return [pa.field(name, arrow_type(kind)) for name, kind in zip(named, kinds, strict=True)]
 
         step = EnrichStep(
             rules=self.rules,
@@ -155,12 +155,12 @@ class Enrich(Operator):
         )
         lift = SideLift(step.input_schema)
         results = run_step(together, lift, step, name=_KIND.lower(), kept_for=self._kept_for(step))
-        # What is known of the columns, such as which one has the watermark, is still true.
+        # The metadata of the columns, such as the watermark, is still valid.
         known = [F.col(f"`{each.name}`").alias(each.name, metadata=each.metadata) for each in rows.schema]
         return results.select(*known, *(F.col(f"`{called[name]}`") for name in added))
 
     def _kept_for(self, step: EnrichStep) -> str:
-        """All that the state depends on: with anything else in here, what was kept means something else."""
+        """A text of everything that the state depends on: if it changes, the stored state is not valid any more."""
         compared = ", ".join(f"{here}={there}" for here, there in self.pairs)
         columns = ", ".join(f"{each.name} {each.type}" for each in step.output_schema)
         waits = self.wait is not None
@@ -173,35 +173,35 @@ class Enrich(Operator):
         if self.columns is not None:
             require_columns(self.table, self.columns, operator=_KIND, field="columns")
             return list(self.columns)
-        left_out = {there for _, there in self.pairs}
+        excluded = {there for _, there in self.pairs}
         if self._has_op:
-            left_out |= {OP, BEFORE}
-        return [name for name in self.table.columns if name not in left_out and not name.startswith("_")]
+            excluded |= {OP, BEFORE}
+        return [name for name in self.table.columns if name not in excluded and not name.startswith("_")]
 
     @property
     def _has_op(self) -> bool:
-        """A column of that name that is no text is the user's own."""
+        """Whether the table has an `op` of changes. A column of this name that is not a string is the user's."""
         from pyspark.sql.types import StringType
 
         return OP in self.table.columns and isinstance(self.table.schema[OP].dataType, StringType)
 
-    def _asking(self, rows: DataFrame, columns: Sequence[str], added: Sequence[str]) -> DataFrame:
+    def _lookups(self, rows: DataFrame, columns: Sequence[str], added: Sequence[str]) -> DataFrame:
         from pyspark.sql import functions as F
 
         from headrace.operators.state.keys import hash_columns
 
         keys = [here for here, _ in self.pairs]
-        asked_us = F.lit(0).cast("bigint")
+        lookup_us = F.lit(0).cast("bigint")
         is_unanswerable = _any(F.col(f"`{name}`").isNull() for name in keys)
         if not self.is_latest or self.wait is not None:
             time = event_time_column(rows, self.time, operator=_KIND)
             require_watermark(rows, time, operator=_KIND)
-            asked_us = time_us(time)
+            lookup_us = time_us(time)
             if not self.is_latest:
                 is_unanswerable = is_unanswerable | has_no_time(time)
-        asking = rows.select(
+        lookups = rows.select(
             *hash_columns(rows, keys, operator=_KIND),
-            F.coalesce(asked_us, F.lit(ALWAYS_US)).alias("time"),
+            F.coalesce(lookup_us, F.lit(ALWAYS_US)).alias("time"),
             F.lit(0).cast("bigint").alias("seq"),
             F.when(is_unanswerable, int(Side.UNANSWERABLE))
             .otherwise(int(Side.ROW))
@@ -212,7 +212,7 @@ class Enrich(Operator):
             *(F.col(f"`{name}`").alias(f"l{number}", metadata={}) for number, name in enumerate(columns)),
             *(_nothing(self.table, name).alias(f"r{number}") for number, name in enumerate(added)),
         )
-        return asking if self.unmatched else asking.filter(F.col("side") == int(Side.ROW))
+        return lookups if self.unmatched else lookups.filter(F.col("side") == int(Side.ROW))
 
     def _changes(self, rows: DataFrame, columns: Sequence[str], added: Sequence[str]) -> DataFrame:
         from pyspark.sql import functions as F
@@ -233,13 +233,13 @@ class Enrich(Operator):
         )
 
     def _table_time(self) -> str:
-        said, schema = self.table_time, self.table.schema
+        time, schema = self.table_time, self.table.schema
         is_declared = any(
             each.metadata.get(EVENT_TIME) or WATERMARK_DELAY in each.metadata for each in schema.fields
         )
-        if said is None and not is_declared and CHANGE_TIME in schema.names:
-            said = CHANGE_TIME
-        return event_time_column(self.table, said, operator=_KIND, field="table_time")
+        if time is None and not is_declared and CHANGE_TIME in schema.names:
+            time = CHANGE_TIME
+        return event_time_column(self.table, time, operator=_KIND, field="table_time")
 
     def _is_deleted(self) -> Column:
         from pyspark.errors import AnalysisException
@@ -255,32 +255,35 @@ class Enrich(Operator):
             raise BadOperator(
                 _KIND,
                 "deleted",
-                f"is {self.deleted!r}, which Spark can't work out",
+                f"is {self.deleted!r}, which Spark can't evaluate",
                 hint=str(error).splitlines()[0][:300],
             ) from error
         if kind != "boolean":
             raise BadOperator(
-                _KIND, "deleted", f"is {self.deleted!r}, which is {kind}", hint='such as "name is null"'
+                _KIND,
+                "deleted",
+                f"is {self.deleted!r}, which is {kind}, not boolean",
+                hint='set a condition such as "name is null"',
             )
         return found
 
     def _sequence(self, is_deleted: Column) -> Column:
-        """The order of changes of one key and one time: that of the topic, or else one that is the same every time."""
+        """The order of changes with equal key and time: the order of the topic, or else any stable order."""
         from pyspark.sql import functions as F
         from pyspark.sql.types import LongType
 
         schema = self.table.schema
         if OFFSET in schema.names and isinstance(schema[OFFSET].dataType, LongType):
             return F.coalesce(F.col(OFFSET), F.lit(0).cast("bigint"))
-        # Spark does not hash maps, wherever they are.
+        # Spark can't hash maps, not even nested ones.
         hashed = [F.col(f"`{each.name}`") for each in schema if "map<" not in each.dataType.simpleString()]
-        # What asserts comes behind what takes away: an update may come as both.
-        asserts = F.when(is_deleted, F.lit(0)).otherwise(F.lit(2**62)).cast("bigint")
-        return F.shiftrightunsigned(F.xxhash64(*hashed), _HASH_BITS_LEFT_OUT) + asserts
+        # Additions sort after deletions: an update may consist of both.
+        addition = F.when(is_deleted, F.lit(0)).otherwise(F.lit(2**62)).cast("bigint")
+        return F.shiftrightunsigned(F.xxhash64(*hashed), _DROPPED_HASH_BITS) + addition
 
 
 class SideLift:
-    """Rows as they are. Those that match nothing go anywhere, as there may be many."""
+    """The lift of rows and changes. Rows that can't match are spread over all buckets, because there may be many."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema

@@ -1,9 +1,9 @@
 """The step of enrichment: the versions of a table's entries, and the rows that wait for one.
 
-Changes of the table and rows to be answered come in together. The state has, for each key, the versions that may still
-be asked for; rows that wait until the watermark has passed their time, by key and time; and rows for which there was no
-entry then, and which wait for one to arrive, by key. So a row that only waits is written once, whatever else happens to
-its key, and versions are written when they change and not when they are asked for.
+The input has changes of the table and rows to enrich. The state of a key has three parts: the versions that a row may
+still need; rows that wait until the watermark has passed their time, by key and time; and rows that found no entry then
+and wait for one to arrive, by key. So a waiting row is written once, whatever happens to its key, and versions are
+written when they change, not when they are read.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ from headrace.operators.state.table import StateTable, ids_in, state_schema
 from headrace.operators.windows.panes import column_of, ints_of
 
 ALWAYS_US = -(2**61)
-"""Since when an entry is valid that has no time: before every time there is, with room to take durations away."""
+"""The time from which an entry without a time is valid: before all times, with room to subtract durations."""
 
 HASHES = ("h1", "h2")
 
 
 class Side(IntEnum):
-    """What a row that comes in is."""
+    """The kind of an input row."""
 
     ROW = 0
     CHANGE = 1
     UNANSWERABLE = 2
-    """A row that has no key, or no time where one is asked for: it matches nothing."""
+    """A row without a key, or without a time if it needs one: it matches nothing."""
 
 
 class Kept(IntEnum):
-    """What a row of the state is."""
+    """The kind of a state row."""
 
     VERSION = 0
     EARLY = 1
-    """The watermark has not passed its time yet."""
+    """A row that waits for the watermark to pass its time."""
     WITHOUT_ENTRY = 2
-    """There was no entry; one may arrive."""
+    """A row that found no entry and waits for one to arrive."""
 
 
 class EnrichRules(Struct, frozen=True, kw_only=True):
     is_latest: bool = False
-    """The newest entry there is, instead of the one valid at the row's time."""
+    """Whether rows get the newest entry, instead of the entry that was valid at their time."""
     wait_us: int | None = None
-    """How long a row without an entry waits, from its time on."""
+    """How long after its time a row without an entry waits."""
     keep_us: int = 0
-    """How long behind the watermark versions are kept, and rows are taken."""
+    """How long after the watermark versions are stored and rows are accepted."""
     drops_unmatched: bool = False
 
 
 class EnrichStep:
-    """What comes in has `h1`, `h2` (the key's hashes), `side`, `time`, `seq` (the order of changes of one time),
-    `deleted`, the keys `k0`…, the other columns of the rows `l0`…, and those of the table `r0`…
+    """The input has `h1`, `h2` (the hashes of the key), `side`, `time`, `seq` (the order of changes with equal times),
+    `deleted`, the keys `k0`…, the other columns of the rows `l0`…, and the columns of the table `r0`…
     """
 
     version = 1
@@ -74,12 +74,12 @@ class EnrichStep:
         table_columns: Sequence[pa.Field],
     ) -> None:
         self.rules = rules
-        self.asked = [*(f"k{n}" for n in range(len(keys))), *(f"l{n}" for n in range(len(columns)))]
-        self.answered = [f"r{n}" for n in range(len(table_columns))]
+        self.row_columns = [*(f"k{n}" for n in range(len(keys))), *(f"l{n}" for n in range(len(columns)))]
+        self.entry_columns = [f"r{n}" for n in range(len(table_columns))]
         fields = [*keys, *columns, *table_columns]
         payload = [
             pa.field(name, each.type, metadata={COLUMN if name[0] == "k" else LABEL: each.name.encode()})
-            for name, each in zip([*self.asked, *self.answered], fields, strict=True)
+            for name, each in zip([*self.row_columns, *self.entry_columns], fields, strict=True)
         ]
         numbers = [pa.field(name, pa.int64()) for name in (*HASHES, "time", "seq")]
         deleted = pa.field("deleted", pa.bool_())
@@ -97,15 +97,15 @@ class EnrichStep:
 
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
         side = ints_of(rows, "side")
-        asked = rows.filter(pa.array(side == Side.ROW))
-        late = ints_of(asked, "time") < self.horizon_us(time)
+        lookups = rows.filter(pa.array(side == Side.ROW))
+        late = ints_of(lookups, "time") < self.horizon_us(time)
         if self.rules.is_latest:
             late[:] = False
         answers = Answers(
             self,
             table,
             changes=self._as_state(rows.filter(pa.array(side == Side.CHANGE)), Kept.VERSION),
-            asked=self._as_state(asked.filter(pa.array(~late)), Kept.EARLY),
+            lookups=self._as_state(lookups.filter(pa.array(~late)), Kept.EARLY),
             time=time,
         )
         output = [answers.output(), self.unanswered(rows.filter(pa.array(side == Side.UNANSWERABLE)))]
@@ -117,21 +117,21 @@ class EnrichStep:
         )
 
     def horizon_us(self, time: StepTime) -> int:
-        """Versions are kept as of this time, and rows from this time on are taken."""
+        """The time from which versions are stored and rows are accepted."""
         return max(time.watermark_us - self.rules.keep_us, BEGINNING_US)
 
     def unanswered(self, rows: pa.Table) -> pa.Table:
         if self.rules.drops_unmatched:
             rows = rows.slice(0, 0)
-        nothing = [pa.nulls(rows.num_rows, self.input_schema.field(name).type) for name in self.answered]
-        return self.said(rows, nothing)
+        nulls = [pa.nulls(rows.num_rows, self.input_schema.field(name).type) for name in self.entry_columns]
+        return self.output_rows(rows, nulls)
 
-    def said(self, rows: pa.Table, answers: Columns) -> pa.Table:
-        asked = [column_of(rows, name) for name in self.asked]
-        return pa.table([*asked, *answers], schema=self.output_schema)
+    def output_rows(self, rows: pa.Table, answers: Columns) -> pa.Table:
+        own = [column_of(rows, name) for name in self.row_columns]
+        return pa.table([*own, *answers], schema=self.output_schema)
 
     def _as_state(self, rows: pa.Table, kept: Kept) -> pa.Table:
-        """Rows that came, in the columns of the state."""
+        """Input rows in the columns of the state."""
         first, second = hashes_of(rows)
         times_us = ints_of(rows, "time")
         if kept is Kept.EARLY:
@@ -148,20 +148,20 @@ class EnrichStep:
 
 
 class Answers:
-    """One step of a bucket: which rows are answered, with what, and what is kept after it."""
+    """One step of a bucket: the rows that are emitted with their entries, and the new state."""
 
     def __init__(
-        self, step: EnrichStep, table: StateTable, *, changes: pa.Table, asked: pa.Table, time: StepTime
+        self, step: EnrichStep, table: StateTable, *, changes: pa.Table, lookups: pa.Table, time: StepTime
     ) -> None:
         self._step = step
         self._rules = step.rules
         self._table = table
         self._watermark_us = time.watermark_us
         self._horizon_us = step.horizon_us(time)
-        is_early = ints_of(asked, "time") >= time.watermark_us
+        is_early = ints_of(lookups, "time") >= time.watermark_us
         if self._rules.is_latest:
             is_early[:] = False
-        early, ready = asked.filter(pa.array(is_early)), asked.filter(pa.array(~is_early))
+        early, ready = lookups.filter(pa.array(is_early)), lookups.filter(pa.array(~is_early))
         due = self._due()
         no_more_early = _only(due, Kept.EARLY)
         self._changed = np.unique(np.concatenate([owners_of(changes), owners_of(_only(due, Kept.VERSION))]))
@@ -186,7 +186,7 @@ class Answers:
         return self._table.take(np.unique(_without_entry_ids(touched)))
 
     def _merged(self, changes: pa.Table) -> pa.Table:
-        """By owner and time, one version each; of the latest kind, one for each owner."""
+        """One version per owner and time, or one per owner if rows get the newest entry."""
         together = pa.concat_tables([self._versions_before, changes]).combine_chunks()
         owners = self._numbers(together)
         times_us = ints_of(together, "time")
@@ -199,17 +199,17 @@ class Answers:
         return together.take(pa.array(order[is_last])).combine_chunks()
 
     def _numbers(self, rows: pa.Table) -> Ints:
-        """Whose rows they are, as a number."""
+        """The number of the owner of each row."""
         return np.searchsorted(self._owners, owners_of(rows))
 
     def _answer(self) -> None:
         times_us = ints_of(self._rows, "time")
-        asked_us = np.full(len(times_us), NEVER) if self._rules.is_latest else times_us
+        lookup_us = np.full(len(times_us), NEVER) if self._rules.is_latest else times_us
         found = last_until(
             self._numbers(self._versions),
             ints_of(self._versions, "time"),
             self._numbers(self._rows),
-            asked_us,
+            lookup_us,
         )
         deleted = np.append(np.asarray(column_of(self._versions, "deleted")), True)
         self._found = np.where(deleted[found], -1, found)
@@ -218,11 +218,11 @@ class Answers:
             self._is_done = (self._found >= 0) | (times_us + self._rules.wait_us < self._watermark_us)
 
     def output(self) -> pa.Table:
-        is_said = self._is_done & (self._found >= 0) if self._rules.drops_unmatched else self._is_done
-        found = self._found[is_said]
+        is_emitted = self._is_done & (self._found >= 0) if self._rules.drops_unmatched else self._is_done
+        found = self._found[is_emitted]
         versions = self._versions.take(pa.array(found, mask=found < 0)).combine_chunks()
-        answers = [column_of(versions, name) for name in self._step.answered]
-        return self._step.said(self._rows.filter(pa.array(is_said)).combine_chunks(), answers)
+        answers = [column_of(versions, name) for name in self._step.entry_columns]
+        return self._step.output_rows(self._rows.filter(pa.array(is_emitted)).combine_chunks(), answers)
 
     def _keep(self, early: pa.Table, no_more_early: Ids) -> None:
         without, moved = self._kept_without_entry()
@@ -235,7 +235,7 @@ class Answers:
         self.deleted = np.unique(before[~contains(np.unique(ids_in(self.kept)), before)])
 
     def _kept_versions(self) -> pa.Table:
-        """Of the keys whose versions change now, those that may still be asked for."""
+        """The versions that rows may still need, of the keys whose versions change in this step."""
         times_us, owners = ints_of(self._versions, "time"), self._numbers(self._versions)
         deleted = np.asarray(column_of(self._versions, "deleted"))
         due_us = np.full(len(times_us), NEVER)
@@ -245,7 +245,7 @@ class Answers:
             keep_us = self._rules.keep_us
             next_us = np.full(len(times_us), NEVER)
             next_us[:-1] = np.where(owners[1:] == owners[:-1], times_us[1:], NEVER)
-            # A key whose entry was deleted is a key without an entry, once nobody may ask for an earlier time.
+            # A deletion is not stored any more when no row may need an earlier version.
             ends_us = np.where(deleted, times_us, next_us)
             is_kept = ends_us > self._horizon_us
             due_us = np.where(ends_us == NEVER, NEVER, np.minimum(ends_us, NEVER - keep_us) + keep_us)
@@ -253,7 +253,7 @@ class Answers:
         return _with_due(self._versions, due_us).filter(pa.array(is_kept))
 
     def _kept_without_entry(self) -> tuple[pa.Table, Ids]:
-        """The rows that go on waiting, of the keys where anything changed among them; and the ids of these."""
+        """The rows that still wait, of the keys whose waiting rows changed, and the ids of these keys."""
         ids = _without_entry_ids(self._rows)
         if self._rules.wait_us is None:
             return self._step.state_schema.empty_table(), ids[:0]
@@ -270,12 +270,12 @@ class Answers:
         return pa.table(columns, schema=schema).filter(pa.array(is_kept)), moved
 
 
-def last_until(owners: Ints, times_us: Ints, asking: Ints, until_us: Ints) -> Ints:
-    """For each who asks, the position of the owner's last entry not after that time; -1 if there is none."""
-    owner, time = np.concatenate([owners, asking]), np.concatenate([times_us, until_us])
-    asks = np.arange(len(owner)) >= len(owners)
-    order = np.lexsort((asks, time, owner))
-    places = np.where(asks[order], -1, np.arange(len(order)))
+def last_until(owners: Ints, times_us: Ints, lookups: Ints, until_us: Ints) -> Ints:
+    """The position of the owner's last entry at or before each time, or -1."""
+    owner, time = np.concatenate([owners, lookups]), np.concatenate([times_us, until_us])
+    is_lookup = np.arange(len(owner)) >= len(owners)
+    order = np.lexsort((is_lookup, time, owner))
+    places = np.where(is_lookup[order], -1, np.arange(len(order)))
     last = np.maximum.accumulate(places) if len(places) else places
     is_own = (last >= 0) & (owner[order][last] == owner[order])
     found = np.empty(len(order), dtype=np.int64)
@@ -289,12 +289,12 @@ def hashes_of(rows: pa.Table) -> tuple[Hashes, Hashes]:
 
 
 def owners_of(rows: pa.Table) -> Ids:
-    """The ids of the rows' keys, under which versions are kept."""
+    """The ids of the keys of rows, which are the ids of versions in the state."""
     return ids_of(*hashes_of(rows))
 
 
 def _without_entry_ids(rows: pa.Table) -> Ids:
-    """Under which the rows of a key are kept that wait for an entry."""
+    """The ids in the state of rows that wait for an entry, by key."""
     never = np.full(rows.num_rows, NEVER)
     first, second = hashes_of(rows)
     return ids_of(mixed(first, never), mixed(second, never))

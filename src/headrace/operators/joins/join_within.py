@@ -1,6 +1,7 @@
-"""Two streams joined by key, where the times of the two rows are not far apart. Spark's own join does the work.
+"""Interval join of two streams by key and event time, based on Spark's stream-stream join.
 
-What is added to it: what the bound must be for state to end, keys and times that are missing, and names that clash.
+In addition to Spark, it requires a bound on the times so that state expires, handles null keys and times, and renames
+columns that clash.
 """
 
 from __future__ import annotations
@@ -46,22 +47,22 @@ _HOW: Mapping[Unmatched, str] = {
 
 @dataclass(frozen=True, slots=True)
 class JoinWithin(Operator):
-    """Each row with each row of the other side that has its key, and a time not further away than `within`.
+    """Join each row with the rows of the other side that have the same key and a time at most `within` apart.
 
         searches.transform(op.JoinWithin(clicks, on="session", within="1 hour", unmatched="left"))
 
-    other        the other side; a stream if the rows are one
-    on           the columns to compare: a name, several, or {name here: name there}
-    within       how far apart the times may be, either way (that far apart is still within)
-    before       instead: how much earlier the other side's row may be than this side's
-    after        instead: how much later
-    unmatched    whose rows also come, once, when none can match any more: "left" (these rows), "right" (the other
-                 side's), "both", or None
-    time         the column with the event time; by default the one that the source declared
-    other_time   the same of the other side
-    suffix       behind the name of a column of the other side that there is on both
+    other        the other side; a stream if the rows are a stream
+    on           the columns to compare: a name, several names, or {name in the rows: name on the other side}
+    within       how far apart the times may be in either direction, inclusive
+    before       instead of within: how much earlier than this side's row the other side's row may be
+    after        instead of within: how much later it may be
+    unmatched    the side whose unmatched rows are also emitted, once, when no match can arrive any more: "left" (these
+                 rows), "right" (the other side), "both", or None
+    time         the event-time column; by default the column that the source declared
+    other_time   the event-time column of the other side
+    suffix       appended to the name of a column of the other side that both sides have
 
-    A column of `on` that has the same name on both sides comes once. The event time of the result is that of this side.
+    A column of `on` with the same name on both sides appears once. The event time of the result is this side's.
     """
 
     other: DataFrame
@@ -79,7 +80,7 @@ class JoinWithin(Operator):
         _ = self.pairs, self.bounds_us
         require_one_of(self.unmatched, Unmatched, operator=_KIND, field="unmatched")
         if not self.suffix:
-            raise BadOperator(_KIND, "suffix", "is empty", hint='such as "_right"')
+            raise BadOperator(_KIND, "suffix", "is empty", hint='set a suffix such as "_right"')
 
     @property
     def pairs(self) -> Pairs:
@@ -87,14 +88,14 @@ class JoinWithin(Operator):
 
     @property
     def bounds_us(self) -> tuple[int, int]:
-        """How much earlier and how much later the other side's row may be."""
+        """How much earlier and how much later than this side's row the other side's row may be."""
         if self.within is not None:
             if self.before is not None or self.after is not None:
                 raise BadOperator(
                     _KIND,
                     "within",
-                    "was given, and before or after too",
-                    hint="within is for both ways; or say before and after",
+                    "is set together with before or after",
+                    hint="set within for both directions, or before and after",
                 )
             within_us = duration_us(self.within, operator=_KIND, field="within")
             return within_us, within_us
@@ -102,8 +103,8 @@ class JoinWithin(Operator):
             raise BadOperator(
                 _KIND,
                 "within",
-                "was not given, so that every row would have to be kept for ever",
-                hint='such as within="1 hour", or after="1 hour" if the other side always comes later',
+                "is not set, so every row would stay in the state forever",
+                hint='set within="1 hour", or after="1 hour" if the other side is always later',
             )
         before_us = duration_us(self.before or "0 seconds", operator=_KIND, field="before", zero=True)
         after_us = duration_us(self.after or "0 seconds", operator=_KIND, field="after", zero=True)
@@ -111,8 +112,8 @@ class JoinWithin(Operator):
             raise BadOperator(
                 _KIND,
                 "after",
-                "and before are nothing, so that times would have to be the same",
-                hint="if that is what you want, name the time in on=, and say how late a row may be with within=",
+                "and before are 0, so the times would have to be equal",
+                hint="if that is intended, add the time to on=, and set within= to the allowed lateness",
             )
         return before_us, after_us
 
@@ -137,8 +138,8 @@ class JoinWithin(Operator):
             right[right.time] >= left[left.time] - F.expr(f"interval {interval_text(before_us)}"),
             right[right.time] <= left[left.time] + F.expr(f"interval {interval_text(after_us)}"),
         ]
-        # Spark's join of streams finds a null equal to a null if both sides' unmatched rows are wanted, and keeps a
-        # row without a time for ever. Said like this, it lets such rows out at once.
+        # In a full outer join of streams, Spark matches null with null, and it never expires a row without a time.
+        # With these conditions, Spark emits such rows immediately.
         for side, keys in ((left, [here for here, _ in self.pairs]), (right, [it for _, it in self.pairs])):
             parts += [side[name].isNotNull() for name in (*keys, side.time)]
         return functools.reduce(operator.and_, parts)
@@ -156,14 +157,14 @@ class JoinWithin(Operator):
             else:
                 columns.append(left[name].alias(name))
         for name in added:
-            # There is one event time, or whatever comes behind the join would not know which is meant.
+            # The result has only one event time, so that later operators can find it.
             metadata: dict[str, Any] = {"metadata": {EVENT_TIME: False}} if name == right.time else {}
             columns.append(right[name].alias(called[name], **metadata))
         return columns
 
 
 class _Side:
-    """One side, its columns under names that nobody else has: both may be the same DataFrame."""
+    """One side with unique column names: both sides may be the same DataFrame."""
 
     def __init__(self, frame: DataFrame, which: str, time: str) -> None:
         from pyspark.sql import functions as F
@@ -175,7 +176,7 @@ class _Side:
         for name, called in self._called.items():
             metadata = dict(frame.schema[name].metadata)
             if name != time:
-                # Spark wants one column with a watermark.
+                # Spark accepts only one column with a watermark.
                 metadata = {key: each for key, each in metadata.items() if key != WATERMARK_DELAY}
             columns.append(F.col(f"`{name}`").alias(called, metadata=metadata))
         self.frame = frame.select(*columns)
@@ -193,6 +194,6 @@ def _require_like_times(rows: DataFrame, other: DataFrame, time: str, other_time
             _KIND,
             "other_time",
             f"is column {other_time!r}, which is {other_kind.simpleString()}, "
-            f"and {time!r} is {kind.simpleString()}",
+            f"but {time!r} is {kind.simpleString()}",
             hint=f'cast one of them: F.col("{other_time}").cast("{kind.simpleString()}")',
         )

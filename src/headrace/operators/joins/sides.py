@@ -1,4 +1,4 @@
-"""What the two sides of a join must agree on: the columns that are compared, and the names in the result."""
+"""The common part of joins: the checks of the compared columns, and the names of columns in the result."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 On = str | Sequence[str] | Mapping[str, str]
-"""A column that both sides have, several of them, or {name here: name on the other side}."""
+"""A column of both sides, several columns, or {name in the rows: name on the other side}."""
 
 Pairs = tuple[tuple[str, str], ...]
 
 
-def read_on(said: On, *, operator: str) -> Pairs:
-    """(name here, name on the other side) of each column that is compared."""
-    if isinstance(said, Mapping):
-        here = names(tuple(said), operator=operator, field="on")
-        there = names(tuple(said.values()), operator=operator, field="on")
+def read_on(on: On, *, operator: str) -> Pairs:
+    """The pairs of compared columns: the name in the rows, and the name on the other side."""
+    if isinstance(on, Mapping):
+        here = names(tuple(on), operator=operator, field="on")
+        there = names(tuple(on.values()), operator=operator, field="on")
     else:
-        here = there = names(said, operator=operator, field="on")
+        here = there = names(on, operator=operator, field="on")
     if not here:
         raise BadOperator(
-            operator, "on", "names no column", hint='such as on="user", or on={"user": "id"} if names differ'
+            operator, "on", "is empty", hint='set on="user", or on={"user": "id"} if the names differ'
         )
     return tuple(zip(here, there, strict=True))
 
 
-def require_frame(said: object, *, operator: str, field: str) -> None:
-    if not all(hasattr(said, name) for name in ("schema", "isStreaming", "select")):
+def require_frame(frame: object, *, operator: str, field: str) -> None:
+    if not all(hasattr(frame, name) for name in ("schema", "isStreaming", "select")):
         raise BadOperator(
             operator,
             field,
-            f"is {type(said).__name__}, and must be a DataFrame",
-            hint="what read_topic gives, or any other one",
+            f"is {type(frame).__name__}, but must be a DataFrame",
+            hint="pass the DataFrame of read_topic, or any other DataFrame",
         )
 
 
 def require_like_sides(rows: DataFrame, other: DataFrame, pairs: Pairs, *, operator: str, field: str) -> None:
-    """Both are streams or both are bounded, and what is compared is there and of one type."""
+    """Raise if only one side is a stream, or if a compared column is missing or has different types."""
     if rows.isStreaming != other.isStreaming:
-        stream, bounded = ("the rows", field) if rows.isStreaming else (field, "the rows")
+        kind, other_kind = ("a stream", "bounded") if rows.isStreaming else ("bounded", "a stream")
         raise BadOperator(
             operator,
             field,
-            f"does not fit: {stream} come as a stream, and {bounded} are bounded",
-            hint="read both alike: bounded=True for both of them, or for none",
+            f"is {other_kind}, but the rows are {kind}",
+            hint="read both sides with bounded=True, or both as streams",
         )
     require_columns(rows, [here for here, _ in pairs], operator=operator, field="on")
     require_columns(other, [there for _, there in pairs], operator=operator, field="on")
@@ -74,7 +74,7 @@ def _require_like_keys(rows: DataFrame, other: DataFrame, here: str, there: str,
 def names_in_result(
     taken: Iterable[str], added: Iterable[str], *, suffix: str, operator: str
 ) -> dict[str, str]:
-    """What the other side's columns are called in the result: as they are, and with the suffix if the name is taken."""
+    """The names of the other side's columns in the result. A name that the rows also have gets the suffix."""
     used = set(taken)
     result: dict[str, str] = {}
     for name in added:
@@ -85,7 +85,7 @@ def names_in_result(
             raise BadOperator(
                 operator,
                 "suffix",
-                f"is {suffix!r}, and makes {name!r} another column {new!r}",
+                f"is {suffix!r}, which would make {name!r} a second column {new!r}",
                 hint="choose another suffix, or rename the column first",
             )
     return result

@@ -25,7 +25,7 @@ class Changelog(Operator):
         users = read_topic(spark, "users", format="changes", schema="id BIGINT NOT NULL, name STRING")
         users.transform(op.Changelog(key="id"))
 
-    The input are change events of a database (`op` is c, u, r or d) or any other rows. A row whose `op` is d or -
+    The input is change events of a database (`op` is c, u, r or d) or any other rows. A row whose `op` is d or -
     deletes the row of its key; every other row replaces it. The output has the columns of the row, except those that
     start with `_`, and `op`.
 

@@ -26,9 +26,9 @@ from headrace.operators.late_rows import original_row
 from headrace.operators.operator import (
     BadOperator,
     Operator,
+    canonical_text,
     event_time_column,
     names,
-    plainly,
     require_columns,
     require_watermark,
 )
@@ -164,7 +164,7 @@ class Window(Operator):
         settings = {each.name: getattr(self, each.name) for each in fields(self)}
         settings |= {"time": time, "trigger": (self.trigger or Trigger()).panes}
         del settings["late"]
-        arguments = (f"{name}={plainly(each)}" for name, each in sorted(settings.items()))
+        arguments = (f"{name}={canonical_text(each)}" for name, each in sorted(settings.items()))
         return f"{type(self).__name__}({', '.join(arguments)})"
 
     def _inputs(self) -> dict[int, str]:
