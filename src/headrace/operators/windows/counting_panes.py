@@ -224,12 +224,12 @@ class CountWindows:
         with np.errstate(over="ignore"):
             woken_us = np.where(interval_us == NEVER, NEVER, now_us + interval_us)
         self.wake_us = np.where(changed, np.minimum(woken_us, self._of_emitted("wake_us", NEVER)), NEVER)
-        publish = self.on_time | (changed & ((self.wake_us <= now_us) | self.is_expired))
+        emits = self.on_time | (changed & ((self.wake_us <= now_us) | self.is_expired))
         if rules.early_rows is not None:
-            publish |= ~self.is_over & (self.changes >= rules.early_rows)
+            emits |= ~self.is_over & (self.changes >= rules.early_rows)
         if step.emits_rest and self._time.watermark_us >= END_US:
-            publish |= ~self.is_full & (changed | (self.revision == 0))
-        self.publish: Mask = publish
+            emits |= ~self.is_full & (changed | (self.revision == 0))
+        self.emits: Mask = emits
         self.pane = np.where(self.is_over, np.where(self.on_time, 1, 2), 0).astype(np.int8)
         self.results = [
             fold.result(fold.merge(columns, self._starts))
@@ -243,19 +243,19 @@ class CountWindows:
         ]
 
     def output(self) -> pa.Table:
-        publish = pa.array(self.publish)
+        emits = pa.array(self.emits)
         additions = self._output_rows(
-            self._keys_of(self._rows, self._starts[self.publish]),
+            self._keys_of(self._rows, self._starts[self.emits]),
             [
-                pa.array(self.start).filter(publish),
-                pa.array(self.end).filter(publish),
-                pa.array(self.pane).filter(publish),
-                *(each.filter(publish) for each in self.results),
+                pa.array(self.start).filter(emits),
+                pa.array(self.end).filter(emits),
+                pa.array(self.pane).filter(emits),
+                *(each.filter(emits) for each in self.results),
             ],
-            self.revision[self.publish],
+            self.revision[self.emits],
             "+",
         )
-        retracted = self.publish & (self.revision > 0)
+        retracted = self.emits & (self.revision > 0)
         if not retracted.any():
             return additions
         at = self._emitted_at[retracted]
@@ -325,16 +325,16 @@ class CountWindows:
         return np.where(self.is_full, full_us, END_US if self._step.emits_rest else NEVER)
 
     def _kept_windows(self) -> pa.Table:
-        revision = self.revision + self.publish
-        changes = np.where(self.publish, 0, self.changes)
+        revision = self.revision + self.emits
+        changes = np.where(self.emits, 0, self.changes)
         is_known = (revision > 0) | (self._step.has_early & (changes > 0))
         stays = np.flatnonzero(~self.is_expired & is_known)
         expired = np.bincount(self.key, weights=self.is_expired).astype(np.int64)
         now = [pa.array(self.start), pa.array(self.end), pa.array(self.pane), *self.results]
         before = self._emitted.take(pa.array(self._emitted_at, mask=self._emitted_at < 0)).combine_chunks()
-        picked, published = pa.array(stays), pa.array(self.publish[stays])
+        picked, emits = pa.array(stays), pa.array(self.emits[stays])
         emitted = {
-            name: pc.if_else(published, one.take(picked), column_of(before, name).take(picked))
+            name: pc.if_else(emits, one.take(picked), column_of(before, name).take(picked))
             for name, one in zip(self._step.emitted_names, now, strict=True)
         }
         columns = {
@@ -343,7 +343,7 @@ class CountWindows:
             "start": pa.array(self.start[stays]),
             "end": pa.array(self.end[stays]),
             "rows": pa.array(self.rows[stays]),
-            "wake_us": pa.array(np.where(self.publish, NEVER, self.wake_us)[stays]),
+            "wake_us": pa.array(np.where(self.emits, NEVER, self.wake_us)[stays]),
             "window": pa.array((self.window - expired[self.key])[stays]),
             "changes": pa.array(changes[stays]),
             "is_done": pa.array(self.is_over[stays]),

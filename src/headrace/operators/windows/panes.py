@@ -208,14 +208,14 @@ class Slots:
         self.wake_us = np.minimum.reduceat(ints_of(sorted_rows, "wake_us"), starts)
         self.is_done = np.logical_or.reduceat(np.asarray(sorted_rows.column("is_done")), starts)
         self.existed = np.logical_or.reduceat(self._is_state, starts)
-        self._published = self._is_state & (ints_of(sorted_rows, "revision") > 0)
-        self.published_count = np.add.reduceat(self._published.astype(np.int64), starts)
+        self._was_emitted = self._is_state & (ints_of(sorted_rows, "revision") > 0)
+        self.emitted_count = np.add.reduceat(self._was_emitted.astype(np.int64), starts)
         self.folded: list[Columns] = []
         for number, fold in enumerate(self._step.folds):
             columns = [column_of(sorted_rows, f"f{number}_{part}") for part in range(len(fold.state))]
             self.folded.append(fold.merge(columns, starts))
         self.rows_kept = self.rows
-        self.published_states = self.folded
+        self.emitted_states = self.folded
         self.delete_us = self.end + self._rules.within_us
 
     def _decide(self) -> None:
@@ -232,37 +232,36 @@ class Slots:
             woken_us = np.where(interval_us == NEVER, NEVER, now_us + interval_us)
         pending = np.minimum(np.where(changed, woken_us, NEVER), self.wake_us)
         self.wake_us = np.where(changed, pending, NEVER)
-        publish = self.on_time | (changed & ((self.wake_us <= now_us) | self.is_expired))
+        emits = self.on_time | (changed & ((self.wake_us <= now_us) | self.is_expired))
         if rules.early_rows is not None:
-            publish |= ~self.is_over & (self.rows - self.rows_out >= rules.early_rows)
+            emits |= ~self.is_over & (self.rows - self.rows_out >= rules.early_rows)
         # Several emitted sessions were merged into one: their results must be retracted.
-        publish |= self.published_count > 1
+        emits |= self.emitted_count > 1
         if rules.panes == "discarding":
-            publish &= changed
-        self.publish: Mask = publish
+            emits &= changed
+        self.emits: Mask = emits
         self.pane = np.where(self.is_over, np.where(self.on_time, 1, 2), 0).astype(np.int8)
         self.results = [
-            fold.result(columns)
-            for fold, columns in zip(self._step.folds, self.published_states, strict=True)
+            fold.result(columns) for fold, columns in zip(self._step.folds, self.emitted_states, strict=True)
         ]
 
     def output(self) -> pa.Table:
         parts = [self._additions()]
         if self._step.retracts:
-            retracted = self._published & np.repeat(self.publish, self._lengths())
+            retracted = self._was_emitted & np.repeat(self.emits, self._lengths())
             if retracted.any():
                 parts.insert(0, self._retractions(retracted))
         return pa.concat_tables(parts)
 
     def _additions(self) -> pa.Table:
-        publish = pa.array(self.publish)
+        emits = pa.array(self.emits)
         return self._output_rows(
-            [each.filter(publish) for each in self._key_columns()],
-            self.start[self.publish],
-            self.end[self.publish],
-            [each.filter(publish) for each in self.results],
-            self.pane[self.publish],
-            self.revision[self.publish],
+            [each.filter(emits) for each in self._key_columns()],
+            self.start[self.emits],
+            self.end[self.emits],
+            [each.filter(emits) for each in self.results],
+            self.pane[self.emits],
+            self.revision[self.emits],
             "+",
         )
 
@@ -308,11 +307,11 @@ class Slots:
         folded = self.folded
         if self._rules.panes == "discarding":
             folded = [
-                _choose_all(self.publish, fold.empty(len(self.start)), columns)
+                _choose_all(self.emits, fold.empty(len(self.start)), columns)
                 for fold, columns in zip(self._step.folds, folded, strict=True)
             ]
         # A pending change is emitted at the latest when the window accepts no more rows. The slot may be needed longer.
-        waits = self.changed & ~self.publish
+        waits = self.changed & ~self.emits
         over_us = np.where(waits, self.end + self._rules.within_us, self.delete_us)
         due_us = np.where(self.is_over, over_us, self.end)
         is_deleted = self.delete_us <= self._time.watermark_us
@@ -322,25 +321,25 @@ class Slots:
             *(pa.array(each) for each in (self.start, self.end, self.rows_kept)),
             *(column for columns in folded for column in columns),
             pa.array(due_us),
-            pa.array(np.where(self.publish, NEVER, self.wake_us)),
+            pa.array(np.where(self.emits, NEVER, self.wake_us)),
             pa.array(self.is_over),
-            pa.array((self.revision + self.publish).astype(np.int32)),
-            pa.array(np.where(self.publish, self.rows, self.rows_out)),
+            pa.array((self.revision + self.emits).astype(np.int32)),
+            pa.array(np.where(self.emits, self.rows, self.rows_out)),
         ]
         if self._step.retracts:
-            columns += self._last_published()
+            columns += self._last_emitted()
         table = pa.table(columns, schema=self._step.state_schema)
         return table.filter(pa.array(~is_deleted)) if is_deleted.any() else table
 
-    def _last_published(self) -> Columns:
+    def _last_emitted(self) -> Columns:
         """The pane that the next pane retracts."""
         # At most one row of a slot was emitted before; otherwise the slot is emitted now.
-        positions = np.where(self._published, np.arange(len(self._published)), -1)
+        positions = np.where(self._was_emitted, np.arange(len(self._was_emitted)), -1)
         positions = np.maximum.reduceat(positions, self._starts)
         before = self._sorted.take(pa.array(positions, mask=positions < 0)).combine_chunks()
         now = [pa.array(self.start), pa.array(self.end), pa.array(self.pane), *self.results]
         names = ["start_out", "end_out", "pane_out", *(f"out{n}" for n in range(len(self.results)))]
-        return _choose_all(self.publish, now, [column_of(before, name) for name in names])
+        return _choose_all(self.emits, now, [column_of(before, name) for name in names])
 
     def _key_columns(self) -> Columns:
         first = pa.array(self._starts)

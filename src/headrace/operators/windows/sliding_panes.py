@@ -53,7 +53,7 @@ class SlidingSlots(Slots):
         positions, starts = self._reached()
         picked = pa.array(positions)
         self.rows = np.add.reduceat(self.rows_kept[positions], starts)
-        self.published_states = [
+        self.emitted_states = [
             fold.merge([column.take(picked) for column in columns], starts)
             for fold, columns in zip(self._step.folds, self.folded, strict=True)
         ]
