@@ -72,7 +72,7 @@ class LateRowsTo(Struct, frozen=True, kw_only=True):
             )
         return Path(folder) / batch
 
-    def leave(self, rows: pa.Table, bucket: int) -> None:
+    def write(self, rows: pa.Table, bucket: int) -> None:
         """Write the rows durably, in a task, before the batch can be committed."""
         folder = self.require_folder() / (self.topic or _TOPIC_OF_JOB)
         folder.mkdir(parents=True, exist_ok=True)

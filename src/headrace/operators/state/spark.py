@@ -260,7 +260,7 @@ class BucketProcessor(StatefulProcessor):
             owner=self._owner,
         )
         if self._late_to is not None and advanced.late is not None:
-            self._late_to.leave(advanced.late, key[0])
+            self._late_to.write(advanced.late, key[0])
         return _results(advanced)
 
 
