@@ -17,7 +17,14 @@ def test_legal_name_is_accepted_everywhere(name: str) -> None:
     assert SideOutput(name).topic == Topic(name).name == name
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "ä", "a\n", "x" * 250])
+def test_topic_without_a_name_is_refused() -> None:
+    with pytest.raises(InvalidTopicName):
+        check_topic_name("")
+    with pytest.raises(BadSink, match="can't be called"):
+        Topic("")
+
+
+@pytest.mark.parametrize("name", [".", "..", "a b", "a/b", "ä", "a\n", "x" * 250])
 def test_illegal_name_is_refused_everywhere(name: str) -> None:
     with pytest.raises(InvalidTopicName):
         check_topic_name(name)
