@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
 import headrace
-from headrace.broker.options import BrokerOptions
-from headrace.broker.settings import BrokerSettings
 from headrace.errors import HeadraceError
 from headrace.settings import BadSetting
 from headrace.testing.wire import Wire
@@ -51,12 +48,6 @@ def test_data_in_a_folder_that_was_given_stays(tmp_path: Path) -> None:
             assert produce(wire, "t", batch(b"%d" % number)).base_offset == number
     with headrace.Broker(tmp_path / "data") as broker, Wire(broker.bootstrap) as wire:
         assert [record.value for record in read_all(wire, "t")] == [b"0", b"1"]
-
-
-def test_every_setting_is_a_typed_keyword() -> None:
-    settings = get_type_hints(BrokerSettings)
-    assert {name: settings.pop(name) for name in ("data_dir", "port")} == {"data_dir": Path, "port": int}
-    assert get_type_hints(BrokerOptions) == settings
 
 
 def test_several_brokers_live_side_by_side() -> None:

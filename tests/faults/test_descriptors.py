@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker import descriptors
 from headrace.protocol.error_codes import ErrorCode
 from headrace.testing.failing_filesystem import FailingFileSystem
 from headrace.testing.wire import Disconnected, Wire
@@ -123,10 +122,3 @@ def test_crowd_of_connections_leaves_descriptors_to_the_log(tmp_path: Path) -> N
                 )
         assert "read-only" not in broker.log
         assert broker.stop() == 0
-
-
-@pytest.mark.parametrize(
-    ("limit", "expected"), [(None, 2000), (1_000_000, 2000), (1024, 736), (80, 28), (10, 1)]
-)
-def test_a_quarter_of_the_descriptors_is_not_for_connections(limit: int | None, expected: int) -> None:
-    assert descriptors.connections_max(2000, limit) == expected
