@@ -1,4 +1,4 @@
-"""What the subjects of every benchmark get and give: where to work, how to say what they do, and their samples."""
+"""The interface of the subjects of every benchmark: a folder, progress messages, rows and samples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benchmarks.processes import cpu_s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """A benchmark's own kind of it adds how much is done for one sample."""
+    """The environment of a subject. Each benchmark has a subclass with the sizes of its samples."""
 
     workplace: Path
     rows_wanted: str
@@ -30,7 +30,7 @@ class Bench:
 
     @contextlib.contextmanager
     def folder(self) -> Iterator[Path]:
-        """A folder on the disk that is measured, gone afterwards, and its writing done: nobody pays for others."""
+        """A temporary folder on the measured disk. The disk is synced at the end, so that no sample pays for others."""
         folder = Path(tempfile.mkdtemp(dir=self.workplace))
         try:
             yield folder
@@ -43,8 +43,8 @@ BenchKind = TypeVar("BenchKind", bound=Bench, contravariant=True)
 
 
 def measured_load(broker_pid: int, records: int, load: Callable[[], float]) -> Sample:
-    """Run `load`, which returns what it reached, and take down the CPU time that the broker needed for it."""
-    os.sync()  # what was written before is not written during this load
+    """Run `load`, which returns its figure, and measure the CPU time of the broker."""
+    os.sync()  # earlier writes must not happen during this load
     cpu_before_s = cpu_s(broker_pid)
     value = load()
     used_s = cpu_s(broker_pid) - cpu_before_s
@@ -67,4 +67,4 @@ class Subject(ABC, Generic[BenchKind]):
 
     @abstractmethod
     def measure(self, side: Side, bench: BenchKind) -> Iterator[tuple[str, Sample]]:
-        """Yield row keys with their samples as they come, so that one failure does not lose the others."""
+        """Yield each row key with its sample immediately, so that a later failure does not lose it."""

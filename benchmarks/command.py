@@ -1,6 +1,6 @@
-"""The command line that all benchmarks have: choose subjects, run them in interleaved rounds, keep what came out.
+"""The command line of all benchmarks: chooses subjects, runs them in interleaved rounds, stores the figures.
 
-The help texts name a benchmark's own subjects and sides, so annotations are values here and not texts.
+The help texts contain the subjects and sides of the benchmark, so annotations are evaluated here.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,25 +34,27 @@ def run_command(
     sizes: Sizes,
     quick_sizes: Sizes,
 ) -> None:
-    """Do what the command line says, and end with 1 if a part of it failed. `name` is that of the file of figures."""
+    """Run the command line, with exit code 1 if a part failed. `name` is the name of the file with the figures."""
     subject_names = ", ".join(subject.name for subject in subjects)
     side_names = ", ".join(side for side in Side if any(side in subject.sides for subject in subjects))
 
     def main(
         quick: Annotated[
-            bool, typer.Option("--quick", help="One small round: shows that all works, measures nothing.")
+            bool,
+            typer.Option("--quick", help="One small round: checks that everything works, measures nothing."),
         ] = False,
         only: Annotated[
-            str | None, typer.Option(help=f"Subjects, with commas between: {subject_names}.")
+            str | None, typer.Option(help=f"Subjects, separated by commas: {subject_names}.")
         ] = None,
-        rows: Annotated[str, typer.Option(help=f"Only rows that match, as in '{rows_example}'.")] = "*",
+        rows: Annotated[str, typer.Option(help=f"Only rows that match, such as '{rows_example}'.")] = "*",
         sides: Annotated[str | None, typer.Option(help=f"{side_names}; all by default.")] = None,
         rounds: Annotated[int | None, typer.Option(min=1, help=f"Rounds; {ROUNDS} by default.")] = None,
         json_path: Annotated[
-            Path, typer.Option("--json", help="Where the figures go.", show_default=False)
+            Path, typer.Option("--json", help="File for the figures.", show_default=False)
         ] = RESULTS / f"{name}.json",
         workplace: Annotated[
-            Path, typer.Option(help="Folder on the disk to measure; emptied afterwards.", show_default=False)
+            Path,
+            typer.Option(help="Folder for temporary files, on the disk to measure.", show_default=False),
         ] = RESULTS,
         update_docs_page: Annotated[
             bool, typer.Option("--update-docs", help="Write the tables into docs/benchmarks.md.")

@@ -1,4 +1,4 @@
-"""Topics of events that a benchmark writes once, and that all sides read."""
+"""Topics of events that a benchmark writes once and all sides read."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ PARTITIONS = 2
 BATCH = 10_000
 
 Message = dict[str, bytes]
-"""A `value`, and a `key` where there is one."""
+"""A `value`, and optionally a `key`."""
 
 
 def write_topic(bootstrap: str, topic: str, messages: Iterable[Message], count: int) -> None:
-    """The same log in every run: in turn over the partitions, a batch at a time; what has a key goes by its key."""
+    """Write the same log in every run. Batches go to the partitions in turn, messages with a key by their key."""
     create_topic(bootstrap, topic, partitions=PARTITIONS)
     produce(bootstrap, topic, messages)
     check_end_offset(bootstrap, topic, count, partitions=PARTITIONS)

@@ -1,4 +1,4 @@
-"""The machine and the versions that a measurement belongs to. No names and no paths: a table is made to be shared."""
+"""The machine and the versions of a measurement, without names and paths, because tables are published."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def _first_match(path: str, pattern: str) -> str | None:
 
 
 def _java_version() -> str:
-    """Java says its version on stderr."""
-    said = subprocess.run([java_command(), "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "([^"]+)"', said)
+    """Java prints its version to stderr."""
+    done = subprocess.run([java_command(), "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "([^"]+)"', done)
     return found[1] if found else "unknown"
 
 
@@ -58,7 +58,7 @@ def _rabbitmq_version() -> str:
 
 def _commit() -> str:
     here = Path(__file__).parent
-    said = subprocess.run(
+    done = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True, check=False
     )
-    return said.stdout.strip() or "unknown"
+    return done.stdout.strip() or "unknown"

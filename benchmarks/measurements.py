@@ -1,4 +1,4 @@
-"""What is measured and what it should reach: rows, samples, goals. Nothing here starts or prints anything."""
+"""Rows, samples and goals of measurements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Side(StrEnum):
     SPARK_ROWS = "spark-rows"  # with one call of transformWithState per key
     SPARK_PANDAS = "spark-pandas"  # with one call of transformWithStateInPandas per key
     FLINK = "flink"
-    BARE = "bare"  # a bare socket and a bare file: what the machine itself can do
+    BARE = "bare"  # a bare socket and a bare file: the limit of the machine
 
 
 SIDE_NAMES = {
@@ -25,7 +25,7 @@ SIDE_NAMES = {
     Side.KAFKA: "Apache Kafka",
     Side.RABBITMQ_CLASSIC: "RabbitMQ, classic queue",
     Side.RABBITMQ_QUORUM: "RabbitMQ, quorum queue",
-    Side.SPARK: "PySpark by hand",
+    Side.SPARK: "plain PySpark",
     Side.SPARK_ROWS: "a call per key, rows",
     Side.SPARK_PANDAS: "a call per key, pandas",
     Side.FLINK: "Apache Flink SQL",
@@ -51,9 +51,9 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """A bound on one figure of Headrace's: as it is, or divided by Kafka's, by the best peer's, or by another row's.
+    """A bound on one figure of Headrace, or on its ratio to Kafka, to the best peer or to another row.
 
-    `aim` is further than the bound: worth a word when it is reached, no failure when it is not. It may stand alone.
+    `aim` is stricter than the bound. The report mentions if it is reached, but it can't fail. It may be the only bound.
     """
 
     at_least: float | None = None
@@ -92,7 +92,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of the table. `key` names it on the command line and in the JSON."""
+    """One row of the table. `key` is its name on the command line and in the JSON."""
 
     key: str
     what: str
@@ -102,7 +102,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One measurement. The broker's CPU time is told too, because other work on the machine hardly changes it."""
+    """One measurement, with the CPU time of the broker, which other work on the machine hardly changes."""
 
     value: float
     broker_cpu_s_per_million: float | None = None
@@ -137,7 +137,7 @@ class GoalResult:
 
 
 class Measurements:
-    """All samples of a run, by row and side, and what went wrong."""
+    """All samples of a run, by row and side, and its failures."""
 
     def __init__(self) -> None:
         self._samples: dict[tuple[str, Side], list[Sample]] = defaultdict(list)
@@ -154,21 +154,21 @@ class Measurements:
         return summarize(samples) if samples else None
 
     def ratio(self, row_key: str, side: Side = Side.KAFKA) -> float | None:
-        """Headrace's median divided by that of `side`."""
+        """The median of Headrace divided by that of `side`."""
         ours, theirs = self.summary(row_key, Side.HEADRACE), self.summary(row_key, side)
         if ours is None or theirs is None:
             return None
         return _divide(ours.median, theirs.median)
 
     def best_peer(self, row: Row) -> Side | None:
-        """The peer with the best median, of those that were measured."""
+        """The measured peer with the best median."""
         medians = {peer: summary.median for peer in PEERS if (summary := self.summary(row.key, peer))}
         if not medians:
             return None
         return (max if row.unit.more_is_better else min)(medians, key=lambda peer: medians[peer])
 
     def results(self, row: Row) -> list[GoalResult]:
-        """How the row stands to each of its goals; a goal whose other side was not measured is left out."""
+        """The result of each goal of the row. A goal is skipped if its other side was not measured."""
         results = []
         for goal in row.goals:
             figure = self._figure(row, goal)
@@ -192,7 +192,7 @@ class Measurements:
 
 
 def _divide(ours: float, theirs: float) -> float:
-    """Two zeros are equal: a tool that counts whole milliseconds says 0 for both sides."""
+    """Two zeros are equal: a tool with whole milliseconds may measure 0 for both sides."""
     if theirs == 0:
         return 1.0 if ours == 0 else float("inf")
     return ours / theirs

@@ -1,11 +1,11 @@
-"""Where Headrace's broker spends its time while a client loads it.
+"""Profiles Headrace's broker while a client loads it.
 
     python -m benchmarks.profile_broker --load java-produce --records 1000000
     python -m benchmarks.profile_broker --load raw-fetch --profiler py-spy
 
-cProfile counts every call and slows the broker; py-spy (pip install py-spy) looks at it a few hundred times
-a second from outside, native frames left out. The CPU time for a million records is measured without either
-of them by `python -m benchmarks.broker`.
+cProfile counts every call and slows the broker; py-spy (pip install py-spy) samples it a few hundred times
+a second from outside, without native frames. `python -m benchmarks.broker` measures the CPU time for a million
+records without a profiler.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Load(StrEnum):
 
 
 def prepared(load: Load, bootstrap: str, records: int, record_bytes: int) -> Callable[[], float]:
-    """The load, ready to be run; what it reads is written now. It returns the rate that the client saw."""
+    """A function that runs the load and returns the rate of the client. Records to read are written now."""
     if load in (Load.RAW_PRODUCE, Load.RAW_FETCH):
         return _prepared_raw(load, bootstrap, records, record_bytes)
     topic = "profiled"
@@ -84,7 +84,7 @@ def _prepared_raw(load: Load, bootstrap: str, records: int, record_bytes: int) -
 
 @contextmanager
 def sampled(broker: RunningBroker, output: Path) -> Iterator[None]:
-    """py-spy looks at the broker for as long as the context lasts."""
+    """py-spy samples the broker within the context."""
     command = shutil.which("py-spy")
     if command is None:
         raise typer.BadParameter("py-spy is not installed: pip install py-spy", param_hint="--profiler")
@@ -109,7 +109,7 @@ def sampled(broker: RunningBroker, output: Path) -> Iterator[None]:
 
 
 def print_samples(console: Console, output: Path, top: int) -> None:
-    """py-spy's raw format: the frames of a stack with semicolons between, and how often it was seen."""
+    """py-spy's raw format: the frames of a stack, separated by semicolons, and its number of samples."""
     itself: Counter[str] = Counter()
     within: Counter[str] = Counter()
     for line in output.read_text().splitlines():
@@ -126,7 +126,7 @@ def print_samples(console: Console, output: Path, top: int) -> None:
 
 
 def print_calls(console: Console, output: Path, top: int) -> None:
-    # `get_stats_profile` would be typed, but keeps only one of all functions that share a name.
+    # `get_stats_profile` is typed, but has only one of all functions with the same name.
     stats: dict[tuple[str, int, str], tuple[int, int, float, float, object]]
     stats = vars(pstats.Stats(str(output)))["stats"]
     total_s = sum(itself_s for _, _, itself_s, _, _ in stats.values())
@@ -142,14 +142,14 @@ def _short(file_name: str) -> str:
 
 
 def main(
-    load: Annotated[Load, typer.Option(help="What the client does.")] = Load.JAVA_PRODUCE,
+    load: Annotated[Load, typer.Option(help="The load.")] = Load.JAVA_PRODUCE,
     records: Annotated[int, typer.Option(min=1)] = DEFAULT_RECORDS,
     record_bytes: Annotated[int, typer.Option(min=1)] = 100,
     durability: Annotated[Durability, typer.Option()] = Durability.OS,
     profiler: Annotated[Profiler, typer.Option()] = Profiler.CPROFILE,
     top: Annotated[int, typer.Option(min=1, help="How many functions to show.")] = 30,
 ) -> None:
-    """Profile Headrace's broker under one load, and print the functions that cost most."""
+    """Profile Headrace's broker under one load, and print the most expensive functions."""
     console = Console()
     with tempfile.TemporaryDirectory(prefix="headrace-profile-") as name:
         folder = Path(name)
@@ -165,10 +165,10 @@ def main(
                 with sampled(broker, output):
                     sample = measured_load(broker.pid, records, run)
         (print_calls if by_calls else print_samples)(console, output, top)
-    console.print(f"the client saw {sample.value:,.0f} records/s")
+    console.print(f"the client measured {sample.value:,.0f} records/s")
     console.print(f"the broker used {sample.broker_cpu_s_per_million:.2f} s of CPU for a million records")
     if by_calls:
-        console.print("Both are slowed by cProfile, which also saw the start and the preparation.")
+        console.print("cProfile slows both, and its figures include the start and the preparation.")
 
 
 if __name__ == "__main__":

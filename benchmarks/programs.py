@@ -1,4 +1,4 @@
-"""Programs that samples run in: each a process of its own, with a Spark session, a warm-up, and work that is timed."""
+"""Runs the programs of samples, each in its own process, with a Spark session, a warm-up, and timed work."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class ProgramFailed(HeadraceError):
 
 
 def run_program(bench: Bench, module: str, **arguments: Any) -> dict[str, float]:
-    """Run `module` with the arguments and a folder that is gone afterwards; it ends with a JSON object of figures."""
+    """Run `module` with the arguments and a temporary folder. Its last line of output is a JSON object of figures."""
     return run_command(bench, [sys.executable, "-m", module], **arguments)
 
 
 def run_command(bench: Bench, command: Sequence[str], **arguments: Any) -> dict[str, float]:
-    """As `run_program`, with another interpreter."""
+    """Like `run_program`, with another interpreter."""
     with bench.folder() as folder:
         arguments["folder"] = str(folder)
         done = subprocess.run(
@@ -40,10 +40,10 @@ def run_command(bench: Bench, command: Sequence[str], **arguments: Any) -> dict[
         )
     lines = done.stdout.strip().splitlines()
     if done.returncode != 0 or not lines:
-        # Java's traces would leave no place for what happened.
-        said = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("\tat ")]
-        last = "\n".join(said[-OUTPUT_LINES_QUOTED:]).strip()
+        # Java's stack traces would hide the error.
+        output = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("\tat ")]
+        last = "\n".join(output[-OUTPUT_LINES_QUOTED:]).strip()
         name = Path(command[-1]).name
-        raise ProgramFailed(f"{name} ended with code {done.returncode}; it last said:\n{last}")
+        raise ProgramFailed(f"{name} ended with code {done.returncode}; its last output:\n{last}")
     figures: dict[str, float] = json.loads(lines[-1])
     return figures

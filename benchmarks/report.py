@@ -1,4 +1,4 @@
-"""What comes out of a run: a table for the terminal, JSON for programs, and the tables of docs/benchmarks.md."""
+"""The output of a run: a table for the terminal, JSON for programs, and the tables of docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _STYLES = {"not reached": "bold red", "aim reached": "bold green", "reached": "g
 
 
 class DocsLackMarkers(HeadraceError):
-    """The page has no place for a table."""
+    """The page has no markers for a table."""
 
 
 def columns(subject: Subject[Any]) -> tuple[str, ...]:
-    """Headrace and its peers side by side; a bare peer has no column, it stands in the place of the goal."""
+    """Headrace and its peers side by side. A bare peer has no column, because it replaces the goal."""
     names = [SIDE_NAMES[side] for side in _compared(subject)]
     return ("what", *names, "ratio", "goal", RESULT_COLUMN, f"CPU s/M ({', '.join(names)})")
 
@@ -35,7 +35,7 @@ def _compared(subject: Subject[Any]) -> list[Side]:
 
 
 def cells(subject: Subject[Any], row: Row, measurements: Measurements) -> tuple[str, ...]:
-    """A row of the table as text. The ratio is the one to the best peer."""
+    """A row of the table as text, with the ratio to the best peer."""
     compared = [measurements.summary(row.key, side) for side in _compared(subject)]
     best = measurements.best_peer(row)
     ratio = None if best is None else measurements.ratio(row.key, best)
@@ -70,7 +70,7 @@ def _figures(summary: Summary | None) -> str:
 
 
 def _number(value: float) -> str:
-    """Three digits are what a benchmark knows."""
+    """Three digits, the precision of a benchmark."""
     if value >= 1000:
         return f"{float(f'{value:.3g}'):,.0f}"
     return f"{value:.3g}"
@@ -148,7 +148,7 @@ def update_docs(
     machine: dict[str, str],
     measured: str,
 ) -> None:
-    """Write each measured subject's table, and the machine, between their markers; the rest stays."""
+    """Write the table of each measured subject, and the machine, between their markers."""
     text = page.read_text()
     for subject in subjects:
         text = _between_markers(text, subject.name, f"{measured}\n\n{_markdown(subject, measurements)}")
@@ -171,5 +171,7 @@ def _between_markers(text: str, name: str, content: str) -> str:
     before, found_begin, rest = text.partition(begin)
     _, found_end, after = rest.partition(end)
     if not found_begin or not found_end:
-        raise DocsLackMarkers(f"there is no place for {name}", hint=f"put {begin} and {end} into the page")
+        raise DocsLackMarkers(
+            f"the page has no markers for {name}", hint=f"put {begin} and {end} into the page"
+        )
     return f"{before}{begin}\n{content}\n{end}{after}"

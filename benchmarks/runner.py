@@ -1,4 +1,4 @@
-"""Runs the subjects of a benchmark in interleaved rounds, shows what came out and keeps it."""
+"""Runs the subjects of a benchmark in interleaved rounds, and prints and stores the figures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What was chosen on the command line; the same for every benchmark."""
+    """The options of the command line, which are the same for every benchmark."""
 
     quick: bool
     rounds: int | None
@@ -46,10 +46,8 @@ def chosen_subjects(
     wanted = [name.strip() for name in only.split(",")] if only else list(by_name)
     unknown = [name for name in wanted if name not in by_name]
     if unknown:
-        there_are = ", ".join(by_name)
-        raise typer.BadParameter(
-            f"there is no {', '.join(unknown)}; there are {there_are}", param_hint="--only"
-        )
+        known = ", ".join(by_name)
+        raise typer.BadParameter(f"{', '.join(unknown)} is unknown; choose from {known}", param_hint="--only")
     return [by_name[name]() for name in wanted]
 
 
@@ -57,7 +55,7 @@ def chosen_sides(sides: str | None) -> tuple[Side, ...]:
     try:
         return tuple(Side(name.strip()) for name in sides.split(",")) if sides else tuple(Side)
     except ValueError as unknown:
-        raise typer.BadParameter(f"{unknown}; there are {', '.join(Side)}", param_hint="--sides") from None
+        raise typer.BadParameter(f"{unknown}; choose from {', '.join(Side)}", param_hint="--sides") from None
 
 
 def run_subjects(
@@ -67,7 +65,7 @@ def run_subjects(
     bench: BenchKind,
     progress: Progress,
 ) -> Measurements:
-    """Every subject by itself, its rounds interleaved: one side, the other, the first again."""
+    """Run one subject after the other, with interleaved rounds: one side, the other, the first again."""
     measurements = Measurements()
     total = sum(rounds * len(set(subject.sides) & set(sides)) for subject in subjects)
     task = progress.add_task("", total=total, now="")
@@ -81,7 +79,7 @@ def run_subjects(
                 return
             for row_key, sample in subject.measure(side, bench):
                 measurements.add(row_key, side, sample)
-        except Exception as error:  # one broken part must not cost the other measurements
+        except Exception as error:  # a failure must not lose the other measurements
             measurements.failures.append(f"{heading}: {type(error).__name__}: {error}")
 
     for subject in subjects:
@@ -109,12 +107,12 @@ def run_benchmark(
     sides: Sequence[Side],
     make_bench: Callable[[Path, Say], BenchKind],
 ) -> Measurements:
-    """All of it; whoever calls decides what a failure is worth. `make_bench` gets the folder to work in."""
+    """Run the benchmark. The caller handles failures. `make_bench` gets the working folder."""
     if run.quick and run.update_docs_page:
-        raise typer.BadParameter("a quick run measures nothing worth keeping", param_hint="--update-docs")
+        raise typer.BadParameter("the figures of a quick run mean nothing", param_hint="--update-docs")
     rounds = run.rounds or (1 if run.quick else ROUNDS)
     measured = f"Measured on {datetime.now(UTC):%Y-%m-%d}, medians of {rounds} (least to most)."
-    # A narrow terminal would cut the figures; output that goes to a file gets all the width it needs.
+    # A narrow terminal would cut the figures; output to a file gets the full width.
     console = Console()
     if not console.is_terminal:
         console = Console(width=220)
@@ -128,7 +126,7 @@ def run_benchmark(
             shutil.rmtree(folder, ignore_errors=True)
     print_tables(console, subjects, measurements)
     if run.quick:
-        console.print("A quick run: sizes are a fraction of what the rows say, and the figures mean nothing.")
+        console.print("A quick run: sizes are a fraction of those in the rows, and the figures mean nothing.")
     machine = machine_facts()
     facts = {"measured": measured, "quick": run.quick, "machine": machine}
     write_json(run.json_path, subjects, measurements, facts)

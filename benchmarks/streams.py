@@ -1,4 +1,4 @@
-"""A topic drained to a sink that discards: as Headrace's users write it, and as one writes it in PySpark by hand."""
+"""A topic drained to a sink that discards: with Headrace, and in plain PySpark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MASTER = "local[2]"
 ROWS_PER_BATCH = 500_000
 
 PROGRESS_KEPT = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
-"""Of a session whose batches are looked at one by one: Spark would remember the last hundred."""
+"""For a session whose batches are examined one by one: by default Spark keeps the last hundred."""
 
 
 def read_headrace(
@@ -59,7 +59,7 @@ def read_by_hand(
     watermark: str = "10 minutes",
     rows_per_batch: int | None = ROWS_PER_BATCH,
 ) -> DataFrame:
-    """Without an event time there is no watermark; without a bound, a batch has all that is there."""
+    """Without an event time the stream has no watermark; without a bound, a batch reads all available records."""
     reader = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -80,7 +80,7 @@ def session_of(side: Side, bootstrap: str, folder: Path) -> SparkSession:
 
 
 def _plain_session() -> SparkSession:
-    """Spark as a careful person has it without Headrace: the connector, state on disk, no more tasks than cores."""
+    """A careful Spark session without Headrace: the connector, state on disk, no more tasks than cores."""
     jars = ",".join(str(jar) for jar in sorted(fetch_jars(CONNECTOR).glob("*.jar")))
     return (
         SparkSession.builder.master(MASTER)
@@ -116,13 +116,13 @@ def drain_by_hand(folder: Path, name: str, rows: DataFrame, *, output_mode: str)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Took:
-    """What a piece of work took: time, and CPU time of this process and of all that it started (Java, workers)."""
+    """The duration of a piece of work, and the CPU time of this process and of its children (Java, workers)."""
 
     seconds: float
     cpu_s: float
 
     def figures(self, name: str, events: int) -> dict[str, float]:
-        """Records per second, and CPU seconds for a million of them under `cpu_figure(name)`."""
+        """Records per second under `name`, and CPU seconds for a million records under `cpu_figure(name)`."""
         return {name: events / self.seconds, cpu_figure(name): self.cpu_s / events * 1e6}
 
 
@@ -141,7 +141,7 @@ def timed(work: Callable[[], None]) -> Took:
 
 
 def wait_for_batch(query: StreamingQuery, batch_id: int) -> int:
-    """The last batch that is done, which is this one or a later one."""
+    """Wait for this batch; returns the last completed batch, which may be a later one."""
     while True:
         failure = query.exception()
         if failure is not None:

@@ -139,7 +139,7 @@ topics and groups.
 Results are printed to standard output, everything else to standard error. Every field of the JSON below is always
 present, unless its meaning says "instead of"."""
 
-# Where results are declared that a command imports only when it runs.
+# Modules with results that commands import only when they run.
 RESULT_MODULES = ("job.run", "job.screen", "job.state", "top.look")
 # Its fields are listed where it is the result itself.
 RESULT_KINDS_ONCE = (JobStatus,)
@@ -214,7 +214,7 @@ def cli_page() -> str:
 
 
 def _fields_table(kind: type[Any], prefix: str = "") -> Iterator[str]:
-    """Each field with its type and meaning; those of what is within a field below it."""
+    """Each field with its type and meaning, followed by its nested fields."""
     if not prefix:
         yield "| field | type | meaning |"
         yield "|---|---|---|"
@@ -256,7 +256,7 @@ def _json_type(hint: Any) -> str:
 
 
 def _helps(command: Any, path: str, parent: Any) -> Iterator[tuple[str, str]]:
-    """Of a command and of all below it, the name in full and the help text."""
+    """The full name and the help text of a command and of all its subcommands."""
     name = path.rpartition(" ")[2]
     context = command.context_class(
         command, info_name=name, parent=parent, terminal_width=HELP_COLUMNS, **command.context_settings

@@ -1,4 +1,4 @@
-"""Headrace's broker beside Apache Kafka: the same clients, the same disk, interleaved rounds.
+"""Headrace's broker compared with Apache Kafka: the same clients, the same disk, interleaved rounds.
 
-`python -m benchmarks.broker --help` says what can be chosen; docs/benchmarks.md says what the rows mean.
+`python -m benchmarks.broker --help` lists the options; docs/benchmarks.md explains the rows.
 """

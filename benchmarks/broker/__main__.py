@@ -1,4 +1,4 @@
-"""Measure Headrace's broker beside Apache Kafka."""
+"""Compare Headrace's broker with Apache Kafka."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUBJECTS: tuple[type[Subject], ...] = (
 
 if __name__ == "__main__":
     run_command(
-        about="Measure Headrace's broker beside Apache Kafka.",
+        about="Compare Headrace's broker with Apache Kafka.",
         name="broker",
         subjects=SUBJECTS,
         rows_example="*-java-100",

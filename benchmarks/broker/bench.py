@@ -1,4 +1,4 @@
-"""How much the broker's benchmark does for one sample, and how its brokers are warmed up."""
+"""The sizes of the samples of the broker's benchmark, and the warm-up of its brokers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from benchmarks.broker.load import confluent, create_topic, java_produce
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How much is done for one sample: long enough to be steady, short enough for many rounds."""
+    """The sizes of one sample: large enough for steady figures, small enough for many rounds."""
 
     produce: dict[int, int]  # records by their size in bytes
-    produce_java_fsync: dict[int, int]  # a flush for every 16 KB takes its time; confluent-kafka sends 1 MB
+    produce_java_fsync: dict[int, int]  # a flush for every 16 KB is slow; confluent-kafka sends 1 MB
     consume: dict[int, int]
     warmup: int
     pings: int
@@ -59,7 +59,7 @@ class Bench(bench.Bench):
     sizes: Sizes
 
     def warm_up(self, broker: RunningBroker) -> None:
-        """Let the peer's compiler see the hot path, through both clients, before anything is measured."""
+        """Run the hot path with both clients, so that Java has compiled it before the first sample."""
         self.say("warming up")
         create_topic(broker.bootstrap, "warm-up")
         java_produce(broker.bootstrap, "warm-up", self.sizes.warmup, 100)

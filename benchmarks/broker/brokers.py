@@ -1,4 +1,4 @@
-"""Both brokers started the same way: on a folder, with a choice of durability, timed until they answer."""
+"""Starts both brokers the same way: with a folder and a durability, timed until they respond."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from benchmarks.broker.wire import knows_a_broker, metadata_request, read_answer
+from benchmarks.broker.wire import knows_a_broker, metadata_request, read_response
 from benchmarks.measurements import Side
 from headrace.errors import HeadraceError
 from headrace.testing.apache_kafka import ApacheKafka
@@ -24,7 +24,7 @@ from headrace.testing.ports import free_port
 START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 60
 PROBE_INTERVAL_S = 0.002
-"""A start is timed to this. A probe costs some 50 µs, so the waiting takes little from the one that starts."""
+"""The precision of a start time. A probe costs some 50 µs, so it hardly slows the start."""
 
 LOG_LINES_QUOTED = 15
 
@@ -41,7 +41,7 @@ KAFKA_PROPERTIES = {
 
 
 class BrokerFailed(HeadraceError):
-    """A broker did not start, or did not stop as it should."""
+    """A broker did not start, or did not stop cleanly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class RunningBroker:
     side: Side
     bootstrap: str
     pid: int
-    start_s: float  # from the start of the process to the first answer with a broker in it
+    start_s: float  # from the start of the process to the first response with a broker in it
 
 
 @contextlib.contextmanager
@@ -60,7 +60,7 @@ def running_broker(
     *,
     kafka_properties: Mapping[str, str] | None = None,
 ) -> Iterator[RunningBroker]:
-    """The broker of `side` on `folder`, alone, stopped cleanly at the end. The folder is left as it is."""
+    """The broker of `side` with `folder`, stopped cleanly at the end. The folder is not deleted."""
     folder.mkdir(parents=True, exist_ok=True)
     if side is Side.KAFKA:
         properties = {**KAFKA_PROPERTIES[durability], **(kafka_properties or {})}
@@ -73,19 +73,19 @@ def running_broker(
 
 
 class _TimedKafka(ApacheKafka):
-    """Apache Kafka, waited for with a probe that is fine enough to time the start."""
+    """Apache Kafka, with probes that are frequent enough to time the start."""
 
     start_s = 0.0
 
     def _wait_until_ready(self, process: subprocess.Popen[Any]) -> None:
-        self.start_s = _wait_for_answer(process, self.bootstrap, time.monotonic(), self.log_file)
+        self.start_s = _wait_until_ready(process, self.bootstrap, time.monotonic(), self.log_file)
 
 
 @contextlib.contextmanager
 def running_headrace(
     folder: Path, durability: Durability, *, python_options: Sequence[str] = ()
 ) -> Iterator[RunningBroker]:
-    """Headrace's broker; `python_options` stand before `-m headrace`, for a profiler."""
+    """Headrace's broker; `python_options` precede `-m headrace`, for a profiler."""
     log_file = folder / "broker.log"
     bootstrap = f"127.0.0.1:{free_port()}"
     command = [
@@ -104,12 +104,12 @@ def running_headrace(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_installed_environment()
         )
     try:
-        start_s = _wait_for_answer(process, bootstrap, started_s, log_file)
+        start_s = _wait_until_ready(process, bootstrap, started_s, log_file)
         yield RunningBroker(side=Side.HEADRACE, bootstrap=bootstrap, pid=process.pid, start_s=start_s)
     except Exception as error:
         if process.poll() is None:
             raise
-        # The client only knows that nobody answers; why is what the broker said last.
+        # The client only knows that the broker does not respond; the reason is in the last output of the broker.
         raise _ended(process, log_file) from error
     finally:
         _stop(process)
@@ -118,13 +118,13 @@ def running_headrace(
 
 
 def _installed_environment() -> dict[str, str]:
-    """Python as users have it: what was compiled once is kept, as Java's classes are."""
+    """Python as users run it: with compiled modules in its cache, like Java's classes."""
     return {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _ended(process: subprocess.Popen[bytes], log_file: Path) -> BrokerFailed:
     return BrokerFailed(
-        f"Headrace's broker ended with code {process.returncode}; it last said:\n{_last_lines(log_file)}"
+        f"Headrace's broker ended with code {process.returncode}; its last output:\n{_last_lines(log_file)}"
     )
 
 
@@ -137,27 +137,27 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _wait_for_answer(
+def _wait_until_ready(
     process: subprocess.Popen[Any], bootstrap: str, started_s: float, log_file: Path
 ) -> float:
     while time.monotonic() < started_s + START_TIMEOUT_S:
-        if answers_metadata(bootstrap):
+        if serves_metadata(bootstrap):
             return time.monotonic() - started_s
         if process.poll() is not None:
             break
         time.sleep(PROBE_INTERVAL_S)
     raise BrokerFailed(
-        f"the broker at {bootstrap} did not answer within {START_TIMEOUT_S} s, or ended; it last said:\n"
+        f"the broker at {bootstrap} did not respond within {START_TIMEOUT_S} s, or ended; its last output:\n"
         f"{_last_lines(log_file)}"
     )
 
 
-def answers_metadata(bootstrap: str) -> bool:
+def serves_metadata(bootstrap: str) -> bool:
     host, _, port = bootstrap.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=5) as connection:
             connection.sendall(metadata_request())
-            return knows_a_broker(read_answer(connection))
+            return knows_a_broker(read_response(connection))
     except OSError:
         return False
 

@@ -1,8 +1,8 @@
-"""The confluent-kafka side of the load: a program of its own, so that only it and the broker share the machine.
+"""Load by confluent-kafka, in its own process, so that only it and the broker share the machine.
 
     python -m benchmarks.broker.confluent_client produce BOOTSTRAP TOPIC RECORDS RECORD_BYTES [name=value ...]
 
-It prints one JSON object with what it measured. Settings that are not named here are librdkafka's defaults.
+It prints its figures as one JSON object. All other settings are librdkafka's defaults.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PRODUCER_SETTINGS = {
     "linger.ms": 5,
     "queue.buffering.max.messages": 500_000,
     "queue.buffering.max.kbytes": 262_144,
-    # A record that failed is reported; a call for each one that did not would measure Python, not the broker.
+    # Only failed records are reported: a call for each successful one would measure Python, not the broker.
     "delivery.report.only.error": True,
 }
 
@@ -48,7 +48,7 @@ def produce(
 
     settings = {"bootstrap.servers": bootstrap, "on_delivery": on_delivery, **PRODUCER_SETTINGS, **extra}
     producer = Producer(settings)
-    producer.list_topics(topic, timeout=SILENCE_TIMEOUT_S)  # connected, before the clock runs
+    producer.list_topics(topic, timeout=SILENCE_TIMEOUT_S)  # connect before the time starts
     value = b"x" * record_bytes
     send = producer.produce
     started_s = time.perf_counter()
@@ -73,19 +73,19 @@ def _send_when_there_is_room(producer: Producer, topic: str, value: bytes) -> No
         except BufferError:
             continue
         return
-    raise SystemExit(f"the broker took nothing for {SILENCE_TIMEOUT_S} s")
+    raise SystemExit(f"the broker acknowledged nothing for {SILENCE_TIMEOUT_S} s")
 
 
 def consume(
     bootstrap: str, topic: str, records: int, _record_bytes: int, extra: dict[str, Any]
 ) -> dict[str, float]:
-    """Read from the beginning without a group, so that fetching alone is measured."""
+    """Read from the beginning without a group, so that only fetching is measured."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": "none",
             "enable.auto.commit": False,
-            # By default the client rests for a second when its queue is full: the faster the broker, the more rests.
+            # By default the client pauses for a second when its queue is full: the faster the broker, the more pauses.
             "fetch.queue.backoff.ms": 1,
             **extra,
         }
@@ -97,7 +97,7 @@ def consume(
     while seen < records:
         messages = consumer.consume(CONSUME_BATCH_RECORDS, timeout=SILENCE_TIMEOUT_S)
         if not messages:
-            raise SystemExit(f"nothing came for {SILENCE_TIMEOUT_S} s after {seen} records")
+            raise SystemExit(f"no record arrived for {SILENCE_TIMEOUT_S} s after {seen} records")
         if (error := messages[0].error()) is not None:
             raise SystemExit(f"consuming failed: {error}")
         seen += len(messages)
@@ -109,13 +109,13 @@ def consume(
 def ping(
     bootstrap: str, topic: str, records: int, record_bytes: int, extra: dict[str, Any]
 ) -> dict[str, float]:
-    """One record at a time, from the call of produce until the consumer has it."""
+    """One record at a time, from the call of `produce` until the consumer has it."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
     producer = Producer(
         {"bootstrap.servers": bootstrap, "acks": 1, "linger.ms": 0, "socket.nagle.disable": True, **extra}
     )
     consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
-    consumer.poll(1.0)  # the position at the end is known, and a fetch waits at the broker
+    consumer.poll(1.0)  # the consumer is at the end, and a fetch waits at the broker
     value = b"x" * record_bytes
     latencies_ms = []
     for _ in range(PING_WARMUP_RECORDS + records):
@@ -125,7 +125,7 @@ def ping(
         message = consumer.poll(SILENCE_TIMEOUT_S)
         latencies_ms.append((time.perf_counter() - started_s) * 1000)
         if message is None or message.error():
-            raise SystemExit(f"a record did not come back: {message and message.error()}")
+            raise SystemExit(f"a record was not delivered: {message and message.error()}")
     producer.flush(FLUSH_TIMEOUT_S)
     consumer.close()
     measured = sorted(latencies_ms[PING_WARMUP_RECORDS:])

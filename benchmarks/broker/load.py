@@ -1,4 +1,4 @@
-"""The clients that put load on a broker, each in a process of its own, and what they say they reached."""
+"""The clients that load a broker, each in its own process, and their figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.java import last_lines
 from headrace.testing.apache_kafka import kafka_tools_4_3
 
 CLIENT_TIMEOUT_S = 900
-"""The slowest load of a full run takes some 20 s; a client that hangs ends the subject, not the day."""
+"""The slowest load of a full run takes some 20 s. A client that hangs fails only its subject."""
 
 ADMIN_TIMEOUT_S = 60
 LOG_ERRORS_ONLY = 3
@@ -26,7 +26,7 @@ _SENT = re.compile(r"(\d+) records sent, ([\d.]+) records/sec")
 
 
 class ClientFailed(HeadraceError):
-    """A client ended with an error, or did less than it was told."""
+    """A client ended with an error, or processed too few records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ def create_topic(bootstrap: str, topic: str, *, partitions: int = 1) -> None:
 
 
 def check_end_offset(bootstrap: str, topic: str, records: int, *, partitions: int = 1) -> None:
-    """A rate counts only if the records are in the log."""
+    """A rate is valid only if the log has all records."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "log_level": LOG_ERRORS_ONLY})
     try:
         stored = 0
@@ -55,11 +55,11 @@ def check_end_offset(bootstrap: str, topic: str, records: int, *, partitions: in
     finally:
         consumer.close()
     if stored != records:
-        raise ClientFailed(f"{records} records were produced to {topic}, and its log holds {stored}")
+        raise ClientFailed(f"{records} records were produced to {topic}, but its log has {stored}")
 
 
 def java_produce(bootstrap: str, topic: str, records: int, record_bytes: int) -> float:
-    """Records per second, by Kafka's ProducerPerformance with the producer's defaults (and so acks=all)."""
+    """Records per second, by Kafka's ProducerPerformance with the producer's defaults (including acks=all)."""
     output = _java(
         "org.apache.kafka.tools.ProducerPerformance",
         *("--bootstrap-server", bootstrap, "--topic", topic, "--throughput", "-1"),
@@ -73,7 +73,7 @@ def java_produce(bootstrap: str, topic: str, records: int, record_bytes: int) ->
 
 
 def java_consume(bootstrap: str, topic: str, records: int) -> float:
-    """Records per second while fetching, by Kafka's ConsumerPerformance; joining the group does not count."""
+    """Records per second while fetching, by Kafka's ConsumerPerformance, without the time to join the group."""
     output = _java(
         "org.apache.kafka.tools.ConsumerPerformance",
         *("--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records)),
@@ -81,7 +81,7 @@ def java_consume(bootstrap: str, topic: str, records: int) -> float:
     )
     lines = [line.split(", ") for line in output.splitlines() if line.count(", ") >= 9]
     if len(lines) != 2:
-        raise ClientFailed(f"ConsumerPerformance did not give its two lines:\n{last_lines(output)}")
+        raise ClientFailed(f"ConsumerPerformance did not print its two lines:\n{last_lines(output)}")
     figures = dict(zip(lines[0], lines[1], strict=True))
     if float(figures["data.consumed.in.nMsg"]) < records:
         raise ClientFailed(f"ConsumerPerformance did not get {records} records:\n{last_lines(output)}")
@@ -89,7 +89,7 @@ def java_consume(bootstrap: str, topic: str, records: int) -> float:
 
 
 def java_latency(bootstrap: str, topic: str, records: int, record_bytes: int) -> JavaLatency:
-    """Kafka's EndToEndLatency with acks=1. It gives the percentiles in whole milliseconds."""
+    """Kafka's EndToEndLatency with acks=1. It prints the percentiles in whole milliseconds."""
     output = _java(
         "org.apache.kafka.tools.EndToEndLatency",
         *("--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records)),
@@ -98,7 +98,7 @@ def java_latency(bootstrap: str, topic: str, records: int, record_bytes: int) ->
     average = re.search(r"Avg latency: ([\d.]+)", output)
     percentiles = re.search(r"50th = (\d+), 99th = (\d+)", output)
     if average is None or percentiles is None:
-        raise ClientFailed(f"EndToEndLatency did not give its figures:\n{last_lines(output)}")
+        raise ClientFailed(f"EndToEndLatency did not print its figures:\n{last_lines(output)}")
     return JavaLatency(
         average_ms=float(average[1]), p50_ms=float(percentiles[1]), p99_ms=float(percentiles[2])
     )

@@ -1,6 +1,6 @@
-"""The few Kafka messages that the raw clients speak, as bytes of a fixed size, in versions without tags.
+"""The few Kafka messages of the raw clients, as bytes of a fixed size, in versions without tags.
 
-They are written out by hand so that a raw client costs next to nothing beside the broker that it measures.
+They are encoded by hand, so that a raw client costs almost nothing compared with the broker.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _CLIENT_ID = b"headrace-benchmark"
 _HEADER = struct.Struct(f">hhih{len(_CLIENT_ID)}s")
 _PRODUCE = struct.Struct(f">hhiih{len(TOPIC)}siii")
 _FETCH = struct.Struct(f">iiiibih{len(TOPIC)}siiqi")
-_CORRELATION_ID_POSITION = 8  # behind the frame's length, the API's key and version
+_CORRELATION_ID_POSITION = 8  # after the length of the frame, the key and the version of the API
 
-PRODUCE_ANSWER = struct.Struct(f">iiih{len(TOPIC)}siihqqqi")
-FETCH_ANSWER = struct.Struct(f">iiiih{len(TOPIC)}siihqqii")
+PRODUCE_RESPONSE = struct.Struct(f">iiih{len(TOPIC)}siihqqqi")
+FETCH_RESPONSE = struct.Struct(f">iiiih{len(TOPIC)}siihqqii")
 
 
 def _request(api_key: int, version: int, body: bytes) -> bytearray:
@@ -35,7 +35,7 @@ def set_correlation_id(request: bytearray, correlation_id: int) -> None:
 
 
 def metadata_request() -> bytearray:
-    """Metadata version 1 about no topic at all: who are the brokers?"""
+    """Metadata version 1 without topics: only the brokers."""
     return _request(3, 1, struct.pack(">i", 0))
 
 
@@ -44,7 +44,7 @@ def api_versions_request() -> bytearray:
 
 
 def make_batch(record_bytes: int) -> tuple[bytes, int]:
-    """A batch as full as the Java producer's default, of records of one size; and how many they are."""
+    """A full batch of the Java producer's default size, with records of one size; and the number of records."""
     now_ms = int(time.time() * 1000)
     value = b"x" * record_bytes
     records = [Record(offset=0, timestamp_ms=now_ms, key=None, value=value)]
@@ -74,16 +74,16 @@ def read_exactly(connection: socket.socket, count: int) -> bytes:
     while len(parts) < count:
         part = connection.recv(count - len(parts))
         if not part:
-            raise ConnectionError("the broker closed the connection in the middle of an answer")
+            raise ConnectionError("the broker closed the connection in the middle of a response")
         parts += part
     return bytes(parts)
 
 
-def read_answer(connection: socket.socket) -> bytes:
-    """One answer without its length: correlation id and body."""
+def read_response(connection: socket.socket) -> bytes:
+    """One response without its length: correlation id and body."""
     (length,) = struct.unpack(">i", read_exactly(connection, 4))
     return read_exactly(connection, length)
 
 
-def knows_a_broker(metadata_answer: bytes) -> bool:
-    return int(struct.unpack_from(">i", metadata_answer, 4)[0]) > 0
+def knows_a_broker(metadata_response: bytes) -> bool:
+    return int(struct.unpack_from(">i", metadata_response, 4)[0]) > 0

@@ -1,1 +1,1 @@
-"""Operators, measured beside the same work in plain PySpark."""
+"""Operators, compared with the same work in plain PySpark."""

@@ -1,4 +1,4 @@
-"""Measure operators beside Spark's own, one call of state per key, and Flink SQL."""
+"""Compare operators with Spark's own, with one state call per key, and with Flink SQL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUBJECTS: tuple[type[Subject], ...] = (NativeWindows, Panes, Core, Join, FlinkSq
 
 if __name__ == "__main__":
     run_command(
-        about="Measure operators beside Spark's own, one call of state per key, and Flink SQL.",
+        about="Compare operators with Spark's own, with one state call per key, and with Flink SQL.",
         name="operators",
         subjects=SUBJECTS,
         rows_example="flink-*",

@@ -1,4 +1,4 @@
-"""How much the operators' benchmark does for one sample, and the topics that its subjects read."""
+"""The sizes of the samples of the operators' benchmark, and the topics that its subjects read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.measurements import Side
 from benchmarks.operators import events
 
 SHORT = "-short"
-"""Of the topics that a way is tried on whose cost is a call per key."""
+"""Suffix of the topics for implementations with one state call per key."""
 
 WARM_UP = "-warm-up"
 
@@ -23,9 +23,9 @@ WARM_UP = "-warm-up"
 class Sizes:
     clicks: int
     clicks_short: int
-    """Rows for one call of state per key: at 6,000 a second, three million of them would take eight minutes."""
+    """Rows for one state call per key: at 6,000 a second, three million rows would take eight minutes."""
     joined: int
-    """Of each of the two sides of a join."""
+    """Rows on each side of a join."""
     versions: int
     warmup: int
     touched_keys: int
@@ -33,7 +33,7 @@ class Sizes:
     touching_batches: int
 
     def count_of(self, topic: str) -> int:
-        """Of a topic of clicks."""
+        """The number of rows in a topic of clicks."""
         if topic.endswith(WARM_UP):
             return self.warmup
         return self.clicks_short if topic.endswith(SHORT) else self.clicks
@@ -67,7 +67,7 @@ class Bench(bench.Bench):
 
     @contextlib.contextmanager
     def events_broker(self, *topics: str) -> Iterator[RunningBroker]:
-        """Headrace's broker with these topics, each written once and there for the whole run."""
+        """Headrace's broker with these topics, each written once for the whole run."""
         folder = self.workplace / "events"
         with running_broker(Side.HEADRACE, folder, Durability.OS) as broker:
             for topic in topics:

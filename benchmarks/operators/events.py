@@ -1,7 +1,6 @@
-"""What the operators' benchmark reads: clicks, searches with what was clicked in them, and versions of profiles.
+"""The input of the operators' benchmark: clicks, searches with the clicked results, and versions of profiles.
 
-JSON of some 100 bytes. Every event is a second's thousandth after the one before, and all topics begin at the same
-time.
+JSON of some 100 bytes. Every event is a millisecond after the previous one, and all topics start at the same time.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ PROFILES_SCHEMA = "user STRING, changed_at TIMESTAMP, country STRING"
 
 
 def clicks(count: int) -> Iterator[Message]:
-    """By 10,000 users on 200,000 devices."""
+    """Clicks of 10,000 users on 200,000 devices."""
     choose = random.Random(17)
     for number in range(count):
         yield _message(
@@ -49,7 +48,7 @@ def searches(count: int) -> Iterator[Message]:
 
 
 def results(count: int) -> Iterator[Message]:
-    """What was clicked, in the same sessions: of 50,000 that go on at once, each for some minutes."""
+    """Clicked results, in the same sessions: 50,000 sessions at a time, each for some minutes."""
     choose = random.Random(19)
     for number in range(count):
         yield _message(
@@ -59,9 +58,9 @@ def results(count: int) -> Iterator[Message]:
 
 
 def profiles(count: int, *, span: int) -> Iterator[Message]:
-    """Versions of the users' profiles, keyed by user, spread over the time of `span` events.
+    """Versions of the profiles of users, with the user as the key, spread over the time of `span` events.
 
-    Each user has one at the very beginning.
+    Each user has one at the start.
     """
     choose = random.Random(20)
     for number in range(count):

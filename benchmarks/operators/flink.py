@@ -1,6 +1,6 @@
-"""Apache Flink to compare with: PyFlink in a virtual environment of its own, and the connector for Kafka.
+"""Apache Flink as a peer: PyFlink in its own virtual environment, and the connector for Kafka.
 
-PyFlink pins versions of its own of much that Headrace uses too, so the two never share an environment. Both are fetched
+PyFlink pins other versions of many dependencies of Headrace, so the two never share an environment. Both are fetched
 once, into Headrace's cache.
 """
 
@@ -21,22 +21,22 @@ CONNECTOR = JarSet(
     dependencies=("org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2",),
 )
 INSTALL_TIMEOUT_S = 1_800
-"""Some 500 MB are fetched; a slow line gets its time, a dead one does not hang for ever."""
+"""For some 500 MB over a slow network. A dead network does not block forever."""
 
 READY = "ready"
-"""A file in the environment that says that all of it is there."""
+"""A file that marks the environment as complete."""
 
 SQL_PROGRAM = Path(__file__).parent / "programs" / "flink_sql.py"
 
 
 class FlinkUnavailable(HeadraceError):
-    """PyFlink, or its connector, cannot be had on this machine."""
+    """PyFlink or its connector can't be installed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flink:
     python: Path
-    """That of the environment in which PyFlink is."""
+    """The interpreter of the environment with PyFlink."""
     jars: tuple[Path, ...]
 
     def command(self) -> list[str]:
@@ -44,11 +44,11 @@ class Flink:
 
 
 def flink() -> Flink:
-    """What is there, or fetched if this is the first time."""
+    """The installed Flink, which the first call fetches."""
     try:
         jars = fetch_jars(CONNECTOR)
     except JavaUnavailable as unavailable:
-        raise FlinkUnavailable(f"Flink's connector for Kafka is not here: {unavailable}") from unavailable
+        raise FlinkUnavailable(f"Flink's connector for Kafka is missing: {unavailable}") from unavailable
     return Flink(python=_environment(), jars=tuple(sorted(jars.glob("*.jar"))))
 
 
@@ -83,5 +83,5 @@ def _run(*command: str) -> None:
     if done.returncode != 0:
         raise FlinkUnavailable(
             f"PyFlink {FLINK_VERSION} could not be installed:\n{last_lines(done.stdout + done.stderr)}",
-            hint="is there a version of it for this Python? The other subjects can be run without (--only)",
+            hint="check that it supports this version of Python; --only runs the other subjects without it",
         )

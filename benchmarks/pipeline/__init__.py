@@ -1,1 +1,1 @@
-"""Jobs on Spark, measured beside the same work in plain PySpark."""
+"""Jobs on Spark, compared with the same work in plain PySpark."""

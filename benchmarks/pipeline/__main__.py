@@ -1,4 +1,4 @@
-"""Measure jobs and sinks beside the same work in plain PySpark."""
+"""Compare jobs and sinks with the same work in plain PySpark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUBJECTS: tuple[type[Subject], ...] = (Jobs, TopicSink, Tables, Latency, FirstEv
 
 if __name__ == "__main__":
     run_command(
-        about="Measure jobs and sinks beside the same work in plain PySpark.",
+        about="Compare jobs and sinks with the same work in plain PySpark.",
         name="pipeline",
         subjects=SUBJECTS,
         rows_example="job-*",

@@ -1,4 +1,4 @@
-"""How much the pipeline's benchmark does for one sample, and the topic of events that its subjects read."""
+"""The sizes of the samples of the pipeline's benchmark, and the topic of events that its subjects read."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Bench(bench.Bench):
 
     @contextlib.contextmanager
     def events_broker(self) -> Iterator[RunningBroker]:
-        """Headrace's broker with the topic of events, and a short one, written once and there for the whole run."""
+        """Headrace's broker with the topic of events, and a short one, written once for the whole run."""
         folder = self.workplace / "events"
         is_new = not folder.exists()
         with running_broker(Side.HEADRACE, folder, Durability.OS) as broker:

@@ -17,7 +17,7 @@ SCHEMA = "user STRING, url STRING, at TIMESTAMP, ms INT"
 
 
 def event(number: int, choose: random.Random) -> bytes:
-    """Every event is a second's thousandth after the one before; a tenth of all is for the shop."""
+    """Every event is a millisecond after the previous one; a tenth of all events is for the shop."""
     at_ms = FIRST_MS + number * 1_000 // EVENTS_PER_SECOND
     seconds, ms = divmod(at_ms - FIRST_MS, 1_000)
     minutes, second = divmod(seconds, 60)

@@ -1,4 +1,4 @@
-"""Headrace's queues and transactions beside RabbitMQ and Apache Kafka: the same disk, interleaved rounds.
+"""Headrace's queues and transactions compared with RabbitMQ and Apache Kafka: the same disk, interleaved rounds.
 
-`python -m benchmarks.queue --help` says what can be chosen; docs/benchmarks.md says what the rows mean.
+`python -m benchmarks.queue --help` lists the options; docs/benchmarks.md explains the rows.
 """

@@ -1,4 +1,4 @@
-"""Measure Headrace's queues and transactions beside RabbitMQ and Apache Kafka."""
+"""Compare Headrace's queues and transactions with RabbitMQ and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SUBJECTS: tuple[type[Subject], ...] = (Messages, Transactions, Locks, Backlog)
 
 if __name__ == "__main__":
     run_command(
-        about="Measure Headrace's queues and transactions beside RabbitMQ and Apache Kafka.",
+        about="Compare Headrace's queues and transactions with RabbitMQ and Apache Kafka.",
         name="queue",
         subjects=SUBJECTS,
         rows_example="messages-fsync-*",

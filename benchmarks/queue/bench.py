@@ -1,4 +1,4 @@
-"""How much the queues' benchmark does for one sample, and what its subjects share."""
+"""The sizes of the samples of the queues' benchmark, and the common part of its subjects."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from benchmarks.broker.brokers import Durability, RunningBroker, running_broker
 from benchmarks.broker.load import create_topic
 from benchmarks.measurements import Side
 from benchmarks.queue.share_client import Load
-from benchmarks.queue.share_load import check_all_settled_once, make_group, share_load
+from benchmarks.queue.share_load import check_all_acknowledged_once, create_group, share_load
 
 MESSAGE_BYTES = 100
 KAFKA_PROPERTIES = {
-    # How soon a new member learns what it may read. No figure has joining in it, but every one would wait for it.
+    # How soon a new member gets its assignment. No figure includes joining, but every sample waits for it.
     "group.share.heartbeat.interval.ms": "1000",
     "group.share.min.heartbeat.interval.ms": "1000",
 }
@@ -25,7 +25,7 @@ KAFKA_PROPERTIES = {
 class Sizes:
     messages: int
     warmup: int
-    rabbit_s: int  # PerfTest's later half counts: Java needs the first to compile
+    rabbit_s: int  # only the second half counts: Java compiles in the first half
     paced_s: int
     transactions: int
     backlog: int
@@ -58,7 +58,7 @@ class Bench(bench.Bench):
 
     @contextlib.contextmanager
     def share_broker(self, side: Side, durability: Durability) -> Iterator[RunningBroker]:
-        """Headrace or Kafka on a folder of its own, warm: its compiler has seen what it will run."""
+        """Headrace or Kafka with its own folder, after a warm-up."""
         with (
             self.folder() as folder,
             running_broker(side, folder, durability, kafka_properties=KAFKA_PROPERTIES) as broker,
@@ -78,10 +78,10 @@ class Bench(bench.Bench):
         linger_ms: int = 5,
         is_new: bool = True,
     ) -> dict[str, float]:
-        """A queue of its own: topic and group `name` of one partition, made now unless it `is_new` no more."""
+        """Load a queue: the topic and the group `name` with one partition, which are created if the queue `is_new`."""
         if is_new:
             create_topic(broker.bootstrap, name)
-            make_group(broker.bootstrap, name)
+            create_group(broker.bootstrap, name)
         load = Load(
             bootstrap=broker.bootstrap,
             topic=name,
@@ -94,7 +94,7 @@ class Bench(bench.Bench):
         )
         figures = share_load(load)
         if is_new:
-            check_all_settled_once(load, figures)
+            check_all_acknowledged_once(load, figures)
         return figures
 
     def share_rate(self, broker: RunningBroker, name: str, *, messages: int, consumers: int) -> float:

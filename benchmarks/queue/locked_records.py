@@ -1,4 +1,4 @@
-"""A member of a share group that takes records and keeps them, spoken by hand: no client holds so many at once."""
+"""A member of a share group that keeps its records locked, without a client library: no client locks this many."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import uuid
 from confluent_kafka import Producer
 
 from benchmarks.broker.load import ClientFailed, create_topic
-from benchmarks.queue.share_load import make_group
+from benchmarks.queue.share_load import create_group
 from headrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 from headrace.protocol.messages.share_fetch import (
     AcknowledgementBatch,
@@ -27,7 +27,7 @@ LOCK_DURATION_MS = 60_000
 JOIN_TIMEOUT_S = 60
 JOIN_INTERVAL_S = 0.2
 COORDINATOR_NOT_READY = (14, 15, 16)
-"""A Kafka that has no share group yet makes its internal topics first."""
+"""Kafka creates its internal topics before the first share group."""
 
 FETCH_WAIT_MS = 2_000
 FETCHES_MAX = 1_000
@@ -37,7 +37,7 @@ ACCEPT = 1
 
 
 class Holder:
-    """One member that locks all records of a topic of its own, partition after partition."""
+    """One member that locks all records of its own topic, one partition after another."""
 
     def __init__(self, bootstrap: str, name: str, partitions: int, record_bytes: int) -> None:
         self._name = name
@@ -45,7 +45,7 @@ class Holder:
         self._member_id = str(uuid.uuid4())
         self._epoch = 0
         create_topic(bootstrap, name, partitions=partitions)
-        make_group(
+        create_group(
             bootstrap,
             name,
             partition_max_record_locks=str(LOCKS_A_PARTITION),
@@ -53,7 +53,7 @@ class Holder:
         )
         self._write(bootstrap, record_bytes)
         self._wire = Wire(bootstrap)
-        # Finding the coordinator is what makes Kafka create the topic that groups live in.
+        # Kafka creates the topic with the state of groups on this request.
         self._wire.ask(FindCoordinatorRequest(coordinator_keys=(name,)), version=4)
         self._topic_id = self._join()
 
@@ -71,7 +71,7 @@ class Holder:
         epoch, topics = 0, (self._name,)
         deadline_s = time.monotonic() + JOIN_TIMEOUT_S
         while time.monotonic() < deadline_s:
-            answer = self._wire.ask(
+            response = self._wire.ask(
                 ShareGroupHeartbeatRequest(
                     group_id=self._name,
                     member_id=self._member_id,
@@ -79,13 +79,13 @@ class Holder:
                     subscribed_topic_names=topics if epoch == 0 else None,
                 )
             )
-            if answer.error_code in COORDINATOR_NOT_READY:
+            if response.error_code in COORDINATOR_NOT_READY:
                 time.sleep(JOIN_INTERVAL_S)
                 continue
-            if answer.error_code:
-                raise ClientFailed(f"joining {self._name} failed with error {answer.error_code}")
-            epoch = answer.member_epoch
-            assigned = answer.assignment.topic_partitions if answer.assignment is not None else ()
+            if response.error_code:
+                raise ClientFailed(f"joining {self._name} failed with error {response.error_code}")
+            epoch = response.member_epoch
+            assigned = response.assignment.topic_partitions if response.assignment is not None else ()
             if assigned and len(assigned[0].partitions) == self._partitions:
                 topic_id = assigned[0].topic_id
                 assert isinstance(topic_id, uuid.UUID)
@@ -94,7 +94,7 @@ class Holder:
         raise ClientFailed(f"{self._name} was not assigned within {JOIN_TIMEOUT_S} s")
 
     def lock_all(self) -> list[list[tuple[int, int]]]:
-        """By partition: the ranges of offsets that are locked now."""
+        """The ranges of locked offsets of each partition."""
         return [self._lock_partition(partition) for partition in range(self._partitions)]
 
     def _lock_partition(self, partition: int) -> list[tuple[int, int]]:
@@ -106,7 +106,7 @@ class Holder:
         raise ClientFailed(f"only {ranges} of partition {partition} could be locked")
 
     def accept_every_second(self, held: list[list[tuple[int, int]]]) -> None:
-        """What stays is then locked record by record: no range holds two of them."""
+        """Accept every second record, so that every remaining locked range has one record."""
         for partition, ranges in enumerate(held):
             offsets = [offset for first, last in ranges for offset in range(first, last + 1)]
             accepted = tuple(
@@ -119,7 +119,7 @@ class Holder:
         self, partition: int, acknowledged: tuple[AcknowledgementBatch, ...] = ()
     ) -> list[tuple[int, int]]:
         part = FetchPartition(partition_index=partition, acknowledgement_batches=acknowledged)
-        answer = self._wire.ask(
+        response = self._wire.ask(
             ShareFetchRequest(
                 group_id=self._name,
                 member_id=self._member_id,
@@ -132,8 +132,8 @@ class Holder:
             version=FETCH_VERSION,
         )
         self._epoch += 1
-        parts = [part for topic in answer.responses for part in topic.partitions]
-        errors = [answer.error_code] + [
+        parts = [part for topic in response.responses for part in topic.partitions]
+        errors = [response.error_code] + [
             code for part in parts for code in (part.error_code, part.acknowledge_error_code)
         ]
         if any(errors):

@@ -17,10 +17,10 @@ PERF_TEST = JarSet(
 )
 CLIENT_HEAP_MB = 512
 UNCONFIRMED_MAX = 1_000
-"""More does not make it faster, and a window without end only moves the queue into the client."""
+"""A larger window is not faster, and an unlimited one only moves the queue into the client."""
 
 PREFETCH = 500
-"""What a share consumer takes at a time by default."""
+"""The default of a share consumer."""
 
 _INTERVAL = re.compile(
     r"time [\d.]+ s, .*?received: (\d+) msg/s, min/median/75th/95th/99th consumer latency: [\d/]+/(\d+) µs"
@@ -40,7 +40,7 @@ class RabbitLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RabbitFigures:
-    """Of the later half of the run, when Java has compiled what it runs; PerfTest tells of each second by itself."""
+    """Figures of the second half of the run, after Java has compiled; PerfTest prints figures for each second."""
 
     messages_per_s: float
     p99_ms: float
@@ -57,7 +57,7 @@ def run_rabbit_load(load: RabbitLoad) -> RabbitFigures:
     output = _perf_test(*arguments)
     intervals = [(int(rate), int(p99_us)) for rate, p99_us in _INTERVAL.findall(output)]
     if len(intervals) < 2:
-        raise ClientFailed(f"PerfTest did not give its figures:\n{last_lines(output)}")
+        raise ClientFailed(f"PerfTest did not print its figures:\n{last_lines(output)}")
     later = intervals[len(intervals) // 2 :]
     return RabbitFigures(
         messages_per_s=statistics.mean(rate for rate, _ in later),

@@ -1,6 +1,6 @@
 """A private RabbitMQ node on free loopback ports: its own name, data, cookie and port mapper, no plugins.
 
-It is Debian's server, started by its script and not as the system's service, whose node and data stay untouched.
+It is Debian's server, started by its script. The system's service, with its node and data, is not touched.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headrace.java import last_lines
 from headrace.testing.ports import free_ports
 
 SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-"""The script itself: the one on the search path insists on another user and on the system's folders."""
+"""The script itself: the one on the search path requires another user and the folders of the system."""
 
 START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 60
@@ -37,7 +37,7 @@ class RabbitUnavailable(HeadraceError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningRabbit:
     uri: str
-    pid: int  # of the script whose child is the server
+    pid: int  # the script, whose child is the server
 
 
 def is_installed() -> bool:
@@ -46,15 +46,15 @@ def is_installed() -> bool:
 
 @contextlib.contextmanager
 def running_rabbitmq(folder: Path) -> Iterator[RunningRabbit]:
-    """A node on `folder`, stopped cleanly at the end. Persistent messages and confirms bring their own fsync."""
+    """A node with `folder`, stopped cleanly at the end. It calls fsync for persistent messages with confirms."""
     if not is_installed():
-        raise RabbitUnavailable("RabbitMQ is not here", hint="Debian: apt-get install rabbitmq-server")
+        raise RabbitUnavailable("RabbitMQ is not installed", hint="Debian: apt-get install rabbitmq-server")
     folder.mkdir(parents=True, exist_ok=True)
     mapper_port, distribution_port, amqp_port = free_ports(3)
     environment = _environment(folder, mapper_port, distribution_port, amqp_port)
     log_file = folder / "server.log"
     with log_file.open("w") as log:
-        # Erlang's port mapper would otherwise be started by the server as a daemon that nobody ends.
+        # Otherwise the server would start Erlang's port mapper as a daemon that keeps running.
         mapper = subprocess.Popen(["epmd"], env=environment, stdout=log, stderr=log)
         try:
             _wait_for_port(mapper, mapper_port, log_file, greeting=b"")
@@ -96,14 +96,14 @@ def _environment(folder: Path, mapper_port: int, distribution_port: int, amqp_po
         "RABBITMQ_SCHEMA_DIR": str(folder / "schema"),
         "RABBITMQ_FEATURE_FLAGS_FILE": str(folder / "feature-flags"),
         "RABBITMQ_PID_FILE": str(folder / "pid"),
-        # Files of the system's own node that would be read if they were there.
+        # Files of the system's own node that this node would read if they existed.
         "RABBITMQ_CONF_ENV_FILE": absent,
         "RABBITMQ_ADVANCED_CONFIG_FILE": f"{absent}.config",
     }
 
 
 def _wait_for_port(process: subprocess.Popen[bytes], port: int, log_file: Path, *, greeting: bytes) -> None:
-    """Until the port is open and, if there is a greeting, somebody answers it."""
+    """Wait until the port is open and, if a greeting is set, the server responds to it."""
     deadline_s = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline_s and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5) as probe:
@@ -115,7 +115,7 @@ def _wait_for_port(process: subprocess.Popen[bytes], port: int, log_file: Path, 
         time.sleep(PROBE_INTERVAL_S)
     raise RabbitUnavailable(
         f"RabbitMQ did not start:\n{last_lines(log_file.read_text(errors='replace'))}",
-        hint="another Erlang or a lack of memory are the usual causes",
+        hint="check the version of Erlang and the free memory",
     )
 
 

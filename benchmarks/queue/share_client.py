@@ -1,9 +1,9 @@
-"""Load on a share group with confluent-kafka: a program of its own, a process for the producer and for each consumer.
+"""Load on a share group with confluent-kafka: a program with one process for the producer and for each consumer.
 
     python -m benchmarks.queue.share_client '{"bootstrap": …, "topic": …, …}'      (the fields of `Load`)
 
-The producer is confirmed (acks=all), each message is acknowledged by itself (explicit mode), and counts when the broker
-has confirmed that. The clock runs once every consumer has had a message. Prints one JSON object.
+The producer uses acks=all. Each message is acknowledged individually (explicit mode), and counts when the broker has
+confirmed that. The time starts when every consumer has received a message. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Share
 
 JOIN_TIMEOUT_S = 60
 SILENCE_TIMEOUT_S = 20
-"""Nothing acknowledged for so long means that something hangs; the slowest peer does thousands a second."""
+"""Without any acknowledgement for this time, the load hangs; the slowest peer processes thousands a second."""
 
 FLUSH_TIMEOUT_S = 300
 POLL_S = 0.1
@@ -32,15 +32,15 @@ WATCH_S = 0.002
 PRIMING_INTERVAL_S = 0.05
 PRIMING_MESSAGES = 8
 TICK_S = 0.001
-"""A paced producer sends what is due a thousand times a second."""
+"""A producer with a rate sends the due messages a thousand times a second."""
 
 FETCH_WAIT_MS = 20
-"""A request that finds nothing waits so long, and with it the answer to the acknowledgements that it carries: by the
-default of 500 ms, the last ones would be counted half a second late."""
+"""A fetch without records waits this long, and so does the response to its acknowledgements. With the default of
+500 ms, the last acknowledgements would be counted half a second late."""
 
 UNCONFIRMED_MAX = 10_000
 LATENCY_SKIPPED = 0.2
-"""The first part of a paced run is not counted: caches, and the peer's compiler, are cold."""
+"""The first part of a run with a rate, which is not counted: caches are cold, and Java compiles."""
 
 _SENT_AT = struct.Struct(">d")
 _Clock = time.monotonic  # one clock for all processes of a machine
@@ -55,29 +55,29 @@ class Load:
     consumers: int = 1
     message_bytes: int = 100
     rate: int = 0
-    """Messages a second; 0 for as fast as it goes."""
+    """Messages per second; 0 for as fast as possible."""
     linger_ms: int = 5
     """How long the producer waits for a fuller batch; 5 is librdkafka's default."""
 
 
 class Shared:
-    """What the processes tell each other, in memory that they share."""
+    """The shared memory of the processes."""
 
     def __init__(self, consumers: int) -> None:
         self.delivered = RawArray(ctypes.c_int64, consumers)
-        self.settled = RawArray(ctypes.c_int64, consumers)
-        self.refused = RawArray(ctypes.c_int64, consumers)
+        self.acknowledged = RawArray(ctypes.c_int64, consumers)
+        self.failed = RawArray(ctypes.c_int64, consumers)
         self.producer_is_ready = RawValue(ctypes.c_bool, False)
         self.go = RawValue(ctypes.c_bool, False)
         self.stop = RawValue(ctypes.c_bool, False)
 
 
 def consume(load: Load, shared: Shared, index: int, results: Any) -> None:
-    """Take, acknowledge, and take again: the acknowledgements go with the next request, as the client does it."""
+    """Fetch, acknowledge, and fetch again. The client sends the acknowledgements with the next fetch."""
 
-    def on_settled(offsets: dict[Any, set[int]], error: KafkaException | None) -> None:
+    def on_acknowledged(offsets: dict[Any, set[int]], error: KafkaException | None) -> None:
         count = sum(len(each) for each in offsets.values())
-        (shared.settled if error is None else shared.refused)[index] += count
+        (shared.acknowledged if error is None else shared.failed)[index] += count
 
     consumer = ShareConsumer(
         {
@@ -87,7 +87,7 @@ def consume(load: Load, shared: Shared, index: int, results: Any) -> None:
             "fetch.wait.max.ms": FETCH_WAIT_MS,
         }
     )
-    consumer.set_acknowledgement_commit_callback(on_settled)
+    consumer.set_acknowledgement_commit_callback(on_acknowledged)
     consumer.subscribe([load.topic])
     sent_at, latency_s = array("d"), array("d")
     acknowledge, timed = consumer.acknowledge, load.rate > 0
@@ -109,7 +109,7 @@ def consume(load: Load, shared: Shared, index: int, results: Any) -> None:
 
 
 class Sender:
-    """The producer, and what it was told about its messages."""
+    """The producer, and the failures of its messages."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -141,7 +141,7 @@ class Sender:
                 try:
                     produce(topic, value)
                     break
-                except BufferError:  # as many are unconfirmed as may be
+                except BufferError:  # the limit of unconfirmed messages is reached
                     self._producer.poll(0.001)
 
     def send_paced(self, count: int, rate: int) -> None:
@@ -175,7 +175,7 @@ def produce(load: Load, shared: Shared) -> None:
 
 
 def prime(load: Load, shared: Shared) -> int:
-    """Send a little until every consumer has had some and all of it is settled; how much it was."""
+    """Send messages until every consumer has received one and all are acknowledged; returns their number."""
     sender, sent = Sender(load), 0
     deadline_s = _Clock() + JOIN_TIMEOUT_S
     while not all(shared.delivered):
@@ -184,19 +184,21 @@ def prime(load: Load, shared: Shared) -> int:
         sent += PRIMING_MESSAGES
         time.sleep(PRIMING_INTERVAL_S)
         if _Clock() > deadline_s:
-            raise SystemExit(f"after {JOIN_TIMEOUT_S} s, the consumers had {list(shared.delivered)} messages")
-    wait_until_settled(shared, sent)
+            raise SystemExit(
+                f"after {JOIN_TIMEOUT_S} s, the consumers had only {list(shared.delivered)} messages"
+            )
+    wait_until_acknowledged(shared, sent)
     return sent
 
 
-def wait_until_settled(shared: Shared, count: int) -> None:
+def wait_until_acknowledged(shared: Shared, count: int) -> None:
     last, last_s = -1, _Clock()
-    while (settled := sum(shared.settled)) < count:
-        if settled != last:
-            last, last_s = settled, _Clock()
+    while (acknowledged := sum(shared.acknowledged)) < count:
+        if acknowledged != last:
+            last, last_s = acknowledged, _Clock()
         if _Clock() > last_s + SILENCE_TIMEOUT_S:
             raise SystemExit(
-                f"stuck at {settled} of {count}; delivered {sum(shared.delivered)}, refused {sum(shared.refused)}"
+                f"stuck at {acknowledged} of {count}; delivered {sum(shared.delivered)}, failed {sum(shared.failed)}"
             )
         time.sleep(WATCH_S)
 
@@ -217,7 +219,7 @@ def percentiles_ms(parts: list[tuple[bytes, bytes]]) -> dict[str, float]:
 
 
 def run(load: Load) -> dict[str, float]:
-    context = multiprocessing.get_context("fork")  # nothing of the client is alive yet in this process
+    context = multiprocessing.get_context("fork")  # this process has no client yet
     shared = Shared(load.consumers)
     pipes = [context.Pipe(duplex=False) for _ in range(load.consumers)]
     children: list[BaseProcess] = [
@@ -232,8 +234,8 @@ def run(load: Load) -> dict[str, float]:
         time.sleep(WATCH_S)
     started_s = _Clock()
     shared.go.value = True
-    wait_until_settled(shared, primed + load.messages)
-    producer.join()  # long done, unless the queue was full to begin with and others' messages were settled
+    wait_until_acknowledged(shared, primed + load.messages)
+    producer.join()  # already done, unless the queue was full before and older messages were acknowledged
     took_s = _Clock() - started_s
     if producer.exitcode != 0:
         raise SystemExit("the producer failed")
@@ -242,8 +244,8 @@ def run(load: Load) -> dict[str, float]:
     return {
         "messages_per_s": load.messages / took_s,
         "primed": primed,
-        "delivered_again": sum(shared.delivered) - load.messages - primed,
-        "refused": sum(shared.refused),
+        "redelivered": sum(shared.delivered) - load.messages - primed,
+        "failed": sum(shared.failed),
         **percentiles_ms(parts),
     }
 

@@ -1,4 +1,4 @@
-"""Runs the clients of share groups, and prepares topics and groups for them; Headrace and Apache Kafka alike."""
+"""Runs the clients of share groups, and prepares their topics and groups, on Headrace and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ from headrace.kafka.share_groups import describe_share_group
 CONFIG_PROBE_INTERVAL_S = 0.05
 
 
-def make_group(bootstrap: str, group: str, **configs: str) -> None:
-    """A group that begins at the first record. `record_lock_duration_ms` sets `share.record.lock.duration.ms`."""
+def create_group(bootstrap: str, group: str, **configs: str) -> None:
+    """Configure a group that starts at the first record. `record_lock_duration_ms` sets
+    `share.record.lock.duration.ms`."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": LOG_ERRORS_ONLY})
     wanted = {"share.auto.offset.reset": "earliest"}
     wanted |= {f"share.{name.replace('_', '.')}": value for name, value in configs.items()}
@@ -44,9 +45,9 @@ def make_group(bootstrap: str, group: str, **configs: str) -> None:
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(timeout=ADMIN_TIMEOUT_S)
     deadline_s = time.monotonic() + ADMIN_TIMEOUT_S
-    while not _are_set(admin, group, wanted):  # Kafka's nodes learn of a change a moment later
+    while not _are_set(admin, group, wanted):  # Kafka's nodes apply a change a moment later
         if time.monotonic() > deadline_s:
-            raise ClientFailed(f"the configs of group {group} were set and are not seen")
+            raise ClientFailed(f"the configs of group {group} were set, but are not visible")
         time.sleep(CONFIG_PROBE_INTERVAL_S)
 
 
@@ -60,20 +61,22 @@ def share_load(load: Load) -> dict[str, float]:
     return _client("share_client", json.dumps(asdict(load)))
 
 
-def check_all_settled_once(load: Load, figures: dict[str, float]) -> None:
-    """A rate counts only if the broker itself says that all is done, and nothing was delivered twice."""
-    if figures["delivered_again"] or figures["refused"]:
+def check_all_acknowledged_once(load: Load, figures: dict[str, float]) -> None:
+    """A rate is valid only if the broker reports no lag, and no message was delivered twice."""
+    if figures["redelivered"] or figures["failed"]:
         raise ClientFailed(
-            f"{figures['delivered_again']:.0f} messages were delivered again, {figures['refused']:.0f} refused"
+            f"{figures['redelivered']:.0f} messages were redelivered, {figures['failed']:.0f} could not be acknowledged"
         )
     expected = load.messages + int(figures["primed"])
     check_end_offset(load.bootstrap, load.topic, expected)
     host, _, port = load.bootstrap.rpartition(":")
     described = describe_share_group((host, int(port)), load.group, ADMIN_TIMEOUT_S)
-    # Where the group starts says less: Kafka moves it with the next acknowledgement.
+    # The start offset is not enough: Kafka moves it only with the next acknowledgement.
     not_done = [partition.not_done for partition in described.partitions]
     if not_done != [0]:
-        raise ClientFailed(f"{expected} messages were acknowledged, and {load.group} has {not_done} to do")
+        raise ClientFailed(
+            f"{expected} messages were acknowledged, but {load.group} has {not_done} to process"
+        )
 
 
 def transactions_per_s(

@@ -1,8 +1,8 @@
-"""Transactions by confluent-kafka, one after the other: a program of its own.
+"""Transactions by confluent-kafka, one after the other, in a separate program.
 
     python -m benchmarks.queue.transaction_client BOOTSTRAP TOPIC TRANSACTIONS RECORDS_EACH RECORD_BYTES
 
-A transaction begins, sends its records, and is committed, which waits until all of it is written.
+Each transaction sends its records and commits, which waits until all of them are written.
 """
 
 from __future__ import annotations

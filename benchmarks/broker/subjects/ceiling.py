@@ -1,7 +1,7 @@
-"""The ceiling: what the same bytes cost through a bare socket and a bare file, and how near the broker comes.
+"""The ceiling: the cost of the same bytes through a bare socket and a bare file, compared with the broker.
 
-One connection sends prepared frames of 16 KB with five in flight, as the Java producer does, or fetches 1 MB at
-a time; the client is so light that the other end is what is measured.
+One connection sends prepared frames of 16 KB with five in flight, like the Java producer, or fetches 1 MB at
+a time. The client is so light that the figures are those of the server.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _bare_sample(work: str, durability: Durability, file: Path, frame_bytes: int
         before_s = cpu_s(peer.pid)
         os.sync()
         reached = raw(work, address, frames, RECORD_BYTES)
-        # The peer ends with its connection; what it used is then known to its parent alone.
+        # The peer ends with its connection; afterwards only its parent knows its CPU time.
         used_s = _cpu_s_of_ended(peer) - before_s
     finally:
         peer.kill()

@@ -42,7 +42,7 @@ class Consume(Subject):
                 if not wanted:
                     continue
                 topic, records = f"consume-{record_bytes}", bench.sizes.consume[record_bytes]
-                bench.say(f"writing what is to be read, {record_bytes} B records")
+                bench.say(f"writing the records to read, {record_bytes} B each")
                 write_full_batches(broker.bootstrap, topic, records, record_bytes)
                 for row in wanted:
                     bench.say(row.what)
@@ -54,7 +54,7 @@ class Consume(Subject):
 
 
 def write_full_batches(bootstrap: str, topic: str, records: int, record_bytes: int) -> None:
-    """Batches of 16 KB (the Java producer's size), always full, so that both logs hold the same."""
+    """Full batches of 16 KB (the size of the Java producer), so that both logs have the same batches."""
     create_topic(bootstrap, topic)
     confluent("produce", bootstrap, topic, records, record_bytes, batch_size=16_384, linger_ms=1_000)
     check_end_offset(bootstrap, topic, records)

@@ -1,4 +1,4 @@
-"""What a broker costs before and after it works: cold start, resident memory."""
+"""The cold start of a broker, and its resident memory before and after work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.measurements import Goal, Row, Sample, Side, Unit
 from benchmarks.processes import resident_mb
 
 SETTLE_S = 3
-"""A broker that has just started or just worked is still tidying up."""
+"""A broker still cleans up for a while after its start and after work."""
 
 
 class Footprint(Subject):
@@ -25,7 +25,7 @@ class Footprint(Subject):
         return (
             Row(
                 key="cold-start",
-                what="process start to the first Metadata answer",
+                what="process start to the first Metadata response",
                 unit=Unit.SECONDS,
                 goals=(Goal(at_most=0.15, against_kafka=True),),
             ),
@@ -40,7 +40,7 @@ class Footprint(Subject):
 
     def measure(self, side: Side, bench: Bench) -> Iterator[tuple[str, Sample]]:
         with bench.folder() as folder:
-            # The first start makes the folder, and brings programs and libraries into the page cache.
+            # The first start creates the folder, and reads programs and libraries into the page cache.
             bench.say("a first start, not counted")
             with running_broker(side, folder):
                 pass
@@ -55,7 +55,7 @@ class Footprint(Subject):
 
     def _load(self, bootstrap: str, bench: Bench) -> None:
         for record_bytes, records in bench.sizes.produce.items():
-            bench.say(f"load before the memory is read: {records} records of {record_bytes} B")
+            bench.say(f"load before the memory is measured: {records} records of {record_bytes} B")
             topic = f"load-{record_bytes}"
             create_topic(bootstrap, topic)
             java_produce(bootstrap, topic, records, record_bytes)

@@ -17,7 +17,7 @@ FIGURES = {
     "confluent-p50": "median, confluent-kafka",
     "confluent-p99": "p99, confluent-kafka",
 }
-_NO_GOAL = Durability.FSYNC  # told for those who want to know what fsync costs a single record
+_NO_GOAL = Durability.FSYNC  # shows the cost of fsync for a single record
 
 
 class Latency(Subject):

@@ -1,4 +1,4 @@
-"""Restart after a clean stop: process start to the first Metadata answer, with little and with much in the log."""
+"""Restart after a clean stop: process start to the first Metadata response, with a small and with a large log."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from benchmarks.broker.load import check_end_offset, confluent, create_topic
 from benchmarks.measurements import Goal, Row, Sample, Side, Unit
 
 TOPIC = "kept"
-RECORD_BYTES = 100_000  # large records, because the writing is not what is measured
+RECORD_BYTES = 100_000  # large records, because writing is not measured
 FREE_SPACE_FACTOR = 3
-"""Both brokers hold the log at the same time, and the disk should not be full to the brim."""
+"""Both brokers have the log at the same time, and the disk should not become full."""
 
 SAME_TIME_FACTOR = 1.2
-"""Starts of some 0.2 s differ by a tenth or two from one to the next."""
+"""The times of two starts of some 0.2 s differ by 10 or 20 %."""
 
 
 class Restart(Subject):
@@ -69,6 +69,6 @@ def _check_free_space(folder: Path, megabytes: int) -> None:
     free_mb = shutil.disk_usage(folder).free // 1_000_000
     if free_mb < FREE_SPACE_FACTOR * megabytes:
         raise BrokerFailed(
-            f"{megabytes} MB of log for two brokers need more room than the {free_mb} MB that are free",
-            hint="name a folder on a larger disk with --workplace, or use --quick",
+            f"{megabytes} MB of log for two brokers need more than the {free_mb} MB of free space",
+            hint="set --workplace to a folder on a larger disk, or use --quick",
         )

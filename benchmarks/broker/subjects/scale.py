@@ -1,4 +1,4 @@
-"""Many partitions and many idle connections: what they cost at rest, and what they take from a producer."""
+"""Many partitions and many idle connections: their cost when idle, and their effect on a producer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.bench import measured_load
 from benchmarks.broker.bench import Bench, Subject
 from benchmarks.broker.brokers import RunningBroker, running_broker
 from benchmarks.broker.load import check_end_offset, create_topic, java_produce
-from benchmarks.broker.wire import api_versions_request, read_answer
+from benchmarks.broker.wire import api_versions_request, read_response
 from benchmarks.measurements import Goal, Row, Sample, Side, Unit
 from benchmarks.processes import cpu_s, resident_mb
 
@@ -38,12 +38,12 @@ class Scale(Subject):
             Row(key="scale-memory", what="resident, idle", unit=Unit.MEGABYTES),
             Row(
                 key="scale-produce-small",
-                what="produce 100 B, Java, nothing else there (the small case)",
+                what="produce 100 B, Java, without other partitions and connections",
                 unit=Unit.RECORDS_PER_S,
             ),
             Row(
                 key="scale-produce-one",
-                what="the same to one partition beside the 1,000",
+                what="the same to one partition in addition to the 1,000",
                 unit=Unit.RECORDS_PER_S,
                 goals=of_small_case,
             ),
@@ -61,14 +61,14 @@ class Scale(Subject):
             bench.warm_up(broker)
             bench.say("the small case")
             yield "scale-produce-small", _produce(broker, "small", records)
-            bench.say(f"making {partitions} partitions and {bench.sizes.connections} connections")
+            bench.say(f"creating {partitions} partitions and {bench.sizes.connections} connections")
             create_topic(broker.bootstrap, "many", partitions=partitions)
             with idle_connections(broker.bootstrap, bench.sizes.connections):
                 time.sleep(SETTLE_S)
                 bench.say("idle")
                 yield "scale-idle-cpu", _idle_cpu(broker, bench.sizes.idle_s)
                 yield "scale-memory", Sample(value=resident_mb(broker.pid))
-                bench.say("one partition beside the many")
+                bench.say("one partition in addition to the many")
                 yield "scale-produce-one", _produce(broker, "one", records)
                 bench.say("spread over the many")
                 yield "scale-produce-all", _produce(broker, "many", records, partitions=partitions)
@@ -93,11 +93,11 @@ def _idle_cpu(broker: RunningBroker, idle_s: float) -> Sample:
 
 @contextlib.contextmanager
 def idle_connections(bootstrap: str, count: int) -> Iterator[None]:
-    """Connections of clients that said who they are and then fell silent."""
+    """Idle connections of clients that have sent ApiVersions."""
     host, _, port = bootstrap.rpartition(":")
     with contextlib.ExitStack() as stack:
         for _ in range(count):
             connection = stack.enter_context(socket.create_connection((host, int(port)), timeout=30))
             connection.sendall(api_versions_request())
-            read_answer(connection)
+            read_response(connection)
         yield

@@ -1,1 +1,1 @@
-"""What runs in a process of its own for one sample: a Spark session, a warm-up, and the work that is timed."""
+"""Programs that run in their own process for one sample: a Spark session, a warm-up, and the timed work."""

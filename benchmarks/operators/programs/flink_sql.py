@@ -1,7 +1,7 @@
 """The same work in Flink SQL, from topics to a sink that discards. Records per second.
 
-Runs in the environment that PyFlink is in, where nothing of Headrace is: it is started by its path, and imports none
-of it. One process with a mini cluster in it, two at a time of everything, checkpoints every 10 seconds.
+Runs in the environment of PyFlink, without Headrace: it is started by its path, and imports no module of Headrace.
+One process with a mini cluster, a parallelism of two, and checkpoints every 10 seconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COLUMNS = {
 TIMES = {"clicks": "`at`", "searches": "`at`", "results": "clicked_at", "profiles": "changed_at"}
 WATERMARK = "INTERVAL '1' MINUTE"
 
-# A name for each kind of work, the columns of what comes out, and the query. A sink takes one event time, not two.
+# The name of each kind of work, the columns of its result, and the query. A sink accepts one event time, not two.
 WORKS = {
     "flink-tumbling": (
         "`user` STRING, window_start TIMESTAMP(3), window_end TIMESTAMP(3), n BIGINT",
@@ -93,7 +93,7 @@ def define_tables(tables: TableEnvironment, bootstrap: str, suffix: str, discard
 
 
 def run_s(tables: TableEnvironment, bootstrap: str, work: str, suffix: str) -> float:
-    """What the job took, by Flink's own account: without the start of the mini cluster."""
+    """The duration of the job as Flink reports it, without the start of the mini cluster."""
     discarded, query = WORKS[work]
     define_tables(tables, bootstrap, suffix, discarded)
     client = tables.execute_sql(f"INSERT INTO discarded {query}").get_job_client()
@@ -103,7 +103,7 @@ def run_s(tables: TableEnvironment, bootstrap: str, work: str, suffix: str) -> f
 
 
 def main(arguments: dict[str, Any]) -> dict[str, float]:
-    """`events` says for each kind of work how many there are in its topics together."""
+    """`events` has the total number of events in the topics of each kind of work."""
     tables = environment(Path(arguments["folder"]), arguments["jars"])
     figures = {}
     for work, events in arguments["events"].items():

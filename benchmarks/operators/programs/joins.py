@@ -93,7 +93,7 @@ def reader(spark: SparkSession, bootstrap: str, *, by_hand: bool) -> Read:
 
 
 def main(arguments: dict[str, Any]) -> dict[str, float]:
-    """`events` says for each kind of work how many there are in its topics together."""
+    """`events` has the total number of events in the topics of each kind of work."""
     folder = Path(arguments["folder"])
     bootstrap = arguments["bootstrap"]
     is_by_hand = arguments["side"] == Side.SPARK

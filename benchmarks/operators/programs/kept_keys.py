@@ -1,7 +1,8 @@
-"""State that is much bigger than what a batch touches: what a batch takes, and what it writes.
+"""State that is much larger than the part that a batch touches: the duration of a batch, and the bytes it writes.
 
-Every batch brings so many rows, each of another key. The first batches bring new keys, until there are as many as are
-to be kept; the later ones touch keys that are there, in turn. Means of those: some batches merge what others wrote.
+Every batch has the same number of rows, each with another key. The first batches have new keys, until the state has
+`kept` keys; the later ones touch existing keys in turn. The figures are means of the later ones, because some batches
+merge the files of others.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from headrace.pipeline import session
 
 WINDOW = "1000 days"
 STRIDE = 7_919
-"""A prime, so that the keys come in turn, neighbours far apart."""
+"""A prime, so that every key has its turn, and neighbouring rows have distant keys."""
 
 COLD_BATCHES = 2
-"""Of those that touch old keys, the first ones are not counted."""
+"""The first batches that touch existing keys, which are not measured."""
 
 
 def read_rows(spark: SparkSession, touched: int, kept: int) -> DataFrame:
-    """Made up as they are read, the same in every run."""
+    """Generated rows, the same in every run."""
     numbers = (
         spark.readStream.format("rate-micro-batch")
         .option("rowsPerBatch", touched)

@@ -1,8 +1,8 @@
 """Counts by key and hour, every change published: the keyed-state core, and one state call per key. Records per second.
 
-With a `bootstrap`, the rows come from topics, and a whole run is timed, after a short one. Without, they come from
-Parquet files, which cost next to nothing to read, and batches are timed that find state of earlier ones: for looking at
-a way alone, with a profiler or without.
+With a `bootstrap`, the rows come from topics, and a whole run is timed, after a short one. Without it, they come from
+Parquet files, which cost almost nothing to read, and only batches with state of earlier ones are timed: to examine one
+implementation, for example with a profiler.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FILES_SCHEMA = "key STRING, at TIMESTAMP, ms BIGINT"
 
 STATE = "n LONG, revision INT"
 COUNTED = "key STRING, start_ms LONG, n LONG, pane STRING, revision INT, watermark_ms LONG"
-"""Times as numbers: a timestamp costs more on its way to and from Python, and pandas most of all."""
+"""Times as numbers: the conversion of timestamps to and from Python is slower, most of all with pandas."""
 
 RESULT = (
     "key",
@@ -57,7 +57,7 @@ RESULT = (
 
 
 class CountWindow(StatefulProcessor):
-    """As Spark's documentation has it: state of its own for every key and window, and a timer for the window's end."""
+    """As in Spark's documentation: separate state for every key and window, and a timer for the end of the window."""
 
     def init(self, handle: Any) -> None:
         self._handle = handle
@@ -77,7 +77,7 @@ class CountWindow(StatefulProcessor):
 
 
 class CountWindowInPandas(StatefulProcessor):
-    """The same, by frames."""
+    """The same, with pandas DataFrames."""
 
     def init(self, handle: Any) -> None:
         self._handle = handle
@@ -179,7 +179,7 @@ def from_topic(spark: SparkSession, arguments: dict[str, Any], way: str) -> dict
 
 
 def write_files(spark: SparkSession, folder: Path, rows: int, keys: int) -> None:
-    """One file after the other, so that every batch has its own part of the hour."""
+    """One file per batch, so that every batch has its own part of the hour."""
     files = BATCHES * FILES_PER_BATCH
     spark.range(0, rows, numPartitions=files).selectExpr(
         f"'user-' || pmod(xxhash64(id), {keys}) AS key",
@@ -201,7 +201,7 @@ def from_files(spark: SparkSession, files: Path, way: str, checkpoint: Path) -> 
     )
     query.awaitTermination()
     batches = [json.loads(each.json) for each in query.recentProgress]
-    # The first batch starts Python workers and compiles; that is paid once, and not measured.
+    # The first batch starts Python workers and compiles. It is not measured.
     measured = [each for each in batches if each["numInputRows"]][1:]
     seconds = sum(each["durationMs"]["triggerExecution"] for each in measured) / 1000
     return float(sum(each["numInputRows"] for each in measured) / seconds)
@@ -211,7 +211,7 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
     folder = Path(arguments["folder"])
     bootstrap = arguments.get("bootstrap")
     spark = session("bench-keyed-state", master="local[2]", bootstrap=bootstrap, data_dir=folder / "data")
-    # Spark warns of every key that has no state yet, which would cost the ways with a call per key.
+    # Spark logs a warning for every key without state, which would slow implementations with a call per key.
     spark.sparkContext.setLogLevel("ERROR")
     if bootstrap is not None:
         (way,) = arguments["ways"]

@@ -1,9 +1,9 @@
-"""A long run with a steady set of keys: memory and checkpoint, looked at again and again.
+"""A long run with a constant set of keys, with samples of memory and checkpoint size.
 
     python -m benchmarks.operators.programs.steady_state '{"folder": …, "events": 10000000, "keys": 10000}'
 
-Prints a table as it goes, and at the end the samples as JSON. Batches bring 100,000 rows each, of windows of a minute
-that are published early, on time and late, with retractions, and forgotten two minutes after their end.
+Prints a table during the run, and the samples as JSON at the end. Each batch has 100,000 rows. The windows of a minute
+have early, on-time and late panes with retractions, and their state is deleted two minutes after their end.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from headrace import operators as op
 from headrace.pipeline import session
 
 ROWS_PER_BATCH = 100_000
-LOOKS = 20
+SAMPLES = 20
 BATCHES_RETAINED = 4
-"""Spark keeps what it needs to go back so many batches. It would be a hundred, and a run of a hundred batches would
-only show how they fill up."""
+"""Spark keeps the files of this many batches. With the default of a hundred, a run of a hundred batches would only
+show how they accumulate."""
 
 BATCHES_PER_SNAPSHOT = 2
-"""Batches are kept at least until the next snapshot. It would be ten, and the folder would go up and down by those."""
+"""Spark keeps batches until the next snapshot. With the default of ten, the size of the folder would vary by those."""
 
 HEAP = "1g"
-"""All of it in memory from the start. Otherwise it would grow as Java likes, and hide what else grows."""
+"""Allocated completely at the start. Otherwise the growth of Java's heap would hide other growth."""
 
 
 def conf() -> dict[str, str]:
@@ -46,7 +46,7 @@ def conf() -> dict[str, str]:
 
 
 def read_rows(spark: SparkSession, keys: int) -> DataFrame:
-    """A row a millisecond, in event time; one in a hundred comes a minute and a half late."""
+    """One row per millisecond of event time; one in a hundred is a minute and a half late."""
     numbers = (
         spark.readStream.format("rate-micro-batch")
         .option("rowsPerBatch", ROWS_PER_BATCH)
@@ -64,10 +64,10 @@ def read_rows(spark: SparkSession, keys: int) -> DataFrame:
     return rows.withWatermark("at", "10 seconds")
 
 
-def look(spark: SparkSession, batch_id: int, checkpoint: Path) -> dict[str, float]:
+def sample(spark: SparkSession, batch_id: int, checkpoint: Path) -> dict[str, float]:
     gc.collect()
     java_pid, *worker_pids = process_tree(_java_pid(spark))
-    # Any: py4j has no types. What lives on the heap is known after a collection only.
+    # Any: py4j has no types. The used part of the heap is known only after a collection.
     java: Any = spark._jvm
     java.java.lang.System.gc()
     heap = java.java.lang.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage()
@@ -87,7 +87,7 @@ def _java_pid(spark: SparkSession) -> int:
 
 
 def _resident_mb(pid: int) -> float:
-    """Of this process alone; 0 if it has ended since it was listed."""
+    """The resident memory of this process only; 0 if it has ended since it was listed."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except FileNotFoundError:
@@ -100,7 +100,7 @@ def _size_mb(folder: Path) -> float:
     for path in folder.rglob("*"):
         try:
             total += path.stat().st_size
-        except FileNotFoundError:  # Spark tidies up while we look
+        except FileNotFoundError:  # Spark deletes files during the walk
             continue
     return total / 1e6
 
@@ -128,9 +128,9 @@ def main(arguments: dict[str, Any]) -> list[dict[str, float]]:
     names = ("batch", "heap_mb", "beside_heap_mb", "workers_mb", "checkpoint_mb")
     print("".join(f"{name:>15}" for name in names), file=sys.stderr)
     samples = []
-    for number in range(1, LOOKS + 1):
-        batch_id = wait_for_batch(query, batches * number // LOOKS - 1)
-        samples.append(look(spark, batch_id, checkpoint))
+    for number in range(1, SAMPLES + 1):
+        batch_id = wait_for_batch(query, batches * number // SAMPLES - 1)
+        samples.append(sample(spark, batch_id, checkpoint))
         print("".join(f"{samples[-1][name]:15,.1f}" for name in names), file=sys.stderr, flush=True)
     query.stop()
     return samples

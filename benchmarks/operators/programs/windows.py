@@ -40,7 +40,7 @@ class Work:
     ours: op.Operator
     theirs: Transform
     their_output_modes: tuple[OutputMode, ...] = ("append",)
-    """Where Spark has several, the one that is quickest counts."""
+    """If Spark supports several output modes, the fastest one counts."""
 
 
 WORKS = {
@@ -70,7 +70,7 @@ WORKS = {
         their_output_modes=("append", "update"),
     ),
     "panes-10-seconds": Work(
-        what="the same, a window every 10 seconds at most",
+        what="the same, each window at most every 10 seconds",
         ours=op.Tumbling("1 hour", by="device", aggregate=COUNT, trigger=op.Trigger(early="10 seconds")),
         theirs=lambda rows: rows.groupBy(F.window("at", "1 hour"), "device").agg(F.count("*").alias("n")),
         their_output_modes=("append", "update"),

@@ -1,1 +1,1 @@
-"""One file a group of rows of the table."""
+"""The subjects of the benchmark, one module each."""

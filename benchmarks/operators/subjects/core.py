@@ -1,4 +1,4 @@
-"""The keyed-state core, beside the same work with one call of Spark's state for each key."""
+"""The keyed-state core, compared with the same work with one state call of Spark per key."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from benchmarks.operators.programs.keyed_state import CORE, PER_KEY_PANDAS, PER_
 from benchmarks.streams import sample_of
 
 KEYS = {USERS: ("user", CLICKS), DEVICES: ("device", CLICKS + SHORT)}
-"""The column with so many keys, and the topic: long enough that the start of the job is a small part of it."""
+"""By number of keys: the column with these keys, and a topic so large that the start of the job hardly counts."""
 
 WAYS = {Side.HEADRACE: CORE, Side.SPARK_ROWS: PER_KEY_ROWS, Side.SPARK_PANDAS: PER_KEY_PANDAS}
 
 
 class Core(Subject):
     name = "operators-core"
-    title = "Events counted by key and window, every change published with its batch"
+    title = "Events counted by key and window, with every change emitted in its batch"
     sides = (Side.HEADRACE, Side.SPARK_ROWS, Side.SPARK_PANDAS)
 
     @property

@@ -1,4 +1,4 @@
-"""Windows and joins, beside the same in Flink SQL on the same two cores."""
+"""Windows and joins, compared with Flink SQL on the same two cores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORKS = {
     "flink-tumbling": "tumbling, 1 minute, by user",
     "flink-session": "session, a gap of 10 seconds, by user",
     "flink-interval-join": "interval join, within 30 seconds of each other",
-    "flink-temporal-join": "temporal join, each event with the version of its time",
+    "flink-temporal-join": "temporal join, each event with the version at its event time",
 }
 OURS = {
     "flink-tumbling": ("windows", "tumbling"),
@@ -24,7 +24,7 @@ OURS = {
     "flink-interval-join": ("joins", INNER),
     "flink-temporal-join": ("joins", AS_OF),
 }
-"""The program of ours that does the same, and what the work is called there."""
+"""The program of Headrace for the same work, and the name of the work there."""
 
 TOPICS = {
     "flink-tumbling": (CLICKS,),
@@ -36,7 +36,7 @@ TOPICS = {
 
 class FlinkSql(Subject):
     name = "operators-flink"
-    title = "Windows and joins, beside Flink SQL"
+    title = "Windows and joins, compared with Flink SQL"
     sides = (Side.HEADRACE, Side.FLINK)
 
     def __init__(self) -> None:
@@ -51,9 +51,9 @@ class FlinkSql(Subject):
         )
 
     def prepare(self, side: Side, bench: Bench) -> None:
-        """Without Flink there is nothing to compare, and none of these rows is measured; the report says why."""
+        """Without Flink none of these rows is measured, and the report states the reason."""
         if side is Side.FLINK:
-            bench.say("Flink is fetched, if it is not here yet")
+            bench.say("fetching Flink, if it is not installed yet")
             try:
                 self._flink = flink()
             except FlinkUnavailable:

@@ -1,4 +1,4 @@
-"""The join of two streams, beside Spark's own where both can do it."""
+"""The join of two streams, compared with Spark's own join if Spark supports it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.streams import sample_of
 
 WORKS = {
     INNER: "within 30 seconds of each other, matches",
-    LEFT: "the same, and the left side's rows that have no match",
+    LEFT: "the same, with the rows of the left side that have no match",
 }
 
 

@@ -1,4 +1,4 @@
-"""State of many keys, few of them touched: a batch costs what it touches, not what is kept."""
+"""State of many keys of which a batch touches few: the cost of a batch depends on the keys that it touches."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from benchmarks.measurements import Goal, Row, Sample, Side, Unit
 from benchmarks.operators.bench import FULL, Bench, Subject
 
 TIMES_AT_MOST = 3.0
-"""Of what it is with as few keys as are touched, when a hundred times as many are kept. Merging what batches wrote
-takes the logarithm of what is kept, which is 7 for a hundred, and a part of a batch's time."""
+"""The limit with a hundred times as many keys in the state as a batch touches, as a multiple of the cost with only the
+touched keys. Merging files costs the logarithm of the size of the state, 7 for a hundred, and is a part of a batch."""
 
 
 class KeptKeys(Subject):
     name = "operators-keys"
-    title = "100,000 keys touched by each batch, of ever more that are kept on disk"
+    title = "100,000 keys touched by each batch, with more and more keys in the state"
     sides = (Side.HEADRACE,)
 
     @property

@@ -1,4 +1,4 @@
-"""Windows: those that Spark does itself, and those with early panes and retractions, beside Spark's plain ones."""
+"""Windows that Spark runs natively, and windows with early panes and retractions, compared with Spark's plain ones."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ class NativeWindows(_Windows):
 
 class Panes(_Windows):
     name = "operators-panes"
-    title = "3 M events of 200,000 keys in windows of an hour: early panes and retractions, beside Spark's plain window"
+    title = (
+        "3 M events of 200,000 keys in windows of an hour: early panes and retractions; Spark's plain window"
+    )
     works = ("panes-each-batch", "panes-10-seconds")
     goal = 0.5

@@ -1,4 +1,4 @@
-"""From the start of Python to the first batch, by hand: a session, a topic, a windowed count. What Spark takes."""
+"""From the start of Python to the first batch in plain PySpark: a session, a topic, a windowed count."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
 
 
 def _process_age_s() -> float:
-    """How long this process has been there, Python's own start included."""
+    """The age of this process, including the start of Python."""
     from headrace.cli.demo.job import process_age_ms
 
     return process_age_ms() / 1000

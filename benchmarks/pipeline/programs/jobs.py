@@ -1,4 +1,4 @@
-"""The same three jobs through Headrace and by hand, drained to a sink that discards: records per second."""
+"""The same three jobs with Headrace and in plain PySpark, drained to a sink that discards: records per second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One event's way through a job, from a topic to a topic: in micro-batches and in real-time mode. Milliseconds."""
+"""The latency in ms of an event through a job, from a topic to a topic: in micro-batches and in real-time mode."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHECKPOINT_INTERVAL = "30 seconds"
 
 def start_headrace(spark: SparkSession, mode: Mode, source: str, target: str) -> Any:
     rows = read_topic(spark, source, schema=SCHEMA, key=None).select("user", "url", "at", "ms")
-    # Real-time mode is Spark's own sink, and Spark's own guarantee.
+    # Real-time mode uses Spark's own sink, with Spark's own guarantee.
     sink = Topic(target, key=KEY, guarantee="exactly-once" if mode == MICRO_BATCH else "at-least-once")
     interval = None if mode == MICRO_BATCH else CHECKPOINT_INTERVAL
     return Job(target, rows, sink, mode=mode, interval=interval).start()
@@ -39,7 +39,7 @@ def start_by_hand(
     spark: SparkSession, mode: str, source: str, target: str, bootstrap: str, folder: Path
 ) -> Any:
     rows = read_by_hand(spark, bootstrap, source, SCHEMA, event_time=None, rows_per_batch=None)
-    # Any: pyspark's types do not know of real-time mode.
+    # Any: pyspark's types do not have real-time mode.
     writer: Any = (
         as_messages(rows)
         .writeStream.format("kafka")
@@ -72,10 +72,10 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
 
 
 def measure(bootstrap: str, source: str, target: str, events: int, rate: int) -> dict[str, float]:
-    """In a process of its own, so that what sends and reads shares no interpreter with the job."""
+    """Run the client in its own process, so that it shares no interpreter with the job."""
     client = [sys.executable, "-m", "benchmarks.pipeline.programs.latency_client"]
-    told = {"bootstrap": bootstrap, "source": source, "target": target, "events": events, "rate": rate}
-    done = subprocess.run([*client, json.dumps(told)], stdout=subprocess.PIPE, text=True, check=True)
+    arguments = {"bootstrap": bootstrap, "source": source, "target": target, "events": events, "rate": rate}
+    done = subprocess.run([*client, json.dumps(arguments)], stdout=subprocess.PIPE, text=True, check=True)
     figures: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
     return figures
 

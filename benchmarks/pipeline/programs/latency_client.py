@@ -1,8 +1,8 @@
-"""Sends events at a steady rate, reads what a job makes of them, and tells how long each was on its way.
+"""Sends events at a constant rate, reads the output of a job, and prints the latency of each event.
 
     python -m benchmarks.pipeline.programs.latency_client '{"bootstrap": …, "source": …, …}'
 
-The object's names are the arguments of `main`.
+The fields of the object are the arguments of `main`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 WARM_UP_S = 15.0
-"""Events that are sent first and not counted: Spark's compiler has seen the way by then."""
+"""The first events, which are not counted: Spark compiles during them."""
 
 SILENCE_S_MAX = 120.0
 
@@ -58,20 +58,20 @@ def open_consumer(bootstrap: str, topic: str) -> Consumer:
 
 
 def read(consumer: Consumer, count: int) -> list[float]:
-    """How long each event took, in the order in which they came."""
+    """The latency of each event, in the order of arrival."""
     took_ms: list[float] = []
-    heard_s = time.perf_counter()
+    last_s = time.perf_counter()
     while len(took_ms) < count:
         for message in consumer.consume(1000, timeout=0.001):
             error = message.error()
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise SystemExit(f"the consumer failed: {error}")
             if error is None:
-                heard_s = time.perf_counter()
+                last_s = time.perf_counter()
                 sent_ns = int(json.loads(message.value() or b"")["url"])
                 took_ms.append((time.perf_counter_ns() - sent_ns) / 1e6)
-        if time.perf_counter() - heard_s > SILENCE_S_MAX:
-            raise SystemExit(f"{len(took_ms)} of {count} events came, and then none for {SILENCE_S_MAX} s")
+        if time.perf_counter() - last_s > SILENCE_S_MAX:
+            raise SystemExit(f"{len(took_ms)} of {count} events arrived, and then none for {SILENCE_S_MAX} s")
     return took_ms
 
 

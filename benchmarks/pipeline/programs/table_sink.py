@@ -1,6 +1,6 @@
 """Upserts into a database: Headrace's `Table`, and the `foreachBatch` with `executemany` that people write. Rows/s.
 
-The rows come from Parquet files, which cost next to nothing to read: what is measured is the way into the database.
+The rows come from Parquet files, which cost almost nothing to read, so that the figures are those of the sink.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headrace.testing.postgres import PostgresServer
 
 FILES = 40
 FILES_PER_BATCH = 10
-"""Four batches: all but the first find keys of the first in the table."""
+"""Four batches: all but the first update keys of the first."""
 
 SCHEMA = "url STRING, clicks BIGINT, spent DOUBLE"
 MERGE = "ON CONFLICT (url) DO UPDATE SET clicks = excluded.clicks, spent = excluded.spent"
@@ -34,7 +34,7 @@ Batch = Callable[[DataFrame, int], None]
 
 
 def write_rows(spark: SparkSession, folder: Path, rows: int, keys: int) -> None:
-    """As many rows as told, of so many keys, in an order that has nothing to do with them."""
+    """Generated rows, in an order that is independent of their keys."""
     random_rows = spark.range(0, rows, numPartitions=FILES).selectExpr(
         f"'https://shop.example/item/' || pmod(xxhash64(id), {keys}) AS url",
         "id AS clicks",
@@ -70,7 +70,7 @@ def drain_by_hand(folder: Path, name: str, rows: DataFrame, batch: Batch) -> Str
 
 
 def batches_s(query: StreamingQuery) -> float:
-    """What the batches took by Spark's own account, without the start and the end of the query."""
+    """The duration of the batches as Spark reports it, without the start and the end of the query."""
     batches_ms: int = sum(each["durationMs"].get("addBatch", 0) for each in query.recentProgress)
     return batches_ms / 1000
 

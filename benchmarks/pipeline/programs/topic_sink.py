@@ -1,4 +1,4 @@
-"""JSON from a topic to a topic: Headrace's exactly-once sink, and Spark's own at-least-once one. Records per second."""
+"""JSON from a topic to a topic: Headrace's exactly-once sink, and Spark's at-least-once sink. Records per second."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
 
     run("warm-up")
     topic, took_s = run("measured")
-    if arguments["side"] == Side.SPARK:  # a transaction's end takes an offset of its own
+    if arguments["side"] == Side.SPARK:  # the marker of a transaction has its own offset
         check_end_offset(bootstrap, topic, arguments["events"], partitions=PARTITIONS)
     return {"records_per_s": arguments["events"] / took_s}
 

@@ -1,6 +1,6 @@
-"""`headrace run` from its start to the first event that a job has processed, and where the time goes.
+"""`headrace run` from its start to the first event that a job has processed, with the duration of each part.
 
-Beside it, Spark by hand on a broker that is there already: what is left when nothing of ours is in the way.
+It is compared with plain PySpark on a running broker.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from benchmarks.programs import ProgramFailed
 
 FIRST_EVENT = re.compile(r"first event processed after ([\d.]+) s: (.+)")
 PART = re.compile(r"([A-Za-z ]+?) ([\d.]+) s\b")
-# What `headrace run` calls the parts, in their order.
+# The names of the parts in the output of `headrace run`, in order.
 PARTS = {
-    "broker": "until the broker is there",
-    "Python": "until the job's Python is there",
-    "Spark": "until the Spark session is there",
+    "broker": "until the broker is ready",
+    "Python": "until the job's Python is ready",
+    "Spark": "until the Spark session is ready",
     "start of the job": "until the job is started",
     "first batch": "until its first batch is done",
 }
@@ -63,10 +63,10 @@ class FirstEvent(Subject):
             with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
                 assert process.stdout is not None
                 found = next(filter(None, map(FIRST_EVENT.search, process.stdout)), None)
-                process.terminate()  # Ctrl-C is ignored by what was started in the background
+                process.terminate()  # processes in the background ignore Ctrl-C
                 process.stdout.read()
         if found is None:
-            raise ProgramFailed("headrace run ended before its job had processed anything")
+            raise ProgramFailed("headrace run ended before its job had processed an event")
         return float(found[1]), {part.strip(): float(seconds) for part, seconds in PART.findall(found[2])}
 
 

@@ -1,4 +1,4 @@
-"""A job through Headrace beside the same job written by hand: what the wrapping costs."""
+"""A job with Headrace compared with the same job in plain PySpark: the overhead of Headrace."""
 
 from __future__ import annotations
 

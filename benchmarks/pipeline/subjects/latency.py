@@ -1,4 +1,4 @@
-"""How long one event is on its way from a topic to a topic, beside the same job in plain Spark."""
+"""The latency of an event from a topic to a topic, compared with the same job in plain Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `Table` sink beside the `foreachBatch` with `executemany` that people write."""
+"""The `Table` sink compared with a typical `foreachBatch` with `executemany`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Tables(Subject):
         for database, name in DATABASES.items():
             whole = Row(
                 key=f"table-{database}",
-                what=f"`Table` in {name}, beside `foreachBatch` with `executemany`",
+                what=f"`Table` in {name}, compared with `foreachBatch` and `executemany`",
                 unit=Unit.RECORDS_PER_S,
                 goals=(Goal(at_least=5.0, against_best=True),),
             )
             batches = Row(
                 key=f"table-{database}-batches",
-                what="the same, by the time of the batches alone, without the start and end of the query",
+                what="the same, only the time of the batches, without the start and end of the query",
                 unit=Unit.RECORDS_PER_S,
             )
             rows += [whole, batches]
@@ -37,7 +37,7 @@ class Tables(Subject):
     def measure(self, side: Side, bench: Bench) -> Iterator[tuple[str, Sample]]:
         databases = [database for database in DATABASES if bench.wants(f"table-{database}")]
         bench.say(", ".join(databases))
-        # The broker is for the job's reports on its progress, which are part of a job.
+        # The broker is for the reports of the job on its progress, which are part of a job.
         with bench.folder() as folder, running_broker(Side.HEADRACE, folder, Durability.OS) as broker:
             figures = bench.run_program(
                 "table_sink",

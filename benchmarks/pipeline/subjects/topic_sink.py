@@ -1,4 +1,4 @@
-"""Rows into a topic exactly once, beside Spark's own sink, which writes them at least once."""
+"""Rows to a topic exactly once, compared with Spark's own sink, which is at-least-once."""
 
 from __future__ import annotations
 

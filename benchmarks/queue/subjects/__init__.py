@@ -1,1 +1,1 @@
-"""What is measured, a module for each subject."""
+"""The subjects of the benchmark, one module each."""

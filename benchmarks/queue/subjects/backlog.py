@@ -1,4 +1,4 @@
-"""A queue that was never emptied: the same load with millions of messages waiting before it, and with none."""
+"""A queue with a backlog: the same load with millions of waiting messages, and with none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.measurements import Goal, Row, Sample, Side, Unit
 from benchmarks.queue.bench import MESSAGE_BYTES, Bench, Subject
 from benchmarks.queue.rabbit_load import RabbitLoad, fill, run_rabbit_load
 from benchmarks.queue.rabbitmq import running_rabbitmq
-from benchmarks.queue.share_load import make_group
+from benchmarks.queue.share_load import create_group
 
 EMPTY, WAITING = "backlog-none", "backlog-waiting"
 
@@ -43,7 +43,7 @@ class Backlog(Subject):
             yield EMPTY, Sample(value=figures["messages_per_s"])
             bench.say("filling a queue")
             create_topic(broker.bootstrap, WAITING)
-            make_group(broker.bootstrap, WAITING)
+            create_group(broker.bootstrap, WAITING)
             confluent("produce", broker.bootstrap, WAITING, bench.sizes.backlog, MESSAGE_BYTES)
             bench.say("a queue that is full")
             figures = bench.run_share_load(broker, WAITING, messages=messages, is_new=False)

@@ -1,4 +1,4 @@
-"""What 100,000 locked records cost the broker in memory: in the batches they came in, and each by itself."""
+"""The memory of the broker for 100,000 locked records: in whole batches, and individually."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOCKS_PROPERTIES = {
     "group.share.max.record.lock.duration.ms": "60000",
 }
 MEGABYTES_MAX = 100
-"""A kilobyte for each: the 2,000 that a partition may lock by default are then 2 MB."""
+"""A kilobyte for each record: the 2,000 locked records of a partition, by default, are then 2 MB."""
 
 
 class Locks(Subject):
@@ -71,7 +71,7 @@ class Locks(Subject):
 
 
 def used_mb(broker: RunningBroker) -> float:
-    """What the process has from the system; of Java, what lives on the heap, since it takes a gigabyte at once."""
+    """The resident memory of the process; for Java the used heap, because Java allocates a gigabyte at the start."""
     if broker.side is not Side.KAFKA:
         return resident_mb(broker.pid)
     histogram = subprocess.run(
@@ -83,5 +83,5 @@ def used_mb(broker: RunningBroker) -> float:
     ).stdout
     total = re.search(r"^Total\s+\d+\s+(\d+)", histogram, re.MULTILINE)
     if total is None:
-        raise ClientFailed("jcmd did not say what lives on Kafka's heap")
+        raise ClientFailed("jcmd did not print the used heap of Kafka")
     return int(total[1]) / 1e6

@@ -1,7 +1,7 @@
-"""Messages through a queue, each acknowledged by itself: how many a second, and how late at half of that.
+"""Messages through a queue, acknowledged individually: the throughput, and the latency at half of it.
 
-One producer with confirms, one or four consumers, messages of 100 B, one partition or one queue. Peers go first in a
-round: half of what each has just reached is the pace at which it and Headrace are then asked for the latency.
+One producer with confirms, one or four consumers, messages of 100 B, one partition or one queue. Peers run first in a
+round: the latency of a peer and of Headrace is measured at half of the throughput of this peer.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ PACES = (
     (Durability.OS, Side.KAFKA),
 )
 LINGER_MS = {
-    # The same client on both sides, with its default; an AMQP client sends each message at once, so the other one
-    # must not wait long either.
+    # The default of the client, which is the same on both sides. An AMQP client sends each message immediately, so
+    # the Kafka client must not wait long either.
     Side.KAFKA: 5,
     Side.RABBITMQ_CLASSIC: 1,
     Side.RABBITMQ_QUORUM: 1,
@@ -65,7 +65,7 @@ class Messages(Subject):
         latency = tuple(
             Row(
                 key=latency_key(durability, peer),
-                what=f"p99 from send to delivery, {durability}, at half of the most of {SIDE_NAMES[peer]}",
+                what=f"p99 from send to delivery, {durability}, at half of the throughput of {SIDE_NAMES[peer]}",
                 unit=Unit.MILLISECONDS,
                 goals=(Goal(at_most=1.0, against_best=True),),
             )
@@ -91,7 +91,7 @@ class Messages(Subject):
     ) -> Iterator[tuple[str, Sample]]:
         for consumers in CONSUMERS:
             key = throughput_key(durability, consumers)
-            # The pace of the latency rows is half of what one consumer reaches.
+            # The rate of the latency rows is half of the throughput of one consumer.
             if not bench.wants(key) and consumers > 1:
                 continue
             bench.say(f"{consumers} consumers, {durability}")

@@ -1,4 +1,4 @@
-"""Transactions of ten records of 100 B, one after the other, each committed before the next begins."""
+"""Transactions of ten records of 100 B, one after the other, each committed before the next one starts."""
 
 from __future__ import annotations
 
