@@ -1,4 +1,4 @@
-"""File descriptors: as many as the system allows, and always some left for files, whoever connects.
+"""File descriptors: as many as the system allows, and a reserve for files that connections can't use.
 
 A connection is a descriptor, and so is each segment in use. Clients can connect as they like; a log that can open
 no file can store no record.

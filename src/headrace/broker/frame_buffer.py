@@ -2,7 +2,7 @@
 
 The socket's bytes are received right where the frames are read from, and the memory is used again and again: a copy of
 a large request costs less in copying than in new memory. So a frame is a view that is valid only until the next bytes
-are received, and whoever wants to keep a part of it keeps a copy.
+are received, and a caller that keeps a part of it keeps a copy.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ def compiled(pattern: str) -> Any:
         return re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0]
-        said = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-        raise InvalidPattern(said, hint="write it in the syntax of RE2") from error
+        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise InvalidPattern(text, hint="write it in the syntax of RE2") from error
 
 
 def matching(pattern: str, names: Iterable[str]) -> frozenset[str]:

@@ -54,7 +54,7 @@ from headrace.protocol.error_codes import ErrorCode
 
 def handle(group: Group, event: Event, *, limits: GroupLimits, now_ms: int) -> tuple[Group, list[Action]]:
     """The changed group, and the actions to perform."""
-    assert group.state is not GroupState.DEAD, "a dead group is forgotten at once, so nothing can reach it"
+    assert group.state is not GroupState.DEAD, "a dead group is removed immediately, so no event can reach it"
     step = Step(group=group, limits=limits, now_ms=now_ms)
     match event:
         case Join():

@@ -1,6 +1,6 @@
 """Members of the classic protocol in a group of the newer one: so a group is upgraded without stopping.
 
-Each rejoins by itself: nobody waits for the others, and nobody leads. What its protocol calls the generation is its
+Each rejoins on its own: no member waits for the others, and none leads. What its protocol calls the generation is its
 epoch here, and what it gets from SyncGroup is what the broker assigned to it.
 """
 

@@ -18,7 +18,7 @@ from headrace.errors import HeadraceError
 from headrace.log.errors import StorageFailed
 
 PRUNED_RECORDS_MIN = 20_000
-"""Records of the topic before old ones are deleted: a start reads so many in a fraction of a second."""
+"""Records of the topic before old ones are deleted: a start reads this many in a fraction of a second."""
 
 Waiting = dict[StoredWindow, list[asyncio.Future[None]]]
 

@@ -142,7 +142,7 @@ class Window:
     # Delivery
 
     def runs(self, now_ms: int, *, records_max: int, runs_max: int) -> list[Run]:
-        """Where to read up to so many records, in the order of offsets."""
+        """The spans to read for at most this many records, in the order of offsets."""
         found: list[Run] = []
         records = 0
         hint: int | None = None

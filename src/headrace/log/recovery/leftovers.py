@@ -95,7 +95,7 @@ def set_directory_aside(files: FileSystem, directory: str) -> str:
 
 
 def remove_directory_tree(files: FileSystem, directory: str) -> None:
-    """Remove a directory that was set aside."""
+    """Remove a directory that was renamed for deletion."""
     assert directory.endswith(DELETED_DIRECTORY_SUFFIX), directory
     for name, _ in files.list_directory(directory):
         files.remove(os.path.join(directory, name))

@@ -23,7 +23,7 @@ class Discard(Sink):
         return "nothing"
 
     def open(self, job: str, schema: StructType) -> SinkWriter:
-        raise BadSink("Discard has no writer: Spark does it by itself", hint="use what native() says")
+        raise BadSink("Discard has no writer: Spark writes it natively", hint="use native()")
 
     def native(self) -> NativeSink:
         return NativeSink(format="noop", options={})

@@ -24,7 +24,7 @@ from headrace.pipeline.sinks import offset_fence
 
 TRANSACTION_TIMEOUT_MS = 300_000
 """A transaction is open while a task computes its rows. A writer that was killed and never started again
-holds up readers of committed data for as long. A cluster allows 15 minutes at most, unless told otherwise."""
+blocks readers of committed data for as long. A cluster allows 15 minutes at most by default."""
 
 ABORT_TIMEOUT_S = 5.0
 """Aborting is a kindness to readers. If it fails, the next owner of the name does it."""
@@ -35,7 +35,7 @@ WAITING_MESSAGES_MAX = 400_000
 it never refuses."""
 
 CLIENT_BATCH_BYTES = 1_000_000
-"""The client's own choice, and what a topic takes unless told otherwise."""
+"""The default of the client, and of a topic."""
 
 _PRODUCER_CONFIG: dict[str, Any] = {
     "acks": "all",
@@ -166,7 +166,7 @@ class FencedProducer:
         for consumer in self._groups.values():
             consumer.close()
         self._groups.clear()
-        with contextlib.suppress(KafkaException):  # said again by whoever has lost the name
+        with contextlib.suppress(KafkaException):  # the writer that lost the name fails with the same error
             self._producer.purge()
             self._producer.poll(0)
 

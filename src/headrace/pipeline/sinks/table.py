@@ -300,7 +300,7 @@ class TableWriter(SinkWriter):
     def _refused(
         self, batch: pa.Table, positions: pa.Array, found: Sequence[RowRefusal]
     ) -> Iterator[RefusedRow]:
-        """With all their columns, as they came. What was to be added up is several rows, and all are told."""
+        """The original rows with all their columns. A merged row stands for several, and all of them are refused."""
         for each in found:
             rows = batch.slice(positions[each.position].as_py(), 1)
             if self._shape.merge:

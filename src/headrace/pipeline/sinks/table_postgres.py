@@ -32,7 +32,7 @@ COPY_ROWS = 65_536
 """Rows that are turned into text at a time: some megabytes, whatever the batch."""
 
 REFUSALS_MAX = 1_000
-"""To find one refused row takes some twenty attempts. Where so many are bad, the table does not fit the rows."""
+"""Finding one refused row takes about twenty attempts. If more rows are refused, the table does not fit the rows."""
 
 REFUSED_STATES = re.compile("22...|23...|44000|54000|P0001")
 """Errors that one row's values cause: data, constraints, a view's check, an index entry too long, a trigger's word."""
@@ -250,7 +250,7 @@ class PostgresStore(TableStore):
         return refused
 
     def _found_by_halves(self, rows: pa.Table, write: Callable[[pa.Table], None]) -> Iterator[RowRefusal]:
-        """Write all in one go; what the table does not want like that, each half by itself."""
+        """Write all rows together; if the table refuses them, write each half separately."""
         pending, refusals = [(0, len(rows))] if len(rows) else [], 0
         while pending:
             begin, end = pending.pop()

@@ -56,7 +56,7 @@ class ExistingColumn(Struct, frozen=True, kw_only=True):
 
     type: str
     is_optional: bool
-    """Whether a row may leave it out: the database fills it in by itself, from a default or a sequence."""
+    """Whether a row may omit it, because the database has a default or a sequence."""
 
 
 def columns_of(schema: StructType, *, keep: Sequence[str] = (), only: Sequence[str] = ()) -> list[Column]:

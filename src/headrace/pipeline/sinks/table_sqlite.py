@@ -28,7 +28,7 @@ WAL_BYTES_MAX = 64 * 1024 * 1024
 """What the write-ahead log is cut to when its pages are in the database: one big batch must not keep the disk."""
 
 EXACT_DIGITS = 15
-"""A decimal of so many digits survives as SQLite's number, which is a double; one with more is kept as text."""
+"""A decimal up to this many digits is stored as SQLite's number, which is a double; a longer one is stored as text."""
 
 _TYPES = {
     Kind.BOOLEAN: "BOOLEAN",
@@ -232,7 +232,7 @@ class SqliteStore(TableStore):
 def _connect(path: Path) -> sqlite3.Connection:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Transactions are begun by hand. Spark calls from whichever thread of its own, one at a time.
+        # Transactions are explicit. Spark calls from any of its threads, one at a time.
         connection = sqlite3.connect(
             path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )

@@ -7,7 +7,7 @@
 6: flexible.
 7: the answer names the protocol type, and a null protocol in errors.
 8: the client says why it joins.
-9: a leader may be told that the assignment is to stay as it is.
+9: the response may tell the leader to keep the assignment.
 """
 
 from __future__ import annotations
