@@ -78,8 +78,8 @@ def make(kind: type[SettingsT], values: Mapping[str, Any]) -> SettingsT:
     for name, value in values.items():
         if name not in fields:
             known = ", ".join(sorted(fields))
-            hint = did_you_mean(name, fields) or f"the settings here are: {known}"
-            raise BadSetting(f"there is no setting {name!r}", hint=hint)
+            hint = did_you_mean(name, fields) or f"choose from {known}"
+            raise BadSetting(f"setting {name!r} is unknown", hint=hint)
         checked[name] = _check(name, value, hints[name], fields[name].metadata)
     return kind(**checked)
 
@@ -88,7 +88,7 @@ def _from_file(kind: type[Any], section: str, file: Path | None) -> dict[str, An
     path = file or Path(SETTINGS_FILE)
     if not path.exists():
         if file is not None:
-            raise BadSetting(f"there is no settings file {file}", hint="check the path given with --config")
+            raise BadSetting(f"settings file {file} is missing", hint="check the path of --config")
         return {}
     try:
         tables = tomllib.loads(path.read_text())
@@ -109,8 +109,8 @@ def _check_tables(tables: Mapping[str, Any], section: str, path: Path) -> None:
             )
         if name not in known:
             near = nearest(name, known)
-            hint = f"did you mean [{near}]?" if near else f"the tables are {_tables(known)}"
-            raise BadSetting(f"{path}: there is no table [{name}]", hint=hint)
+            hint = f"did you mean [{near}]?" if near else f"choose from {_tables(known)}"
+            raise BadSetting(f"{path}: table [{name}] is unknown", hint=hint)
 
 
 def _tables(names: Iterable[str]) -> str:
@@ -161,7 +161,7 @@ def _check(name: str, value: Any, hint: Any, metadata: Mapping[str, Any]) -> Any
         ) from error
     choices = choices_of(hint)
     if choices and converted not in choices:
-        raise BadSetting(f"{name} = {value!r} is not possible", hint=f"choose one of {', '.join(choices)}")
+        raise BadSetting(f"{name} = {value!r} is invalid", hint=f"choose one of {', '.join(choices)}")
     minimum = metadata.get("minimum")
     if minimum is not None and converted is not None and converted < minimum:
         raise BadSetting(f"{name} = {value!r} is too small", hint=f"it must be at least {minimum}")

@@ -3,7 +3,7 @@
 It has no retries, no reconnects and no metadata. Requests may be sent before earlier responses are received.
 
     with Wire(broker.bootstrap) as wire:
-        answer = wire.ask(MetadataRequest(topics=None), version=9)
+        response = wire.ask(MetadataRequest(topics=None), version=9)
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class Wire:
         """The response to the oldest request that waits for one; a wrong correlation id is an AssertionError."""
         correlation_id, response, version = self._sent.popleft()
         frame = self.receive_frame()
-        (answered,) = _CORRELATION.unpack_from(frame)
-        assert answered == correlation_id, (
-            f"got the response to request {answered} instead of {correlation_id}"
+        (received_id,) = _CORRELATION.unpack_from(frame)
+        assert received_id == correlation_id, (
+            f"got the response to request {received_id} instead of {correlation_id}"
         )
         return decode_response(frame, response, version)
 

@@ -150,7 +150,7 @@ async def _read_in_thread(request: FetchRequest, wanted: Sequence[Wanted], call:
 
 
 def _bytes_max(request: FetchRequest, call: Call) -> int:
-    """Below the size of a batch, one batch is read nevertheless. NO_ROOM if there is no memory even for that."""
+    """The limit of a read, which returns at least one batch. NO_ROOM if the memory has no room for a batch."""
     room_bytes = call.client.memory.answer_room_bytes()
     if not room_bytes:
         return NO_ROOM
