@@ -63,7 +63,7 @@ def _traffic(traffic: Traffic) -> Iterator[Metric]:
     yield _gauge("headrace_connections", "Open connections.", len(traffic.connections))
     yield _gauge("headrace_connections_held", "Connections that are not read now.", traffic.held_connections)
     yield _gauge(
-        "headrace_inflight_bytes", "Bytes of requests and answers in flight.", traffic.inflight_bytes
+        "headrace_inflight_bytes", "Bytes of requests and responses in flight.", traffic.inflight_bytes
     )
     yield _gauge(
         "headrace_unread_bytes",
@@ -144,7 +144,7 @@ def _transactions(transactions: TransactionCoordinator, clock: Clock) -> Iterato
     yield _counter("headrace_transactions_aborted", "Transactions aborted.", counters.aborted)
     yield _counter(
         "headrace_transactions_timed_out",
-        "Transactions aborted by their time-out.",
+        "Transactions aborted by their timeout.",
         counters.timed_out,
     )
 

@@ -58,7 +58,7 @@ class BrokerSettings:
         5_000,
         minimum=10,
         doc="The broker is unhealthy if its disk takes longer to write a small file. It must be below "
-        "metrics_request_ms_max, so that /health can answer with the reason.",
+        "metrics_request_ms_max, so that /health can respond with the reason.",
     )
     health_failure_ms: int = setting(
         600_000,
@@ -67,7 +67,7 @@ class BrokerSettings:
         "housekeeping_interval_ms, so that work that fails every time is always reported.",
     )
     node_id: int = setting(1, minimum=0, doc="Id of this broker in metadata.")
-    auto_create_topics: bool = setting(True, doc="Create a topic when a client first asks for it.")
+    auto_create_topics: bool = setting(True, doc="Create a topic when a client first requests it.")
     default_partitions: int = setting(
         1, minimum=1, doc="Partitions of a topic that is created without a number."
     )
@@ -75,7 +75,7 @@ class BrokerSettings:
     connections_max: int = setting(
         2_000,
         minimum=1,
-        doc="Open connections; one more is refused. Each takes a descriptor and some 20 KB. With a low limit of open "
+        doc="Open connections; one more is rejected. Each takes a descriptor and some 20 KB. With a low limit of open "
         "files there are fewer: a quarter of the descriptors is reserved for segments.",
     )
     request_bytes_max: int = setting(
@@ -86,20 +86,20 @@ class BrokerSettings:
     connection_requests_max: int = setting(
         100,
         minimum=1,
-        doc="Requests in flight of one connection; the broker reads no more from it until some are answered.",
+        doc="Requests in flight of one connection; at this number the broker reads no more until it sends a response.",
     )
     connection_bytes_max: int = setting(
         134_217_728,
         minimum=1024,
-        doc="Bytes of requests and unsent answers of one connection; above it the broker reads no more from it.",
+        doc="Bytes of requests and unsent responses of one connection; above it the broker reads no more from it.",
     )
     inflight_bytes_max: int = setting(
         536_870_912,
         minimum=1024,
-        doc="Bytes of requests and unsent answers of all connections together. Above it, the broker reads no more from "
-        "those that hold more than their share (this limit divided by the number of connections), and answers "
-        "their waiting fetches at once; at twice as much, it closes the connection with the most unsent bytes. It also "
-        "limits requests that are received in part: the connection with the largest is closed.",
+        doc="Bytes of requests and unsent responses of all connections together. Above it, the broker reads no more "
+        "from those that hold more than their share (this limit divided by the number of connections), and responds "
+        "to their waiting fetches immediately; at twice as much, it closes the connection with the most unsent bytes. "
+        "It also limits requests that are received in part: the connection with the largest is closed.",
     )
     idle_connection_ms_max: int = setting(
         600_000, minimum=1000, doc="A connection without a request for this long is closed."
@@ -107,26 +107,26 @@ class BrokerSettings:
     stuck_connection_ms_max: int = setting(
         60_000,
         minimum=100,
-        doc="A connection whose client receives no byte of its answers for this long is closed: they count against "
+        doc="A connection whose client receives no byte of its responses for this time is closed: they count against "
         "inflight_bytes_max.",
     )
     client_quotas_max: int = setting(
         1_000,
         minimum=0,
-        doc="Users, client ids and addresses that have quotas; one more is refused. Each change writes all of them.",
+        doc="Users, client ids and addresses that have quotas; one more is rejected. Each change writes all of them.",
     )
     client_quota_window_ms: int = setting(
         10_000,
         minimum=1,
-        doc="A client may send or receive at once what its byte rate allows in this time; Kafka averages over 10 s.",
+        doc="A client may send or receive in a burst what its byte rate allows in this time. Kafka averages over 10 s.",
     )
     waiting_fetches_max: int = setting(
-        10_000, minimum=1, doc="Fetches that wait for data; one more is answered at once."
+        10_000, minimum=1, doc="Fetches that wait for data; one more gets its response immediately."
     )
     fetch_bytes_max: int = setting(
         57_671_680,
         minimum=1024,
-        doc="Largest answer to a fetch, even if the client asks for more; Kafka's fetch.max.bytes.",
+        doc="Largest response to a fetch, even if the client requests more; Kafka's fetch.max.bytes.",
     )
     fetch_sessions_max: int = setting(
         1_000, minimum=0, doc="Fetch sessions; one more evicts the session that was idle for longest."
@@ -165,10 +165,10 @@ class BrokerSettings:
     )
 
     group_session_timeout_ms_min: int = setting(
-        6_000, minimum=1, doc="Shortest session time-out that a group member may ask for."
+        6_000, minimum=1, doc="Shortest session timeout that a group member may request."
     )
     group_session_timeout_ms_max: int = setting(
-        1_800_000, minimum=1, doc="Longest session time-out that a group member may ask for."
+        1_800_000, minimum=1, doc="Longest session timeout that a group member may request."
     )
     group_initial_rebalance_delay_ms: int = setting(
         0,
@@ -200,7 +200,7 @@ class BrokerSettings:
     client_metrics_max: int = setting(
         1_000,
         minimum=0,
-        doc="Subscriptions to client metrics; one more is refused. Each change writes all of them.",
+        doc="Subscriptions to client metrics; one more is rejected. Each change writes all of them.",
     )
     offsets_retention_ms: int = setting(
         604_800_000, minimum=1, doc="How long committed offsets of a group without members are kept."
@@ -212,7 +212,7 @@ class BrokerSettings:
     transaction_timeout_ms_max: int = setting(
         900_000,
         minimum=1,
-        doc="Longest time-out that a transactional producer may ask for. An open transaction delays all consumers that "
+        doc="Longest timeout that a transactional producer may request. An open transaction delays all consumers that "
         "read committed data only.",
     )
     transactional_ids_max: int = setting(

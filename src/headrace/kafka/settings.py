@@ -34,7 +34,7 @@ class ClientSettings:
     timeout_s: int = setting(
         15,
         minimum=1,
-        doc="How long a command waits for an answer: longer than a broker's start, shorter than patience.",
+        doc="How long a command waits for a response; longer than the start of a broker.",
     )
 
 

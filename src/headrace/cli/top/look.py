@@ -33,7 +33,9 @@ from headrace.printable import printable_json
 @result("top", shape=Shape.LINES)
 class Look(Struct, frozen=True, kw_only=True):
     time: Annotated[str, "ISO 8601 in UTC"]
-    problem: Annotated[str | None, "why the broker did not answer; the rest is that of the sample before"]
+    problem: Annotated[
+        str | None, "why the broker did not respond; the other fields are those of the previous sample"
+    ]
     topics: list[TopicTraffic]
     groups: list[GroupTraffic]
     jobs: Annotated[
