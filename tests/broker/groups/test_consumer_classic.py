@@ -43,20 +43,34 @@ def test_heartbeat_requests_a_member_to_rejoin_when_the_group_has_changed() -> N
     assert classic.owned == coordinator.topics.places(["a"])
 
 
+def remove(
+    coordinator: Coordinator, member_id: str, instance_id: str | None = None
+) -> tuple[ErrorCode, bool]:
+    """The error, and whether the group becomes a classic one."""
+    leaving = LeavingMember(member_id=member_id, instance_id=instance_id)
+
+    def act(step: ConsumerStep) -> tuple[ErrorCode, bool]:
+        [(_, error)] = consumer_classic.leave(step, Leave(members=(leaving,))).members
+        return error, step.becomes_classic
+
+    return coordinator.run(act)
+
+
 def test_group_becomes_classic_when_its_last_newer_member_is_removed() -> None:
     coordinator, _, _ = newer_and_classic(is_eager=True)
+    assert remove(coordinator, "stranger") == (ErrorCode.UNKNOWN_MEMBER_ID, False)
+    assert remove(coordinator, "newer") == (ErrorCode.NONE, True)
 
-    def remove(member_id: str) -> tuple[ErrorCode, bool]:
-        leaving = LeavingMember(member_id=member_id, instance_id=None)
 
-        def act(step: ConsumerStep) -> tuple[ErrorCode, bool]:
-            [(_, error)] = consumer_classic.leave(step, Leave(members=(leaving,))).members
-            return error, step.becomes_classic
-
-        return coordinator.run(act)
-
-    assert remove("stranger") == (ErrorCode.UNKNOWN_MEMBER_ID, False)
-    assert remove("newer") == (ErrorCode.NONE, True)
+def test_static_member_is_removed_by_its_instance_and_an_old_id_is_fenced() -> None:
+    coordinator, _, _ = newer_and_classic(is_eager=True)
+    static = replace(JOIN, instance_id="i", needs_known_id=False)
+    joined = coordinator.run(lambda step: consumer_classic.join(step, static))
+    assert joined.error is ErrorCode.NONE
+    assert remove(coordinator, "old", "i") == (ErrorCode.FENCED_INSTANCE_ID, False)
+    assert remove(coordinator, "", "other") == (ErrorCode.UNKNOWN_MEMBER_ID, False)
+    assert remove(coordinator, "", "i") == (ErrorCode.NONE, False)
+    assert joined.member_id not in coordinator.group.members
 
 
 JOIN = Join(

@@ -7,6 +7,7 @@ import uuid
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from headrace.broker.groups.assignors import Place
 from headrace.broker.groups.consumer_state import (
@@ -103,6 +104,13 @@ def test_member_subscribes_by_name_and_by_pattern() -> None:
     resolved = Resolved(topics=frozenset({"b1", "b2"}), version=1, resolved_at_ms=0)
     group.apply(PatternChange(pattern="b.*", before=None, after=resolved))
     assert group.wanted_topics(member) == group.subscribed_topics() == {"a", "b1", "b2"}
+
+
+def test_members_subscribe_alike_if_names_and_pattern_agree() -> None:
+    member = ConsumerMember(member_id="m", topics=("a",), pattern="b.*")
+    assert member.subscribes_like(replace(member, member_id="n", epoch=5))
+    assert not member.subscribes_like(replace(member, topics=()))
+    assert not member.subscribes_like(replace(member, pattern=None))
 
 
 def test_classic_members_have_a_protocol_in_common() -> None:
