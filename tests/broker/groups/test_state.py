@@ -88,3 +88,11 @@ def test_old_id_of_a_static_member_is_fenced() -> None:
     assert group.check_member("old", "i") is ErrorCode.FENCED_INSTANCE_ID
     assert group.check_member("new", "other") is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.check_member("old", None) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_protocol_that_all_members_offer_wins_over_one_with_more_votes() -> None:
+    group = Group(group_id="g").put(
+        member("a", "sticky", "range"), member("b", "sticky", "range"), member("c", "range")
+    )
+    assert group.select_protocol() == "range"
+    assert group.without(["c"]).select_protocol() == "sticky"

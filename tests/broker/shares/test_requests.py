@@ -1,19 +1,25 @@
-"""Acknowledgements in the protocol's form."""
+"""Acknowledgements in the protocol's form, and their outcomes."""
 
 from __future__ import annotations
 
+import asyncio
+import uuid
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.broker.client import Client
 from headrace.broker.refusals import RequestRefused
-from headrace.broker.shares.requests import RENEW_SINCE, acknowledgements
+from headrace.broker.shares.requests import RENEW_SINCE, Acknowledging, acknowledgements
+from headrace.broker.shares.sessions import SessionKey
 from headrace.broker.shares.window import Acknowledgement, AcknowledgeType
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.share_fetch import AcknowledgementBatch
+from tests.broker.state_topics import parts_in
 
 
 def batch(first: int, last: int, *types: int) -> AcknowledgementBatch:
@@ -62,3 +68,28 @@ def test_locks_are_renewed_from_version_2_on() -> None:
     renewal = [batch(0, 0, AcknowledgeType.RENEW)]
     assert refused(renewal, RENEW_SINCE - 1) is ErrorCode.INVALID_REQUEST
     assert [one.type for one in acknowledgements(renewal, RENEW_SINCE)] == [AcknowledgeType.RENEW]
+
+
+def test_outcome_of_each_partition_is_its_own(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with parts_in(tmp_path) as parts:
+            parts.shares.load()
+            await parts.shares.ready()
+            topic = parts.topics.create("a", 1, {})
+            parts.shares.begin_topic("g", topic)
+            client = Client(host="h", port=1, local_host="h", local_port=2)
+            session = parts.shares.sessions.open(SessionKey("g", "m"), client)
+            acknowledging = Acknowledging(session, shares=parts.shares, topics=parts.topics, version=1)
+            accepted = [batch(0, 0, AcknowledgeType.ACCEPT)]
+            unknown_id = uuid.UUID(int=9)
+            for topic_id, partition in ((topic.id, 0), (topic.id, 7), (unknown_id, 0)):
+                acknowledging.add(topic_id, partition, accepted)
+            outcomes = await acknowledging.outcomes()
+            assert {key: outcome.code for key, outcome in outcomes.items()} == {
+                (topic.id, 0): ErrorCode.INVALID_RECORD_STATE,
+                (topic.id, 7): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                (unknown_id, 0): ErrorCode.UNKNOWN_TOPIC_ID,
+            }
+            parts.shares.close()
+
+    asyncio.run(scenario())
