@@ -18,8 +18,9 @@ from tests.compatibility.brokers import BrokerUnderTest, running_broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A shell that runs this in the background has it ignore Ctrl-C, and every process that the tests start would too.
+# A shell in the background or nohup makes this process ignore signals, and so every process that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # `make fuzz` chooses this profile; without it hypothesis keeps its own defaults.
 settings.register_profile(

@@ -219,7 +219,7 @@ def test_sums_of_decimals_stay_exact(open_table: Open, database: Database) -> No
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"mode": "sideways"}, "no mode 'sideways'"),
+        ({"mode": "sideways"}, "mode='sideways' is unknown"),
         ({"mode": "upsert"}, "without a key"),
         ({"key": "id", "merge": {"n": "product"}}, "can't be merged by 'product'"),
         ({"key": "id", "merge": {"id": "sum"}}, "can't be merged by 'sum'"),
