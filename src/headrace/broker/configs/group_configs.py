@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from headrace.broker.configs.resource_configs import ResourceConfig, ResourceConfigs
 from headrace.broker.configs.share_rules import Rules
-from headrace.broker.configs.topic_configs import ConfigType, InvalidConfig
+from headrace.broker.configs.topic_configs import ConfigType, InvalidConfig, whole_number
 from headrace.broker.internal_topics import INTERNAL_TOPICS
 from headrace.durations import iso_duration_us
 from headrace.errors import HeadraceError
@@ -22,15 +22,7 @@ from headrace.topic_names import check_topic_name
 
 
 def _number(name: str, default: int, least: int, most: int, doc: str) -> ResourceConfig:
-    def parse(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise InvalidConfig(f"{name}={text} is not a whole number") from None
-        if not least <= number <= most:
-            raise InvalidConfig(f"{name}={text} is out of range", hint=f"it may be {least} to {most}")
-        return number
-
+    parse = whole_number(name, least, most)
     return ResourceConfig(name=name, type=ConfigType.INT, default=str(default), doc=doc, parse=parse)
 
 
