@@ -27,14 +27,14 @@ def alter(wire: Wire, kind: int, name: str, **changes: str | None) -> int:
         for config, text in changes.items()
     )
     resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
-    (answer,) = wire.ask(IncrementalAlterConfigsRequest(resources=(resource,))).responses
-    code: int = answer.error_code
+    (response,) = wire.request(IncrementalAlterConfigsRequest(resources=(resource,))).responses
+    code: int = response.error_code
     return code
 
 
 def described(wire: Wire, kind: int, name: str) -> dict[str, DescribeConfigsResourceResult]:
     """The configs of a resource, with their synonyms."""
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
-    (result,) = wire.ask(DescribeConfigsRequest(resources=(resource,), include_synonyms=True)).results
+    (result,) = wire.request(DescribeConfigsRequest(resources=(resource,), include_synonyms=True)).results
     assert result.error_code == 0, result
     return {config.name: config for config in result.configs}

@@ -82,9 +82,9 @@ def any_group(any_wire: Wire) -> str:
     name = new_name("g")
 
     def is_served() -> bool:
-        if any_wire.ask(FindCoordinatorRequest(key_type=0, key=name), version=3).error_code:
+        if any_wire.request(FindCoordinatorRequest(key_type=0, key=name), version=3).error_code:
             return False
-        described = any_wire.ask(DescribeGroupsRequest(groups=(name,)), version=5)
+        described = any_wire.request(DescribeGroupsRequest(groups=(name,)), version=5)
         return not described.groups[0].error_code
 
     deadline_s = time.monotonic() + COORDINATOR_TIMEOUT_S

@@ -21,27 +21,27 @@ from headrace.testing.wire import Wire
 Partitions = dict[uuid.UUID, tuple[int, ...]]
 
 
-def ask(
+def consumer_heartbeat(
     wire: Wire, group: str, member_id: str, epoch: int, /, **changes: Any
 ) -> ConsumerGroupHeartbeatResponse:
-    """One heartbeat that says what `changes` say; the first of a member says all that it must."""
+    """One heartbeat with `changes`; the first one of a member has all required fields."""
     version = changes.pop("version", 1)
     fields: dict[str, Any] = {"group_id": group, "member_id": member_id, "member_epoch": epoch}
     if epoch == 0:
         fields |= {"rebalance_timeout_ms": 60_000, "topic_partitions": ()}
-    answer: ConsumerGroupHeartbeatResponse = wire.ask(
+    response: ConsumerGroupHeartbeatResponse = wire.request(
         ConsumerGroupHeartbeatRequest(**{**fields, **changes}), version=version
     )
-    return answer
+    return response
 
 
-def refusal(wire: Wire, group: str, member_id: str, epoch: int, /, **changes: Any) -> ErrorCode:
-    return ErrorCode(ask(wire, group, member_id, epoch, **changes).error_code)
+def rejection(wire: Wire, group: str, member_id: str, epoch: int, /, **changes: Any) -> ErrorCode:
+    return ErrorCode(consumer_heartbeat(wire, group, member_id, epoch, **changes).error_code)
 
 
 @dataclass(slots=True, kw_only=True)
 class WireMember:
-    """A member that does at once what it is told."""
+    """A member that applies each assignment immediately."""
 
     wire: Wire
     group: str
@@ -56,14 +56,14 @@ class WireMember:
             changes = {"subscribed_topic_names": self.topics, **changes}
         else:
             changes = {"topic_partitions": self.reported(), **changes}
-        answer = ask(
+        response = consumer_heartbeat(
             self.wire, self.group, self.member_id, self.epoch, instance_id=self.instance_id, **changes
         )
-        assert answer.error_code == 0, answer
-        self.epoch = answer.member_epoch
-        if answer.assignment is not None:
-            self.owned = {one.topic_id: one.partitions for one in answer.assignment.topic_partitions}
-        return answer
+        assert response.error_code == 0, response
+        self.epoch = response.member_epoch
+        if response.assignment is not None:
+            self.owned = {one.topic_id: one.partitions for one in response.assignment.topic_partitions}
+        return response
 
     def reported(self) -> tuple[TopicPartitions, ...]:
         return tuple(
@@ -84,7 +84,7 @@ def member(wire: Wire, group: str, member_id: str, *topics: str, **changes: Any)
     return joined
 
 
-def settle(*members: WireMember) -> None:
+def stabilize(*members: WireMember) -> None:
     """Let everybody report until nothing moves any more."""
     for _ in range(10):
         before = [(one.epoch, one.owned) for one in members]
@@ -92,10 +92,10 @@ def settle(*members: WireMember) -> None:
             one.beat()
         if before == [(one.epoch, one.owned) for one in members]:
             return
-    raise AssertionError("they never settle")
+    raise AssertionError("the group never becomes stable")
 
 
 def describe(wire: Wire, group: str, *, version: int = 1) -> DescribedGroup:
-    [described] = wire.ask(ConsumerGroupDescribeRequest(group_ids=(group,)), version=version).groups
+    [described] = wire.request(ConsumerGroupDescribeRequest(group_ids=(group,)), version=version).groups
     assert isinstance(described, DescribedGroup)
     return described

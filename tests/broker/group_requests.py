@@ -29,7 +29,7 @@ FETCH_OFFSETS_BY_NAME = 9
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer tells the leader: the topics that it wants."""
+    """The metadata of a member for the leader: the topics that it subscribes to."""
     names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
     return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", -1)
 
@@ -55,11 +55,11 @@ class GroupMember:
 
 def join(wire: Wire, group: str, *topics: str, version: int = 9, **changes: Any) -> GroupMember:
     """Join a group that has no other members; the sync is still to come."""
-    answer = wire.ask(join_request(group, "", *topics, **changes), version=version)
-    if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-        answer = wire.ask(join_request(group, answer.member_id, *topics, **changes), version=version)
-    assert answer.error_code == 0, ErrorCode(answer.error_code)
-    return GroupMember(group=group, member_id=answer.member_id, generation=answer.generation_id)
+    response = wire.request(join_request(group, "", *topics, **changes), version=version)
+    if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        response = wire.request(join_request(group, response.member_id, *topics, **changes), version=version)
+    assert response.error_code == 0, ErrorCode(response.error_code)
+    return GroupMember(group=group, member_id=response.member_id, generation=response.generation_id)
 
 
 def sync_request(member: GroupMember, **changes: Any) -> SyncGroupRequest:
@@ -77,8 +77,8 @@ def sync_request(member: GroupMember, **changes: Any) -> SyncGroupRequest:
 def stable_member(wire: Wire, group: str, *topics: str, **changes: Any) -> GroupMember:
     """The only member of a stable group, whose assignment is «all»."""
     member = join(wire, group, *topics, **changes)
-    answer = wire.ask(sync_request(member, group_instance_id=changes.get("group_instance_id")))
-    assert (answer.error_code, answer.assignment) == (0, b"all")
+    response = wire.request(sync_request(member, group_instance_id=changes.get("group_instance_id")))
+    assert (response.error_code, response.assignment) == (0, b"all")
     return member
 
 
@@ -88,7 +88,7 @@ def heartbeat(wire: Wire, member: GroupMember, *, version: int = 4, **changes: A
         "generation_id": member.generation,
         "member_id": member.member_id,
     }
-    return ErrorCode(wire.ask(HeartbeatRequest(**{**fields, **changes}), version=version).error_code)
+    return ErrorCode(wire.request(HeartbeatRequest(**{**fields, **changes}), version=version).error_code)
 
 
 def commit(
@@ -125,15 +125,15 @@ def commit(
         "member_id": "" if member is None else member.member_id,
         "topics": (named,),
     }
-    answer = wire.ask(OffsetCommitRequest(**{**fields, **changes}), version=version)
-    return ErrorCode(answer.topics[0].partitions[0].error_code)
+    response = wire.request(OffsetCommitRequest(**{**fields, **changes}), version=version)
+    return ErrorCode(response.topics[0].partitions[0].error_code)
 
 
 def committed(wire: Wire, group: str, topic: str, *, partition: int = 0) -> int:
     """The offset that a group has committed, or -1."""
     wanted = OffsetFetchRequestTopics(name=topic, partition_indexes=(partition,))
     request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group, topics=(wanted,)),))
-    (answer,) = wire.ask(request, version=FETCH_OFFSETS_BY_NAME).groups
-    assert answer.error_code == 0, ErrorCode(answer.error_code)
-    offset: int = answer.topics[0].partitions[0].committed_offset
+    (response,) = wire.request(request, version=FETCH_OFFSETS_BY_NAME).groups
+    assert response.error_code == 0, ErrorCode(response.error_code)
+    offset: int = response.topics[0].partitions[0].committed_offset
     return offset

@@ -13,7 +13,7 @@ WAIT_S = 30
 
 
 def metrics(broker: Broker | Server) -> dict[str, float]:
-    """What /metrics says, by name with labels. The broker must have been started with metrics_port=0."""
+    """The samples of /metrics, by name with labels. The broker must have been started with metrics_port=0."""
     with urllib.request.urlopen(f"http://127.0.0.1:{broker.metrics_port}/metrics", timeout=WAIT_S) as page:
         lines = page.read().decode().splitlines()
     return {

@@ -1,4 +1,4 @@
-"""Requests as short as a test wants to say them, and what their answers hold."""
+"""Short requests for tests, and the content of their responses."""
 
 from __future__ import annotations
 
@@ -76,15 +76,15 @@ def create_topic(wire: Wire, name: str, *, partitions: int = 1, **configs: str) 
             for config, value in configs.items()
         ),
     )
-    (made,) = wire.ask(CreateTopicsRequest(topics=(wanted,))).topics
+    (made,) = wire.request(CreateTopicsRequest(topics=(wanted,))).topics
     assert made.error_code == 0, made
     topic_id: uuid.UUID = made.topic_id
     return topic_id
 
 
 def delete_topic(wire: Wire, name: str) -> None:
-    (gone,) = wire.ask(DeleteTopicsRequest(topics=(DeleteTopicState(name=name),))).responses
-    assert gone.error_code == 0, gone
+    (deleted,) = wire.request(DeleteTopicsRequest(topics=(DeleteTopicState(name=name),))).responses
+    assert deleted.error_code == 0, deleted
 
 
 def produce_request(
@@ -108,17 +108,17 @@ def produce(
     acks: int = -1,
     version: int | None = None,
 ) -> PartitionProduceResponse:
-    """Send one partition's bytes; the answer for that partition."""
+    """Send one partition's bytes; the response for that partition."""
     if version is None:
         version = PRODUCE_BY_NAME if isinstance(topic, str) else 13
     request = produce_request(topic, records, partition=partition, acks=acks)
-    answer: PartitionProduceResponse = only_partition(wire.ask(request, version=version))
-    return answer
+    response: PartitionProduceResponse = only_partition(wire.request(request, version=version))
+    return response
 
 
-def only_partition(answer: Any) -> Any:
-    """The one partition of a Produce or Fetch answer."""
-    (topic,) = answer.responses
+def only_partition(response: Any) -> Any:
+    """The one partition of a Produce or Fetch response."""
+    (topic,) = response.responses
     (partition,) = topic.partition_responses if hasattr(topic, "partition_responses") else topic.partitions
     return partition
 
@@ -149,12 +149,14 @@ def fetch_request(
 
 def fetch(wire: Wire, topic: str | uuid.UUID, offset: int = 0, **options: Any) -> PartitionData:
     version = FETCH_BY_NAME if isinstance(topic, str) else 18
-    answer: PartitionData = only_partition(wire.ask(fetch_request(topic, offset, **options), version=version))
-    return answer
+    response: PartitionData = only_partition(
+        wire.request(fetch_request(topic, offset, **options), version=version)
+    )
+    return response
 
 
 def records_of(data: PartitionData | Buffer) -> list[Record]:
-    """All records of the batches in an answer, also those before the offset that was asked for."""
+    """All records of the batches in a response, also those before the requested offset."""
     content = bytes((data.records if isinstance(data, PartitionData) else data) or b"")
     return [
         record
@@ -171,11 +173,11 @@ def read_all(wire: Wire, topic: str, *, partition: int = 0, offset: int = 0) -> 
     """Every record from an offset to the end, read as a consumer does."""
     found: list[Record] = []
     while True:
-        answer = fetch(wire, topic, offset, partition=partition)
-        assert answer.error_code == 0, answer.error_code
-        more = [record for record in records_of(answer) if record.offset >= offset]
+        response = fetch(wire, topic, offset, partition=partition)
+        assert response.error_code == 0, response.error_code
+        more = [record for record in records_of(response) if record.offset >= offset]
         if not more:
-            assert offset == answer.high_watermark, f"nothing at {offset} of {answer.high_watermark}"
+            assert offset == response.high_watermark, f"nothing at {offset} of {response.high_watermark}"
             return found
         found += more
         offset = more[-1].offset + 1
@@ -185,15 +187,15 @@ def end_offset(wire: Wire, topic: str, *, partition: int = 0) -> int:
     wanted = ListOffsetsTopic(
         name=topic, partitions=(ListOffsetsPartition(partition_index=partition, timestamp=-1),)
     )
-    answer = wire.ask(ListOffsetsRequest(replica_id=-1, topics=(wanted,)), version=4)
-    (partition_answer,) = answer.topics[0].partitions
-    assert partition_answer.error_code == 0
-    offset: int = partition_answer.offset
+    response = wire.request(ListOffsetsRequest(replica_id=-1, topics=(wanted,)), version=4)
+    (partition_response,) = response.topics[0].partitions
+    assert partition_response.error_code == 0
+    offset: int = partition_response.offset
     return offset
 
 
 def new_producer_id(wire: Wire) -> int:
-    answer = wire.ask(InitProducerIdRequest())
-    assert answer.error_code == 0
-    producer_id: int = answer.producer_id
+    response = wire.request(InitProducerIdRequest())
+    assert response.error_code == 0
+    producer_id: int = response.producer_id
     return producer_id

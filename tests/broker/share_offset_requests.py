@@ -22,10 +22,10 @@ from tests.broker.share_requests import ACCEPT, ShareMember, set_group_configs
 def alter(wire: Wire, group: str, topic: str, offset: int, *, partition: int = 0) -> ErrorCode:
     part = AlterShareGroupOffsetsRequestPartition(partition_index=partition, start_offset=offset)
     wanted = AlterShareGroupOffsetsRequestTopic(topic_name=topic, partitions=(part,))
-    answer = wire.ask(AlterShareGroupOffsetsRequest(group_id=group, topics=(wanted,)))
-    if answer.error_code:
-        return ErrorCode(answer.error_code)
-    return ErrorCode(answer.responses[0].partitions[0].error_code)
+    response = wire.request(AlterShareGroupOffsetsRequest(group_id=group, topics=(wanted,)))
+    if response.error_code:
+        return ErrorCode(response.error_code)
+    return ErrorCode(response.responses[0].partitions[0].error_code)
 
 
 class Consumed:
@@ -46,5 +46,5 @@ class Consumed:
 
     def delete(self, *, topic: str | None = None) -> ErrorCode:
         wanted = DeleteShareGroupOffsetsRequestTopic(topic_name=topic or self.topic)
-        answer = self.wire.ask(DeleteShareGroupOffsetsRequest(group_id=self.group, topics=(wanted,)))
-        return ErrorCode(answer.error_code or answer.responses[0].error_code)
+        response = self.wire.request(DeleteShareGroupOffsetsRequest(group_id=self.group, topics=(wanted,)))
+        return ErrorCode(response.error_code or response.responses[0].error_code)

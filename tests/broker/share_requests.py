@@ -38,22 +38,24 @@ def set_group_configs(wire: Wire, group: str, **configs: object) -> ErrorCode:
         for name, value in configs.items()
     )
     resource = AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name=group, configs=changes)
-    (answer,) = wire.ask(IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)).responses
-    return ErrorCode(answer.error_code)
+    (response,) = wire.request(
+        IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+    ).responses
+    return ErrorCode(response.error_code)
 
 
 def heartbeat(wire: Wire, group: str, member: str, epoch: int, *topics: str) -> Any:
-    return wire.ask(
+    return wire.request(
         ShareGroupHeartbeatRequest(
             group_id=group, member_id=member, member_epoch=epoch, subscribed_topic_names=topics or None
         )
     )
 
 
-def assigned(answer: Any) -> dict[uuid.UUID, tuple[int, ...]]:
-    assert answer.error_code == 0, ErrorCode(answer.error_code)
-    assert answer.assignment is not None
-    return {one.topic_id: one.partitions for one in answer.assignment.topic_partitions}
+def assigned(response: Any) -> dict[uuid.UUID, tuple[int, ...]]:
+    assert response.error_code == 0, ErrorCode(response.error_code)
+    assert response.assignment is not None
+    return {one.topic_id: one.partitions for one in response.assignment.topic_partitions}
 
 
 def group_offset(
@@ -61,8 +63,8 @@ def group_offset(
 ) -> DescribeShareGroupOffsetsResponsePartition | None:
     """Where a group stands in a partition of the only topic that it reads."""
     wanted = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
-    (answer,) = wire.ask(DescribeShareGroupOffsetsRequest(groups=(wanted,))).groups
-    found = [part for topic in answer.topics for part in topic.partitions]
+    (response,) = wire.request(DescribeShareGroupOffsetsRequest(groups=(wanted,))).groups
+    found = [part for topic in response.topics for part in topic.partitions]
     return next((part for part in found if part.partition_index == partition), None)
 
 
@@ -107,15 +109,15 @@ class ShareMember:
 
     def fetch_all(self, *acknowledged: tuple[int, int, int], **changes: Any) -> Any:
         """The whole answer."""
-        return self.wire.ask(self.fetch_request(*acknowledged, **changes), version=self.version)
+        return self.wire.request(self.fetch_request(*acknowledged, **changes), version=self.version)
 
     def fetch(self, *acknowledged: tuple[int, int, int], **changes: Any) -> Any:
         """The answer for the partition; None if it had nothing to say."""
         return self.take(self.fetch_all(*acknowledged, **changes))
 
-    def take(self, answer: Any) -> Any:
-        assert answer.error_code == 0, ErrorCode(answer.error_code)
-        parts = [part for topic in answer.responses for part in topic.partitions]
+    def take(self, response: Any) -> Any:
+        assert response.error_code == 0, ErrorCode(response.error_code)
+        parts = [part for topic in response.responses for part in topic.partitions]
         part = parts[0] if parts else None
         ranges = part.acquired_records if part is not None else ()
         self.held = [(one.first_offset, one.last_offset, one.delivery_count) for one in ranges]
@@ -134,8 +136,8 @@ class ShareMember:
         """Fetch; what is now locked for the member."""
         return self.values_in(self.fetch_all(**changes))
 
-    def values_in(self, answer: Any) -> dict[int, bytes]:
-        part = self.take(answer)
+    def values_in(self, response: Any) -> dict[int, bytes]:
+        part = self.take(response)
         offsets = {offset for first, last, _ in self.held for offset in range(first, last + 1)}
         records = records_of(part.records or b"") if part is not None else []
         return {record.offset: record.value or b"" for record in records if record.offset in offsets}
@@ -162,13 +164,13 @@ class ShareMember:
         }
         self.epoch += 1
         request = share_acknowledge.ShareAcknowledgeRequest(**{**fields, **changes})
-        return self.wire.ask(request, version=self.version)
+        return self.wire.request(request, version=self.version)
 
     def acknowledge(self, *batches: tuple[int, int, int | tuple[int, ...]], **changes: Any) -> ErrorCode:
-        answer = self.acknowledge_all(*batches, **changes)
-        if answer.error_code or not batches:
-            return ErrorCode(answer.error_code)
-        return ErrorCode(answer.responses[0].partitions[0].error_code)
+        response = self.acknowledge_all(*batches, **changes)
+        if response.error_code or not batches:
+            return ErrorCode(response.error_code)
+        return ErrorCode(response.responses[0].partitions[0].error_code)
 
     def close(self) -> ErrorCode:
         return self.acknowledge(share_session_epoch=-1)

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from headrace.broker.data_folder import DataFolder
-from headrace.broker.parts import Parts, build
+from headrace.broker.parts import Parts
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.state_topic import StateTopic
 from headrace.clock import Clock
@@ -24,13 +24,13 @@ def parts_in(
     durability: Literal["fsync", "os"] = "os",
     files: FileSystem | None = None,
     clock: Clock | None = None,
+    **settings: Any,
 ) -> Iterator[Parts]:
     files = files or DiskFileSystem()
-    settings = BrokerSettings(data_dir=data_dir, durability=durability)
     folder = DataFolder(data_dir, files)
-    parts = build(
-        settings,
-        folder=folder,
+    parts = Parts(
+        BrokerSettings(data_dir=data_dir, durability=durability, **settings),
+        cluster_id=folder.cluster_id,
         files=files,
         clock=clock or ManualClock(),
         loop=asyncio.get_running_loop(),
@@ -46,10 +46,4 @@ def parts_in(
 
 
 def state_topic(parts: Parts, name: str) -> StateTopic:
-    return StateTopic(
-        name,
-        runtime=parts.runtime,
-        topics=parts.topics,
-        flusher=parts.flusher,
-        decompressed_bytes_max=1 << 20,
-    )
+    return StateTopic(name, runtime=parts.runtime, topics=parts.topics, flusher=parts.flusher)

@@ -14,7 +14,7 @@ from headrace.testing.failing_archive import FailingArchive
 from headrace.testing.manual_clock import ManualClock
 
 
-def test_archive_is_unreachable_until_what_failed_succeeds(
+def test_archive_is_unreachable_until_the_failed_operation_succeeds(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -96,9 +96,9 @@ def fill(wire: Wire, topic: str = TOPIC) -> None:
 def place(wire: Wire, timestamp: int, topic: str = TOPIC) -> int:
     wanted = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     request = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name=topic, partitions=(wanted,)),))
-    (answer,) = wire.ask(request, version=11).topics[0].partitions
-    assert answer.error_code == 0, answer
-    offset: int = answer.offset
+    (response,) = wire.request(request, version=11).topics[0].partitions
+    assert response.error_code == 0, response
+    offset: int = response.offset
     return offset
 
 
@@ -107,7 +107,7 @@ def wait_until_archived(wire: Wire, topic: str = TOPIC) -> int:
     end = place(wire, LATEST, topic)
     eventually(
         lambda: end - place(wire, EARLIEST_LOCAL, topic) <= SEGMENT_RECORDS,
-        "closed segments are archived and their local copies gone",
+        "closed segments are archived and their local copies deleted",
     )
     local_start = place(wire, EARLIEST_LOCAL, topic)
     assert place(wire, LATEST_TIERED, topic) == local_start - 1
@@ -135,8 +135,8 @@ def alter(wire: Wire, topic: str = TOPIC, **configs: str) -> int:
         for name, value in configs.items()
     )
     resource = AlterConfigsResource(resource_type=2, resource_name=topic, configs=wanted)
-    (answer,) = wire.ask(IncrementalAlterConfigsRequest(resources=(resource,))).responses
-    code: int = answer.error_code
+    (response,) = wire.request(IncrementalAlterConfigsRequest(resources=(resource,))).responses
+    code: int = response.error_code
     return code
 
 
@@ -145,8 +145,8 @@ def creation_code(wire: Wire, name: str, **configs: str) -> int:
         CreatableTopicConfig(name=config.replace("_", "."), value=value) for config, value in configs.items()
     )
     topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=wanted)
-    (answer,) = wire.ask(CreateTopicsRequest(topics=(topic,))).topics
-    code: int = answer.error_code
+    (response,) = wire.request(CreateTopicsRequest(topics=(topic,))).topics
+    code: int = response.error_code
     return code
 
 
@@ -157,7 +157,7 @@ def values(wire: Wire, offset: int = 0, topic: str = TOPIC) -> list[bytes | None
 # --- reading ---
 
 
-def test_confluent_consumer_reads_from_the_beginning_across_archive_and_disk(
+def test_confluent_consumer_reads_from_the_start_across_archive_and_disk(
     broker: Broker, local_start: int
 ) -> None:
     assert local_start > 10
@@ -185,7 +185,7 @@ def test_start_of_the_log_is_that_of_the_archive(wire: Wire, local_start: int) -
     assert place(wire, EARLIEST_PENDING_UPLOAD) == local_start
 
 
-def test_places_of_a_topic_without_an_archive(wire: Wire) -> None:
+def test_offsets_of_a_topic_without_an_archive(wire: Wire) -> None:
     create_topic(wire, "local", retention_ms="-1")
     produce(wire, "local", batch(b"x"))
     assert place(wire, EARLIEST_LOCAL, "local") == 0
@@ -193,7 +193,7 @@ def test_places_of_a_topic_without_an_archive(wire: Wire) -> None:
     assert place(wire, EARLIEST_PENDING_UPLOAD, "local") == -1
 
 
-def test_places_of_a_topic_whose_archive_is_empty(wire: Wire) -> None:
+def test_offsets_of_a_topic_whose_archive_is_empty(wire: Wire) -> None:
     create_topic(wire, TOPIC, **ARCHIVED)
     produce(wire, TOPIC, batch(b"x"))
     assert place(wire, LATEST_TIERED) == -1
@@ -205,7 +205,7 @@ def test_time_is_looked_up_in_the_archive(wire: Wire, local_start: int) -> None:
     assert place(wire, NOW_MS + 1) == -1
 
 
-def test_everything_is_there_after_a_restart(
+def test_archive_is_read_after_a_restart(
     start_broker: StartBroker, connect: Connect, tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     first = start_broker(tmp_path / "data", **settings)
@@ -267,13 +267,13 @@ def test_queue_delivers_from_the_archive(wire: Wire) -> None:
 # --- what goes ---
 
 
-def test_deleted_records_leave_the_archive(wire: Wire, root: Path, local_start: int) -> None:
+def test_deleted_records_are_deleted_from_the_archive(wire: Wire, root: Path, local_start: int) -> None:
     before = len(objects(root, ".log"))
     partition = DeleteRecordsPartition(partition_index=0, offset=local_start - 1)
     request = DeleteRecordsRequest(
         topics=(DeleteRecordsTopic(name=TOPIC, partitions=(partition,)),), timeout_ms=1000
     )
-    assert wire.ask(request).topics[0].partitions[0].low_watermark == local_start - 1
+    assert wire.request(request).topics[0].partitions[0].low_watermark == local_start - 1
     assert fetch(wire, TOPIC, 0).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     eventually(lambda: len(objects(root, ".log")) == 1 < before, "only the segment with the start is left")
     assert values(wire, local_start - 1) == ALL[local_start - 1 :]
@@ -300,7 +300,7 @@ def test_deleted_topic_leaves_an_empty_archive(wire: Wire, root: Path, local_sta
     eventually(lambda: not objects(root), "its archive is deleted")
 
 
-def test_topic_that_was_deleted_while_the_archive_was_away_is_not_forgotten(
+def test_archive_of_a_topic_deleted_during_an_outage_is_deleted_later(
     start_broker: StartBroker, connect: Connect, tmp_path: Path, root: Path, settings: dict[str, Any]
 ) -> None:
     first = start_broker(tmp_path / "data", **settings)
@@ -320,7 +320,7 @@ def test_topic_that_was_deleted_while_the_archive_was_away_is_not_forgotten(
 # --- configs ---
 
 
-def test_what_can_not_be_archived_is_refused(wire: Wire) -> None:
+def test_configs_that_cannot_be_archived_are_rejected(wire: Wire) -> None:
     for configs in (
         {"cleanup_policy": "compact"},
         {"cleanup_policy": "compact,delete"},
@@ -358,7 +358,7 @@ def test_switching_off_needs_consent_to_delete(wire: Wire, root: Path, local_sta
 # --- an archive that is away, slow or damaged ---
 
 
-def test_archive_that_is_away_is_seen_and_costs_nothing(
+def test_unavailable_archive_is_reported_and_loses_nothing(
     broker: Broker, wire: Wire, root: Path, tmp_path: Path
 ) -> None:
     create_topic(wire, TOPIC, **ARCHIVED)
@@ -381,19 +381,19 @@ def test_archive_that_is_away_is_seen_and_costs_nothing(
     assert values(wire) == ALL
 
 
-def test_reader_of_an_archive_that_is_away_is_told_and_others_go_on(
+def test_fetch_from_an_unavailable_archive_fails_and_others_continue(
     wire: Wire, root: Path, tmp_path: Path, local_start: int
 ) -> None:
     root.rename(tmp_path / "away")
-    answer = fetch(wire, TOPIC, 0)
-    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert answer.log_start_offset == 0
+    response = fetch(wire, TOPIC, 0)
+    assert response.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert response.log_start_offset == 0
     assert values(wire, local_start) == ALL[local_start:]
     (tmp_path / "away").rename(root)
     assert values(wire) == ALL
 
 
-def test_damage_in_the_archive_is_told_to_the_reader_and_counted(
+def test_fetch_of_a_damaged_archive_fails_and_is_counted(
     broker: Broker, wire: Wire, root: Path, local_start: int
 ) -> None:
     damaged = objects(root, ".log")[1]
@@ -437,7 +437,7 @@ def gated() -> Iterator[type[GatedFileSystem]]:
     GatedFileSystem.gate.set()
 
 
-def test_slow_archive_holds_up_nobody_else(
+def test_slow_archive_does_not_delay_other_requests(
     start_broker: StartBroker,
     connect: Connect,
     settings: dict[str, Any],
@@ -450,8 +450,8 @@ def test_slow_archive_holds_up_nobody_else(
     local_start = wait_until_archived(wire)
     gated.gate.clear()
     gated.waiting.clear()
-    answers: list[list[bytes | None]] = []
-    readers = [threading.Thread(target=lambda: answers.append(values(connect(broker)))) for _ in range(3)]
+    responses: list[list[bytes | None]] = []
+    readers = [threading.Thread(target=lambda: responses.append(values(connect(broker)))) for _ in range(3)]
     for reader in readers:
         reader.start()
     assert gated.waiting.wait(30)
@@ -460,11 +460,11 @@ def test_slow_archive_holds_up_nobody_else(
     create_topic(wire, "other", retention_ms="-1")
     produce(wire, "other", batch(b"x"))
     assert values(wire, topic="other") == [b"x"]
-    assert answers == []
+    assert responses == []
     gated.gate.set()
     for reader in readers:
         reader.join()
-    assert answers == [ALL] * 3
+    assert responses == [ALL] * 3
 
 
 def test_fsspec_archive_of_an_unknown_kind_stops_the_start(start_broker: StartBroker) -> None:

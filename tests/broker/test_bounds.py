@@ -1,4 +1,4 @@
-"""Every bound of the settings, from outside: what passes it is refused or made to wait, and others go on."""
+"""Every bound of the settings, from outside: a client above it is rejected or waits, and others continue."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MEGABYTE = 1024 * 1024
 
 
 def padded(request: object, version: int, size_bytes: int) -> bytes:
-    """A frame of a wanted size: bytes behind a whole message are looked past."""
+    """A frame of a given size: bytes after a whole message are skipped."""
     return encode_request(request, version, 1, "padded").ljust(size_bytes, b"\0")
 
 
@@ -56,20 +56,20 @@ def large_poll(topic: str, size_bytes: int) -> FetchRequest:
 # Connections
 
 
-def test_connection_above_the_bound_is_refused_and_a_place_that_gets_free_is_given_again(
+def test_connection_above_the_bound_is_rejected_until_another_closes(
     start_broker: StartBroker, connect: Connect
 ) -> None:
     broker = start_broker(durability="os", connections_max=3)
     first, *others = [connect(broker) for _ in range(3)]
     for wire in (first, *others):
-        assert wire.ask(ApiVersionsRequest()).error_code == 0
+        assert wire.request(ApiVersionsRequest()).error_code == 0
     assert connect(broker).is_closed_by_broker()
-    assert others[0].ask(ApiVersionsRequest()).error_code == 0
+    assert others[0].request(ApiVersionsRequest()).error_code == 0
     first.close()
 
     def is_let_in() -> bool:
         try:
-            return bool(connect(broker).ask(ApiVersionsRequest()).error_code == 0)
+            return bool(connect(broker).request(ApiVersionsRequest()).error_code == 0)
         except Disconnected:
             return False
 
@@ -79,15 +79,15 @@ def test_connection_above_the_bound_is_refused_and_a_place_that_gets_free_is_giv
 def test_idle_connection_is_closed_and_a_busy_one_is_not(start_broker: StartBroker, connect: Connect) -> None:
     broker = start_broker(durability="os", idle_connection_ms_max=1000)
     idle, busy = connect(broker), connect(broker)
-    idle.ask(ApiVersionsRequest())
+    idle.request(ApiVersionsRequest())
     closed: list[bool] = []
     watch = threading.Thread(target=lambda: closed.append(idle.is_closed_by_broker()))
     watch.start()
     while watch.is_alive():
-        busy.ask(ApiVersionsRequest())
+        busy.request(ApiVersionsRequest())
         time.sleep(0.05)
     assert closed == [True]
-    assert busy.ask(ApiVersionsRequest()).error_code == 0
+    assert busy.request(ApiVersionsRequest()).error_code == 0
 
 
 # Requests
@@ -115,7 +115,7 @@ def stalls(wire: Wire, frame: bytes, limit_bytes: int) -> int:
             sent += wire.socket.send(data)
         except TimeoutError:
             return sent
-    pytest.fail(f"the broker took {sent} bytes from a client that reads no answers")
+    pytest.fail(f"the broker took {sent} bytes from a client that reads no responses")
 
 
 @pytest.fixture
@@ -125,19 +125,19 @@ def process(tmp_path: Path) -> Iterator[BrokerProcess]:
         assert "Traceback" not in running.log
 
 
-def test_sender_that_reads_no_answers_is_stopped_while_others_go_on(process: BrokerProcess) -> None:
+def test_sender_that_reads_no_responses_is_paused_and_others_continue(process: BrokerProcess) -> None:
     with Wire(process.bootstrap) as other, Wire(process.bootstrap, receive_buffer_bytes=4096) as deaf:
         for number in range(50):
             create_topic(other, f"topic-{number}")
         before = process.resident_bytes()
-        # Small questions with answers of some kilobytes: what would grow is what the broker has to say.
+        # Small requests with responses of some kilobytes: the unsent responses would grow.
         stalls(deaf, encode_request(MetadataRequest(topics=None), 1, 1, "deaf"), 200 * MEGABYTE)
         assert process.resident_bytes() - before < 30 * MEGABYTE
         for number in range(20):
             assert produce(other, "topic-0", batch(b"x")).base_offset == number
 
 
-def test_reader_that_takes_no_data_costs_one_answer_and_holds_up_nobody(process: BrokerProcess) -> None:
+def test_reader_that_receives_nothing_takes_one_response_of_memory(process: BrokerProcess) -> None:
     with Wire(process.bootstrap) as other:
         create_topic(other, "t")
         for _ in range(20):
@@ -150,7 +150,7 @@ def test_reader_that_takes_no_data_costs_one_answer_and_holds_up_nobody(process:
                     deaf.send(fetch_request("t", partition_max_bytes=10 * MEGABYTE), version=FETCH_BY_NAME)
             for number in range(20, 30):
                 assert produce(other, "t", batch(b"y")).base_offset == number
-            # Ten answers of 10 MB were asked for on each; one of each waits, and no more is read from them.
+            # Ten responses of 10 MB were requested on each; one of each waits, and no more is read from them.
             assert process.resident_bytes() - before < 120 * MEGABYTE
 
 
@@ -165,7 +165,7 @@ def all_of_it() -> FetchRequest:
     return fetch_request("large", partition_max_bytes=50 * MEGABYTE)
 
 
-def test_readers_that_take_nothing_hold_up_nobody(start_broker: StartBroker, connect: Connect) -> None:
+def test_readers_that_receive_nothing_delay_no_other(start_broker: StartBroker, connect: Connect) -> None:
     broker = start_broker(durability="os", inflight_bytes_max=20 * MEGABYTE, metrics_port=0)
     other = connect(broker)
     with_large_batches(other, 3)
@@ -173,7 +173,7 @@ def test_readers_that_take_nothing_hold_up_nobody(start_broker: StartBroker, con
     deaf = [connect(broker, receive_buffer_bytes=4096) for _ in range(3)]
     for wire in deaf:
         wire.send(all_of_it(), version=FETCH_BY_NAME)
-    eventually(lambda: metrics(broker)["headrace_connections_held"] == len(deaf), "their answers wait")
+    eventually(lambda: metrics(broker)["headrace_connections_held"] == len(deaf), "their responses wait")
     # The first is given as much as there is room for, and one batch is read when there is none.
     assert 20 * MEGABYTE < metrics(broker)["headrace_inflight_bytes"] < 40 * MEGABYTE
     for number in range(5):
@@ -181,35 +181,35 @@ def test_readers_that_take_nothing_hold_up_nobody(start_broker: StartBroker, con
     assert metrics(broker)["headrace_connections"] == 1 + len(deaf)
 
 
-def test_reader_that_takes_nothing_is_hung_up_on_and_named(
+def test_reader_that_receives_nothing_is_closed_and_logged(
     start_broker: StartBroker, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = start_broker(durability="os", stuck_connection_ms_max=500, metrics_port=0)
     with_large_batches(connect(broker), 1)
     deaf = connect(broker, receive_buffer_bytes=4096, client_id="deaf")
     deaf.send(all_of_it(), version=FETCH_BY_NAME)
-    eventually(lambda: "does not receive its answers" in caplog.text, "it is closed")
-    (said,) = [one for one in caplog.records if "does not receive its answers" in one.message]
-    assert said.__dict__["client_id"] == "deaf"
-    assert said.__dict__["client"] == "{}:{}".format(*deaf.socket.getsockname())
-    assert said.__dict__["unsent_bytes"] > MEGABYTE
+    eventually(lambda: "does not receive its responses" in caplog.text, "it is closed")
+    (logged,) = [one for one in caplog.records if "does not receive its responses" in one.message]
+    assert logged.__dict__["client_id"] == "deaf"
+    assert logged.__dict__["client"] == "{}:{}".format(*deaf.socket.getsockname())
+    assert logged.__dict__["unsent_bytes"] > MEGABYTE
     eventually(lambda: metrics(broker)["headrace_inflight_bytes"] == 0, "what it held is free")
 
 
-def test_worst_debtor_is_hung_up_on_when_even_the_shares_are_used_up(
+def test_connection_with_most_unsent_bytes_is_closed_when_the_shares_are_used(
     start_broker: StartBroker, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = start_broker(durability="os", inflight_bytes_max=9 * MEGABYTE)
     other = connect(broker)
     with_large_batches(other, 1)
-    for _ in range(6):  # a batch each, whatever the room
+    for _ in range(6):  # a batch each, also without room
         connect(broker, receive_buffer_bytes=4096).send(all_of_it(), version=FETCH_BY_NAME)
-    eventually(lambda: "does not receive its answers" in caplog.text, "one is closed")
+    eventually(lambda: "does not receive its responses" in caplog.text, "one is closed")
     create_topic(other, "t")
     assert produce(other, "t", batch(b"y")).error_code == 0
 
 
-def test_idle_connection_that_takes_nothing_is_closed_too(
+def test_idle_connection_that_receives_nothing_is_closed_too(
     start_broker: StartBroker, connect: Connect
 ) -> None:
     broker = start_broker(durability="os", idle_connection_ms_max=1_000, metrics_port=0)
@@ -240,7 +240,7 @@ def test_sender_of_unfinished_requests_is_bounded_in_memory(tmp_path: Path) -> N
         assert produce(other, "t", batch(b"x")).error_code == 0
 
 
-def test_connection_that_is_not_read_from_pays_for_its_own_unfinished_request(
+def test_paused_connection_with_the_most_unread_bytes_is_closed(
     start_broker: StartBroker, connect: Connect
 ) -> None:
     broker = start_broker(
@@ -274,7 +274,7 @@ def test_requests_of_one_connection_that_wait_are_bounded(
     produce(other, "t", batch(b"now"))
     for _ in range(20):
         assert values_of(only_partition(wire.receive())) == [b"now"]
-    eventually(lambda: metrics(broker)["headrace_connections_held"] == 0, "reading goes on")
+    eventually(lambda: metrics(broker)["headrace_connections_held"] == 0, "reading continues")
 
 
 def test_bytes_of_one_connection_that_wait_are_bounded(start_broker: StartBroker, connect: Connect) -> None:
@@ -290,7 +290,7 @@ def test_bytes_of_one_connection_that_wait_are_bounded(start_broker: StartBroker
         wire.receive_frame()
 
 
-def test_bytes_that_were_only_looked_past_do_not_count_while_a_request_waits(
+def test_skipped_bytes_do_not_count_while_a_request_waits(
     start_broker: StartBroker, connect: Connect
 ) -> None:
     broker = start_broker(durability="os", connection_bytes_max=50_000, metrics_port=0)
@@ -305,7 +305,7 @@ def test_bytes_that_were_only_looked_past_do_not_count_while_a_request_waits(
     assert metrics(broker)["headrace_connections_held"] == 0
 
 
-def test_polls_that_fill_the_memory_of_all_are_answered_before_their_time(
+def test_waiting_fetches_get_responses_when_memory_is_full(
     start_broker: StartBroker, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = start_broker(durability="os", inflight_bytes_max=50_000, metrics_port=0)
@@ -318,14 +318,14 @@ def test_polls_that_fill_the_memory_of_all_are_answered_before_their_time(
         client.send(large_poll("t", 20_000), version=FETCH_BY_NAME)
     for client in large:
         assert only_partition(client.receive()).records == b""
-    assert metrics(broker)["headrace_waiting_fetches"] == 1, "a poll below its share goes on waiting"
+    assert metrics(broker)["headrace_waiting_fetches"] == 1, "a poll below its share continues to wait"
     assert "holds more than its share" in caplog.text
     assert produce(admin, "t", batch(b"x")).error_code == 0
     assert values_of(only_partition(small.receive())) == [b"x"]
     eventually(lambda: metrics(broker)["headrace_inflight_bytes"] == 0, "all of it is given back")
 
 
-def test_leaving_connection_gives_its_bytes_back(start_broker: StartBroker, connect: Connect) -> None:
+def test_disconnect_frees_the_bytes_of_a_connection(start_broker: StartBroker, connect: Connect) -> None:
     broker = start_broker(durability="os", metrics_port=0)
     create_topic(connect(broker), "t")
     for _ in range(10):
@@ -334,17 +334,17 @@ def test_leaving_connection_gives_its_bytes_back(start_broker: StartBroker, conn
             wire.send_bytes((9_000).to_bytes(4, "big") + b"unfinished")
 
     def nothing_is_left() -> bool:
-        # Of both at once: a connection that was closed before it was accepted counts as gone, and then comes.
+        # Of both at once: a connection that was closed before it was accepted is accepted later.
         now = metrics(broker)
         return now["headrace_connections"] == 1 and now["headrace_inflight_bytes"] == 0
 
-    eventually(nothing_is_left, "they are gone, and their bytes")
+    eventually(nothing_is_left, "they are closed, and their bytes are freed")
 
 
 # Waiting fetches, partitions
 
 
-def test_fetch_above_the_bound_of_waiting_ones_is_answered_at_once(
+def test_fetch_above_the_bound_of_waiting_ones_gets_its_response_immediately(
     start_broker: StartBroker, connect: Connect
 ) -> None:
     broker = start_broker(durability="os", waiting_fetches_max=2, metrics_port=0)
@@ -356,24 +356,28 @@ def test_fetch_above_the_bound_of_waiting_ones_is_answered_at_once(
     assert fetch(admin, "t", max_wait_ms=FOR_EVER_MS).records == b""
 
 
-def test_partitions_above_the_bound_are_refused_however_they_are_asked_for(
+def test_partitions_above_the_bound_are_rejected_by_every_api(
     start_broker: StartBroker, connect: Connect
 ) -> None:
     broker = start_broker(durability="os", partitions_max=3)
     wire = connect(broker)
     create_topic(wire, "t", partitions=2)
-    (two_more,) = wire.ask(CreateTopicsRequest(topics=(CreatableTopic(name="u", num_partitions=2),))).topics
+    (two_more,) = wire.request(
+        CreateTopicsRequest(topics=(CreatableTopic(name="u", num_partitions=2),))
+    ).topics
     assert two_more.error_code == ErrorCode.POLICY_VIOLATION
     grow = CreatePartitionsRequest(topics=(CreatePartitionsTopic(name="t", count=4),))
-    assert [one.error_code for one in wire.ask(grow).results] == [ErrorCode.POLICY_VIOLATION]
+    assert [one.error_code for one in wire.request(grow).results] == [ErrorCode.POLICY_VIOLATION]
     by_itself = [
-        wire.ask(MetadataRequest(topics=(MetadataRequestTopic(name=name),)), version=9).topics[0].error_code
+        wire.request(MetadataRequest(topics=(MetadataRequestTopic(name=name),)), version=9)
+        .topics[0]
+        .error_code
         for name in ("auto-1", "auto-2")
     ]
     assert by_itself == [0, ErrorCode.POLICY_VIOLATION]
 
 
-def test_slow_reader_is_given_everything_once_it_reads(start_broker: StartBroker, connect: Connect) -> None:
+def test_slow_reader_receives_everything_once_it_reads(start_broker: StartBroker, connect: Connect) -> None:
     broker = start_broker(durability="os", metrics_port=0)
     writer, reader = connect(broker), connect(broker, receive_buffer_bytes=4096)
     create_topic(writer, "t")
@@ -387,14 +391,14 @@ def test_slow_reader_is_given_everything_once_it_reads(start_broker: StartBroker
     eventually(lambda: metrics(broker)["headrace_inflight_bytes"] == 0, "nothing is under way any more")
 
 
-def test_half_closed_connection_is_let_go(headrace_broker: Broker, connect: Connect) -> None:
+def test_half_closed_connection_is_closed(headrace_broker: Broker, connect: Connect) -> None:
     wire = connect(headrace_broker)
-    wire.ask(ApiVersionsRequest())
+    wire.request(ApiVersionsRequest())
     wire.socket.shutdown(socket.SHUT_WR)
     assert wire.is_closed_by_broker()
 
 
-def test_unanswered_produce_of_a_deaf_client_is_stored_all_the_same(
+def test_produce_without_acks_of_a_client_that_does_not_read_is_stored(
     start_broker: StartBroker, connect: Connect
 ) -> None:
     broker = start_broker(durability="fsync")

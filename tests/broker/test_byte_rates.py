@@ -33,7 +33,7 @@ def quotas(tmp_path_factory: pytest.TempPathFactory) -> ClientQuotas:
 
 
 def limit(quotas: ClientQuotas, rate: float, client_id: str | None = None) -> None:
-    quotas.replace([(entity([(CLIENT_ID, client_id)]), {PRODUCER_BYTE_RATE: rate})])
+    quotas.replace({entity([(CLIENT_ID, client_id)]): {PRODUCER_BYTE_RATE: rate}})
 
 
 def test_client_without_a_quota_never_pauses(quotas: ClientQuotas) -> None:
@@ -52,7 +52,7 @@ def test_burst_passes_that_the_rate_allows_in_the_window(quotas: ClientQuotas) -
     assert rates.pause_s(PRODUCER_BYTE_RATE, "c", 200, 1) == 2
 
 
-def test_client_that_pauses_as_asked_is_at_its_rate(quotas: ClientQuotas) -> None:
+def test_client_that_pauses_as_requested_is_at_its_rate(quotas: ClientQuotas) -> None:
     limit(quotas, 100)
     rates = ByteRates(quotas, window_s=WINDOW_S)
     now_s, sent_bytes = 0.0, 0
@@ -76,37 +76,37 @@ def is_answered(wire: Wire) -> bool:
 @pytest.mark.parametrize(
     ("key", "takes_part"), [(PRODUCER_BYTE_RATE, "produces"), (CONSUMER_BYTE_RATE, "fetches")]
 )
-def test_client_over_its_rate_is_answered_and_then_not_read_from(
+def test_client_over_its_rate_gets_its_response_and_is_then_not_read(
     start_broker: StartBroker, connect: Connect, key: str, takes_part: str
 ) -> None:
     broker = start_broker(client_quota_window_ms=1)
     other = connect(broker, client_id="other")
     create_topic(other, "t")
-    other.ask(produce_request("t", batch(b"x" * 1000)), version=12)
+    other.request(produce_request("t", batch(b"x" * 1000)), version=12)
     slow = connect(broker, client_id="slow")
     assert alter(other, {CLIENT_ID: "slow"}, **{key: 1}) == 0
     if takes_part == "produces":
-        answer = slow.ask(produce_request("t", batch(b"x" * 1000)), version=12)
+        response = slow.request(produce_request("t", batch(b"x" * 1000)), version=12)
     else:
-        answer = slow.ask(fetch_request("t"), version=12)
-    assert answer.throttle_time_ms > 900_000
+        response = slow.request(fetch_request("t"), version=12)
+    assert response.throttle_time_ms > 900_000
     slow.send(ApiVersionsRequest())
-    assert other.ask(ApiVersionsRequest()).error_code == 0
+    assert other.request(ApiVersionsRequest()).error_code == 0
     assert not is_answered(slow)
 
 
-def test_answer_has_no_more_than_the_rate_allows_in_the_window(
+def test_response_has_no_more_than_the_rate_allows_in_the_window(
     start_broker: StartBroker, connect: Connect
 ) -> None:
     broker = start_broker(client_quota_window_ms=1000)
     wire = connect(broker, client_id="reader")
     create_topic(wire, "t")
     for _ in range(10):
-        wire.ask(produce_request("t", batch(b"x" * 1000)), version=12)
+        wire.request(produce_request("t", batch(b"x" * 1000)), version=12)
     assert alter(wire, {CLIENT_ID: "reader"}, consumer_byte_rate=3500) == 0
-    answer = wire.ask(fetch_request("t"), version=12)
-    assert len(records_of(answer.responses[0].partitions[0])) == 3
-    assert answer.throttle_time_ms == 0
+    response = wire.request(fetch_request("t"), version=12)
+    assert len(records_of(response.responses[0].partitions[0])) == 3
+    assert response.throttle_time_ms == 0
 
 
 def test_member_of_a_share_group_over_its_rate_is_throttled(
@@ -115,18 +115,18 @@ def test_member_of_a_share_group_over_its_rate_is_throttled(
     broker = start_broker(client_quota_window_ms=1)
     other = connect(broker, client_id="other")
     topic_id = create_topic(other, "t")
-    other.ask(produce_request("t", batch(b"x" * 1000)), version=12)
+    other.request(produce_request("t", batch(b"x" * 1000)), version=12)
     set_group_configs(other, "g", share_auto_offset_reset="earliest")
     member = ShareMember(connect(broker, client_id="slow"), "g", topic_id)
     assert alter(other, {CLIENT_ID: "slow"}, consumer_byte_rate=1) == 0
     assert member.fetch_all().throttle_time_ms > 900_000
 
 
-def test_client_is_read_from_again_after_its_pause(start_broker: StartBroker, connect: Connect) -> None:
+def test_client_is_read_again_after_its_pause(start_broker: StartBroker, connect: Connect) -> None:
     broker = start_broker(client_quota_window_ms=1)
     wire = connect(broker, client_id="slow")
     create_topic(wire, "t")
     assert alter(wire, {CLIENT_ID: "slow"}, producer_byte_rate=10_000) == 0
     for _ in range(3):
-        assert wire.ask(produce_request("t", batch(b"x" * 1000)), version=12).throttle_time_ms > 0
-    assert wire.ask(ApiVersionsRequest()).error_code == 0
+        assert wire.request(produce_request("t", batch(b"x" * 1000)), version=12).throttle_time_ms > 0
+    assert wire.request(ApiVersionsRequest()).error_code == 0

@@ -16,19 +16,19 @@ class Fetch:
         self._happened.append("fetch woken")
 
 
-def test_those_who_watch_a_client_hear_of_its_end_before_its_fetches_are_woken() -> None:
+def test_callbacks_of_a_disconnect_run_before_fetches_are_woken() -> None:
     client = Client(host="h", port=1, local_host="h", local_port=2)
     happened: list[str] = []
 
-    def released(gone: Client) -> None:
-        assert gone is client
-        client.when_gone.discard(released)
+    def released(disconnected: Client) -> None:
+        assert disconnected is client
+        client.when_disconnected.discard(released)
         happened.append("locks released")
 
-    client.when_gone.add(released)
+    client.when_disconnected.add(released)
     for _ in range(2):
         Fetch(client, happened)
-    client.gone()
+    client.disconnected()
     assert happened == ["locks released", "fetch woken", "fetch woken"]
-    client.gone()
+    client.disconnected()
     assert len(happened) == 3

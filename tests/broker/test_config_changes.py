@@ -8,30 +8,38 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.broker.client import Client
-from headrace.broker.config_changes import DEFINITIONS, Alteration, alter
-from headrace.broker.configs.resource_types import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from headrace.broker.config_changes import DEFINITIONS, alter
+from headrace.broker.configs.definitions import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from headrace.broker.dispatch import Call
 from headrace.broker.parts import Parts
 from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
 from headrace.testing.failing_filesystem import FailingFileSystem
 from tests.broker.state_topics import parts_in
 
 LIMIT = "share.delivery.count.limit"
 
 
-def put(kind: int, name: str, **configs: str) -> Alteration:
-    added = {config.replace("_", "."): value for config, value in configs.items()}
-
-    def change(before: Mapping[str, str]) -> Mapping[str, str]:
-        return {**before, **added}
-
-    return Alteration(resource_type=kind, name=name, change=change)
+def put(kind: int, name: str, **configs: str) -> AlterConfigsResource:
+    added = tuple(
+        AlterableConfig(name=config.replace("_", "."), value=value) for config, value in configs.items()
+    )
+    return AlterConfigsResource(resource_type=kind, resource_name=name, configs=added)
 
 
-async def codes(parts: Parts, *wanted: Alteration, validate_only: bool = False) -> list[ErrorCode]:
+def add(resource: AlterConfigsResource, before: Mapping[str, str]) -> dict[str, str]:
+    return {**before, **{config.name: config.value or "" for config in resource.configs}}
+
+
+async def codes(parts: Parts, *wanted: AlterConfigsResource, validate_only: bool = False) -> list[int]:
     client = Client(host="h", port=1, local_host="h", local_port=2)
     call = Call(parts=parts, client=client, version=1, client_id="c")
-    return [one.code for one in await alter(wanted, validate_only=validate_only, call=call)]
+    request = AlterConfigsRequest(resources=wanted, validate_only=validate_only)
+    return [one.error_code for one in await alter(request, add, call)]
 
 
 def test_resource_that_is_rejected_does_not_keep_others_from_their_change(tmp_path: Path) -> None:
@@ -84,7 +92,7 @@ def test_validation_changes_nothing(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_groups_whose_configs_cannot_be_stored_are_told_and_topics_are_changed(tmp_path: Path) -> None:
+def test_groups_whose_configs_cannot_be_stored_fail_and_topics_are_changed(tmp_path: Path) -> None:
     async def scenario() -> None:
         files = FailingFileSystem()
         with parts_in(tmp_path, files=files) as parts:

@@ -1,4 +1,4 @@
-"""Requests on one connection are answered in order, and a slow one holds up nobody else."""
+"""Responses on one connection are in order, and a slow request delays no other connection."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import random
 import threading
 
 import pytest
+from msgspec.structs import replace
 
+from headrace.broker.dispatch import HANDLERS
 from headrace.broker.embedded import Broker
+from headrace.broker.rejections import RequestRejected
+from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.api_versions import ApiVersionsRequest
+from headrace.protocol.messages.describe_cluster import DescribeClusterRequest
+from headrace.protocol.messages.describe_producers import DescribeProducersRequest
 from headrace.protocol.messages.metadata import MetadataRequest
-from headrace.testing.wire import Wire, encode_request
+from headrace.testing.wire import Disconnected, Wire, encode_request
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.observing import eventually
 from tests.broker.requests import (
@@ -37,7 +44,7 @@ def framed(request: object, version: int, correlation_id: int) -> bytes:
     return len(frame).to_bytes(4, "big") + frame
 
 
-def test_pipelined_requests_are_answered_in_their_order(wire: Wire, topic: str) -> None:
+def test_responses_have_the_order_of_pipelined_requests(wire: Wire, topic: str) -> None:
     for number in range(50):
         wire.send(produce_request(topic, batch(b"%d" % number)), version=PRODUCE_BY_NAME)
         wire.send(MetadataRequest(topics=()))
@@ -49,7 +56,7 @@ def test_pipelined_requests_are_answered_in_their_order(wire: Wire, topic: str) 
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
-def test_request_behind_a_long_poll_takes_effect_at_once_and_is_answered_after_it(
+def test_request_after_a_long_poll_takes_effect_immediately_with_its_response_after_it(
     start_broker: StartBroker, connect: Connect, durability: str
 ) -> None:
     broker = start_broker(durability=durability)
@@ -65,7 +72,7 @@ def test_request_behind_a_long_poll_takes_effect_at_once_and_is_answered_after_i
     assert only_partition(slow.receive()).base_offset == 0
 
 
-def test_long_poll_does_not_hold_up_other_connections(
+def test_long_poll_does_not_delay_other_connections(
     headrace_broker: Broker, connect: Connect, topic: str
 ) -> None:
     for _ in range(20):
@@ -106,17 +113,17 @@ def test_frames_may_come_in_any_pieces(wire: Wire, topic: str) -> None:
     assert [record.value for record in read_all(wire, topic)][1::2] == [b"%d" % n for n in range(count)]
 
 
-def test_request_sent_byte_by_byte_is_answered(wire: Wire) -> None:
+def test_request_sent_byte_by_byte_gets_its_response(wire: Wire) -> None:
     for byte in framed(ApiVersionsRequest(), 0, 77):
         wire.send_bytes(bytes([byte]))
     assert wire.receive_frame()[:4] == (77).to_bytes(4, "big")
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
-def test_under_tiny_bounds_every_request_is_still_taken_once_and_answered_in_order(
+def test_every_request_is_handled_once_and_in_order_under_tiny_bounds(
     start_broker: StartBroker, connect: Connect, durability: str
 ) -> None:
-    """Reading stops and goes on all the time here; nothing may be lost, repeated or exchanged."""
+    """Reading pauses and resumes all the time here; nothing may be lost, repeated or reordered."""
     broker = start_broker(
         durability=durability,
         connection_requests_max=3,
@@ -145,7 +152,7 @@ def test_under_tiny_bounds_every_request_is_still_taken_once_and_answered_in_ord
     assert [end_offset(connect(broker), "t", partition=index) for index in range(4)] == [rounds] * 4
 
 
-def test_client_that_leaves_in_the_middle_of_everything_disturbs_nobody(
+def test_client_that_disconnects_mid_request_does_not_affect_others(
     start_broker: StartBroker, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = start_broker(durability="fsync")
@@ -157,7 +164,28 @@ def test_client_that_leaves_in_the_middle_of_everything_disturbs_nobody(
             leaving.send(fetch_request("idle", max_wait_ms=FOR_EVER_MS), version=FETCH_BY_NAME)
             leaving.send(produce_request("t", batch(b"%d" % number)), version=PRODUCE_BY_NAME)
             leaving.send_bytes(b"\0\0\1\0half a frame")
-    # What it had sent whole is taken; nobody can be told.
+    # Complete requests are handled; no response can be sent.
     eventually(lambda: end_offset(other, "t") == 30, "the writes of those that left are in the log")
     assert produce(other, "t", batch(b"more")).error_code == 0
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+@pytest.mark.parametrize("in_background", [False, True])
+def test_rejection_is_a_response_or_closes_the_connection_if_the_response_has_no_error_code(
+    headrace_broker: Broker, connect: Connect, monkeypatch: pytest.MonkeyPatch, in_background: bool
+) -> None:
+    def reject(request: object, call: object) -> object:
+        if not in_background:
+            raise RequestRejected(ErrorCode.POLICY_VIOLATION, "not today")
+        return reject_later()
+
+    async def reject_later() -> object:
+        raise RequestRejected(ErrorCode.POLICY_VIOLATION, "not today")
+
+    for key in (ApiKey.DESCRIBE_CLUSTER, ApiKey.DESCRIBE_PRODUCERS):
+        monkeypatch.setitem(HANDLERS, key, replace(HANDLERS[key], function=reject))
+    wire = connect(headrace_broker)
+    rejected = wire.request(DescribeClusterRequest())
+    assert (rejected.error_code, rejected.error_message) == (ErrorCode.POLICY_VIOLATION, "not today")
+    with pytest.raises(Disconnected):
+        wire.request(DescribeProducersRequest(topics=()))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.data_folder import RESERVE_NAME, DataFolder, DataFolderInUse
+from headrace.broker.data_folder import RESERVE_NAME, DataFolder
 from headrace.errors import HeadraceError
 from headrace.log.filesystem import DiskFileSystem
 from headrace.testing.failing_filesystem import FailingFileSystem
@@ -33,7 +33,7 @@ def open_folder(tmp_path: Path) -> Iterator[Open]:
 
 def test_folder_has_one_broker_at_a_time(tmp_path: Path, open_folder: Open) -> None:
     first = DataFolder(tmp_path, DiskFileSystem())
-    with pytest.raises(DataFolderInUse, match=str(tmp_path)):
+    with pytest.raises(HeadraceError, match=f"using the data folder {tmp_path}"):
         open_folder()
     first.release()
     assert open_folder().cluster_id == first.cluster_id, "the id stays"

@@ -6,14 +6,17 @@ import pytest
 
 from headrace.broker import handlers
 from headrace.broker.dispatch import HANDLERS, handles
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headrace.protocol.messages.unregister_broker import UnregisterBrokerResponse
 from headrace.protocol.types import MESSAGE_INFO
 
 
 def test_every_module_of_the_package_handles_its_api() -> None:
     registered = {handler.api_key.name.lower(): handler.function.__module__ for handler in HANDLERS.values()}
-    assert registered == {name: f"{handlers.__name__}.{name}" for name in handlers.__all__}
+    assert registered == {name: f"{handlers.__name__}.{name}" for name in handlers.MODULES}
 
 
 def test_every_version_that_is_served_can_be_read_and_written() -> None:
@@ -31,6 +34,16 @@ def test_handler_gets_the_messages_of_its_api() -> None:
         assert (
             MESSAGE_INFO[handler.request].api_key == MESSAGE_INFO[handler.response].api_key == handler.api_key
         )
+
+
+def test_rejection_has_the_message_if_the_response_has_a_field_for_it() -> None:
+    rejected = RequestRejected(ErrorCode.INVALID_REQUEST, "no such broker")
+    assert HANDLERS[ApiKey.HEARTBEAT].rejection(rejected) == HeartbeatResponse(
+        error_code=ErrorCode.INVALID_REQUEST
+    )
+    assert HANDLERS[ApiKey.UNREGISTER_BROKER].rejection(rejected) == UnregisterBrokerResponse(
+        error_code=ErrorCode.INVALID_REQUEST, error_message="no such broker"
+    )
 
 
 def test_api_is_not_handled_twice() -> None:

@@ -13,7 +13,7 @@ import headrace
 from headrace.errors import HeadraceError
 from headrace.settings import BadSetting
 from headrace.testing.wire import Wire
-from tests.broker.requests import batch, create_topic, new_name, produce, read_all
+from tests.broker.requests import batch, create_topic, produce, read_all
 
 
 def is_listening(bootstrap: str) -> bool:
@@ -22,7 +22,7 @@ def is_listening(bootstrap: str) -> bool:
         return probe.connect_ex((host, int(port))) == 0
 
 
-def test_broker_in_a_with_statement_serves_a_client_and_is_gone_afterwards() -> None:
+def test_broker_in_a_with_statement_serves_a_client_and_stops_afterwards() -> None:
     with headrace.Broker() as broker:
         bootstrap, folder = broker.bootstrap, broker.settings.data_dir
         producer = Producer({"bootstrap.servers": bootstrap})
@@ -50,7 +50,7 @@ def test_data_in_a_folder_that_was_given_stays(tmp_path: Path) -> None:
         assert [record.value for record in read_all(wire, "t")] == [b"0", b"1"]
 
 
-def test_several_brokers_live_side_by_side() -> None:
+def test_several_brokers_run_in_one_process() -> None:
     with headrace.Broker() as one, headrace.Broker() as two:
         assert one.bootstrap != two.bootstrap
         for broker in (one, two):
@@ -74,7 +74,7 @@ def test_start_that_fails_raises_here_and_leaves_nothing_behind(tmp_path: Path) 
         assert is_listening(broker.bootstrap)
 
 
-def test_stopping_twice_is_once() -> None:
+def test_second_stop_does_nothing() -> None:
     broker = headrace.Broker().start()
     broker.stop()
     broker.stop()
@@ -103,10 +103,3 @@ def test_start_that_fails_in_an_event_loop_raises_there(tmp_path: Path) -> None:
                     pytest.fail("two brokers on one folder")
 
     asyncio.run(main())
-
-
-def test_fixture_gives_a_running_broker(headrace_broker: headrace.Broker) -> None:
-    with Wire(headrace_broker.bootstrap) as wire:
-        name = new_name()
-        create_topic(wire, name)
-        assert produce(wire, name, batch(b"x")).base_offset == 0

@@ -1,4 +1,4 @@
-"""Every API in every version that is served: a request gets an answer that decodes, and nothing fails inside."""
+"""Every API in every version that is served: a request gets a response that decodes, and no handler fails."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def smallest(cls: type[Any], version: int, elements: int) -> Any:
         for field in fields_at(cls, version)
         if field.tag is None
     }
-    # Without acknowledgements there would be no answer.
+    # Without acknowledgements there would be no response.
     return cls(**{**values, "acks": -1}) if "acks" in values else cls(**values)
 
 
@@ -54,20 +54,20 @@ def failures(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize(("request_class", "version"), SERVED)
-def test_smallest_request_is_answered(
+def test_smallest_request_gets_a_response(
     wire: Wire, request_class: type[Any], version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     for elements in (0, 1, 2):
-        wire.ask(smallest(request_class, version, elements), version=version)
+        wire.request(smallest(request_class, version, elements), version=version)
     assert failures(caplog) == []
 
 
 @pytest.mark.parametrize(("request_class", "version"), SERVED)
-def test_names_that_exist_nowhere_are_answered(
+def test_unknown_names_get_a_response(
     wire: Wire, request_class: type[Any], version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     request = _with_texts(smallest(request_class, version, 1), "no-such-thing")
-    wire.ask(request, version=version)
+    wire.request(request, version=version)
     assert failures(caplog) == []
 
 
@@ -86,18 +86,18 @@ def _with_texts(value: Any, text: str) -> Any:
 def test_any_values_fail_no_handler(
     start_broker: StartBroker, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Well-formed requests with random values, ten of every API and version; some wait, so the answers do not count."""
+    """Well-formed requests with random values, ten of every API and version; some wait, so responses are not read."""
     broker = start_broker(durability="os", partitions_max=50, metrics_port=0)
     sent = 0
     for handler in HANDLERS.values():
         for version in range(handler.versions[0], handler.versions[1] + 1):
             for request in random_samples(handler.request, version, 10):
-                # A connection for each: an answer that waits must not keep the next request from being taken.
+                # A connection for each: a response that waits must not delay the next request.
                 with Wire(broker.bootstrap) as wire:
                     wire.send(request, version=version)
                     sent += 1
     eventually(lambda: _requests(broker) >= sent, "all of them were taken in")
-    assert connect(broker).ask(ApiVersionsRequest()).error_code == 0
+    assert connect(broker).request(ApiVersionsRequest()).error_code == 0
     assert failures(caplog) == []
     assert metrics(broker)["headrace_requests_failed_total"] == 0
 
@@ -106,9 +106,9 @@ def _requests(broker: Any) -> float:
     return sum(value for name, value in metrics(broker).items() if name.startswith("headrace_requests_total"))
 
 
-def test_versions_told_are_the_versions_served(wire: Wire) -> None:
-    answer = wire.ask(ApiVersionsRequest(), version=3)
-    told = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+def test_advertised_versions_are_served(wire: Wire) -> None:
+    response = wire.request(ApiVersionsRequest(), version=3)
+    reported = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
     served = {key: handler.versions for key, handler in HANDLERS.items()}
-    # librdkafka turns compression off unless Produce is told from 0 on; nobody sends what is older than 3.
-    assert {**served, ApiKey.PRODUCE: (0, served[ApiKey.PRODUCE][1])} == told
+    # librdkafka turns compression off unless Produce is advertised from 0 on; no client sends a version below 3.
+    assert {**served, ApiKey.PRODUCE: (0, served[ApiKey.PRODUCE][1])} == reported

@@ -25,9 +25,9 @@ def test_fetch_is_woken_when_its_partitions_have_grown_enough() -> None:
         waiter = waiters.register(places, client=own, missing_bytes=100, timeout_s=FOREVER_S)
         for place in places:
             assert place.waiters == own.waiters == {waiter}
-        waiter.add(60)
+        waiter.grown(60)
         assert not waiter.woken.done()
-        waiter.add(40)
+        waiter.grown(40)
         assert (waiter.woken.done(), waiter.has_grown) == (True, True)
         assert all(not place.waiters for place in places)
         assert not own.waiters
@@ -37,7 +37,7 @@ def test_fetch_is_woken_when_its_partitions_have_grown_enough() -> None:
     asyncio.run(scenario())
 
 
-def test_fetch_is_woken_by_its_time_out_and_by_the_end_of_its_client() -> None:
+def test_fetch_is_woken_by_its_timeout_and_by_a_disconnect() -> None:
     async def scenario() -> None:
         waiters, own = FetchWaiters(asyncio.get_running_loop(), 10), client()
         timed = waiters.register([Place()], client=client(), missing_bytes=1, timeout_s=0)
@@ -45,7 +45,7 @@ def test_fetch_is_woken_by_its_time_out_and_by_the_end_of_its_client() -> None:
         await timed.woken
         assert not timed.has_grown
         assert not patient.woken.done()
-        own.gone()
+        own.disconnected()
         assert (patient.woken.done(), patient.has_grown) == (True, False)
 
     asyncio.run(scenario())

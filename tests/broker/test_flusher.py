@@ -34,7 +34,7 @@ def test_requests_that_arrive_during_an_fsync_share_the_next_one(tmp_path: Path)
     asyncio.run(scenario())
 
 
-def test_failed_fsync_fails_all_who_wait_and_those_after_them(tmp_path: Path) -> None:
+def test_failed_fsync_fails_all_requests_that_wait_and_later_ones(tmp_path: Path) -> None:
     async def scenario() -> None:
         files = FailingFileSystem()
         with parts_in(tmp_path, durability="fsync", files=files) as parts:
@@ -52,7 +52,7 @@ def test_failed_fsync_fails_all_who_wait_and_those_after_them(tmp_path: Path) ->
     asyncio.run(scenario())
 
 
-def test_records_that_nobody_waits_for_become_readable(tmp_path: Path) -> None:
+def test_records_without_a_waiting_request_become_readable(tmp_path: Path) -> None:
     async def scenario() -> None:
         with parts_in(tmp_path, durability="fsync") as parts:
             partition = partition_of(parts)

@@ -1,4 +1,4 @@
-"""Frames come out as they went in, whatever the pieces, and memory follows what has come, not what is promised."""
+"""Frames are read as they were sent, in any pieces, and memory follows the received bytes, not the announced size."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def taken(buffer: FrameBuffer) -> list[bytes]:
     pieces=st.lists(st.integers(1, 40_000), min_size=1),
     takes=st.lists(st.booleans(), min_size=1),
 )
-def test_frames_come_out_as_they_went_in(payloads: list[bytes], pieces: list[int], takes: list[bool]) -> None:
+def test_frames_are_read_as_they_were_sent(
+    payloads: list[bytes], pieces: list[int], takes: list[bool]
+) -> None:
     buffer = FrameBuffer(MEBIBYTE)
     data = b"".join(map(framed, payloads))
     seen: list[bytes] = []
@@ -67,20 +69,20 @@ def test_frame_of_no_bytes_is_a_frame() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 1_001, 2**31 - 1])
-def test_impossible_size_is_refused(size: int) -> None:
+def test_impossible_size_is_rejected(size: int) -> None:
     buffer = FrameBuffer(1_000)
     receive(buffer, size.to_bytes(4, "big", signed=True))
     with pytest.raises(FrameTooLarge, match=str(size)):
         buffer.next_frame()
 
 
-def test_promise_of_much_takes_no_memory() -> None:
+def test_announced_size_takes_no_memory() -> None:
     buffer = FrameBuffer(100 * MEBIBYTE)
     receive(buffer, (100 * MEBIBYTE).to_bytes(4, "big") + bytes(10))
     assert len(buffer.free()) <= CAPACITY_BYTES_USUAL
 
 
-def test_memory_of_a_large_request_is_given_back() -> None:
+def test_memory_of_a_large_request_is_freed() -> None:
     buffer = FrameBuffer(100 * MEBIBYTE)
     payload = bytes(range(256)) * (4 * CAPACITY_BYTES_KEPT // 256)
     receive(buffer, framed(payload))

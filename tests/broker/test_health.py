@@ -1,4 +1,4 @@
-"""Health over HTTP and over the protocol: the truth, with the reason, and well again when the reason is gone."""
+"""Health over HTTP and over the protocol: unhealthy with the reason, and healthy again when the reason is removed."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def http_health(port: int) -> tuple[int, list[str]]:
 
 
 def wire_health(wire: Wire) -> list[str]:
-    """The problems as `headrace broker --check` hears of them."""
+    """The problems as `headrace broker --check` gets them."""
     broker = DescribeConfigsResource(
         resource_type=BROKER_RESOURCE, resource_name="1", configuration_keys=("headrace.health",)
     )
-    (result,) = wire.ask(DescribeConfigsRequest(resources=(broker,))).results
+    (result,) = wire.request(DescribeConfigsRequest(resources=(broker,))).results
     (config,) = result.configs
     problems: list[str] = json.loads(config.value)
     return problems
@@ -76,7 +76,7 @@ def test_disk_that_hangs_is_unhealthy(tmp_path: Path) -> None:
         status, lines = http_health(server.metrics_port)
         files.gate.set()
         assert status == 503
-        assert "did not take a small file within 50 ms" in lines[1]
+        assert "did not store a small file within 50 ms" in lines[1]
 
 
 def test_read_only_partitions_are_named_and_counted(tmp_path: Path) -> None:

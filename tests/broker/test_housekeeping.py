@@ -1,4 +1,4 @@
-"""What a broker does by itself goes on: on a full disk, past one bad partition, and past an unexpected exception."""
+"""Background work continues: on a full disk, after a partition that fails, and after an unexpected exception."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_expired(wire: Wire, topic: str) -> bool:
 
 
 @pytest.mark.parametrize("segment_bytes", ["2000", "1000000"], ids=["closed-segments", "active-only"])
-def test_full_disk_heals_by_retention(tmp_path: Path, segment_bytes: str) -> None:
+def test_retention_frees_a_full_disk(tmp_path: Path, segment_bytes: str) -> None:
     disk = SmallDisk(tmp_path, capacity_bytes=1_000_000)
     with broker_on(disk, tmp_path / "data", reserve_bytes=10_000) as server, Wire(server.bootstrap) as wire:
         create_topic(wire, "t", segment_bytes=segment_bytes, retention_ms="1000", file_delete_delay_ms="1")
@@ -84,7 +84,7 @@ def expire(server: Server, *names: str) -> None:
 
 
 @pytest.mark.parametrize("operation", ["rename", "create", "remove"])
-def test_partition_that_fails_ends_the_pass_for_no_other(tmp_path: Path, operation: FileOperation) -> None:
+def test_failure_of_a_partition_does_not_stop_the_others(tmp_path: Path, operation: FileOperation) -> None:
     files = FailingFileSystem()
     with broker_on(files, tmp_path / "data", **QUICK) as server, Wire(server.bootstrap) as wire:
         for name in ("bad", "good"):
@@ -130,7 +130,7 @@ def test_unexpected_exception_ends_no_chore_and_is_counted(
         for name in ("bad", "good"):
             create_topic(wire, name, retention_ms="-1")
         produce(wire, "good", batch(b"old"))
-        # Without a timestamp in it retention asks when the segment was written.
+        # Without a timestamp in it retention uses the time of the segment file.
         produce(wire, "bad", batch(b"no time", timestamp_ms=-1))
         files.folder = "bad-0"
         expire(server, "bad", "good")

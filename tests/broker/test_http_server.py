@@ -42,13 +42,13 @@ async def serving(*, connections_max: int = 10, timeout_s: float = 30) -> AsyncI
         await asyncio.sleep(0)
 
 
-async def ask(port: int, request: bytes = GET) -> tuple[str, bytes]:
-    """The first line of the answer, and its body."""
+async def get(port: int, request: bytes = GET) -> tuple[str, bytes]:
+    """The first line of the response, and its body."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
-    answer = await reader.read()
+    response = await reader.read()
     writer.close()
-    head, _, body = answer.partition(b"\r\n\r\n")
+    head, _, body = response.partition(b"\r\n\r\n")
     return head.decode().split("\r\n")[0], body
 
 
@@ -66,7 +66,7 @@ async def ask(port: int, request: bytes = GET) -> tuple[str, bytes]:
 def test_what_is_not_served_is_an_error_with_a_reason(request_bytes: bytes, status: str) -> None:
     async def scenario() -> None:
         async with serving() as port:
-            line, body = await ask(port, request_bytes)
+            line, body = await get(port, request_bytes)
             assert line == status
             assert body.endswith(b"\n")
 
@@ -76,21 +76,21 @@ def test_what_is_not_served_is_an_error_with_a_reason(request_bytes: bytes, stat
 def test_page_gets_the_accept_header_and_head_has_no_body() -> None:
     async def scenario() -> None:
         async with serving() as port:
-            assert await ask(port, b"GET /page?x=1 HTTP/1.0\r\nAccept: a/b\r\n\r\n") == (
+            assert await get(port, b"GET /page?x=1 HTTP/1.0\r\nAccept: a/b\r\n\r\n") == (
                 "HTTP/1.1 200 OK",
                 b"accept=a/b",
             )
-            assert await ask(port, b"HEAD /page HTTP/1.1\r\n\r\n") == ("HTTP/1.1 200 OK", b"")
+            assert await get(port, b"HEAD /page HTTP/1.1\r\n\r\n") == ("HTTP/1.1 200 OK", b"")
 
     asyncio.run(scenario())
 
 
-def test_half_a_request_keeps_nobody_waiting_and_is_hung_up_on() -> None:
+def test_half_a_request_delays_no_other_and_is_closed() -> None:
     async def scenario() -> None:
         async with serving(timeout_s=0.5) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(GET[:10])
-            assert await ask(port) == ("HTTP/1.1 200 OK", b"accept=")
+            assert await get(port) == ("HTTP/1.1 200 OK", b"accept=")
             with suppress(ConnectionError):
                 assert await reader.read() == b""
             writer.close()
@@ -98,24 +98,24 @@ def test_half_a_request_keeps_nobody_waiting_and_is_hung_up_on() -> None:
     asyncio.run(scenario())
 
 
-def test_new_connection_is_served_when_old_ones_hold_every_place() -> None:
+def test_new_connection_closes_the_oldest_at_the_bound() -> None:
     async def scenario() -> None:
         async with serving(connections_max=3) as port:
             held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
             for _ in range(2):
-                assert (await ask(port))[0] == "HTTP/1.1 200 OK"
+                assert (await get(port))[0] == "HTTP/1.1 200 OK"
             for _, writer in held:
                 writer.close()
 
     asyncio.run(scenario())
 
 
-def test_client_that_takes_no_answer_is_hung_up_on() -> None:
+def test_client_that_reads_no_response_is_closed() -> None:
     async def scenario() -> None:
         async with serving(timeout_s=0.5) as port:
             with socket.create_connection(("127.0.0.1", port)) as slow:
                 slow.sendall(b"GET /big HTTP/1.1\r\n\r\n")
-                assert await ask(port) == ("HTTP/1.1 200 OK", b"accept=")
+                assert await get(port) == ("HTTP/1.1 200 OK", b"accept=")
                 await asyncio.sleep(1)
                 received = 0
                 with suppress(ConnectionError):
@@ -126,10 +126,10 @@ def test_client_that_takes_no_answer_is_hung_up_on() -> None:
     asyncio.run(scenario())
 
 
-def test_head_without_end_is_cut_off() -> None:
+def test_head_without_end_is_closed() -> None:
     async def scenario() -> None:
         async with serving() as port:
-            line, _ = await ask(port, b"GET /page HTTP/1.1\r\nX: " + b"x" * 3 * HEAD_BYTES_MAX)
+            line, _ = await get(port, b"GET /page HTTP/1.1\r\nX: " + b"x" * 3 * HEAD_BYTES_MAX)
             assert line == ""
 
     asyncio.run(scenario())

@@ -41,16 +41,16 @@ def test_resent_batch_from_another_connection_is_recognised(wire: Wire, topic: s
     assert len(read_all(wire, topic)) == 2
 
 
-def test_batch_older_than_what_is_remembered_is_a_duplicate_without_offset(wire: Wire, topic: str) -> None:
+def test_batch_older_than_the_kept_ones_is_a_duplicate_without_offset(wire: Wire, topic: str) -> None:
     producer_id = new_producer_id(wire)
     for sequence in range(8):
         produce(wire, topic, sequenced(producer_id, sequence))
-    answer = produce(wire, topic, sequenced(producer_id, 0))
-    assert answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    response = produce(wire, topic, sequenced(producer_id, 0))
+    assert response.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
     assert len(read_all(wire, topic)) == 8
 
 
-def test_gap_is_out_of_order_and_the_missing_batch_heals_it(wire: Wire, topic: str) -> None:
+def test_gap_is_out_of_order_until_the_missing_batch_arrives(wire: Wire, topic: str) -> None:
     producer_id = new_producer_id(wire)
     assert produce(wire, topic, sequenced(producer_id, 0)).error_code == 0
     assert (
@@ -60,17 +60,17 @@ def test_gap_is_out_of_order_and_the_missing_batch_heals_it(wire: Wire, topic: s
     assert produce(wire, topic, sequenced(producer_id, 2)).base_offset == 2
 
 
-def test_pipelined_batches_behind_a_gap_are_all_refused_until_it_is_filled(wire: Wire, topic: str) -> None:
+def test_pipelined_batches_after_a_gap_are_rejected_until_it_is_filled(wire: Wire, topic: str) -> None:
     producer_id = new_producer_id(wire)
     codes = [
         produce(wire, topic, sequenced(producer_id, sequence)).error_code for sequence in (0, 2, 3, 1, 2, 3)
     ]
-    refused = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert codes == [0, refused, refused, 0, 0, 0]
+    rejected = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert codes == [0, rejected, rejected, 0, 0, 0]
     assert [record.value for record in read_all(wire, topic)] == [b"0", b"1", b"2", b"3"]
 
 
-def test_old_epoch_is_refused_and_a_new_one_begins_at_zero(wire: Wire, topic: str) -> None:
+def test_old_epoch_is_fenced_and_a_new_one_starts_at_zero(wire: Wire, topic: str) -> None:
     producer_id = new_producer_id(wire)
     produce(wire, topic, sequenced(producer_id, 0))
     late = produce(wire, topic, sequenced(producer_id, 5, epoch=1))
@@ -82,13 +82,13 @@ def test_old_epoch_is_refused_and_a_new_one_begins_at_zero(wire: Wire, topic: st
 
 def test_sequence_wraps_around_after_its_largest_number(wire: Wire, topic: str) -> None:
     producer_id = new_producer_id(wire)
-    # A producer that is not known here may begin anywhere.
+    # An unknown producer may start at any sequence.
     assert produce(wire, topic, sequenced(producer_id, 2**31 - 2, b"a", b"b")).base_offset == 0
     assert produce(wire, topic, sequenced(producer_id, 0)).base_offset == 2
     assert produce(wire, topic, sequenced(producer_id, 2**31 - 2, b"a", b"b")).base_offset == 0
 
 
-def test_partitions_count_their_sequences_apart(wire: Wire) -> None:
+def test_partitions_count_their_sequences_separately(wire: Wire) -> None:
     create_topic(wire, name := f"apart-{new_producer_id(wire)}", partitions=2)
     producer_id = new_producer_id(wire)
     assert produce(wire, name, sequenced(producer_id, 0), partition=0).base_offset == 0
@@ -120,13 +120,13 @@ def test_resent_batch_is_recognised_after_a_restart(tmp_path: Path, ending: str,
             assert [record.value for record in read_all(wire, "t")] == [b"%d" % n for n in range(7)]
 
 
-def test_producer_that_was_silent_for_long_is_forgotten(start_broker: StartBroker, connect: Connect) -> None:
+def test_idle_producer_expires(start_broker: StartBroker, connect: Connect) -> None:
     wire = connect(start_broker(durability="os", producer_id_expiration_ms=1, checkpoint_interval_ms=100))
     create_topic(wire, "t")
     producer_id = new_producer_id(wire)
     produce(wire, "t", sequenced(producer_id, 0))
     other = new_producer_id(wire)
-    # A gap is refused for as long as the producer is known, so the first acceptance shows that it was forgotten.
+    # A gap is rejected for as long as the producer is known, so the first acceptance shows that it was forgotten.
     sequence = 5
     for attempt in range(3000):
         produce(wire, "t", sequenced(other, attempt))
@@ -135,7 +135,7 @@ def test_producer_that_was_silent_for_long_is_forgotten(start_broker: StartBroke
     pytest.fail("the producer was never forgotten")
 
 
-def test_number_of_remembered_producers_is_bounded(start_broker: StartBroker, connect: Connect) -> None:
+def test_number_of_producers_is_bounded(start_broker: StartBroker, connect: Connect) -> None:
     wire = connect(start_broker(durability="os", producer_ids_max=8))
     create_topic(wire, "t")
     first = new_producer_id(wire)

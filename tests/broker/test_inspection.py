@@ -12,7 +12,10 @@ from msgspec.structs import replace
 from headrace.broker.client import Client
 from headrace.broker.inspection import Inspection
 from headrace.broker.partition import Partition
+from headrace.broker.runtime import Runtime
+from headrace.broker.settings import BrokerSettings
 from headrace.clock import SystemClock
+from headrace.log.checkpoints import LogCheckpoint
 from headrace.log.config import LogConfig
 from headrace.log.errors import RecordsWithoutKey
 from headrace.log.filesystem import DiskFileSystem
@@ -46,18 +49,16 @@ class Bench:
     """A log, and what was appended to it in which order."""
 
     def __init__(self, folder: Path, config: LogConfig) -> None:
-        clock = SystemClock()
+        self.runtime = Runtime(BrokerSettings(), DiskFileSystem(), SystemClock(), asyncio.get_running_loop())
         log = PartitionLog.open(
             folder,
             config,
-            files=DiskFileSystem(),
-            clock=clock,
-            was_clean=True,
-            recovery_offset=0,
-            start_offset=None,
+            LogCheckpoint(was_clean=True),
+            files=self.runtime.files,
+            clock=self.runtime.clock,
         )
         self.partition = Partition("t", 0, log, reads_unflushed=True)
-        self.inspection = Inspection(asyncio.get_running_loop(), clock, 2, self._count_bytes)
+        self.inspection = Inspection(self.runtime, self._count_bytes)
         self.appended: list[bytes] = []
         self.held_bytes = 0
 
@@ -101,13 +102,13 @@ def test_batch_that_is_inspected_first_is_appended_in_its_turn(on_bench: Callabl
     on_bench(test)
 
 
-def test_refused_batch_lets_nothing_overtake_the_one_before_it(on_bench: Callable[..., None]) -> None:
+def test_rejected_batch_lets_nothing_overtake_the_one_before_it(on_bench: Callable[..., None]) -> None:
     slow, keyless, quick = batch(*MANY, key=b"k"), batch(b"keyless"), batch(b"quick", key=b"k")
 
     async def test(bench: Bench) -> None:
-        first, refused, last = bench.append(slow), bench.append(keyless), bench.append(quick)
+        first, rejected, last = bench.append(slow), bench.append(keyless), bench.append(quick)
         with pytest.raises(RecordsWithoutKey):
-            await refused
+            await rejected
         await asyncio.gather(first, last)
         assert bench.appended == [slow, quick]
 
@@ -126,7 +127,7 @@ def test_batch_is_inspected_again_when_the_topic_changes_meanwhile(on_bench: Cal
     on_bench(test, LogConfig(compression=Codec.GZIP))
 
 
-def test_nothing_is_appended_after_the_end(on_bench: Callable[..., None]) -> None:
+def test_nothing_is_appended_after_the_close(on_bench: Callable[..., None]) -> None:
     async def test(bench: Bench) -> None:
         appending = [bench.append(batch(*MANY, key=b"k")), bench.append(batch(b"quick", key=b"k"))]
         await asyncio.sleep(0)
@@ -156,12 +157,12 @@ def test_pipelined_batches_of_an_idempotent_producer_keep_their_order_and_are_st
     producer_id = new_producer_id(wire)
     sizes = [3_000, 1, 500, 1]
     firsts = [sum(sizes[:number]) for number in range(len(sizes))]
-    for _ in range(2):  # and all of them again, before the first is answered
+    for _ in range(2):  # and all of them again, before the first response
         for first, size in zip(firsts, sizes, strict=True):
             data = sequenced(producer_id, first, *[b"%d" % first] * size)
             wire.send(produce_request(name, data), version=PRODUCE_BY_NAME)
-    answers = [only_partition(wire.receive()) for _ in range(2 * len(sizes))]
-    assert [(one.error_code, one.base_offset) for one in answers] == [(0, first) for first in firsts] * 2
+    responses = [only_partition(wire.receive()) for _ in range(2 * len(sizes))]
+    assert [(one.error_code, one.base_offset) for one in responses] == [(0, first) for first in firsts] * 2
     assert end_offset(wire, name) == sum(sizes)
 
 
@@ -171,24 +172,24 @@ def test_batch_without_acknowledgement_is_appended_in_its_turn(wire: Wire) -> No
     wire.send(
         produce_request(name, batch(b"unanswered", key=b"k"), acks=0),
         version=PRODUCE_BY_NAME,
-        is_answered=False,
+        has_response=False,
     )
     assert produce(wire, name, batch(b"answered", key=b"k")).base_offset == 1
     assert [record.value for record in read_all(wire, name)] == [b"unanswered", b"answered"]
 
 
-def test_one_refused_partition_does_not_keep_the_others_from_being_stored(wire: Wire) -> None:
+def test_one_rejected_partition_does_not_keep_the_others_from_being_stored(wire: Wire) -> None:
     compacted, plain = new_name(), new_name()
     create_topic(wire, compacted, cleanup_policy="compact")
     create_topic(wire, plain)
     requests = [produce_request(compacted, batch(b"keyless")), produce_request(plain, batch(b"a"))]
     both = replace(requests[0], topic_data=requests[0].topic_data + requests[1].topic_data)
-    answer = wire.ask(both, version=PRODUCE_BY_NAME)
-    codes = {one.name: one.partition_responses[0].error_code for one in answer.responses}
+    response = wire.request(both, version=PRODUCE_BY_NAME)
+    codes = {one.name: one.partition_responses[0].error_code for one in response.responses}
     assert codes == {compacted: ErrorCode.INVALID_RECORD, plain: 0}
 
 
-def test_batch_in_the_codec_of_its_topic_is_stored_as_it_came(wire: Wire) -> None:
+def test_batch_in_the_codec_of_its_topic_is_stored_unchanged(wire: Wire) -> None:
     name = new_name()
     create_topic(wire, name, compression_type="gzip")
     data = batch(b"a" * 100, codec=Codec.GZIP)

@@ -1,4 +1,4 @@
-"""The broker's own topics: only it creates them, and nothing that a client asks for makes them useless."""
+"""The broker's own topics: only it creates them, and no request of a client makes them useless."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def wire(start_broker: StartBroker, connect: Connect) -> Wire:
 
 
 def topics(wire: Wire) -> dict[str, int]:
-    listed = wire.ask(MetadataRequest(topics=None)).topics
+    listed = wire.request(MetadataRequest(topics=None)).topics
     return {topic.name: len(topic.partitions) for topic in listed}
 
 
 def set_configs(wire: Wire, name: str) -> dict[str, str]:
     """The configs that the topic has of its own."""
     resource = DescribeConfigsResource(resource_type=TOPIC, resource_name=name)
-    (answer,) = wire.ask(DescribeConfigsRequest(resources=(resource,))).results
-    return {config.name: config.value for config in answer.configs if config.config_source == 1}
+    (response,) = wire.request(DescribeConfigsRequest(resources=(resource,))).results
+    return {config.name: config.value for config in response.configs if config.config_source == 1}
 
 
 def create(wire: Wire, name: str, partitions: int = -1, **configs: str) -> CreatableTopicResult:
@@ -69,16 +69,16 @@ def create(wire: Wire, name: str, partitions: int = -1, **configs: str) -> Creat
             for config, value in configs.items()
         ),
     )
-    (result,) = wire.ask(CreateTopicsRequest(topics=(wanted,))).topics
+    (result,) = wire.request(CreateTopicsRequest(topics=(wanted,))).topics
     assert isinstance(result, CreatableTopicResult)
     return result
 
 
 @pytest.mark.parametrize("name", INTERNAL_TOPICS)
 def test_topic_that_metadata_creates_has_the_brokers_settings(wire: Wire, name: str) -> None:
-    asked = MetadataRequest(topics=(MetadataRequestTopic(name=name),), allow_auto_topic_creation=True)
-    (answer,) = wire.ask(asked).topics
-    assert (answer.error_code, len(answer.partitions), answer.is_internal) == (0, 1, True)
+    request = MetadataRequest(topics=(MetadataRequestTopic(name=name),), allow_auto_topic_creation=True)
+    (response,) = wire.request(request).topics
+    assert (response.error_code, len(response.partitions), response.is_internal) == (0, 1, True)
     assert set_configs(wire, name) == INTERNAL_TOPICS[name]
 
 
@@ -86,23 +86,23 @@ def test_topic_that_metadata_creates_has_the_brokers_settings(wire: Wire, name: 
 def test_topic_that_a_client_creates_has_the_brokers_settings(wire: Wire, name: str) -> None:
     made = create(wire, name)
     assert (made.error_code, made.num_partitions) == (0, 1)
-    told = {config.name: config.value for config in made.configs or () if config.config_source == 1}
-    assert told == set_configs(wire, name) == INTERNAL_TOPICS[name]
+    reported = {config.name: config.value for config in made.configs or () if config.config_source == 1}
+    assert reported == set_configs(wire, name) == INTERNAL_TOPICS[name]
 
 
 @pytest.mark.parametrize("name", BROKER_WRITTEN)
-def test_creation_with_other_settings_is_refused(wire: Wire, name: str) -> None:
-    for refused in (
+def test_creation_with_other_settings_is_rejected(wire: Wire, name: str) -> None:
+    for rejected in (
         create(wire, name, 3),
         create(wire, name, retention_ms="1000", cleanup_policy="delete,compact"),
     ):
-        assert refused.error_code == ErrorCode.INVALID_REQUEST
-        assert name in (refused.error_message or "")
+        assert rejected.error_code == ErrorCode.INVALID_REQUEST
+        assert name in (rejected.error_message or "")
     assert topics(wire) == {}
 
 
-def test_offsets_can_be_committed_after_a_client_asked_for_the_topic(wire: Wire) -> None:
-    wire.ask(
+def test_offsets_can_be_committed_after_a_client_requested_the_topic(wire: Wire) -> None:
+    wire.request(
         MetadataRequest(
             topics=(MetadataRequestTopic(name="__consumer_offsets"),), allow_auto_topic_creation=True
         )
@@ -113,7 +113,7 @@ def test_offsets_can_be_committed_after_a_client_asked_for_the_topic(wire: Wire)
 
 @pytest.mark.parametrize(("key_type", "name"), [(0, "__consumer_offsets"), (1, "__transaction_state")])
 def test_find_coordinator_creates_the_topic_of_the_state(wire: Wire, key_type: int, name: str) -> None:
-    (found,) = wire.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=("k",))).coordinators
+    (found,) = wire.request(FindCoordinatorRequest(key_type=key_type, coordinator_keys=("k",))).coordinators
     assert found.error_code == 0
     assert topics(wire) == {name: 1}
 
@@ -124,12 +124,12 @@ def test_clients_can_change_neither_records_nor_partitions_nor_settings(wire: Wi
     assert produce(wire, name, batch(b"x", key=b"k")).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
     grown = CreatePartitionsRequest(topics=(CreatePartitionsTopic(name=name, count=5, assignments=None),))
-    (answer,) = wire.ask(grown).results
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    (response,) = wire.request(grown).results
+    assert response.error_code == ErrorCode.INVALID_REQUEST
 
     part = DeleteRecordsPartition(partition_index=0, offset=0)
     cut = DeleteRecordsRequest(topics=(DeleteRecordsTopic(name=name, partitions=(part,)),))
-    (topic,) = wire.ask(cut).topics
+    (topic,) = wire.request(cut).topics
     assert topic.partitions[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
     for change in (
@@ -137,12 +137,12 @@ def test_clients_can_change_neither_records_nor_partitions_nor_settings(wire: Wi
         AlterableConfig(name="max.message.bytes", config_operation=0, value="10"),
     ):
         resource = AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=(change,))
-        (altered,) = wire.ask(IncrementalAlterConfigsRequest(resources=(resource,))).responses
+        (altered,) = wire.request(IncrementalAlterConfigsRequest(resources=(resource,))).responses
         assert altered.error_code == ErrorCode.INVALID_REQUEST
-    # What loses nothing may be set.
+    # Configs that lose no state may be set.
     harmless = AlterableConfig(name="min.cleanable.dirty.ratio", config_operation=0, value="0.1")
     resource = AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=(harmless,))
-    (altered,) = wire.ask(IncrementalAlterConfigsRequest(resources=(resource,))).responses
+    (altered,) = wire.request(IncrementalAlterConfigsRequest(resources=(resource,))).responses
     assert altered.error_code == 0
     assert set_configs(wire, name) == {**INTERNAL_TOPICS[name], "min.cleanable.dirty.ratio": "0.1"}
 
@@ -152,7 +152,7 @@ def test_clients_write_reasons(wire: Wire) -> None:
     assert produce(wire, REASONS_TOPIC, batch(b"why", key=b"g/t/0/0")).error_code == 0
 
 
-def test_transaction_takes_in_no_internal_topic(wire: Wire) -> None:
+def test_internal_topic_is_not_part_of_a_transaction(wire: Wire) -> None:
     create(wire, "__transaction_state")
     create_topic(wire, "t")
     producer = TransactionalProducer(wire, "x")
@@ -166,7 +166,7 @@ def test_internal_topic_is_no_dead_letter_topic(wire: Wire) -> None:
         name="errors.deadletterqueue.topic.name", config_operation=0, value="__consumer_offsets"
     )
     resource = AlterConfigsResource(resource_type=32, resource_name="g", configs=(change,))
-    (altered,) = wire.ask(IncrementalAlterConfigsRequest(resources=(resource,))).responses
+    (altered,) = wire.request(IncrementalAlterConfigsRequest(resources=(resource,))).responses
     assert altered.error_code == ErrorCode.INVALID_CONFIG
 
 
@@ -174,7 +174,7 @@ def test_internal_topic_is_no_dead_letter_topic(wire: Wire) -> None:
 
 
 def folder_with_wrong_topic(folder: Path, start_broker: StartBroker, name: str) -> Path:
-    """What an older broker left: the topic's file as a client's wishes made it."""
+    """The topic of an older broker, with the configs of a client."""
     start_broker(folder).stop()
     saved = {"name": name, "id": "0f0e0d0c-0b0a-4908-8706-050403020100", "partitions": 3, "configs": DELETING}
     path = folder / "metadata" / "topics" / f"{name}.json"
@@ -196,7 +196,7 @@ def test_start_corrects_a_topic_with_other_settings(
     assert not [*tmp_path.glob(f"{name}-[12]")]
 
 
-def test_start_refuses_an_internal_topic_with_records_where_none_belong(
+def test_start_rejects_an_internal_topic_with_records_where_none_belong(
     tmp_path: Path, start_broker: StartBroker, connect: Connect
 ) -> None:
     path = folder_with_wrong_topic(tmp_path, start_broker, "t")

@@ -1,4 +1,4 @@
-"""What /metrics says of transactions and groups; other subjects are looked at where they are tested."""
+"""The metrics of transactions and groups; others are tested beside their modules."""
 
 from __future__ import annotations
 
@@ -12,30 +12,44 @@ from tests.broker.conftest import Connect, StartBroker
 from tests.broker.consumer_group_requests import member
 from tests.broker.group_requests import commit, stable_member
 from tests.broker.observing import eventually, metrics
-from tests.broker.requests import batch, create_topic, produce
+from tests.broker.requests import batch, create_topic, fetch, produce
 from tests.broker.transaction_requests import TransactionalProducer
 
 
 def delete_records(wire: Wire, topic: str, *, partition: int, before: int) -> None:
     wanted = DeleteRecordsPartition(partition_index=partition, offset=before)
-    wire.ask(DeleteRecordsRequest(topics=(DeleteRecordsTopic(name=topic, partitions=(wanted,)),)))
+    wire.request(DeleteRecordsRequest(topics=(DeleteRecordsTopic(name=topic, partitions=(wanted,)),)))
 
 
-def begun(wire: Wire, name: str, *, timeout_ms: int = 60_000) -> TransactionalProducer:
+def open_transaction(wire: Wire, name: str, *, timeout_ms: int = 60_000) -> TransactionalProducer:
     producer = TransactionalProducer(wire, name, timeout_ms=timeout_ms)
     assert producer.init().error_code == 0
     assert producer.add("t") == [0]
     return producer
 
 
+def test_bytes_of_batches_are_counted(start_broker: StartBroker, connect: Connect) -> None:
+    broker = start_broker(metrics_port=0)
+    wire = connect(broker)
+    create_topic(wire, "t")
+    one = batch(b"x" * 1000)
+    for _ in range(3):
+        produce(wire, "t", one)
+    fetch(wire, "t")
+    counted = metrics(broker)
+    assert counted["headrace_produced_bytes_total"] == 3 * len(one)
+    assert counted["headrace_fetched_bytes_total"] == 3 * len(one)
+    assert counted["headrace_storage_failures_total"] == 0
+
+
 def test_transactions_are_counted_by_how_they_end(start_broker: StartBroker, connect: Connect) -> None:
     broker = start_broker(metrics_port=0)
     wire = connect(broker)
     create_topic(wire, "t")
-    begun(wire, "commits").commit()
-    begun(wire, "aborts").abort()
-    begun(wire, "forgets", timeout_ms=1)
-    begun(wire, "works")
+    open_transaction(wire, "commits").commit()
+    open_transaction(wire, "aborts").abort()
+    open_transaction(wire, "forgets", timeout_ms=1)
+    open_transaction(wire, "works")
     eventually(lambda: metrics(broker)["headrace_transactions_aborted_total"] == 2, "the time-out")
     found = metrics(broker)
     assert found["headrace_transactions_committed_total"] == 1
@@ -45,7 +59,7 @@ def test_transactions_are_counted_by_how_they_end(start_broker: StartBroker, con
     assert found["headrace_transactional_ids"] == 4
 
 
-def test_groups_of_both_protocols_tell_members_and_lag(start_broker: StartBroker, connect: Connect) -> None:
+def test_groups_of_both_protocols_have_members_and_lag(start_broker: StartBroker, connect: Connect) -> None:
     broker = start_broker(metrics_port=0)
     wire = connect(broker)
     create_topic(wire, "t")

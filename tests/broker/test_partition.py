@@ -16,7 +16,7 @@ class Fetch:
         self.added_bytes: list[int] = []
         self.is_woken = False
 
-    def add(self, added_bytes: int) -> None:
+    def grown(self, added_bytes: int) -> None:
         self.added_bytes.append(added_bytes)
 
     def wake(self) -> None:
@@ -24,7 +24,7 @@ class Fetch:
 
 
 @pytest.mark.parametrize("reads_unflushed", [True, False], ids=["os", "fsync"])
-def test_record_is_readable_when_it_is_as_durable_as_the_settings_ask(
+def test_record_is_readable_when_it_is_as_durable_as_the_settings_require(
     tmp_path: Path, reads_unflushed: bool
 ) -> None:
     partition = Partition("t", 0, open_log(tmp_path), reads_unflushed=reads_unflushed)
@@ -40,7 +40,7 @@ def test_record_is_readable_when_it_is_as_durable_as_the_settings_ask(
     assert (partition.high_watermark, pending.is_durable, partition.pending().is_durable) == (1, True, True)
 
 
-def test_open_transaction_holds_back_readers_of_committed_data(tmp_path: Path) -> None:
+def test_open_transaction_bounds_the_last_stable_offset(tmp_path: Path) -> None:
     partition = Partition("t", 0, open_log(tmp_path), reads_unflushed=True)
     partition.append(batch(b"x"), now_ms=NOW_MS)
     record = Record(offset=0, timestamp_ms=NOW_MS, key=None, value=b"y")
@@ -51,7 +51,7 @@ def test_open_transaction_holds_back_readers_of_committed_data(tmp_path: Path) -
     assert (partition.last_stable_offset, partition.high_watermark) == (1, 2)
 
 
-def test_batch_that_was_stored_before_has_its_first_offset_and_wakes_nobody(tmp_path: Path) -> None:
+def test_duplicate_batch_has_its_first_offset_and_wakes_no_fetch(tmp_path: Path) -> None:
     partition = Partition("t", 0, open_log(tmp_path), reads_unflushed=True)
     record = Record(offset=0, timestamp_ms=NOW_MS, key=None, value=b"y")
     again = encode_batch([record], producer_id=1, producer_epoch=0, base_sequence=0)
@@ -67,5 +67,5 @@ def test_fetches_are_woken_when_the_topic_is_deleted(tmp_path: Path) -> None:
     partition = Partition("t", 3, open_log(tmp_path), reads_unflushed=True)
     fetch = Fetch()
     partition.waiters.add(fetch)
-    partition.gone()
-    assert (fetch.is_woken, partition.is_gone, str(partition)) == (True, True, "t-3")
+    partition.deleted()
+    assert (fetch.is_woken, partition.is_deleted, str(partition)) == (True, True, "t-3")

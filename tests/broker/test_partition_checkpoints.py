@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.partition_checkpoints import LogCheckpoint, PartitionCheckpoints
-from headrace.log.checkpoints import CLEAN_SHUTDOWN_NAME, RECOVERY_POINT_NAME, CleanStop
+from headrace.broker.partition_checkpoints import PartitionCheckpoints
+from headrace.log.checkpoints import CLEAN_SHUTDOWN_NAME, RECOVERY_POINT_NAME, CleanStop, LogCheckpoint
 from headrace.log.filesystem import DiskFileSystem
 
 A0, A1 = ("a", 0), ("a", 1)

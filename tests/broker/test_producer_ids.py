@@ -1,4 +1,4 @@
-"""Producer ids: each is allocated once, whatever happens."""
+"""Producer ids: each is allocated once, also after a crash."""
 
 from __future__ import annotations
 

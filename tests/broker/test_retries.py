@@ -16,7 +16,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "RETRY_MS_MAX", 2)
 
 
-def test_attempts_are_made_until_one_succeeds_and_each_failure_is_reported() -> None:
+def test_work_is_retried_until_it_succeeds_and_each_failure_is_reported() -> None:
     reported: list[Exception] = []
 
     async def attempt() -> str:
@@ -35,7 +35,7 @@ def test_failure_that_a_retry_cannot_help_ends_the_attempts() -> None:
         raise OSError if not reported else ValueError
 
     with pytest.raises(ValueError):
-        asyncio.run(until_done(attempt, on_failure=reported.append, gives_up_on=ValueError))
+        asyncio.run(until_done(attempt, on_failure=reported.append, fails_on=ValueError))
     assert [type(failure) for failure in reported] == [OSError]
 
 

@@ -1,7 +1,8 @@
-"""A broker as a process: how it starts, what it refuses to start on, and how it stops."""
+"""A broker as a process: how it starts, what it rejects to start on, and how it stops."""
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -14,11 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.server import check_exposure, is_loopback
+from headrace.broker.settings import BrokerSettings
 from headrace.cli.main import main
 from headrace.errors import HeadraceError
 from headrace.testing.failing_filesystem import FailingFileSystem
 from headrace.testing.ports import free_port
 from headrace.testing.wire import Disconnected, Wire
+from tests.broker.conftest import StartBroker
 from tests.broker.requests import (
     FETCH_BY_NAME,
     PRODUCE_BY_NAME,
@@ -33,17 +37,17 @@ from tests.broker.requests import (
 from tests.faults.broker_process import BrokerProcess
 from tests.faults.faulty_broker import broker_on
 
-REFUSAL_TIMEOUT_S = 30
+REJECTION_TIMEOUT_S = 30
 CLEAN_MARK = ".kafka_cleanshutdown"
 
 
-def refusal(broker: BrokerProcess, *options: str) -> str:
-    """Start a broker that must not start; what it says."""
+def rejection(broker: BrokerProcess, *options: str) -> str:
+    """Start a broker that must not start; its error output."""
     ended = subprocess.run(
         [*broker.command, *options],
         capture_output=True,
         text=True,
-        timeout=REFUSAL_TIMEOUT_S,
+        timeout=REJECTION_TIMEOUT_S,
         check=False,
     )
     assert ended.returncode == 1, ended
@@ -53,15 +57,15 @@ def refusal(broker: BrokerProcess, *options: str) -> str:
     return ended.stderr
 
 
-def test_second_broker_on_one_data_folder_refuses_and_the_first_goes_on(tmp_path: Path) -> None:
+def test_second_broker_on_one_data_folder_fails_and_the_first_continues(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as first, Wire(first.bootstrap) as wire:
         create_topic(wire, "t")
-        said = refusal(BrokerProcess(tmp_path / "data"))
-        assert f"another broker is using the data folder {tmp_path / 'data'}" in said
+        logged = rejection(BrokerProcess(tmp_path / "data"))
+        assert f"another broker is using the data folder {tmp_path / 'data'}" in logged
         assert produce(wire, "t", batch(b"x")).error_code == 0
 
 
-def test_folder_of_a_killed_broker_is_free_at_once(tmp_path: Path) -> None:
+def test_folder_of_a_killed_broker_is_free_immediately(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "data")
     broker.start()
     broker.kill()
@@ -72,8 +76,8 @@ def test_folder_of_a_killed_broker_is_free_at_once(tmp_path: Path) -> None:
 def test_port_in_use_is_a_clear_error_and_leaves_the_folder_free(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
-        said = refusal(BrokerProcess(tmp_path / "data", port=port))
-        assert f"can't listen on 127.0.0.1:{port}" in said
+        logged = rejection(BrokerProcess(tmp_path / "data", port=port))
+        assert f"can't listen on 127.0.0.1:{port}" in logged
     assert (tmp_path / "data" / CLEAN_MARK).exists(), "nothing was changed"
     with BrokerProcess(tmp_path / "data"):
         pass
@@ -82,14 +86,14 @@ def test_port_in_use_is_a_clear_error_and_leaves_the_folder_free(tmp_path: Path)
 def test_metrics_port_in_use_is_a_clear_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
-        said = refusal(BrokerProcess(tmp_path / "data"), "--metrics-port", str(port))
-        assert f"can't listen on 127.0.0.1:{port}" in said
-        assert "--metrics-port" in said
+        logged = rejection(BrokerProcess(tmp_path / "data"), "--metrics-port", str(port))
+        assert f"can't listen on 127.0.0.1:{port}" in logged
+        assert "--metrics-port" in logged
 
 
-def test_data_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
+def test_data_folder_that_cannot_be_created_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    assert "can't be created" in refusal(BrokerProcess(tmp_path / "file" / "data"))
+    assert "can't be created" in rejection(BrokerProcess(tmp_path / "file" / "data"))
 
 
 @pytest.mark.parametrize(
@@ -102,10 +106,10 @@ def test_data_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> Non
         ("auto_create_topics=perhaps", "true or false"),
     ],
 )
-def test_wrong_setting_is_named_with_what_would_be_right(
+def test_invalid_setting_is_named_with_the_allowed_values(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], setting: str, expected: str
 ) -> None:
-    assert expected in settings_refusal(monkeypatch, capsys, "--set", setting)
+    assert expected in settings_rejection(monkeypatch, capsys, "--set", setting)
 
 
 def test_damaged_settings_file_is_named(
@@ -113,26 +117,24 @@ def test_damaged_settings_file_is_named(
 ) -> None:
     (tmp_path / "headrace.toml").write_text("[broker\n")
     monkeypatch.chdir(tmp_path)
-    assert "headrace.toml" in settings_refusal(monkeypatch, capsys)
+    assert "headrace.toml" in settings_rejection(monkeypatch, capsys)
 
 
-def settings_refusal(
+def settings_rejection(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *options: str
 ) -> str:
-    """What `headrace broker` says of its settings; it gets no further, so that it can run in this process."""
+    """The error of `headrace broker` for its settings; it stops there, so that it can run in this process."""
     monkeypatch.setattr(sys, "argv", ["headrace", "broker", *options])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 1
-    said = capsys.readouterr().err
-    assert "hint:" in said
-    return said
+    logged = capsys.readouterr().err
+    assert "hint:" in logged
+    return logged
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signal_stops_it_cleanly_and_the_data_is_there_afterwards(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_signal_stops_it_cleanly_and_keeps_the_data(tmp_path: Path, number: signal.Signals) -> None:
     broker = BrokerProcess(tmp_path / "data")
     broker.start()
     with Wire(broker.bootstrap) as wire:
@@ -178,8 +180,8 @@ def test_stop_under_load_is_clean_and_loses_nothing_that_was_acknowledged(
                         request = produce_request("t", batch(b"x"), partition=index)
                         wire.send(request, version=PRODUCE_BY_NAME)
                     for _ in range(20):
-                        answer = only_partition(wire.receive())
-                        assert (answer.error_code, answer.base_offset) == (0, acknowledged[index])
+                        response = only_partition(wire.receive())
+                        assert (response.error_code, response.base_offset) == (0, acknowledged[index])
                         acknowledged[index] += 1
             except Disconnected:
                 pass
@@ -197,7 +199,7 @@ def test_stop_under_load_is_clean_and_loses_nothing_that_was_acknowledged(
     assert "Traceback" not in broker.log, broker.log
     with broker, Wire(broker.bootstrap) as wire:
         kept = [len(read_all(wire, "t", partition=index)) for index in range(4)]
-        assert all(there >= told for there, told in zip(kept, acknowledged, strict=True)), (
+        assert all(found >= expected for found, expected in zip(kept, acknowledged, strict=True)), (
             kept,
             acknowledged,
         )
@@ -220,12 +222,12 @@ def test_start_after_a_clean_stop_reads_nothing_of_the_log(tmp_path: Path) -> No
             produce(wire, "t", batch(b"x" * 50_000))
     files = FailingFileSystem()
     with broker_on(files, tmp_path / "data") as server:
-        assert files.bytes_read("*/t-0/*.log") < 1_000, "the last batch's header is all that may be looked at"
+        assert files.bytes_read("*/t-0/*.log") < 1_000, "only the header of the last batch may be read"
         with Wire(server.bootstrap) as wire:
             assert len(read_all(wire, "t")) == 20
 
 
-def test_metrics_and_health_are_served_where_asked_for(tmp_path: Path) -> None:
+def test_metrics_and_health_are_served_at_the_metrics_port(tmp_path: Path) -> None:
     port = free_port()
     with BrokerProcess(tmp_path / "data", metrics_port=port) as broker:
         with Wire(broker.bootstrap) as wire:
@@ -263,6 +265,39 @@ def test_damaged_cluster_id_is_a_clear_error_and_leaves_the_folder_free(
 
 def test_disk_that_cannot_be_read_is_an_error_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "data" / "metadata" / "cluster-id").mkdir(parents=True)
-    said = refusal(BrokerProcess(tmp_path / "data"))
-    assert "the start failed" in said
-    assert "Traceback" not in said
+    logged = rejection(BrokerProcess(tmp_path / "data"))
+    assert "the start failed" in logged
+    assert "Traceback" not in logged
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.53", "localhost", "::1"])
+def test_only_this_machine_reaches_loopback(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "10.0.0.1", "192.0.2.1", "no-such-host.invalid"])
+def test_other_machines_reach_every_other_address(host: str) -> None:
+    assert not is_loopback(host)
+
+
+@pytest.mark.parametrize("settings", [{}, {"metrics_port": 0}])
+def test_exposed_address_is_rejected_before_anything_is_written(
+    tmp_path: Path, start_broker: StartBroker, settings: dict[str, int]
+) -> None:
+    with pytest.raises(HeadraceError, match="without authentication") as rejected:
+        start_broker(tmp_path / "data", host="0.0.0.0", **settings)
+    assert "--insecure" in rejected.value.hint
+    assert not (tmp_path / "data").exists()
+
+
+def test_insecure_address_is_allowed_with_a_critical_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        check_exposure(BrokerSettings(host="0.0.0.0", insecure=True))
+    (warning,) = caplog.records
+    assert warning.getMessage().startswith("INSECURE: ")
+
+
+def test_loopback_broker_logs_no_warning(start_broker: StartBroker, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        start_broker(insecure=True)
+    assert caplog.records == []

@@ -1,4 +1,4 @@
-"""A state topic: what is appended is loaded again, in its order, and counts as durable when the settings say so."""
+"""A state topic: records are loaded in the order of their append, and as durable as the settings require."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNDECODABLE = KeyValue(b"undecodable", b"")
 
 
 class LastValues:
-    """The last value of each key, and what it was read from."""
+    """The last value of each key, and the batches of all records."""
 
     def __init__(self) -> None:
         self.values: dict[bytes, bytes] = {}
@@ -118,7 +118,7 @@ def test_after_a_failure_the_caller_knows_which_records_are_in_the_log(tmp_path:
 
 
 @pytest.mark.parametrize("durability", ["os", "fsync"])
-def test_append_is_durable_when_the_settings_say_so(
+def test_append_is_as_durable_as_the_settings_require(
     tmp_path: Path, durability: Literal["os", "fsync"]
 ) -> None:
     async def append() -> None:
@@ -154,7 +154,7 @@ def test_append_whose_fsync_fails_never_counts_as_durable(tmp_path: Path) -> Non
     asyncio.run(append())
 
 
-def test_records_of_a_transaction_say_whose_they_are(tmp_path: Path) -> None:
+def test_records_of_a_transaction_have_its_producer(tmp_path: Path) -> None:
     async def append() -> None:
         with parts_in(tmp_path) as parts:
             topic = state_topic(parts, NAME)
@@ -183,7 +183,7 @@ def test_record_that_cannot_be_decoded_is_skipped_and_logged(
     asyncio.run(load())
 
 
-def test_log_that_cannot_be_read_is_read_again_and_a_damaged_one_is_not(
+def test_loading_is_retried_unless_the_log_is_damaged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def load() -> None:

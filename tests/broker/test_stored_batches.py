@@ -8,7 +8,7 @@ import pytest
 
 from headrace.broker import stored_batches
 from headrace.broker.stored_batches import batches_in
-from headrace.records.errors import CorruptBatch
+from headrace.records.errors import InvalidBatch
 from headrace.records.record import decode_records
 from tests.log.batches import NOW_MS, batch, open_log
 
@@ -36,6 +36,6 @@ def test_damaged_batch_is_an_error_that_names_the_repair(tmp_path: Path) -> None
     segment.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     batches = batches_in(log)
     assert next(batches)[0].base_offset == 0
-    with pytest.raises(CorruptBatch, match=r"offset 1 .* is damaged") as error:
+    with pytest.raises(InvalidBatch, match=r"offset 1 .* is damaged") as error:
         next(batches)
     assert "headrace log repair" in error.value.hint

@@ -1,4 +1,4 @@
-"""Many time-outs behind one wake-up."""
+"""Many timeouts behind one wake-up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Fixture:
         return due
 
 
-def test_a_time_out_comes_once_and_not_before_its_time(loop: asyncio.AbstractEventLoop) -> None:
+def test_timeout_is_reported_once_and_not_before_its_deadline(loop: asyncio.AbstractEventLoop) -> None:
     fixture = Fixture(loop)
     fixture.timers.arm("a", 100)
     assert fixture.pass_ms(99) == []
@@ -40,7 +40,7 @@ def test_a_time_out_comes_once_and_not_before_its_time(loop: asyncio.AbstractEve
     assert fixture.pass_ms(1_000) == []
 
 
-def test_arming_again_moves_the_deadline_either_way(loop: asyncio.AbstractEventLoop) -> None:
+def test_arming_again_moves_the_deadline(loop: asyncio.AbstractEventLoop) -> None:
     fixture = Fixture(loop)
     for name in ("later", "sooner"):
         fixture.timers.arm(name, 100)
@@ -51,7 +51,7 @@ def test_arming_again_moves_the_deadline_either_way(loop: asyncio.AbstractEventL
     assert fixture.pass_ms(1) == ["later"]
 
 
-def test_a_cancelled_time_out_does_not_come_unless_armed_anew(loop: asyncio.AbstractEventLoop) -> None:
+def test_cancelled_timeout_is_not_reported_unless_armed_again(loop: asyncio.AbstractEventLoop) -> None:
     fixture = Fixture(loop)
     fixture.timers.arm("a", 100)
     fixture.timers.cancel("a")
@@ -60,7 +60,7 @@ def test_a_cancelled_time_out_does_not_come_unless_armed_anew(loop: asyncio.Abst
     assert fixture.pass_ms(100) == ["a"]
 
 
-def test_what_comes_due_may_cancel_what_comes_due_with_it(loop: asyncio.AbstractEventLoop) -> None:
+def test_callback_may_cancel_a_timeout_that_is_due_too(loop: asyncio.AbstractEventLoop) -> None:
     fixture = Fixture(loop)
 
     def on_due(key: str) -> None:
@@ -73,16 +73,16 @@ def test_what_comes_due_may_cancel_what_comes_due_with_it(loop: asyncio.Abstract
     assert fixture.pass_ms(100) == ["a"]
 
 
-def test_the_event_loop_wakes_it_by_itself(loop: asyncio.AbstractEventLoop) -> None:
+def test_event_loop_runs_due_timeouts(loop: asyncio.AbstractEventLoop) -> None:
     fixture = Fixture(loop)
     fixture.timers = Timers(loop, fixture.clock, lambda _: loop.stop())
     fixture.timers.arm("long", 3_600_000)
     fixture.timers.arm("now", 0)
-    loop.run_forever()  # ends only if the time-out comes
+    loop.run_forever()  # ends only if the timeout comes
     assert len(fixture.timers) == 1
 
 
-def test_a_time_out_that_fails_stops_no_other_and_is_reported(loop: asyncio.AbstractEventLoop) -> None:
+def test_callback_that_fails_stops_no_other_and_is_reported(loop: asyncio.AbstractEventLoop) -> None:
     fixture = Fixture(loop)
     reported: list[BaseException] = []
     loop.set_exception_handler(lambda _, context: reported.append(context["exception"]))

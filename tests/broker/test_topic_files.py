@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.topic_files import FILE_STEM_CHARACTERS_MAX, SavedTopic, TopicFiles
+from headrace.broker.topic_files import FILE_STEM_CHARACTERS_MAX, ArchiveDeletions, SavedTopic, TopicFiles
 from headrace.errors import HeadraceError
 from headrace.log.filesystem import DiskFileSystem
 
@@ -34,7 +34,7 @@ def test_topic_is_read_as_it_was_written_until_it_is_removed(tmp_path: Path, top
     files = files_in(tmp_path)
     files.write(topic)
     assert [*files.read_all()] == [topic]
-    files.remove(topic)
+    files.remove(topic.name, topic.id)
     assert [*files.read_all()] == []
 
 
@@ -68,9 +68,27 @@ def test_folder_with_records_of_an_unknown_partition_is_rejected(tmp_path: Path)
     (tmp_path / "a-2").mkdir()
     segment = tmp_path / "a-2" / f"{0:020}.log"
     segment.touch()
-    files.refuse_unknown_folders({"a": 1})
+    files.reject_unknown_folders({"a": 1})
     segment.write_bytes(b"records")
-    files.refuse_unknown_folders({"a": 3})
+    files.reject_unknown_folders({"a": 3})
     with pytest.raises(HeadraceError, match="a-2 holds records") as error:
-        files.refuse_unknown_folders({"a": 2})
+        files.reject_unknown_folders({"a": 2})
     assert '"partitions": 3' in error.value.hint
+
+
+def test_deletion_is_pending_until_it_is_done_also_after_a_restart(tmp_path: Path) -> None:
+    first, second = uuid.UUID(int=1), uuid.UUID(int=2)
+    deletions = ArchiveDeletions(DiskFileSystem(), str(tmp_path))
+    assert deletions.pending() == []
+    deletions.note(first, "a")
+    deletions.note(second, "b")
+    deletions.done(str(first))
+    assert ArchiveDeletions(DiskFileSystem(), str(tmp_path)).pending() == [str(second)]
+
+
+def test_file_that_a_crash_left_unfinished_is_no_deletion(tmp_path: Path) -> None:
+    files = DiskFileSystem()
+    deletions = ArchiveDeletions(files, str(tmp_path))
+    deletions.note(uuid.UUID(int=1), "a")
+    (tmp_path / "metadata" / "archive-deletions" / f"{uuid.UUID(int=2)}.tmp").touch()
+    assert deletions.pending() == [str(uuid.UUID(int=1))]

@@ -38,8 +38,8 @@ ILLEGAL_NAMES = ["", ".", "..", "with space", "a/b", "../escape", "ä", "x" * 25
 
 
 def create_code(wire: Wire, **wanted: object) -> int:
-    (answer,) = wire.ask(CreateTopicsRequest(topics=(CreatableTopic(**wanted),))).topics  # type: ignore[arg-type]
-    code: int = answer.error_code
+    (response,) = wire.request(CreateTopicsRequest(topics=(CreatableTopic(**wanted),))).topics  # type: ignore[arg-type]
+    code: int = response.error_code
     return code
 
 
@@ -47,18 +47,18 @@ def metadata_of(wire: Wire, name: str, *, may_create: bool = True) -> tuple[int,
     """Error code and number of partitions."""
     topic = MetadataRequestTopic(name=name)
     request = MetadataRequest(topics=(topic,), allow_auto_topic_creation=may_create)
-    (answer,) = wire.ask(request, version=9).topics
-    return answer.error_code, len(answer.partitions)
+    (response,) = wire.request(request, version=9).topics
+    return response.error_code, len(response.partitions)
 
 
 @pytest.mark.parametrize("name", ILLEGAL_NAMES)
-def test_illegal_topic_name_is_invalid_topic_however_it_is_asked_for(wire: Wire, name: str) -> None:
+def test_illegal_topic_name_is_rejected_by_every_api(wire: Wire, name: str) -> None:
     assert create_code(wire, name=name, num_partitions=1) == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert metadata_of(wire, name) == (ErrorCode.INVALID_TOPIC_EXCEPTION, 0)
 
 
 @pytest.mark.parametrize("name", ["a", "x" * 249, "A.b_c-9", "...", "-"])
-def test_legal_topic_name_can_be_made_written_found_again_and_deleted(tmp_path: Path, name: str) -> None:
+def test_legal_topic_name_can_be_created_written_found_and_deleted(tmp_path: Path, name: str) -> None:
     with Broker(tmp_path / "data", durability="os") as broker, Wire(broker.bootstrap) as wire:
         create_topic(wire, name, partitions=2)
         assert produce(wire, name, batch(b"x")).base_offset == 0
@@ -70,14 +70,14 @@ def test_legal_topic_name_can_be_made_written_found_again_and_deleted(tmp_path: 
         assert metadata_of(wire, name, may_create=False)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_names_that_metrics_could_not_tell_apart_are_refused(wire: Wire) -> None:
+def test_names_that_are_equal_in_metrics_are_rejected(wire: Wire) -> None:
     name = new_name("a.b_c")
     create_topic(wire, name)
     twin = name.replace(".", "_")
     assert create_code(wire, name=twin, num_partitions=1) == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_impossible_topics_are_refused_with_the_reason(wire: Wire, topic: str) -> None:
+def test_impossible_topics_are_rejected_with_the_reason(wire: Wire, topic: str) -> None:
     assert create_code(wire, name=topic, num_partitions=1) == ErrorCode.TOPIC_ALREADY_EXISTS
     name = new_name()
     assert create_code(wire, name=name, num_partitions=0) == ErrorCode.INVALID_PARTITIONS
@@ -89,7 +89,7 @@ def test_impossible_topics_are_refused_with_the_reason(wire: Wire, topic: str) -
     assert metadata_of(wire, name, may_create=False) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
 
 
-def test_topic_makes_itself_only_where_client_and_broker_agree(
+def test_topic_is_created_automatically_only_if_client_and_broker_allow_it(
     start_broker: StartBroker, connect: Connect
 ) -> None:
     willing = connect(start_broker(durability="os", default_partitions=3))
@@ -99,7 +99,7 @@ def test_topic_makes_itself_only_where_client_and_broker_agree(
     assert metadata_of(strict, "t") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
 
 
-def test_topic_of_the_same_name_begins_empty_after_a_deletion(wire: Wire) -> None:
+def test_topic_of_the_same_name_starts_empty_after_a_deletion(wire: Wire) -> None:
     name = new_name()
     for number in range(5):
         topic_id = create_topic(wire, name, partitions=2)
@@ -112,15 +112,15 @@ def test_topic_of_the_same_name_begins_empty_after_a_deletion(wire: Wire) -> Non
 def test_many_topics_in_one_request_are_checked_in_time_linear_in_their_number(wire: Wire) -> None:
     """Comparing each with every other would take minutes here."""
     topics = tuple(CreatableTopic(name=f"/{number}", num_partitions=1) for number in range(50_000))
-    answer = wire.ask(CreateTopicsRequest(topics=topics))
-    assert {one.error_code for one in answer.topics} == {ErrorCode.INVALID_TOPIC_EXCEPTION}
+    response = wire.request(CreateTopicsRequest(topics=topics))
+    assert {one.error_code for one in response.topics} == {ErrorCode.INVALID_TOPIC_EXCEPTION}
 
 
-def test_topic_named_twice_in_one_request_is_not_made_at_all(wire: Wire) -> None:
+def test_topic_named_twice_in_one_request_is_not_created(wire: Wire) -> None:
     name = new_name()
     twice = (CreatableTopic(name=name, num_partitions=1),) * 2
-    answer = wire.ask(CreateTopicsRequest(topics=twice))
-    assert [one.error_code for one in answer.topics] == [ErrorCode.INVALID_REQUEST] * 2
+    response = wire.request(CreateTopicsRequest(topics=twice))
+    assert [one.error_code for one in response.topics] == [ErrorCode.INVALID_REQUEST] * 2
     assert metadata_of(wire, name, may_create=False) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
 
 
@@ -138,7 +138,7 @@ def test_topics_configs_deletions_and_deleted_records_survive_a_restart(tmp_path
             before = DeleteRecordsTopic(
                 name="kept", partitions=(DeleteRecordsPartition(partition_index=0, offset=4),)
             )
-            wire.ask(DeleteRecordsRequest(topics=(before,)))
+            wire.request(DeleteRecordsRequest(topics=(before,)))
         broker.kill() if ending == "kill" else broker.stop()
         broker.start()
         with Wire(broker.bootstrap) as wire:
@@ -150,7 +150,7 @@ def test_topics_configs_deletions_and_deleted_records_survive_a_restart(tmp_path
             assert end_offset(wire, "kept") == 10
 
 
-def test_deleted_topic_leaves_no_file_behind(tmp_path: Path) -> None:
+def test_deleted_topic_leaves_no_file(tmp_path: Path) -> None:
     with Broker(tmp_path / "data", durability="os") as broker, Wire(broker.bootstrap) as wire:
         kept = {path.name for path in (tmp_path / "data").iterdir()}
         create_topic(wire, "t", partitions=3)

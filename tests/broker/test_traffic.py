@@ -1,4 +1,4 @@
-"""The memory that all connections share: who may go on, and who is asked to give some back."""
+"""The memory that all connections share: which may continue, and which have to free some."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Holder:
     def resume_if_possible(self) -> None:
         self.events.append("resumed")
         self.traffic.release(self)  # type: ignore[arg-type]
-        # It goes on at once, and takes and gives back the last room.
+        # It continues immediately, and takes and frees the last room.
         self.hold(500)
         self.hold(-500)
 
@@ -31,8 +31,8 @@ class Holder:
     def shed(self) -> None:
         self.events.append("shed")
 
-    def refuse_unread(self) -> None:
-        self.events.append("refused")
+    def reject_unread(self) -> None:
+        self.events.append("rejected")
 
 
 def holders(count: int, bytes_max: int = 1_000) -> tuple[Traffic, list[Holder]]:
@@ -42,7 +42,7 @@ def holders(count: int, bytes_max: int = 1_000) -> tuple[Traffic, list[Holder]]:
     return traffic, made
 
 
-def test_only_those_stop_that_hold_more_than_their_share_of_full_memory() -> None:
+def test_connections_above_their_share_stop_when_memory_is_full() -> None:
     traffic, (large, small, idle, _) = holders(4)
     large.hold(900)
     assert traffic.has_room(large.held_bytes)
@@ -54,7 +54,7 @@ def test_only_those_stop_that_hold_more_than_their_share_of_full_memory() -> Non
     assert small.events == []
 
 
-def test_room_of_an_answer_is_what_is_left_or_the_share() -> None:
+def test_room_of_a_response_is_the_rest_of_the_memory_or_the_share() -> None:
     traffic, (large, small) = holders(2)
     assert traffic.room_bytes(0) == 1_000
     large.hold(900)
@@ -64,7 +64,7 @@ def test_room_of_an_answer_is_what_is_left_or_the_share() -> None:
     assert traffic.room_bytes(large.held_bytes) == 0
 
 
-def test_who_leaves_most_answers_untaken_is_shed_when_the_shares_are_used_up() -> None:
+def test_connection_with_most_unsent_bytes_is_shed_when_the_shares_are_used() -> None:
     traffic, (worst, better, busy) = holders(3)
     worst.unsent_bytes, better.unsent_bytes = 900, 300
     worst.hold(900)
@@ -75,7 +75,7 @@ def test_who_leaves_most_answers_untaken_is_shed_when_the_shares_are_used_up() -
     assert [one.events.count("shed") for one in (worst, better, busy)] == [1, 0, 0]
 
 
-def test_largest_unfinished_request_is_refused_whoever_sends_the_last_byte() -> None:
+def test_largest_unfinished_request_is_rejected() -> None:
     traffic, (large, small) = holders(2)
     large.unread_bytes, small.unread_bytes = 990, 10
     traffic.unread_bytes = 999
@@ -83,11 +83,11 @@ def test_largest_unfinished_request_is_refused_whoever_sends_the_last_byte() -> 
     assert large.events == []
     traffic.unread_bytes = 1_000
     traffic.bound_unread()
-    assert (large.events, small.events) == (["refused"], [])
+    assert (large.events, small.events) == (["rejected"], [])
 
 
-def test_many_held_connections_go_on_together() -> None:
-    """Each one fills and frees the last room when it goes on: that must not nest."""
+def test_held_connections_resume_together() -> None:
+    """Each one fills and frees the last room when it resumes: that must not nest."""
     traffic, made = holders(500)
     traffic.add_inflight(1_200)
     for one in made:

@@ -1,11 +1,11 @@
-"""Long work lets others in between, and gives the same results as at once."""
+"""Long work lets other requests run in between, and has the same results as without pauses."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 
-from headrace.broker.turns import TURN_S, Steps, Turns, at_once, in_turns
+from headrace.broker.turns import TURN_S, Steps, Turns, in_turns, run_to_end
 
 
 def counting(seen: list[int], count: int) -> Steps[str]:
@@ -15,13 +15,13 @@ def counting(seen: list[int], count: int) -> Steps[str]:
     return "done"
 
 
-def test_steps_at_once_return_their_result() -> None:
+def test_steps_run_to_the_end_return_their_result() -> None:
     seen: list[int] = []
-    assert at_once(counting(seen, 3)) == "done"
+    assert run_to_end(counting(seen, 3)) == "done"
     assert seen == [0, 1, 2]
 
 
-def test_others_have_their_turn_when_the_work_takes_long() -> None:
+def test_other_requests_run_between_the_items_of_long_work() -> None:
     async def main() -> tuple[list[int], list[int]]:
         seen: list[int] = []
         turns_of_others: list[int] = []

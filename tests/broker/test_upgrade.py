@@ -59,7 +59,7 @@ def test_records_and_transactions_of_an_older_version_are_read(bootstrap: str) -
     assert read(bootstrap, "orders", 1, end=5) == [f"order {n}" for n in range(1, 10, 2)]
 
 
-def test_producers_go_on_behind_the_records_of_an_older_version(bootstrap: str) -> None:
+def test_producers_append_after_the_records_of_an_older_version(bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "transactional.id": "payments"})
     producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
@@ -68,14 +68,14 @@ def test_producers_go_on_behind_the_records_of_an_older_version(bootstrap: str) 
     assert read(bootstrap, "orders", 1, end=7)[-1] == "another"
 
 
-def test_offsets_that_were_committed_to_an_older_version_are_there(bootstrap: str) -> None:
+def test_offsets_that_were_committed_to_an_older_version_are_loaded(bootstrap: str) -> None:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "billing", "log_level": 0})
     (committed,) = consumer.committed([TopicPartition("orders", 0)], TIMEOUT_S)
     consumer.close()
     assert committed.offset == 3
 
 
-def test_queue_of_an_older_version_delivers_what_was_not_done_and_has_its_letters(bootstrap: str) -> None:
+def test_queue_of_an_older_version_delivers_unfinished_records_and_has_its_letters(bootstrap: str) -> None:
     (letter,) = DeadLetters("senders", bootstrap=bootstrap).read()
     assert (letter.value, letter.reason) == (b"email 2", "no such mailbox")
     with Queue("emails", group="senders", bootstrap=bootstrap) as queue:

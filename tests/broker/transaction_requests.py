@@ -1,4 +1,4 @@
-"""A transactional producer that does what a test says, in the old way or in that of KIP-890; on any broker."""
+"""A transactional producer for tests, of the older protocol or of KIP-890, on any broker."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PASSING = (
 
 
 class TransactionalProducer:
-    """`is_classic` says in the old way which partitions it writes to; otherwise the first write does."""
+    """With `is_classic` it adds partitions explicitly, as before KIP-890; otherwise the first write adds them."""
 
     def __init__(
         self, wire: Wire, transactional_id: str, *, is_classic: bool = True, timeout_ms: int = 60_000
@@ -57,23 +57,23 @@ class TransactionalProducer:
         self.producer_id = self.epoch = -1
         self._sequences: dict[tuple[str, int], int] = {}
 
-    def ask(self, request: Any, version: int) -> Any:
+    def request(self, request: Any, version: int) -> Any:
         """Ask again after errors that pass; Kafka may be busy with what came before."""
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
-            answer = self.wire.ask(request, version=version)
-            if _error(answer) not in PASSING or time.monotonic() > deadline_s:
-                return answer
+            response = self.wire.request(request, version=version)
+            if _error(response) not in PASSING or time.monotonic() > deadline_s:
+                return response
             time.sleep(0.02)
 
     def init(self, **changes: Any) -> InitProducerIdResponse:
         """Become the one instance of this id."""
-        self.ask(FindCoordinatorRequest(key_type=1, key=self.transactional_id), 3)
+        self.request(FindCoordinatorRequest(key_type=1, key=self.transactional_id), 3)
         fields = {"transactional_id": self.transactional_id, "transaction_timeout_ms": self.timeout_ms}
-        answer: InitProducerIdResponse = self.ask(InitProducerIdRequest(**{**fields, **changes}), 5)
-        if not answer.error_code:
-            self.use(answer.producer_id, answer.producer_epoch)
-        return answer
+        response: InitProducerIdResponse = self.request(InitProducerIdRequest(**{**fields, **changes}), 5)
+        if not response.error_code:
+            self.use(response.producer_id, response.producer_epoch)
+        return response
 
     def use(self, producer_id: int, epoch: int) -> None:
         if (producer_id, epoch) != (self.producer_id, self.epoch):
@@ -88,7 +88,7 @@ class TransactionalProducer:
             v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=(AddPartitionsToTxnTopic(name=topic, partitions=partitions or (0,)),),
         )
-        (result,) = self.ask(request, version).results_by_topic_v3_and_below
+        (result,) = self.request(request, version).results_by_topic_v3_and_below
         return [one.partition_error_code for one in result.results_by_partition]
 
     def batch(self, topic: str, *values: bytes, partition: int = 0) -> bytes:
@@ -118,16 +118,16 @@ class TransactionalProducer:
             timeout_ms=30_000,
             topic_data=(TopicProduceData(name=topic, partition_data=(data,)),),
         )
-        answer: PartitionProduceResponse = only_partition(self.ask(request, version))
-        return answer
+        response: PartitionProduceResponse = only_partition(self.request(request, version))
+        return response
 
     def write(self, topic: str, *values: bytes, partition: int = 0) -> int:
         """Write as part of the transaction, which this may begin; the first offset."""
         if self.is_classic:
             assert self.add(topic, partition) == [0]
-        answer = self.send(topic, *values, partition=partition)
-        assert answer.error_code == 0, ErrorCode(answer.error_code)
-        return answer.base_offset
+        response = self.send(topic, *values, partition=partition)
+        assert response.error_code == 0, ErrorCode(response.error_code)
+        return response.base_offset
 
     def commit_offsets(
         self,
@@ -145,8 +145,8 @@ class TransactionalProducer:
                 producer_epoch=self.epoch,
                 group_id=group,
             )
-            self.ask(FindCoordinatorRequest(key_type=0, key=group), 3)
-            assert self.ask(added, 3).error_code == 0
+            self.request(FindCoordinatorRequest(key_type=0, key=group), 3)
+            assert self.request(added, 3).error_code == 0
         fields = {
             "transactional_id": self.transactional_id,
             "group_id": group,
@@ -163,8 +163,8 @@ class TransactionalProducer:
             ),
         }
         default = 4 if self.is_classic else 5
-        answer = self.ask(TxnOffsetCommitRequest(**{**fields, **changes}), version or default)
-        return [one.error_code for topic in answer.topics for one in topic.partitions]
+        response = self.request(TxnOffsetCommitRequest(**{**fields, **changes}), version or default)
+        return [one.error_code for topic in response.topics for one in topic.partitions]
 
     def end(self, *, committed: bool, version: int | None = None) -> EndTxnResponse:
         request = EndTxnRequest(
@@ -173,8 +173,8 @@ class TransactionalProducer:
             producer_epoch=self.epoch,
             committed=committed,
         )
-        answer: EndTxnResponse = self.ask(request, version or (4 if self.is_classic else 5))
-        return answer
+        response: EndTxnResponse = self.request(request, version or (4 if self.is_classic else 5))
+        return response
 
     def commit(self) -> None:
         self._ended(self.end(committed=True))
@@ -182,17 +182,17 @@ class TransactionalProducer:
     def abort(self) -> None:
         self._ended(self.end(committed=False))
 
-    def _ended(self, answer: EndTxnResponse) -> None:
-        assert answer.error_code == 0, ErrorCode(answer.error_code)
+    def _ended(self, response: EndTxnResponse) -> None:
+        assert response.error_code == 0, ErrorCode(response.error_code)
         if not self.is_classic:
-            self.use(answer.producer_id, answer.producer_epoch)
+            self.use(response.producer_id, response.producer_epoch)
 
 
-def _error(answer: Any) -> int:
+def _error(response: Any) -> int:
     """The first error that an answer has anywhere."""
     for name in ("error_code", "partition_error_code"):
-        if getattr(answer, name, 0):
-            code: int = getattr(answer, name)
+        if getattr(response, name, 0):
+            code: int = getattr(response, name)
             return code
     for name in (
         "results_by_topic_v3_and_below",
@@ -203,7 +203,7 @@ def _error(answer: Any) -> int:
         "partitions",
         "groups",
     ):
-        for inner in getattr(answer, name, None) or ():
+        for inner in getattr(response, name, None) or ():
             if code := _error(inner):
                 return code
     return 0
@@ -223,10 +223,10 @@ def committed_values(wire: Wire, topic: str, *, partition: int = 0) -> list[byte
     found: list[bytes | None] = []
     offset = 0
     while True:
-        answer = fetch(wire, topic, offset, partition=partition, isolation_level=READ_COMMITTED)
-        assert answer.error_code == 0, ErrorCode(answer.error_code)
-        data = bytes(answer.records or b"")
-        aborted = sorted(answer.aborted_transactions or (), key=lambda entry: entry.first_offset)
+        response = fetch(wire, topic, offset, partition=partition, isolation_level=READ_COMMITTED)
+        assert response.error_code == 0, ErrorCode(response.error_code)
+        data = bytes(response.records or b"")
+        aborted = sorted(response.aborted_transactions or (), key=lambda entry: entry.first_offset)
         aborting: set[int] = set()
         for position, header in iterate_headers(data):
             offset = header.next_offset

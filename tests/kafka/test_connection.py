@@ -1,4 +1,4 @@
-"""Requests over a plain socket, and servers that do not answer as a broker does."""
+"""Requests over a plain socket, and servers that do not respond as a broker does."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from headrace.protocol.messages.list_groups import ListGroupsRequest, ListGroups
 from headrace.testing import ports
 
 
-def test_request_gets_its_answer(bootstrap: str) -> None:
+def test_request_gets_its_response(bootstrap: str) -> None:
     with Connection(*parse_address(bootstrap), timeout_s=30) as broker:
-        answers = [broker.ask(ListGroupsRequest(), ListGroupsResponse, version=version) for version in (0, 5)]
+        responses = [
+            broker.request(ListGroupsRequest(), ListGroupsResponse, version=version) for version in (0, 5)
+        ]
 
-    assert [answer.error_code for answer in answers] == [0, 0]
+    assert [each.error_code for each in responses] == [0, 0]
 
 
 def test_config_that_the_broker_does_not_have_is_none(bootstrap: str) -> None:
@@ -37,22 +39,22 @@ def test_address_where_nothing_listens_is_named() -> None:
     ("reply", "reason"),
     [
         (b"", "closed"),
-        (b"HTTP/1.1 400 Bad Request", "an answer of 1213486160 bytes"),
+        (b"HTTP/1.1 400 Bad Request", "a response of 1213486160 bytes"),
         (b"\x00\x00\x00\x04\x00\x00\x00\x63", "another request"),
     ],
 )
 def test_server_that_is_no_broker_is_an_error(reply: bytes, reason: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
-        def answer() -> None:
+        def respond() -> None:
             client, _ = server.accept()
             with client:
                 client.recv(1_000)
                 client.sendall(reply)
 
-        threading.Thread(target=answer, daemon=True).start()
+        threading.Thread(target=respond, daemon=True).start()
         with (
             Connection("127.0.0.1", server.getsockname()[1], timeout_s=30) as broker,
             pytest.raises(RequestFailed, match=reason),
         ):
-            broker.ask(ListGroupsRequest(), ListGroupsResponse, version=0)
+            broker.request(ListGroupsRequest(), ListGroupsResponse, version=0)

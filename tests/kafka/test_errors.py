@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from headrace.kafka.errors import NoSuchTopic, request_failed
+from headrace.kafka.errors import no_such_topic, request_failed
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,10 @@ def test_code_without_a_hint_has_the_clients_text() -> None:
 
 
 def test_missing_topic_names_the_nearest_or_how_to_create_it() -> None:
-    missing = NoSuchTopic("clickz", ["clicks", "orders"])
+    missing = no_such_topic("clickz", ["clicks", "orders"])
 
     assert str(missing) == "there is no topic clickz (did you mean clicks?)"
-    assert str(NoSuchTopic("users", ["clicks"])) == (
+    assert str(no_such_topic("users", ["clicks"])) == (
         "there is no topic users (`headrace topic create users` creates it)"
     )
     assert missing.code == KafkaError.UNKNOWN_TOPIC_OR_PART

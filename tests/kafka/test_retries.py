@@ -1,4 +1,4 @@
-"""What passes is tried again, what does not is raised, and nothing is tried for ever."""
+"""Transient errors are retried until a deadline, others are raised."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.kafka.retries import retry
 
 
 class Failing:
-    """Fails so often with a code, and then answers."""
+    """Fails this often with a code, then returns."""
 
     def __init__(self, code: int, times: int) -> None:
         self.calls = 0
@@ -21,17 +21,17 @@ class Failing:
         self.calls += 1
         if self.calls <= self._times:
             raise RequestFailed("not yet", code=self._code)
-        return "answer"
+        return "response"
 
 
-def test_transient_error_is_tried_again_until_the_answer() -> None:
+def test_transient_error_is_retried_until_the_response() -> None:
     call = Failing(KafkaError.LEADER_NOT_AVAILABLE, times=2)
 
-    assert retry(call, timeout_s=30) == "answer"
+    assert retry(call, timeout_s=30) == "response"
     assert call.calls == 3
 
 
-def test_other_error_is_raised_at_once() -> None:
+def test_other_error_is_raised_immediately() -> None:
     call = Failing(KafkaError.TOPIC_AUTHORIZATION_FAILED, times=1)
 
     with pytest.raises(RequestFailed, match="not yet"):
@@ -39,7 +39,7 @@ def test_other_error_is_raised_at_once() -> None:
     assert call.calls == 1
 
 
-def test_transient_error_is_raised_when_the_time_is_over() -> None:
+def test_transient_error_is_raised_after_the_timeout() -> None:
     call = Failing(KafkaError.LEADER_NOT_AVAILABLE, times=1_000_000)
 
     with pytest.raises(RequestFailed, match="not yet"):

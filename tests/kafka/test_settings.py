@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.kafka.errors import NoBroker
-from headrace.kafka.settings import BadAddress, client_config, parse_address, require_broker
+from headrace.errors import HeadraceError
+from headrace.kafka.errors import RequestFailed
+from headrace.kafka.settings import client_config, parse_address, require_broker
 
 
 def test_options_are_named_as_librdkafka_names_them_and_win_over_the_config() -> None:
@@ -41,16 +42,18 @@ def test_address_is_parsed(address: str, parsed: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("address", ["nowhere", "host:", ":9092", "host:port", "host:99999"])
-def test_bad_address_is_refused(address: str) -> None:
-    with pytest.raises(BadAddress, match="HOST:PORT"):
+def test_bad_address_is_rejected(address: str) -> None:
+    with pytest.raises(HeadraceError, match="HOST:PORT"):
         parse_address(address)
 
 
 def test_one_address_that_listens_is_enough_and_none_is_an_error_with_every_reason() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
-        nobody = f"127.0.0.1:{closed.getsockname()[1]}"
+        unused = f"127.0.0.1:{closed.getsockname()[1]}"
     with socket.create_server(("127.0.0.1", 0)) as server:
-        require_broker(f"{nobody}, 127.0.0.1:{server.getsockname()[1]}")
+        require_broker(f"{unused}, 127.0.0.1:{server.getsockname()[1]}")
 
-    with pytest.raises(NoBroker, match=f"no broker answers at {nobody}.*refused.*headrace broker --listen"):
-        require_broker(nobody)
+    with pytest.raises(
+        RequestFailed, match=f"no broker answers at {unused}.*refused.*headrace broker --listen"
+    ):
+        require_broker(unused)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from headrace.log.checkpoints import CleanStop
+from headrace.log.checkpoints import CleanStop, LogCheckpoint
 from headrace.log.config import LogConfig
 from headrace.log.filesystem import DiskFileSystem, FileSystem
 from headrace.log.folder import PartitionFolder
@@ -71,12 +71,14 @@ def open_log(
     return PartitionLog.open(
         directory,
         config or LogConfig(),
+        LogCheckpoint(
+            was_clean=was_clean,
+            recovery_offset=recovery_offset,
+            start_offset=start_offset,
+            clean_stop=clean_stop,
+        ),
         files=files or DiskFileSystem(),
         clock=clock or ManualClock(NOW_MS),
-        was_clean=was_clean,
-        recovery_offset=recovery_offset,
-        start_offset=start_offset,
-        clean_stop=clean_stop,
         on_event=lambda name, fields: seen.append((name, fields)),
     )
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.log.aborted_index import ABORTED_ENTRY_BYTES, AbortedIndex, AbortedTransaction
+from headrace.log.errors import CorruptSegment
 
 ENTRIES = st.lists(
     st.builds(
@@ -26,8 +27,7 @@ ENTRIES = st.lists(
 def test_entries_survive_being_written(entries: list[AbortedTransaction]) -> None:
     content = AbortedIndex(entries).encode()
     assert len(content) == len(entries) * ABORTED_ENTRY_BYTES
-    decoded = AbortedIndex.decode(content)
-    assert decoded is not None
+    decoded = AbortedIndex.decode(content, "x.txnindex")
     assert (decoded.entries, decoded.is_written) == (entries, True)
 
 
@@ -48,13 +48,15 @@ def test_truncation_drops_exactly_the_markers_from_an_offset_on(
     ids=["marker at the first record", "negative offset", "marker before the first record"],
 )
 def test_impossible_entries_are_rejected(entry: AbortedTransaction) -> None:
-    assert AbortedIndex.decode(AbortedIndex([entry]).encode()) is None
+    with pytest.raises(CorruptSegment, match="is damaged at byte 0"):
+        AbortedIndex.decode(AbortedIndex([entry]).encode(), "x.txnindex")
 
 
 def test_file_cut_in_an_entry_or_of_another_version_is_rejected() -> None:
     content = AbortedIndex([AbortedTransaction(1, 0, 5, 6)]).encode()
-    assert AbortedIndex.decode(content[:-1]) is None
-    assert AbortedIndex.decode(b"\0\x01" + content[2:]) is None
+    for damaged in (content[:-1], b"\0\x01" + content[2:]):
+        with pytest.raises(CorruptSegment, match="not a list of aborted transactions"):
+            AbortedIndex.decode(damaged, "x.txnindex")
 
 
 def test_appended_entry_is_not_written_yet() -> None:

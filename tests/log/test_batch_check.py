@@ -22,7 +22,7 @@ from headrace.log.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp, 
 from headrace.records.batch import read_header
 from headrace.records.compression import Codec
 from headrace.records.control import EndTransactionMarker, MarkerType, encode_marker_batch
-from headrace.records.errors import CorruptBatch
+from headrace.records.errors import InvalidBatch
 from headrace.records.record import decode_records
 from tests.log.batches import NOW_MS, batch
 
@@ -35,13 +35,13 @@ MARKER = encode_marker_batch(
 )
 
 
-def test_valid_batch_gives_the_fields_of_its_header() -> None:
+def test_valid_batch_returns_the_fields_of_its_header() -> None:
     sent = batch(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=3)
     assert check_batch(sent, LogConfig(), NOW_MS, from_client=True) == astuple(read_header(sent))
 
 
 @given(st.data())
-def test_no_flipped_bit_behind_the_leader_epoch_gets_through(data: st.DataObject) -> None:
+def test_no_flipped_bit_after_the_leader_epoch_is_accepted(data: st.DataObject) -> None:
     sent = bytearray(batch(b"some value"))
     bit = data.draw(st.integers(8 * 16, 8 * len(sent) - 1))
     sent[bit // 8] ^= 1 << bit % 8
@@ -52,7 +52,7 @@ def test_no_flipped_bit_behind_the_leader_epoch_gets_through(data: st.DataObject
 @given(st.integers(0, 100))
 def test_no_cut_batch_gets_through(size: int) -> None:
     sent = batch(b"x" * 60)
-    with pytest.raises(CorruptBatch, match="bytes"):
+    with pytest.raises(InvalidBatch, match="bytes"):
         check_batch(sent[:size], LogConfig(), NOW_MS, from_client=True)
 
 

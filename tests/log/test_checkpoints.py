@@ -15,7 +15,7 @@ from headrace.testing.failing_filesystem import FailingFileSystem
 FILES = DiskFileSystem()
 
 
-def test_offsets_come_back_as_kafka_would_write_them(tmp_path: Path) -> None:
+def test_offsets_are_read_back_in_the_format_of_kafka(tmp_path: Path) -> None:
     path = tmp_path / checkpoints.RECOVERY_POINT_NAME
     offsets = {("clicks", 1): 7, ("clicks", 0): 2**40, ("a.b-c_d", 12): 0}
     checkpoints.write_offsets(FILES, str(path), offsets)
@@ -43,14 +43,14 @@ def test_missing_file_is_empty(tmp_path: Path) -> None:
         b"0\n1\na b 1\n",
     ],
 )
-def test_damaged_offsets_are_refused(tmp_path: Path, content: bytes) -> None:
+def test_damaged_offsets_are_rejected(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "checkpoint"
     path.write_bytes(content)
     with pytest.raises(InvalidFile):
         checkpoints.read_offsets(FILES, str(path))
 
 
-def test_epochs_come_back_and_may_not_go_backwards(tmp_path: Path) -> None:
+def test_epochs_are_read_back_and_must_not_decrease(tmp_path: Path) -> None:
     path = tmp_path / checkpoints.LEADER_EPOCH_NAME
     epochs = [EpochStart(epoch=0, start_offset=0), EpochStart(epoch=3, start_offset=10)]
     checkpoints.write_epochs(FILES, str(path), epochs)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.errors import HeadraceError
 from headrace.log.dump import (
-    CannotDump,
     DumpedBatch,
     DumpedCheckpointLine,
     DumpedIndexEntry,
@@ -50,7 +50,7 @@ def test_log_shows_every_batch_with_its_position_and_header(segment: Path) -> No
     ]
 
 
-def test_log_shows_records_where_asked(segment: Path) -> None:
+def test_log_shows_records_if_requested(segment: Path) -> None:
     offsets = [
         record.offset
         for row in dump(segment, with_records=True)
@@ -66,7 +66,7 @@ def test_empty_log_shows_nothing(tmp_path: Path) -> None:
     assert list(dump(path)) == []
 
 
-def test_damaged_batch_is_shown_as_such_and_those_behind_it_too(segment: Path) -> None:
+def test_damaged_batch_is_shown_as_such_and_those_after_it_too(segment: Path) -> None:
     content = bytearray(segment.read_bytes())
     content[len(_batch(100)) - 1] ^= 1
     segment.write_bytes(content)
@@ -88,7 +88,7 @@ def test_torn_tail_is_one_problem_at_its_position_wherever_it_is_cut(segment: Pa
         assert problem.position == len(first)
 
 
-def test_length_and_magic_that_make_no_sense_end_the_dump_with_a_problem(segment: Path) -> None:
+def test_invalid_length_or_magic_ends_the_dump_with_a_problem(segment: Path) -> None:
     for position, value, word in ((8, b"\xff\xff\xff\xff", "length -1"), (16, b"\x01", "magic 1")):
         damaged = bytearray(_batch(100))
         damaged[position : position + len(value)] = value
@@ -160,7 +160,7 @@ def test_snapshot_that_the_log_writes_is_shown(tmp_path: Path) -> None:
     ]
 
 
-def test_damaged_snapshot_shows_its_problem_and_what_can_be_read(tmp_path: Path) -> None:
+def test_damaged_snapshot_shows_its_problem_and_its_readable_entries(tmp_path: Path) -> None:
     producers = ProducerStates(producer_ids_max=10)
     producers.update(4711, 2, 0, 4, 100, 104, 0, 5555)
     content = producers.encode()
@@ -189,19 +189,19 @@ def test_checkpoints_show_their_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["notes.txt", "00000000000000000000.other", "abc.index", "partition.metadata"]
 )
-def test_file_that_is_none_of_ours_is_refused_at_once_with_a_hint(tmp_path: Path, name: str) -> None:
+def test_file_of_another_kind_is_rejected_immediately_with_a_hint(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"abc")
-    with pytest.raises(CannotDump) as refused:
+    with pytest.raises(HeadraceError) as rejected:
         dump(tmp_path / name)
-    assert refused.value.hint
+    assert rejected.value.hint
 
 
-def test_missing_file_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(CannotDump, match="is missing"):
+def test_missing_file_is_rejected_immediately(tmp_path: Path) -> None:
+    with pytest.raises(HeadraceError, match="is missing"):
         dump(tmp_path / "00000000000000000000.log")
 
 
 @pytest.mark.parametrize("suffix", [".deleted", ".cleaned", ".swap"])
-def test_files_on_their_way_in_or_out_are_shown(segment: Path, suffix: str) -> None:
+def test_unfinished_and_removed_files_are_shown(segment: Path, suffix: str) -> None:
     moved = segment.rename(segment.with_name(segment.name + suffix))
     assert len(list(dump(moved))) == 5

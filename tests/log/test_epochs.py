@@ -11,7 +11,7 @@ from tests.log.batches import NOW_MS, batch, open_log
 CONFIG = LogConfig(segment_bytes_max=20_000, index_interval_bytes=1000)
 
 
-def test_every_crash_begins_a_new_leader_epoch_and_a_clean_stop_does_not(tmp_path: Path) -> None:
+def test_every_crash_starts_a_new_leader_epoch_and_a_clean_stop_does_not(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     log.append(batch(b"a"), now_ms=NOW_MS)
     crashed = open_log(tmp_path, CONFIG)

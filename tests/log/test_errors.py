@@ -1,4 +1,4 @@
-"""What the errors of a log say, and what they suggest to do."""
+"""The messages and the hints of the errors of a log."""
 
 from __future__ import annotations
 

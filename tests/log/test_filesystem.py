@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.log import filesystem
+from headrace import sync
 from headrace.log.errors import WouldBlock
 from headrace.log.filesystem import DiskFileSystem, OpenFile
 
@@ -27,13 +27,13 @@ def test_short_writes_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     FILES.close(fd)
 
 
-def test_opening_a_missing_file_does_not_make_it(tmp_path: Path) -> None:
+def test_opening_a_missing_file_does_not_create_it(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         FILES.open(str(tmp_path / "file"))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_reading_without_waiting_gives_what_is_in_memory_or_says_that_it_would_wait(tmp_path: Path) -> None:
+def test_reading_without_waiting_returns_bytes_in_memory_or_raises_would_block(tmp_path: Path) -> None:
     fd = FILES.create(str(tmp_path / "file"))
     FILES.write(fd, (b"x" * 10_000,), 0)
     try:
@@ -44,7 +44,7 @@ def test_reading_without_waiting_gives_what_is_in_memory_or_says_that_it_would_w
     FILES.close(fd)
 
 
-def test_file_stays_open_for_as_long_as_somebody_holds_it(tmp_path: Path) -> None:
+def test_file_stays_open_while_a_reference_exists(tmp_path: Path) -> None:
     file = OpenFile(FILES, str(tmp_path / "file"), FILES.create(str(tmp_path / "file")))
     held, fd = file, file.fd
     del file
@@ -54,7 +54,7 @@ def test_file_stays_open_for_as_long_as_somebody_holds_it(tmp_path: Path) -> Non
         os.fstat(fd)
 
 
-def test_whole_files_are_replaced_and_leave_no_rest(tmp_path: Path) -> None:
+def test_whole_files_are_replaced_without_leftovers(tmp_path: Path) -> None:
     path = str(tmp_path / "file")
     FILES.write_whole(path, b"a long content")
     FILES.write_whole(path, b"short")
@@ -66,13 +66,13 @@ F_FULLFSYNC = 51  # as macOS defines it
 
 
 class MacOs:
-    """Makes the module believe that it runs on macOS; records what is synced how."""
+    """The module as on macOS; records which file is synced how."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, error: OSError | None = None) -> None:
         self.calls: list[str] = []
         self._error = error
         self._fsync = os.fsync
-        monkeypatch.setattr(filesystem, "_FULL_SYNC", F_FULLFSYNC)
+        monkeypatch.setattr(sync, "FULL_SYNC", F_FULLFSYNC)
         monkeypatch.setattr(fcntl, "fcntl", self._control)
         monkeypatch.setattr(os, "fsync", self._sync)
         monkeypatch.delattr(os, "fdatasync")

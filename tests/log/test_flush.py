@@ -18,7 +18,7 @@ from tests.log.batches import NOW_MS, batch, open_log
 SMALL = LogConfig(segment_bytes_max=2000, index_interval_bytes=200)
 
 
-def test_flush_covers_only_what_was_there_when_it_began(tmp_path: Path) -> None:
+def test_flush_covers_only_batches_appended_before_it_started(tmp_path: Path) -> None:
     log = open_log(tmp_path, SMALL)
     log.append(batch(b"a"), now_ms=NOW_MS)
     first = log.flusher.begin()

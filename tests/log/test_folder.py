@@ -1,4 +1,4 @@
-"""The folder of a partition: whether it accepts writes, and what is reported."""
+"""The folder of a partition: whether it accepts writes, and which events it reports."""
 
 from __future__ import annotations
 

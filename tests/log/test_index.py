@@ -36,7 +36,7 @@ def test_offset_index_survives_the_disk(entries: list[tuple[int, int]]) -> None:
 
 
 @given(steps, st.integers(1000, 3000))
-def test_lookup_gives_the_last_entry_not_behind_the_offset(
+def test_lookup_returns_the_last_entry_at_or_before_the_offset(
     entries: list[tuple[int, int]], offset: int
 ) -> None:
     index, pairs, _ = offset_index(entries)
@@ -45,7 +45,7 @@ def test_lookup_gives_the_last_entry_not_behind_the_offset(
 
 
 @given(steps, st.integers(0, 100_000))
-def test_boundary_is_the_last_entry_not_behind_the_position(
+def test_boundary_is_the_last_entry_at_or_before_the_position(
     entries: list[tuple[int, int]], position: int
 ) -> None:
     index, pairs, _ = offset_index(entries)
@@ -66,12 +66,12 @@ def test_boundary_is_the_last_entry_not_behind_the_position(
         struct.pack(">iiii", 5, 100, 0, 0),
     ],
 )
-def test_offset_index_that_cannot_be_is_refused(content: bytes) -> None:
+def test_offset_index_that_cannot_be_is_rejected(content: bytes) -> None:
     assert OffsetIndex.decode(content, 0, 1000) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 500)), max_size=30), st.integers(0, 1001))
-def test_time_index_never_points_behind_the_first_later_record(
+def test_time_index_never_points_past_the_first_later_record(
     records: list[tuple[int, int]], wanted_ms: int
 ) -> None:
     index = TimeIndex(50)
@@ -88,5 +88,5 @@ def test_time_index_never_points_behind_the_first_later_record(
 
 
 @pytest.mark.parametrize("content", [b"\0" * 11, struct.pack(">qiqi", 5, 0, 5, 1), struct.pack(">qi", -5, 0)])
-def test_time_index_that_cannot_be_is_refused(content: bytes) -> None:
+def test_time_index_that_cannot_be_is_rejected(content: bytes) -> None:
     assert TimeIndex.decode(content, 0) is None

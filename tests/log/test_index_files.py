@@ -66,7 +66,7 @@ def test_missing_files_are_empty_indexes_and_have_no_last_entries(tmp_path: Path
     assert on_disk.read_aborted().entries == []
 
 
-def test_index_that_points_behind_the_log_is_rejected(tmp_path: Path) -> None:
+def test_index_that_points_past_the_log_is_rejected(tmp_path: Path) -> None:
     on_disk = index_files(tmp_path)
     offsets = OffsetIndex(0)
     offsets.append(5, 500)

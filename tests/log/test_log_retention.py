@@ -13,7 +13,7 @@ from tests.log.batches import NOW_MS, batch, open_log, read_all
 CONFIG = LogConfig(segment_bytes_max=400, index_interval_bytes=100, file_delete_delay_ms=1000)
 
 
-def test_deleted_records_are_gone_and_their_segments_too(tmp_path: Path) -> None:
+def test_deleted_records_and_their_segments_are_removed(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     for number in range(30):
         log.append(batch(b"%d" % number), now_ms=NOW_MS)
@@ -64,7 +64,7 @@ def test_retention_by_time_removes_even_the_active_segment(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("fault", ["older", "garbage", "gone"])
-def test_damaged_time_index_lets_no_segment_go_early(tmp_path: Path, fault: str) -> None:
+def test_damaged_time_index_removes_no_segment_early(tmp_path: Path, fault: str) -> None:
     config = LogConfig(segment_bytes_max=400, retention_ms=1000)
     log = open_log(tmp_path, config)
     for number in range(20):

@@ -19,7 +19,7 @@ CONFIG = LogConfig(segment_bytes_max=20_000, index_interval_bytes=1000)
 
 
 def fill(directory: Path, batches: int, *, checkpoint_at: int = -1) -> int:
-    """Leave a log behind without closing it; the recovery offset of its checkpoint."""
+    """A log that is not closed; the recovery offset of its checkpoint."""
     log = open_log(directory, CONFIG, files=NotSyncing())
     recovery_offset = 0
     for number in range(batches):
@@ -34,7 +34,7 @@ def fill(directory: Path, batches: int, *, checkpoint_at: int = -1) -> int:
 
 
 @pytest.mark.parametrize("batches", [50, 500])
-def test_clean_stop_makes_the_next_start_read_only_the_tail(tmp_path: Path, batches: int) -> None:
+def test_start_after_a_clean_stop_reads_only_the_tail(tmp_path: Path, batches: int) -> None:
     fill(tmp_path, batches)
     closed = open_log(tmp_path, CONFIG, files=NotSyncing()).close()
     files = FailingFileSystem()
@@ -71,7 +71,7 @@ def test_start_after_a_crash_reads_nothing_before_the_recovery_point(tmp_path: P
 
 
 @pytest.mark.parametrize("recovery_offset", [0, 1, 99, 449, 450, 499, 500])
-def test_any_recovery_point_gives_the_same_log(tmp_path: Path, recovery_offset: int) -> None:
+def test_any_recovery_point_recovers_the_same_log(tmp_path: Path, recovery_offset: int) -> None:
     fill(tmp_path, 500, checkpoint_at=450)
     log = open_log(tmp_path, CONFIG, files=NotSyncing(), recovery_offset=recovery_offset)
     assert (log.end_offset, log.read_only_reason) == (500, None)
@@ -140,11 +140,11 @@ def check_damage(directory: Path, closed: CleanStop, *, was_clean: bool, lost: r
         *((fault, segment) for fault in ("emptied", "truncated") for segment in (0, 1, 2)),
         # The first one may have been removed by retention; see below.
         *(("deleted", segment) for segment in (1, 2)),
-        # A start does not read the others. Whoever reads them finds the damage.
+        # A start does not read the others. A read finds the damage.
         ("garbage", 2),
     ],
 )
-def test_what_the_recovery_point_covers_is_damage_and_no_torn_tail(
+def test_invalid_bytes_below_the_recovery_point_are_damage_and_no_torn_tail(
     tmp_path: Path, fault: str, segment: int, was_clean: bool
 ) -> None:
     directory = tmp_path / "t-0"
@@ -165,7 +165,7 @@ def test_what_the_recovery_point_covers_is_damage_and_no_torn_tail(
     check_damage(directory, closed, was_clean=was_clean, lost=lost)
 
 
-def test_log_of_which_all_segments_are_gone_is_damaged(tmp_path: Path) -> None:
+def test_log_without_segments_is_damaged(tmp_path: Path) -> None:
     directory = tmp_path / "t-0"
     closed = written(directory)
     for path in directory.iterdir():
@@ -178,7 +178,7 @@ def test_log_whose_records_were_all_deleted_may_have_no_segment(tmp_path: Path) 
     assert (log.read_only_reason, log.append(batch(b"next"), now_ms=NOW_MS).base_offset) == (None, 30)
 
 
-def test_tail_behind_the_recovery_point_is_still_torn(tmp_path: Path) -> None:
+def test_tail_after_the_recovery_point_is_torn(tmp_path: Path) -> None:
     recovery_offset = fill(tmp_path, 30, checkpoint_at=20)
     path = max(tmp_path.glob("*.log"))
     path.write_bytes(path.read_bytes()[:-5])
@@ -186,7 +186,7 @@ def test_tail_behind_the_recovery_point_is_still_torn(tmp_path: Path) -> None:
     assert (log.end_offset, log.read_only_reason) == (29, None)
 
 
-def test_first_segment_that_is_gone_after_a_clean_stop_is_damage(tmp_path: Path) -> None:
+def test_missing_first_segment_after_a_clean_stop_is_damage(tmp_path: Path) -> None:
     closed = written(tmp_path)
     min(tmp_path.glob("*.log")).unlink()
     log = open_log(

@@ -1,4 +1,4 @@
-"""A partition: what goes in comes out, at its offset, from wherever one asks."""
+"""A partition: appended records are read at their offsets, from any offset."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headrace.log.errors import (
 )
 from headrace.records.batch import iterate_headers, read_header
 from headrace.records.compression import Codec
-from headrace.records.errors import CorruptBatch
+from headrace.records.errors import InvalidBatch
 from headrace.testing.manual_clock import ManualClock
 from tests.log.batches import NOW_MS, batch, open_log, read_all, values
 
@@ -57,7 +57,7 @@ def test_stored_bytes_are_those_sent_but_for_offset_and_epoch(tmp_path: Path) ->
     assert (header.base_offset, header.leader_epoch) == (1, log.leader_epoch)
 
 
-def test_bad_batches_are_refused_and_leave_no_trace(tmp_path: Path) -> None:
+def test_bad_batches_are_rejected_and_leave_no_trace(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(batch_bytes_max=1000))
     good = batch(b"good")
     flipped = bytearray(good)
@@ -66,10 +66,10 @@ def test_bad_batches_are_refused_and_leave_no_trace(tmp_path: Path) -> None:
     old_format[16] = 1
     for bad, error in [
         (batch(b"x" * 2000), BatchTooLarge),
-        (good[:-1], CorruptBatch),
-        (good + b"x", CorruptBatch),
-        (good[:30], CorruptBatch),
-        (bytes(flipped), CorruptBatch),
+        (good[:-1], InvalidBatch),
+        (good + b"x", InvalidBatch),
+        (good[:30], InvalidBatch),
+        (bytes(flipped), InvalidBatch),
         (bytes(old_format), InvalidRecord),
         (batch(b"later", timestamp_ms=NOW_MS + 3_600_001), InvalidTimestamp),
     ]:
@@ -79,7 +79,7 @@ def test_bad_batches_are_refused_and_leave_no_trace(tmp_path: Path) -> None:
     assert log.append(good, now_ms=NOW_MS).base_offset == 0
 
 
-def test_compacted_log_refuses_records_without_key(tmp_path: Path) -> None:
+def test_compacted_log_rejects_records_without_key(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(cleanup_policy=frozenset({"compact"})))
     with pytest.raises(InvalidRecord):
         log.append(batch(b"no key"), now_ms=NOW_MS)
@@ -116,7 +116,7 @@ def test_retried_batch_is_stored_once(tmp_path: Path) -> None:
         log.append(sent[0], now_ms=NOW_MS)
 
 
-def test_gap_in_sequence_and_old_epoch_are_refused(tmp_path: Path) -> None:
+def test_gap_in_sequence_and_old_epoch_are_rejected(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.append(batch(b"a", producer_id=9, producer_epoch=1, base_sequence=0), now_ms=NOW_MS)
     with pytest.raises(OutOfOrderSequence):
@@ -148,7 +148,7 @@ def test_closed_log_reopens_with_everything(tmp_path: Path) -> None:
     assert again.append(next_one, now_ms=NOW_MS).base_offset == 100
 
 
-def test_log_left_without_close_reopens_with_everything(tmp_path: Path) -> None:
+def test_log_that_was_not_closed_reopens_with_every_record(tmp_path: Path) -> None:
     log = open_log(tmp_path, SMALL)
     for number in range(100):
         log.append(
@@ -202,7 +202,7 @@ def test_deletion_is_no_trouble_to_warn_of(tmp_path: Path) -> None:
     assert events == []
 
 
-def test_deleted_partition_leaves_nothing_and_its_name_is_free(tmp_path: Path) -> None:
+def test_deleted_partition_has_no_files_and_its_name_is_free(tmp_path: Path) -> None:
     directory = tmp_path / "clicks-0"
     log = open_log(directory, CONFIG)
     log.append(batch(b"a"), now_ms=NOW_MS)
@@ -211,10 +211,10 @@ def test_deleted_partition_leaves_nothing_and_its_name_is_free(tmp_path: Path) -
     assert open_log(directory, CONFIG).end_offset == 0
 
 
-def test_idle_producers_are_forgotten(tmp_path: Path) -> None:
+def test_idle_producers_expire(tmp_path: Path) -> None:
     clock = ManualClock(NOW_MS)
     log = open_log(tmp_path, LogConfig(producer_id_expiration_ms=1000), clock=clock)
     log.append(batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0), now_ms=NOW_MS)
     log.append(batch(b"a", producer_id=2, producer_epoch=0, base_sequence=0), now_ms=NOW_MS + 500)
     log.checkpoint(NOW_MS + 1001)
-    assert (1 in log.producers, 2 in log.producers) == (False, True)
+    assert (1 in log.producers.by_id, 2 in log.producers.by_id) == (False, True)

@@ -68,7 +68,7 @@ def test_retry_of_another_size_is_no_retry() -> None:
 
 @pytest.mark.parametrize("last_sequence", [11, 14, 17], ids=["shorter", "as long", "longer"])
 @pytest.mark.parametrize("restarts", [False, True], ids=["", "after a restart"])
-def test_numbers_of_an_aborted_batch_that_come_with_other_records_are_new(
+def test_sequence_of_an_aborted_batch_with_other_records_is_a_new_batch(
     restarts: bool, last_sequence: int
 ) -> None:
     producers = states()
@@ -83,7 +83,7 @@ def test_numbers_of_an_aborted_batch_that_come_with_other_records_are_new(
     again = producers.check(1, 0, 10, last_sequence, 77)
     assert again is not None, "a retry of the new batch"
     assert again.base_offset == 21
-    assert producers.check(1, 0, last_sequence + 1, 100, 78) is None, "its sequence goes on"
+    assert producers.check(1, 0, last_sequence + 1, 100, 78) is None, "its sequence continues"
 
 
 def test_same_numbers_are_a_retry_if_the_records_are_the_same_or_were_not_aborted() -> None:
@@ -102,13 +102,13 @@ def test_a_batch_whose_numbers_are_used_again_is_waited_for_if_it_could_not_be_s
     producers = states()
     transaction(producers, (0, 4, 1), (5, 9, 2), is_commit=False)
     assert producers.check(1, 0, 0, 4, 77) is None
-    # The disk was full: it is not added. The one behind it must not take its place.
+    # The disk was full: it is not added. The one after it must not replace it.
     with pytest.raises(OutOfOrderSequence):
         producers.check(1, 0, 5, 9, 78)
     assert producers.check(1, 0, 0, 4, 77) is None
 
 
-def test_snapshot_without_our_section_gives_the_last_batch_of_every_producer() -> None:
+def test_snapshot_without_our_section_restores_the_last_batch_of_every_producer() -> None:
     producers = states()
     add(producers, 0, 4, 0)
     add(producers, 5, 9, 5)
@@ -122,7 +122,7 @@ def test_snapshot_without_our_section_gives_the_last_batch_of_every_producer() -
     assert loaded.check(1, 0, 10, 12, 0) is None
 
 
-def test_unknown_producer_may_begin_anywhere() -> None:
+def test_unknown_producer_may_start_with_any_sequence() -> None:
     assert states().check(77, 5, 1234, 1240, 0) is None
 
 
@@ -130,16 +130,16 @@ def test_producers_idle_for_longest_make_room() -> None:
     producers = states(producer_ids_max=16)
     for producer_id in range(40):
         add(producers, 0, 0, producer_id, producer_id=producer_id, now_ms=producer_id)
-    assert len(producers) <= 16
-    assert 39 in producers
-    assert 0 not in producers
+    assert len(producers.by_id) <= 16
+    assert 39 in producers.by_id
+    assert 0 not in producers.by_id
 
 
 batches = st.lists(st.integers(1, 50), min_size=1, max_size=8)
 
 
 @given(st.dictionaries(st.integers(0, 2**62), batches, max_size=5), st.integers(0, 2**31 - 1))
-def test_snapshot_gives_back_the_last_five_batches_of_every_producer(
+def test_snapshot_restores_the_last_five_batches_of_every_producer(
     sizes_by_producer: dict[int, list[int]], first_sequence: int
 ) -> None:
     producers = states()
@@ -153,7 +153,7 @@ def test_snapshot_gives_back_the_last_five_batches_of_every_producer(
     loaded = restarted(producers)
     assert loaded.encode() == producers.encode()
     for producer_id in sizes_by_producer:
-        before, after = producers.get(producer_id), loaded.get(producer_id)
+        before, after = producers.by_id.get(producer_id), loaded.by_id.get(producer_id)
         assert before is not None
         assert after is not None
         assert (after.epoch, after.seen_ms, list(after.batches)) == (
@@ -163,7 +163,7 @@ def test_snapshot_gives_back_the_last_five_batches_of_every_producer(
         )
 
 
-def test_snapshot_begins_as_kafka_writes_it() -> None:
+def test_snapshot_starts_in_the_format_of_kafka() -> None:
     producers = states()
     producers.update(7, 2, 10, 14, 100, 104, 5, 99)
     content = producers.encode()
@@ -173,7 +173,7 @@ def test_snapshot_begins_as_kafka_writes_it() -> None:
 
 
 @given(st.data())
-def test_damaged_snapshot_is_refused(data: st.DataObject) -> None:
+def test_damaged_snapshot_is_rejected(data: st.DataObject) -> None:
     producers = states()
     for number in range(3):
         add(producers, number, number, number)

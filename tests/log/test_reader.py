@@ -75,7 +75,7 @@ def test_nothing_is_returned_when_one_batch_is_too_much_and_none_is_demanded(tmp
     assert log.reader.read(0, bytes_max=100, end_offset=1, at_least_one=False) == b""
 
 
-def test_reads_without_waiting_give_the_same(tmp_path: Path) -> None:
+def test_reads_without_waiting_return_the_same(tmp_path: Path) -> None:
     log = open_log(tmp_path, SMALL)
     for number in range(50):
         log.append(batch(b"%d" % number), now_ms=NOW_MS)
@@ -86,7 +86,7 @@ def test_reads_without_waiting_give_the_same(tmp_path: Path) -> None:
         ) == bytes(waited)
 
 
-def test_offsets_outside_are_refused_with_the_range(tmp_path: Path) -> None:
+def test_offsets_outside_are_rejected_with_the_range(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.append(batch(b"a"), now_ms=NOW_MS)
     for offset in (-1, 2):
@@ -136,7 +136,7 @@ def test_batch_with_a_wrong_offset_or_length_is_not_passed_over(tmp_path: Path, 
             again.reader.read(offset, bytes_max=1, end_offset=20, at_least_one=True)
 
 
-def test_reader_inside_a_removed_segment_is_told_the_new_start(tmp_path: Path) -> None:
+def test_reader_inside_a_removed_segment_gets_the_new_start(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     for number in range(30):
         log.append(batch(b"%d" % number), now_ms=NOW_MS)

@@ -50,7 +50,7 @@ def test_file_that_cannot_be_removed_is_tried_again(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.deleted"))
 
 
-def test_closing_removes_the_files_at_once(tmp_path: Path) -> None:
+def test_closing_removes_the_files_immediately(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     for number in range(30):
         log.append(batch(b"%d" % number), now_ms=NOW_MS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from headrace.log.config import LogConfig
-from headrace.log.flush import LogFlusher
 from headrace.log.producer_state import ProducerStates
 from headrace.log.recovery.snapshots import ProducerSnapshots
 from headrace.log.rolling import SegmentRoller
@@ -51,12 +50,6 @@ def test_segment_without_timestamps_is_closed_by_the_time_since_it_was_created(t
 def test_offsets_of_a_segment_fit_its_index(tmp_path: Path) -> None:
     segments = Segments(open_folder(tmp_path))
     segments.load([write_segment(segments, 0, 1)])
-    roller = roller_of(segments, tmp_path)
+    roller = SegmentRoller(segments, ProducerSnapshots(segments, ProducerStates(producer_ids_max=10)))
     assert not roller.is_due(segments.active, 10, 2**31 - 1, NOW_MS, NOW_MS)
     assert roller.is_due(segments.active, 10, 2**31, NOW_MS, NOW_MS)
-
-
-def roller_of(segments: Segments, directory: Path) -> SegmentRoller:
-    folder = open_folder(directory)
-    snapshots = ProducerSnapshots(folder, segments, ProducerStates(producer_ids_max=10))
-    return SegmentRoller(folder, segments, LogFlusher(folder, segments), snapshots)

@@ -1,4 +1,4 @@
-"""One segment: what is appended is walked again, indexed, renamed and removed."""
+"""One segment: batches are appended, walked, indexed, renamed and removed."""
 
 from __future__ import annotations
 

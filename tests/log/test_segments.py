@@ -30,7 +30,7 @@ def test_loaded_segments_are_durable_up_to_their_end(tmp_path: Path) -> None:
     assert segments.size_bytes == sum(path.stat().st_size for path in tmp_path.glob("*.log"))
 
 
-def test_view_of_a_reader_stays_as_it_is_when_segments_are_replaced(tmp_path: Path) -> None:
+def test_view_of_a_reader_is_unchanged_when_segments_are_replaced(tmp_path: Path) -> None:
     segments = filled(tmp_path)
     view = segments.view
     segments.replace(view.segments[1:])

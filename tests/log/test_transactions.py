@@ -94,7 +94,7 @@ def committed(log: PartitionLog, from_offset: int = 0) -> list[bytes | None]:
 
 
 def crash_and_open(log: PartitionLog, folder: Path, config: LogConfig | None = None) -> PartitionLog:
-    """Another process on the same files, of which nobody said that they were closed."""
+    """Another process on the same files, which were not closed."""
     return open_log(folder, config or log.config, was_clean=False)
 
 
@@ -112,7 +112,7 @@ def test_the_last_stable_offset_stops_at_the_oldest_open_transaction(tmp_path: P
     assert log.last_stable_offset == log.end_offset
 
 
-def test_aborted_records_are_told_to_readers_and_committed_ones_stay(tmp_path: Path) -> None:
+def test_readers_get_the_aborted_transactions_and_all_committed_records(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     producers = Producers(log)
     first = producers.write(1, b"gone")
@@ -131,7 +131,7 @@ def test_aborted_records_are_told_to_readers_and_committed_ones_stay(tmp_path: P
 def test_numbers_that_were_used_in_an_aborted_transaction_are_no_retry(
     tmp_path: Path, ending: str | None, compression: Codec | Literal["producer"]
 ) -> None:
-    """librdkafka uses them again when the answer to the first batch was lost."""
+    """librdkafka uses them again when the response to the first batch was lost."""
     config = LogConfig(compression=compression)
     log = open_log(tmp_path, config)
     producers = Producers(log)
@@ -197,7 +197,7 @@ def test_the_list_of_aborted_transactions_can_be_looked_at(tmp_path: Path) -> No
     )
 
 
-def test_a_damaged_list_of_aborted_transactions_is_made_again(tmp_path: Path) -> None:
+def test_a_damaged_list_of_aborted_transactions_is_rebuilt(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     producers = Producers(log)
     producers.write(1, b"aborted")
@@ -209,7 +209,7 @@ def test_a_damaged_list_of_aborted_transactions_is_made_again(tmp_path: Path) ->
     assert again.reader.aborted_transactions(0, again.end_offset) == [(1, 0)]
 
 
-def test_a_write_outside_of_the_open_transaction_is_refused(tmp_path: Path) -> None:
+def test_a_write_outside_of_the_open_transaction_is_rejected(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     Producers(log).write(1, b"inside")
     with pytest.raises(InvalidTransactionState):
@@ -228,7 +228,7 @@ def test_a_marker_with_a_new_epoch_fences_the_writes_of_the_old_one(tmp_path: Pa
     producers.write(1, b"next", epoch=1)
 
 
-def test_a_producer_with_an_open_transaction_is_never_forgotten(tmp_path: Path) -> None:
+def test_a_producer_with_an_open_transaction_never_expires(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(producer_ids_max=4))
     producers = Producers(log)
     open_at = producers.write(100, b"open")
@@ -236,7 +236,7 @@ def test_a_producer_with_an_open_transaction_is_never_forgotten(tmp_path: Path) 
         producers.write(producer_id, b"x")
         producers.commit(producer_id)
     log.checkpoint(NOW_MS + log.config.producer_id_expiration_ms + 1)
-    assert log.producers.get(100) is not None
+    assert log.producers.by_id.get(100) is not None
     assert log.last_stable_offset == open_at
 
 
@@ -286,7 +286,7 @@ def test_compaction_does_not_pass_the_last_stable_offset(tmp_path: Path) -> None
     assert log.compaction.plan(NOW_MS) is None
 
 
-def test_markers_go_when_nothing_of_their_transaction_is_left_and_readers_had_their_time(
+def test_markers_are_removed_after_their_transaction_and_the_delete_retention(
     tmp_path: Path,
 ) -> None:
     clock = ManualClock(NOW_MS)
@@ -310,13 +310,13 @@ def test_markers_go_when_nothing_of_their_transaction_is_left_and_readers_had_th
     go_on_and_compact(NOW_MS)
     assert markers() == 6
     go_on_and_compact(NOW_MS + COMPACTED.delete_retention_ms + 1)
-    # That of the last value (v4) is needed, and those of batches that say where their producer stood.
+    # That of the last value (v4) is needed, and those of batches with the last sequence of their producer.
     assert 1 <= markers() <= 2
     assert b"v4" in committed(log)
     assert not [value for value in committed(log) if value in (b"v1", b"v3", b"v5")]
 
 
-def test_after_a_power_cut_anywhere_the_lists_say_what_the_log_says(tmp_path: Path) -> None:
+def test_after_a_power_cut_anywhere_the_lists_agree_with_the_log(tmp_path: Path) -> None:
     config = LogConfig(segment_bytes_max=500)
 
     def use(folder: Path, files: FailingFileSystem) -> None:
@@ -372,7 +372,7 @@ STEPS = st.lists(
 
 @settings(max_examples=60)
 @given(STEPS)
-def test_readers_see_what_was_committed_below_the_oldest_open_transaction(
+def test_readers_see_committed_records_below_the_oldest_open_transaction(
     steps: list[tuple[str, int]],
 ) -> None:
     with TemporaryDirectory() as folder:

@@ -3,8 +3,8 @@
     pip install atheris
     python -m tests.protocol.fuzz_decoder --runs 1000000
 
-The first input that is answered with anything but a message or `MalformedMessage` ends the run, and is left in a
-file `crash-…`. Otherwise it ends by saying how many inputs were tried.
+The first input that decodes to anything but a message or `MalformedMessage` ends the run, and is written to a
+file `crash-…`. Otherwise it prints how many inputs were tried.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def main() -> None:
 
 
 def instrument() -> None:
-    """Make coverage visible to the fuzzer, in the generated code too, which no import hook sees."""
+    """Report coverage to the fuzzer, in the generated code too, which no import hook sees."""
     for place in (primitives, framing, stored_format, stored_format.StoredTopic):
         module_name = place.__module__ if isinstance(place, type) else place.__name__
         for value in list(vars(place).values()):
-            # What is cached is a function underneath; it is changed where it stands.
+            # The function inside the cache is instrumented in place.
             function = inspect.unwrap(value) if callable(value) else value
             if inspect.isfunction(function) and function.__module__ == module_name:
                 atheris.instrument_func(function)

@@ -71,13 +71,13 @@ def stored_versions_of(stored_format: StoredFormat) -> range:
 
 
 def full_sample(cls: type[Any], version: int) -> Any:
-    """A value with everything in it: two elements in each array, no nulls, no tagged field left out."""
+    """A value with everything in it: two elements in each array, no nulls, every tagged field."""
     random = Random(f"{cls.__name__} {version}")
     return _struct(cls, version, random, sparse=False)
 
 
 def random_samples(cls: type[Any], version: int, count: int) -> Iterator[Any]:
-    """Values with gaps (nulls, empty arrays, tagged fields left out), the same ones in every run."""
+    """Values with gaps (nulls, empty arrays, missing tagged fields), the same ones in every run."""
     random = Random(f"{cls.__name__} {version}")
     for _ in range(count):
         yield _struct(cls, version, random, sparse=True)
@@ -102,7 +102,7 @@ def _limited_by_others(field: FieldSchema, random: Random) -> int | None:
     if field.name == "log_append_time_ms":
         return random.choice([-1, 1000 * random.randrange(2**33)])
     if field.name == "transaction_start_time_ms":
-        return 1000 * random.randrange(2**33)  # it can't read the -1 of a transaction that has not begun
+        return 1000 * random.randrange(2**33)  # it can't read the -1 of a transaction that has not started
     if field.name == "retention_time_ms":
         return random.randrange(-(2**40), 2**40)
     return None

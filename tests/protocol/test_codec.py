@@ -1,4 +1,4 @@
-"""What the generated readers and writers promise: what was written is read, and bad bytes are refused."""
+"""What the generated readers and writers promise: what was written is read, and bad bytes are rejected."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def marked(cls: type[Any], version: int) -> MarkedBytes:
 
 
 @every_class
-def test_what_is_written_is_read_back(cls: type[Any]) -> None:
+def test_written_bytes_are_read_back(cls: type[Any]) -> None:
     for version in versions_of(cls):
         _check_round_trips(codec(cls, version), messages(cls, version))
 
@@ -80,14 +80,14 @@ def test_a_message_is_read_from_the_middle_of_any_buffer(kind: type[Any]) -> Non
         assert codec(cls, version).decode(buffer, 13) == value
 
 
-def test_what_a_version_leaves_out_takes_its_default() -> None:
+def test_field_that_a_version_does_not_have_gets_its_default() -> None:
     topics = (FetchTopic(topic="t", topic_id=uuid.uuid4(), partitions=()),)
     request = FetchRequest(topics=topics, rack_id="r", session_id=5)
     old = codec(FetchRequest, 4)
     assert old.decode(old.encode(request)) == FetchRequest(topics=(FetchTopic(topic="t", partitions=()),))
 
 
-def test_what_is_read_is_frozen_and_of_its_class() -> None:
+def test_decoded_message_is_frozen_and_of_its_class() -> None:
     for cls, version in every_message():
         value = codec(cls, version).decode(codec(cls, version).encode(full_sample(cls, version)))
         assert type(value) is cls
@@ -114,7 +114,7 @@ def test_record_batches_are_not_copied_when_written() -> None:
     assert any(part is records for part in parts)
 
 
-def test_tags_that_are_not_known_are_skipped() -> None:
+def test_unknown_tags_are_skipped() -> None:
     plain = codec(HeartbeatRequest, 4).encode(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
     assert plain[-1:] == b"\0"
     with_tags = plain[:-1] + b"\x02" + b"\x05\x03abc" + varint(300) + b"\x00"
@@ -135,7 +135,7 @@ def test_a_message_cut_at_any_byte_is_malformed(cls: type[Any]) -> None:
 
 
 @every_class
-def test_bytes_after_the_message_are_refused(cls: type[Any]) -> None:
+def test_bytes_after_the_message_are_rejected(cls: type[Any]) -> None:
     for version in versions_of(cls):
         data = codec(cls, version).encode(full_sample(cls, version))
         with pytest.raises(MalformedMessage, match="follow the message"):
@@ -162,7 +162,7 @@ def test_changed_bytes_are_malformed_or_another_message(cls: type[Any]) -> None:
 
 
 @every_class
-def test_a_count_that_promises_gigabytes_is_refused_before_anything_is_allocated(cls: type[Any]) -> None:
+def test_a_count_that_promises_gigabytes_is_rejected_before_anything_is_allocated(cls: type[Any]) -> None:
     for version in versions_of(cls):
         made, message = codec(cls, version), marked(cls, version)
         for mark in message.marks:
@@ -180,7 +180,7 @@ def test_a_count_that_promises_gigabytes_is_refused_before_anything_is_allocated
 
 
 @every_class
-def test_null_is_refused_where_it_is_not_allowed(cls: type[Any]) -> None:
+def test_null_is_rejected_where_it_is_not_allowed(cls: type[Any]) -> None:
     for version in versions_of(cls):
         made, message = codec(cls, version), marked(cls, version)
         for mark in message.marks:
@@ -203,7 +203,7 @@ def test_null_is_not_written_where_it_is_not_allowed(cls: type[Any]) -> None:
 
 
 @every_class
-def test_a_string_that_is_not_utf8_is_refused(cls: type[Any]) -> None:
+def test_a_string_that_is_not_utf8_is_rejected(cls: type[Any]) -> None:
     for version in versions_of(cls):
         made, message = codec(cls, version), marked(cls, version)
         for mark in message.marks:
@@ -214,13 +214,13 @@ def test_a_string_that_is_not_utf8_is_refused(cls: type[Any]) -> None:
                     made.decode(data)
 
 
-def test_a_varint_of_more_than_32_bits_is_refused() -> None:
+def test_a_varint_of_more_than_32_bits_is_rejected() -> None:
     for prefix in (b"\xff\xff\xff\xff\xff\x01", b"\xff\xff\xff\xff\x1f", b"\x80\x80\x80\x80\x80\x00"):
         with pytest.raises(MalformedMessage, match="32 bits"):
             codec(ListGroupsRequest, 4).decode(prefix + b"\0" * 20)
 
 
-def test_a_compact_string_longer_than_a_plain_one_can_be_is_refused() -> None:
+def test_a_compact_string_longer_than_a_plain_one_can_be_is_rejected() -> None:
     def request(size: int) -> bytes:
         return varint(size + 1) + b"a" * size + b"\x02" + b"1" + b"\0"
 
@@ -279,7 +279,7 @@ def test_null_topics_mean_all_only_from_version_1_on() -> None:
 
 
 def test_bytes_that_are_looked_past_do_not_count_as_kept() -> None:
-    """Unknown tags of the message and of what is in it, and what follows the message."""
+    """Unknown tags of the message and of its structs, and bytes after the message."""
     heartbeat = codec(HeartbeatRequest, 4)
     plain = heartbeat.encode(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
     assert heartbeat.decode_request(b"head" + plain + b"rest", 4)[1] == len(plain)

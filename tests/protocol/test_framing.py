@@ -14,14 +14,14 @@ from kio.static.primitive import i16, i32
 
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.framing import (
+    HEADER_TAGS_MAX,
     SIZE_BYTES,
     read_request_head,
     response_prefix,
     skip_header_tags,
     write_request_head,
 )
-from headrace.protocol.primitives import MalformedMessage
-from tests.protocol.marked_bytes import varint
+from headrace.protocol.primitives import MalformedMessage, uvarint
 
 int16 = st.integers(-(2**15), 2**15 - 1)
 int32 = st.integers(-(2**31), 2**31 - 1)
@@ -75,7 +75,7 @@ def test_the_response_header_of_api_versions_never_has_tags() -> None:
 
 
 def test_unknown_tags_of_a_request_header_are_skipped() -> None:
-    tags = b"\x02" + b"\x00\x03abc" + varint(500) + b"\x00"
+    tags = b"\x02" + b"\x00\x03abc" + uvarint(500) + b"\x00"
     assert skip_header_tags(b"12" + tags + b"body", 2) == 2 + len(tags)
 
 
@@ -114,3 +114,18 @@ def test_a_client_id_that_is_not_utf8_is_malformed() -> None:
 def test_header_tags_that_promise_more_than_there_is_are_malformed(tags: bytes) -> None:
     with pytest.raises(MalformedMessage):
         skip_header_tags(tags, 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.binary(max_size=200)), max_size=5), st.binary(max_size=5))
+def test_position_after_a_tag_buffer_is_that_of_what_follows(
+    tags: list[tuple[int, bytes]], after: bytes
+) -> None:
+    encoded = uvarint(len(tags)) + b"".join(uvarint(tag) + uvarint(len(data)) + data for tag, data in tags)
+    assert skip_header_tags(encoded + after, 0) == len(encoded)
+
+
+def test_tag_buffer_that_is_longer_than_its_message_or_has_too_many_tags_is_malformed() -> None:
+    with pytest.raises(MalformedMessage, match="ends before"):
+        skip_header_tags(uvarint(1) + uvarint(0) + uvarint(2) + b"x", 0)
+    with pytest.raises(MalformedMessage, match=str(HEADER_TAGS_MAX + 1)):
+        skip_header_tags(uvarint(HEADER_TAGS_MAX + 1), 0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.protocol.decoding import CHOICE_BYTES, DECODERS, check, seeds
 
 EXAMPLES = int(os.environ.get("HEADRACE_TEST_FUZZ_EXAMPLES", "2000"))
-"""`make fuzz` asks for many more."""
+"""`make fuzz` uses many more."""
 
 SEEDS = list(seeds())
 

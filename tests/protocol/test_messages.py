@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import io
 import typing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +14,14 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 
+from headrace.protocol import messages
+from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.codec import codec
 from headrace.protocol.types import MESSAGE_INFO, ZERO_UUID
 from tests.protocol.samples import MESSAGES, every_message, full_sample, random_samples, versions_of
 
 SAMPLES = 12
+FOLDER = Path(messages.__path__[0])
 
 
 def kio_class(cls: type[Any], version: int) -> type[Any]:
@@ -82,3 +86,13 @@ def test_second_implementation_reads_our_bytes_as_the_same_values(cls: type[Any]
 def test_the_comparison_covers_every_message_at_every_version() -> None:
     compared = {kio_class(cls, version) for cls, version in every_message()}
     assert len(compared) == len(list(every_message()))
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("[!_]*.py")))
+def test_module_declares_the_request_and_the_response_of_its_name(name: str) -> None:
+    """So that the comparisons above include every module of the folder."""
+    module = f"{messages.__name__}.{name}"
+    declared = {cls.__name__ for cls in MESSAGES if cls.__module__ == module}
+    api = "".join(word.capitalize() for word in name.split("_"))
+    assert declared == {f"{api}Request", f"{api}Response"}
+    assert ApiKey[name.upper()] in {MESSAGE_INFO[cls].api_key for cls in MESSAGES if cls.__module__ == module}

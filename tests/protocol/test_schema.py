@@ -92,7 +92,7 @@ def test_message_is_declared_as_kafka_defines_it(cls: type[Any], definitions: di
 def test_all_stable_versions_of_kafka_4_3_are_declared(
     cls: type[Any], definitions: dict[str, Definition]
 ) -> None:
-    # Only the definition of the request says whether the last version is still unstable.
+    # Only the definition of the request has whether the last version is still unstable.
     request = cls.__name__.replace("Response", "Request")
     assert MESSAGE_INFO[cls].versions == definitions[request].stable_versions
 

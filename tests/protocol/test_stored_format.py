@@ -53,7 +53,7 @@ def test_values_are_read_as_they_were_written(
 
 
 @every_format
-def test_values_are_written_in_the_newest_version_unless_another_is_asked_for(
+def test_values_are_written_in_the_newest_version_unless_another_is_requested(
     topic: StoredTopic[Any], stored_format: StoredFormat
 ) -> None:
     newest = stored_format.version_newest
@@ -70,7 +70,7 @@ def test_a_key_of_another_kind_is_none(topic: StoredTopic[Any]) -> None:
 
 
 @every_format
-def test_a_value_of_an_unknown_version_says_what_to_do(
+def test_a_value_of_an_unknown_version_is_rejected_with_a_hint(
     topic: StoredTopic[Any], stored_format: StoredFormat
 ) -> None:
     for version in (-1, stored_format.version_newest + 1, 32767):

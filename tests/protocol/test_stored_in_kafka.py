@@ -76,9 +76,7 @@ def with_our_names(shown: Any) -> Any:
     ],
     ids=["__consumer_offsets", "__share_group_state", "__transaction_state"],
 )
-def test_kafka_finds_in_stored_records_what_was_put_there(
-    tmp_path: Path, topic: StoredTopic[Any], decoder: str
-) -> None:
+def test_kafka_reads_our_stored_records(tmp_path: Path, topic: StoredTopic[Any], decoder: str) -> None:
     samples = [
         (key, value, version)
         for one in topic.formats

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
-from msgspec.structs import asdict, astuple, replace
+from msgspec.structs import astuple, replace
 
 from headrace.records import batch as batch_module
 from headrace.records.batch import (
@@ -22,7 +22,7 @@ from headrace.records.batch import (
     read_header,
 )
 from headrace.records.compression import Codec
-from headrace.records.errors import CorruptBatch, UnsupportedCodec
+from headrace.records.errors import InvalidBatch, UnsupportedCodec
 from headrace.records.record import Record, encode_batch
 
 
@@ -64,7 +64,7 @@ def test_packed_header_reads_back_with_its_length_and_a_checksum_that_matches(
     assert checksum_matches(packed)
 
 
-def test_header_says_what_another_client_reads_in_it() -> None:
+def test_header_has_the_fields_that_another_client_reads() -> None:
     data = encode_batch(
         [Record(offset=offset, timestamp_ms=1000 + offset, key=None, value=b"v") for offset in (7, 9, 12)],
         base_offset=7,
@@ -94,28 +94,27 @@ def test_header_says_what_another_client_reads_in_it() -> None:
     assert (header.leader_epoch, header.record_count, header.last_sequence) == (2, 3, 104)
 
 
-def test_positions_name_the_places_of_the_fields() -> None:
+@pytest.mark.parametrize("name", ["base_offset", "length", "magic", "crc", "attributes"])
+def test_position_is_that_of_its_field(name: str) -> None:
     fields = BatchHeader(*range(1, 14))
     packed = HEADER.pack(*astuple(fields))
-    for name, value in asdict(fields).items():
-        position_name = name.removesuffix("_ms").upper() + "_POSITION"
-        position = getattr(batch_module, position_name)
-        ends = [end for end in range(position + 1, HEADER_BYTES + 1) if any(packed[position:end])]
-        assert packed[ends[0] - 1] == value, name
+    position = getattr(batch_module, f"{name.upper()}_POSITION")
+    ends = [end for end in range(position + 1, HEADER_BYTES + 1) if any(packed[position:end])]
+    assert packed[ends[0] - 1] == getattr(fields, name)
 
 
 @pytest.mark.parametrize(
     ("base_sequence", "last_offset_delta", "last_sequence"),
     [(0, 0, 0), (10, 4, 14), (2**31 - 1, 0, 2**31 - 1), (2**31 - 1, 1, 0), (2**31 - 3, 10, 7), (-1, 5, -1)],
 )
-def test_last_sequence_goes_on_with_zero_behind_the_largest(
+def test_last_sequence_continues_with_zero_after_the_largest(
     base_sequence: int, last_offset_delta: int, last_sequence: int
 ) -> None:
     header = replace(read_header(_batch()), base_sequence=base_sequence, last_offset_delta=last_offset_delta)
     assert header.last_sequence == last_sequence
 
 
-def test_attribute_bits_are_told_apart() -> None:
+def test_attribute_bits_are_distinguished() -> None:
     header = read_header(_batch())
     seen = [
         (
@@ -131,7 +130,7 @@ def test_attribute_bits_are_told_apart() -> None:
     assert replace(header, attributes=0x40).delete_horizon_ms == header.base_timestamp_ms
 
 
-def test_unknown_codec_is_an_error_only_when_it_is_asked_for() -> None:
+def test_unknown_codec_is_an_error_only_when_it_is_used() -> None:
     header = replace(read_header(_batch()), attributes=7)
     with pytest.raises(UnsupportedCodec):
         _ = header.compression
@@ -139,13 +138,13 @@ def test_unknown_codec_is_an_error_only_when_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize("size_bytes", [0, 12, HEADER_BYTES - 1])
 def test_header_that_is_cut_off_is_truncated(size_bytes: int) -> None:
-    with pytest.raises(CorruptBatch, match=f"{size_bytes} are left"):
+    with pytest.raises(InvalidBatch, match=f"{size_bytes} are left"):
         read_header(_batch()[:size_bytes])
-    with pytest.raises(CorruptBatch, match=f"{size_bytes} are left"):
+    with pytest.raises(InvalidBatch, match=f"{size_bytes} are left"):
         read_header(b"x" * 20 + _batch()[:size_bytes], 20)
 
 
-def test_iteration_gives_every_whole_batch_and_leaves_out_a_partial_tail() -> None:
+def test_iteration_yields_every_whole_batch_and_skips_a_partial_tail() -> None:
     batches = [_batch(offset, b"v" * offset) for offset in range(5)]
     whole = b"".join(batches)
     starts = [sum(map(len, batches[:count])) for count in range(5)]
@@ -157,13 +156,13 @@ def test_iteration_gives_every_whole_batch_and_leaves_out_a_partial_tail() -> No
 
 
 @pytest.mark.parametrize("length", [0, -1, -(2**31), 48])
-def test_iteration_refuses_a_length_that_would_not_move_on(length: int) -> None:
+def test_iteration_rejects_a_length_that_would_not_move_on(length: int) -> None:
     damaged = _batch() + HEADER.pack(*astuple(replace(read_header(_batch()), length=length)))
-    with pytest.raises(CorruptBatch, match=f"byte {len(_batch())}"):
+    with pytest.raises(InvalidBatch, match=f"byte {len(_batch())}"):
         list(iterate_headers(damaged))
 
 
-def test_every_flipped_bit_behind_the_leader_epoch_is_noticed() -> None:
+def test_every_flipped_bit_after_the_leader_epoch_is_noticed() -> None:
     data = _batch()
     for position in range(batch_module.CRC_POSITION, len(data)):
         for bit in range(8):
@@ -187,7 +186,7 @@ def test_checksum_of_less_than_a_batch_does_not_match_and_of_more_looks_at_the_b
 
 
 @pytest.mark.parametrize(("allowed", "succeeds"), [("0", False), ("1", True)])
-def test_slow_checksums_are_refused_unless_allowed(allowed: str, succeeds: bool) -> None:
+def test_slow_checksums_are_rejected_unless_allowed(allowed: str, succeeds: bool) -> None:
     program = "import google_crc32c as crc; crc.implementation = 'python'; import headrace.records.batch"
     environment = {**os.environ, "HEADRACE_ALLOW_SLOW_CRC": allowed, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.records.compression import Codec, codec_of, compress, decompress
-from headrace.records.errors import CorruptBatch, DecompressionBomb, InvalidBatch, UnsupportedCodec
+from headrace.records.errors import DecompressionBomb, InvalidBatch, UnsupportedCodec
 
 COMPRESSED = [codec for codec in Codec if codec is not Codec.NONE]
 BOUND_BYTES = 1 << 20
@@ -38,19 +38,19 @@ payloads = st.one_of(
 
 @pytest.mark.parametrize("codec", list(Codec))
 @given(data=payloads)
-def test_decompress_gives_back_what_was_compressed(codec: Codec, data: bytes) -> None:
+def test_decompress_reverses_compress(codec: Codec, data: bytes) -> None:
     assert decompress(codec, compress(codec, data), bytes_max=BOUND_BYTES) == data
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
 @given(data=payloads.filter(bool))  # it cannot read what a batch never has: no records, compressed
-def test_another_client_reads_what_we_compress(codec: Codec, data: bytes) -> None:
+def test_another_client_decompresses_our_batches(codec: Codec, data: bytes) -> None:
     assert OTHER_DECODERS[codec](compress(codec, data)) == data
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
 @given(data=payloads)
-def test_we_read_what_another_client_compresses(codec: Codec, data: bytes) -> None:
+def test_we_decompress_batches_of_another_client(codec: Codec, data: bytes) -> None:
     assert decompress(codec, bytes(OTHER_ENCODERS[codec](data)), bytes_max=BOUND_BYTES) == data
 
 
@@ -71,7 +71,7 @@ def test_snappy_is_written_in_the_blocks_of_snappy_java() -> None:
     assert (position, blocks) == (len(framed), 4)
 
 
-def test_lz4_blocks_are_independent_because_java_refuses_others() -> None:
+def test_lz4_blocks_are_independent_because_java_rejects_others() -> None:
     frame = compress(Codec.LZ4, os.urandom(100_000))
     assert frame[:4] == bytes.fromhex("04224d18")
     version, is_independent, is_reserved = frame[4] >> 6, frame[4] >> 5 & 1, frame[4] >> 1 & 1
@@ -88,21 +88,21 @@ def test_result_of_exactly_the_bound_is_allowed_and_one_byte_more_is_not(codec: 
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_bomb_is_refused_without_using_its_memory(codec: Codec) -> None:
+def test_bomb_is_rejected_without_using_its_memory(codec: Codec) -> None:
     bomb = compress(codec, bytes(400 << 20)) if codec is not Codec.SNAPPY else _snappy_bomb()
     before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(DecompressionBomb):
         decompress(codec, bomb, bytes_max=32 << 20)
-    # The largest resident size never falls, so it tells what this one call has added at most.
+    # The largest resident size never falls, so it bounds the memory of this one call.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < 128 << 10
 
 
 def _snappy_bomb() -> bytes:
-    """One raw block whose length says 4 GiB - 1."""
+    """One raw block that claims 4 GiB - 1."""
     return b"\xff\xff\xff\xff\x0f" + bytes(cramjam.snappy.compress_raw(bytes(1 << 20)))[3:]
 
 
-def test_bomb_of_many_snappy_blocks_is_refused() -> None:
+def test_bomb_of_many_snappy_blocks_is_rejected() -> None:
     data = compress(Codec.SNAPPY, bytes(1 << 20))
     with pytest.raises(DecompressionBomb):
         decompress(Codec.SNAPPY, data, bytes_max=1 << 19)
@@ -123,13 +123,13 @@ def test_data_cut_at_any_byte_is_an_error_and_never_a_shorter_result(codec: Code
 
 @pytest.mark.parametrize("codec", COMPRESSED)
 @given(data=st.binary(max_size=300))
-def test_random_bytes_give_an_error_or_a_bounded_result(codec: Codec, data: bytes) -> None:
+def test_random_bytes_raise_an_error_or_decode_to_a_bounded_result(codec: Codec, data: bytes) -> None:
     with contextlib.suppress(InvalidBatch):
         assert len(decompress(codec, data, bytes_max=10_000)) <= 10_000
 
 
-def test_snappy_block_with_a_negative_length_is_refused() -> None:
-    with pytest.raises(CorruptBatch):
+def test_snappy_block_with_a_negative_length_is_rejected() -> None:
+    with pytest.raises(InvalidBatch):
         decompress(Codec.SNAPPY, compress(Codec.SNAPPY, b"")[:16] + b"\xff\xff\xff\xff", bytes_max=100)
 
 

@@ -14,7 +14,7 @@ from headrace.records.control import (
     encode_marker,
     encode_marker_batch,
 )
-from headrace.records.errors import CorruptBatch
+from headrace.records.errors import InvalidBatch
 from headrace.records.record import Record, decode_records
 
 COMMIT = EndTransactionMarker(type=MarkerType.COMMIT, coordinator_epoch=7)
@@ -60,7 +60,7 @@ def test_markers_cut_at_any_byte_are_corrupt() -> None:
         record(None, value),
         record(key, None),
     ):
-        with pytest.raises(CorruptBatch, match="cut off or missing"):
+        with pytest.raises(InvalidBatch, match="cut off or missing"):
             decode_marker(damaged)
 
 
@@ -68,7 +68,7 @@ def test_markers_cut_at_any_byte_are_corrupt() -> None:
     ("key", "value"), [(b"\xff\xff\0\1", b"\0\0\0\0\0\7"), (b"\0\0\0\1", b"\xff\xff\0\0\0\7")]
 )
 def test_markers_of_a_negative_version_are_corrupt(key: bytes, value: bytes) -> None:
-    with pytest.raises(CorruptBatch, match="negative version"):
+    with pytest.raises(InvalidBatch, match="negative version"):
         decode_marker(record(key, value))
 
 

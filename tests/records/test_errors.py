@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from headrace.records.batch import pack_batch, read_header
 from headrace.records.compression import Codec
-from headrace.records.errors import CorruptBatch, DecompressionBomb, InvalidBatch, UnsupportedCodec
+from headrace.records.errors import DecompressionBomb, InvalidBatch, UnsupportedCodec
 from headrace.records.record import Record, decode_records, encode_batch
 
 BATCH = encode_batch([Record(offset=0, timestamp_ms=0, key=b"k", value=bytes(5000))], codec=Codec.GZIP)
@@ -16,9 +16,9 @@ BATCH = encode_batch([Record(offset=0, timestamp_ms=0, key=b"k", value=bytes(500
 @pytest.mark.parametrize(
     ("batch", "bytes_max", "expected"),
     [
-        (BATCH[:40], 10_000, CorruptBatch),
-        (BATCH[:-1], 10_000, CorruptBatch),
-        (pack_batch(read_header(BATCH), b"not gzip"), 10_000, CorruptBatch),
+        (BATCH[:40], 10_000, InvalidBatch),
+        (BATCH[:-1], 10_000, InvalidBatch),
+        (pack_batch(read_header(BATCH), b"not gzip"), 10_000, InvalidBatch),
         (pack_batch(replace(read_header(BATCH), attributes=7), BATCH[61:]), 10_000, UnsupportedCodec),
         (BATCH, 4000, DecompressionBomb),
     ],

@@ -21,7 +21,6 @@ from headrace.records.batch import (
 )
 from headrace.records.compression import Codec
 from headrace.records.errors import (
-    CorruptBatch,
     DecompressionBomb,
     InvalidBatch,
 )
@@ -159,7 +158,7 @@ def test_recompressing_changes_the_codec_and_nothing_else(source: Codec, target:
     assert decode_records(changed, bytes_max=BOUND_BYTES) == records
 
 
-def test_recompressing_a_bomb_is_refused() -> None:
+def test_recompressing_a_bomb_is_rejected() -> None:
     data = encode_batch(_records(1, value=bytes(100_000)), codec=Codec.ZSTD)
     with pytest.raises(DecompressionBomb):
         recompress(data, Codec.GZIP, bytes_max=10_000)
@@ -207,11 +206,11 @@ def test_batch_of_more_records_than_allowed_is_not_decoded_as_a_whole() -> None:
 
 
 def test_records_are_decoded_one_at_a_time() -> None:
-    """A reader that wants the first few does not pay for the rest."""
+    """A reader of the first few records does not pay for the rest."""
     good = encode_batch(_records(3))
     damaged = pack_batch(replace(read_header(good), record_count=4), good[HEADER_BYTES:])
     assert next(iterate_records(damaged, bytes_max=BOUND_BYTES)).value == b"value"
-    with pytest.raises(CorruptBatch):
+    with pytest.raises(InvalidBatch):
         decode_records(damaged, bytes_max=BOUND_BYTES)
 
 
@@ -223,16 +222,16 @@ def test_records_beyond_the_bound_are_a_bomb_in_every_codec() -> None:
 
 
 @pytest.mark.parametrize("record_count", [-1, 2, 4, 2**31 - 1])
-def test_wrong_record_count_is_corrupt(record_count: int) -> None:
+def test_invalid_record_count_is_rejected(record_count: int) -> None:
     data = encode_batch(_records(3))
     wrong = pack_batch(replace(read_header(data), record_count=record_count), data[HEADER_BYTES:])
-    with pytest.raises(CorruptBatch):
+    with pytest.raises(InvalidBatch):
         list(iterate_records(wrong, bytes_max=BOUND_BYTES))
 
 
-def test_negative_record_count_is_corrupt_even_where_there_are_no_records() -> None:
+def test_negative_record_count_is_rejected_even_without_records() -> None:
     header = replace(read_header(encode_batch(_records())), record_count=-1)
-    with pytest.raises(CorruptBatch):
+    with pytest.raises(InvalidBatch):
         decode_records(pack_batch(header, b""), bytes_max=BOUND_BYTES)
 
 
@@ -254,25 +253,25 @@ def test_record_that_contradicts_itself_is_corrupt(body: str, why: str) -> None:
     record = bytes.fromhex(body)
     section = bytes([2 * len(record)]) + record
     data = pack_batch(read_header(encode_batch(_records(1))), section)
-    with pytest.raises(CorruptBatch):
+    with pytest.raises(InvalidBatch):
         decode_records(data, bytes_max=BOUND_BYTES)
 
 
 def test_batch_cut_at_any_byte_is_truncated() -> None:
     data = encode_batch(_records(2))
     for end in range(len(data)):
-        with pytest.raises(CorruptBatch, match=r"are left|ends after"):
+        with pytest.raises(InvalidBatch, match=r"are left|ends after"):
             decode_records(data[:end], bytes_max=BOUND_BYTES)
 
 
 def test_records_cut_at_any_byte_are_corrupt_and_never_fewer() -> None:
     data = encode_batch(_records(3))
     for end in range(HEADER_BYTES, len(data)):
-        with pytest.raises(CorruptBatch):
+        with pytest.raises(InvalidBatch):
             decode_records(pack_batch(read_header(data), data[HEADER_BYTES:end]), bytes_max=BOUND_BYTES)
 
 
-def test_any_byte_of_the_records_may_be_wrong_without_another_error() -> None:
+def test_any_damaged_byte_of_the_records_raises_no_other_error() -> None:
     data = encode_batch(_records(2))
     for position in range(HEADER_BYTES, len(data)):
         for value in (0, 1, 2, 0x7F, 0x80, 0xFF):
@@ -300,11 +299,11 @@ def test_unknown_codec_is_invalid() -> None:
         decode_records(bytes(data), bytes_max=BOUND_BYTES)
 
 
-def test_record_that_promises_gigabytes_of_headers_is_refused() -> None:
+def test_record_that_promises_gigabytes_of_headers_is_rejected() -> None:
     record = bytearray(encode_record(_records(1)[0], timestamp_delta_ms=0, offset_delta=0))
-    # The header count is the byte behind the value; five bytes of a huge count take the header's place.
+    # The header count is the byte after the value; five bytes of a huge count replace it.
     promised = bytes(record).replace(b"\x02\x08name\x02x", b"\xfe\xff\xff\xff\x0f\x00\x00\x00")
     assert promised != bytes(record)
     data = pack_batch(read_header(encode_batch(_records(1))), promised)
-    with pytest.raises(CorruptBatch):
+    with pytest.raises(InvalidBatch):
         decode_records(data, bytes_max=BOUND_BYTES)

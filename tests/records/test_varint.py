@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.records.errors import CorruptBatch
+from headrace.records.errors import InvalidBatch
 from headrace.records.varint import append_varint, read_varint
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.binary(max_size=3))
-def test_every_64_bit_number_survives_and_the_position_is_behind_it(value: int, rest: bytes) -> None:
+def test_every_64_bit_number_is_read_back_with_the_position_after_it(value: int, rest: bytes) -> None:
     out = bytearray(b"\xff")
     append_varint(out, value)
     assert read_varint(bytes(out) + rest, 1) == (value, len(out))
@@ -25,11 +25,11 @@ def test_encoding_is_zigzag_with_the_low_bits_first(value: int, encoded: str) ->
     assert out.hex() == encoded
 
 
-def test_number_that_never_ends_is_refused() -> None:
-    with pytest.raises(CorruptBatch):
+def test_number_that_never_ends_is_rejected() -> None:
+    with pytest.raises(InvalidBatch):
         read_varint(b"\x80" * 11 + b"\x00", 0)
 
 
-def test_number_beyond_64_bits_is_refused() -> None:
-    with pytest.raises(CorruptBatch):
+def test_number_beyond_64_bits_is_rejected() -> None:
+    with pytest.raises(InvalidBatch):
         read_varint(b"\xff" * 9 + b"\x7f", 0)

@@ -38,7 +38,7 @@ class ArchiveHealth:
         if operation in self._failing:
             with self._lock:
                 self._failing.discard(operation)
-            logger.info("the archive answers again", extra={"operation": operation})
+            logger.info("the archive is reachable again", extra={"operation": operation})
 
     def failed(self, operation: str, error: ArchiveUnreachable) -> None:
         with self._lock:

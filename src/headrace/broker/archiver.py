@@ -12,17 +12,17 @@ import asyncio
 import logging
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from headrace.broker.archive_deletions import ArchiveDeletions
 from headrace.broker.archive_health import ArchiveHealth, WatchedStore
 from headrace.broker.partition import Partition
+from headrace.broker.runtime import Runtime
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topics import Topics
-from headrace.clock import Clock
 from headrace.log.archive.archived_files import Archive
 from headrace.log.archive.archived_segments import ArchivedSegment, entry_of
 from headrace.log.archive.cache import ArchiveCache
@@ -30,9 +30,8 @@ from headrace.log.archive.copying import CopyDiffers, Interrupted
 from headrace.log.archive.manifest import decode_manifest
 from headrace.log.archive.object_names import MANIFEST_SUFFIX, base_offset_of, object_names
 from headrace.log.archive.partition_archive import PartitionArchive, aborted_path
-from headrace.log.archive.store import ArchiveStore
 from headrace.log.errors import ArchiveUnreachable, InvalidFile, LogError
-from headrace.log.filesystem import FileSystem
+from headrace.log.partition_log import PartitionLog
 from headrace.log.segment_names import ABORTED_INDEX_SUFFIX
 from headrace.records.batch import crc32c
 
@@ -59,24 +58,12 @@ def make_archive(settings: BrokerSettings, health: ArchiveHealth) -> Archive:
 
 
 class Archiver:
-    def __init__(
-        self,
-        settings: BrokerSettings,
-        *,
-        shared: Archive,
-        health: ArchiveHealth,
-        deletions: ArchiveDeletions,
-        topics: Topics,
-        files: FileSystem,
-        clock: Clock,
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
-        self._settings = settings
-        self._deletions = deletions
+    def __init__(self, runtime: Runtime, *, topics: Topics, shared: Archive, health: ArchiveHealth) -> None:
+        self._settings = runtime.settings
         self._topics = topics
-        self._files = files
-        self._clock = clock
-        self._loop = loop
+        self._files = runtime.files
+        self._clock = runtime.clock
+        self._loop = runtime.loop
         self._reconciled: WeakSet[PartitionArchive] = WeakSet()
         self._failed_last: Partition | None = None
         self._failed_passes = 0
@@ -88,7 +75,9 @@ class Archiver:
         self.copied_bytes = 0
         self.deleted_segments = 0
         self.local_copies_removed = 0
-        self._threads = ThreadPoolExecutor(settings.archive_upload_threads, thread_name_prefix="archiver")
+        self._threads = ThreadPoolExecutor(
+            self._settings.archive_upload_threads, thread_name_prefix="archiver"
+        )
 
     def close(self) -> None:
         """Copies in progress stop at their next piece, and start again after the next start."""
@@ -140,11 +129,10 @@ class Archiver:
                 partition = waiting.popleft()
                 try:
                     await self._tend_partition(partition)
-                except (
-                    Exception
-                ) as error:  # the others have their turn at the next pass, whatever this one met
+                except Exception as error:
+                    # The other partitions have their turn at the next pass.
                     self._failed_last = partition
-                    if not partition.is_gone:
+                    if not partition.is_deleted:
                         failures.append(error)
 
         await asyncio.gather(*(work() for _ in range(self._settings.archive_upload_threads)))
@@ -189,7 +177,7 @@ class Archiver:
                 if segment.is_retired:
                     return  # retention was faster; the copy is deleted as garbage
                 raise
-            if partition.is_gone or not log.config.is_archived:
+            if partition.is_deleted or not log.config.is_archived:
                 self._reconciled.discard(own)
                 return
             await self._write_list(partition, own, (*log.archive.entries, entry))
@@ -209,7 +197,8 @@ class Archiver:
         for entry in expired:
             names = object_names(own.prefix, entry.base_offset)
             await self._in_thread(self.shared.store.delete, names)
-            self._remove_local(aborted_path(partition.log.directory, entry.base_offset))
+            with suppress(FileNotFoundError):
+                self._files.remove(aborted_path(partition.log.directory, entry.base_offset))
             self.deleted_segments += 1
         self._reconciled.add(own)
 
@@ -218,16 +207,12 @@ class Archiver:
     ) -> None:
         await self._in_thread(own.write_list, self._files, partition.log.directory, entries)
 
-    def _remove_local(self, path: str) -> None:
-        try:
-            self._files.remove(path)
-        except FileNotFoundError:
-            return
-
     async def _delete_topics(self) -> None:
-        for topic_id in self._deletions.pending():
-            await self._in_thread(_delete_all, self.shared.store, f"{topic_id}/")
-            self._deletions.done(topic_id)
+        deletions = self._topics.archive_deletions
+        for topic_id in deletions.pending():
+            found = await self._in_thread(self.shared.store.list, f"{topic_id}/")
+            await self._in_thread(self.shared.store.delete, _manifests_first(name for name, _ in found))
+            deletions.done(topic_id)
             logger.info("the archive of a deleted topic was deleted", extra={"topic_id": topic_id})
 
     # After a start
@@ -242,14 +227,11 @@ class Archiver:
         kept = {entry.base_offset for entry in own.listed}
         if log.config.is_archived:
             kept.update(log.segments.base_offsets)  # perhaps copied in part, and to be copied again
-        rubbish = sorted(
-            (name for name in names if base_offset_of(name) not in {None, *kept}),
-            key=lambda name: not name.endswith(MANIFEST_SUFFIX),
-        )
-        if rubbish:
-            await self._in_thread(self.shared.store.delete, rubbish)
+        garbage = _manifests_first(name for name in names if base_offset_of(name) not in {None, *kept})
+        if garbage:
+            await self._in_thread(self.shared.store.delete, garbage)
             logger.info(
-                "garbage in the archive deleted", extra={"partition": str(partition), "names": rubbish}
+                "garbage in the archive deleted", extra={"partition": str(partition), "names": garbage}
             )
         self._reconciled.add(own)
 
@@ -258,8 +240,7 @@ class Archiver:
         manifests = [name for name in names if name.endswith(MANIFEST_SUFFIX)]
         entries: tuple[ArchivedSegment, ...] = ()
         if manifests:
-            read = _Adoption(self.shared.store, self._files, partition.log.directory)
-            entries = await self._in_thread(read.entries, manifests, partition.log.segments.base_offsets)
+            entries = await self._in_thread(self._find_entries, partition.log, manifests)
         await self._write_list(partition, own, entries)
         if entries:
             partition.log.archive.adopt(entries)
@@ -268,49 +249,33 @@ class Archiver:
                 extra={"partition": str(partition), "segments": len(entries)},
             )
 
-    async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        return await self._loop.run_in_executor(self._threads, work, *arguments)
-
-
-def _delete_all(store: ArchiveStore, prefix: str) -> None:
-    """Delete manifests first, so that the rest of an interrupted deletion does not look like a segment."""
-    names = [name for name, _ in store.list(prefix)]
-    store.delete(sorted(names, key=lambda name: not name.endswith(MANIFEST_SUFFIX)))
-
-
-class _Adoption:
-    """Finds by their manifests the archived segments that precede the local ones."""
-
-    def __init__(self, store: ArchiveStore, files: FileSystem, directory: str) -> None:
-        self._store = store
-        self._files = files
-        self._directory = directory
-
-    def entries(self, manifests: list[str], local_base_offsets: list[int]) -> tuple[ArchivedSegment, ...]:
-        """The newest unbroken run of segments that reaches the local ones."""
-        found: list[ArchivedSegment] = []
+    def _find_entries(self, log: PartitionLog, manifests: Iterable[str]) -> tuple[ArchivedSegment, ...]:
+        """The newest unbroken run of archived segments that reaches the local ones, by their manifests. In a thread."""
+        found: dict[str, ArchivedSegment] = {}
+        next_offset = -1
         for name in sorted(manifests):
-            content = self._store.read(name)
+            content = self.shared.store.read(name)
             try:
                 entry = entry_of(decode_manifest(content), crc32c(content))
             except InvalidFile as error:
                 logger.error("a manifest can't be read", extra={"object": name, "reason": str(error)})
                 continue
-            if found and found[-1].next_offset != entry.base_offset:
+            if next_offset != entry.base_offset:
                 found.clear()
-            found.append(entry)
-        if not found or found[-1].next_offset not in local_base_offsets:
+            found[name] = entry
+            next_offset = entry.next_offset
+        if next_offset not in log.segments.base_offsets:
             return ()
-        for entry in found:
+        for name, entry in found.items():
             if entry.aborted_transactions:
-                self._bring_aborted(manifests, entry)
-        return tuple(found)
+                aborted = self.shared.store.read(name.removesuffix(MANIFEST_SUFFIX) + ABORTED_INDEX_SUFFIX)
+                self._files.write_whole(aborted_path(log.directory, entry.base_offset), aborted)
+        return tuple(found.values())
 
-    def _bring_aborted(self, manifests: list[str], entry: ArchivedSegment) -> None:
-        stem = next(
-            name.removesuffix(MANIFEST_SUFFIX)
-            for name in manifests
-            if base_offset_of(name) == entry.base_offset
-        )
-        content = self._store.read(stem + ABORTED_INDEX_SUFFIX)
-        self._files.write_whole(aborted_path(self._directory, entry.base_offset), content)
+    async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        return await self._loop.run_in_executor(self._threads, work, *arguments)
+
+
+def _manifests_first(names: Iterable[str]) -> list[str]:
+    """The order of a deletion: so the rest of an interrupted one does not look like a segment."""
+    return sorted(names, key=lambda name: not name.endswith(MANIFEST_SUFFIX))

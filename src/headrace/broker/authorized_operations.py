@@ -1,6 +1,6 @@
-"""What a client may do, as answers say it: a bit for each operation that the kind of thing knows.
+"""The operations that a client may perform, as responses encode them: a bit for each operation of a resource type.
 
-Without access control everybody may do everything.
+Without access control, every client may perform all of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = (
     1 << number for number in range(9, 13)
 )
 
-NOT_ASKED = -(2**31)
+NOT_REQUESTED = -(2**31)
 TOPIC_OPERATIONS_ALL = (
     _READ | _WRITE | _CREATE | _DELETE | _ALTER | _DESCRIBE | _DESCRIBE_CONFIGS | _ALTER_CONFIGS
 )

@@ -12,8 +12,7 @@ from collections import OrderedDict
 
 from msgspec import Struct
 
-from headrace.broker.client import Client
-from headrace.broker.configs.client_quotas import INT32_MAX, ClientQuotas, Entity
+from headrace.broker.configs.client_quotas import ClientQuotas, Entity
 
 BUCKETS_MAX = 10_000
 """Clients whose buckets are kept; the one that was idle for longest is dropped first. Some 300 bytes each."""
@@ -31,7 +30,7 @@ class ByteRates:
         self._buckets: OrderedDict[tuple[str, Entity], _Bucket] = OrderedDict()
 
     def burst_bytes(self, key: str, client_id: str) -> float:
-        """What a client may send or receive at once. The answer to a fetch has no more, so that pauses are short."""
+        """What a client may send or receive in a burst. A fetch response has no more, so that pauses are short."""
         limited = self._quotas.limit(key, client_id) if self._quotas else None
         return math.inf if limited is None else limited[0] * self._window_s
 
@@ -49,12 +48,3 @@ class ByteRates:
         if len(self._buckets) > BUCKETS_MAX:
             self._buckets.popitem(last=False)
         return max(0.0, held_bytes / rate - self._window_s)
-
-    def throttle_time_ms(
-        self, client: Client, client_id: str, *, key: str, count_bytes: int, now_s: float
-    ) -> int:
-        """Count what a client sent or receives. If it is too fast, its connection is not read for that time."""
-        pause_s = self.pause_s(key, client_id, count_bytes, now_s)
-        if pause_s > 0:
-            client.pause(pause_s)
-        return min(math.ceil(pause_s * 1000), INT32_MAX)

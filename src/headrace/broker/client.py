@@ -17,18 +17,18 @@ class Waiting(Protocol):
 
 
 class ClientMemory:
-    """The memory for requests and answers that a client may use; its connection sets the limits."""
+    """The memory for requests and responses that a client may use; its connection sets the limits."""
 
     def may_wait(self) -> bool:
         """Whether its fetches may wait for data: not if the memory is full and it holds more than its share."""
         return True
 
-    def answer_room_bytes(self) -> int:
-        """How large one more answer may be; one whole batch is read unless it is 0."""
+    def response_room_bytes(self) -> int:
+        """How large one more response may be; one whole batch is read unless it is 0."""
         return sys.maxsize
 
     def hold(self, change_bytes: int) -> None:
-        """Count bytes of an answer that the connection does not have yet."""
+        """Count bytes of a response that the connection does not have yet."""
 
 
 class Client(Struct, kw_only=True):
@@ -52,10 +52,14 @@ class Client(Struct, kw_only=True):
     pause: Callable[[float], None] = field(default=lambda seconds: None)
 
     # Called with this client when its connection is lost, before its fetches are woken.
-    when_gone: set[Callable[[Client], None]] = field(default_factory=set)
+    when_disconnected: set[Callable[[Client], None]] = field(default_factory=set)
 
-    def gone(self) -> None:
-        for tell in tuple(self.when_gone):
-            tell(self)
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def disconnected(self) -> None:
+        for callback in tuple(self.when_disconnected):
+            callback(self)
         for waiter in tuple(self.waiters):
             waiter.wake()

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-
-from msgspec import Struct
+from typing import Any
 
 from headrace.broker.configs import broker_configs, client_metrics, group_configs, topic_configs
-from headrace.broker.configs.resource_configs import RefusedConfig, ResourceConfig, ResourceConfigs
-from headrace.broker.configs.resource_types import BROKER, CLIENT_METRICS, GROUP, TOPIC
-from headrace.broker.configs.topic_configs import TopicConfig
+from headrace.broker.configs.definitions import BROKER, CLIENT_METRICS, GROUP, TOPIC, ConfigDefinition
+from headrace.broker.configs.resource_configs import ResourceConfigs
 from headrace.broker.dispatch import Call
-from headrace.broker.error_codes import error_code
+from headrace.broker.error_codes import Outcome, failure
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.turns import in_turns
 from headrace.errors import HeadraceError
 from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages import alter_configs, incremental_alter_configs
+from headrace.protocol.messages.alter_configs import AlterConfigsResourceResponse
 
 Configs = Mapping[str, str]
 
-DEFINITIONS: dict[int, Callable[[str], TopicConfig | ResourceConfig]] = {
+DEFINITIONS: dict[int, Callable[[str], ConfigDefinition]] = {
     TOPIC: topic_configs.definition,
     GROUP: group_configs.definition,
     BROKER: broker_configs.definition,
@@ -28,24 +29,18 @@ DEFINITIONS: dict[int, Callable[[str], TopicConfig | ResourceConfig]] = {
 """What a config of a resource is, by the resource's type."""
 
 
-class Alteration(Struct, frozen=True, kw_only=True):
-    """A requested change of one resource: `change` gets its configs, and returns the new ones."""
-
-    resource_type: int
-    name: str
-    change: Callable[[Configs], Configs]
-
-
-class Outcome(Struct, frozen=True, kw_only=True):
-    code: ErrorCode = ErrorCode.NONE
-    message: str | None = None
+Request = alter_configs.AlterConfigsRequest | incremental_alter_configs.IncrementalAlterConfigsRequest
+Resource = alter_configs.AlterConfigsResource | incremental_alter_configs.AlterConfigsResource
+Change = Callable[[Any, Configs], Configs]
+"""The configs that a resource of the request shall have, from those that it has."""
 
 
 class _Altering:
     """One request. Resources other than topics have one file for each type, which is written once per request."""
 
-    def __init__(self, call: Call, *, validate_only: bool) -> None:
+    def __init__(self, call: Call, change: Change, *, validate_only: bool) -> None:
         self._parts = call.parts
+        self._change = change
         self._validate_only = validate_only
         self._stores: dict[int, ResourceConfigs] = {
             GROUP: call.parts.group_configs,
@@ -54,38 +49,40 @@ class _Altering:
         }
         self._changes: defaultdict[int, dict[str, Configs]] = defaultdict(dict)
 
-    def alter(self, wanted: Alteration) -> Outcome:
+    def alter(self, resource: Resource) -> Outcome:
         try:
-            if wanted.resource_type == TOPIC:
-                return self._alter_topic(wanted)
-            self._alter_other(wanted)
+            if resource.resource_type == TOPIC:
+                self._alter_topic(resource)
+            else:
+                self._alter_other(resource)
         except (HeadraceError, OSError) as error:
-            return _failure(error)
+            return failure(error)
         return Outcome()
 
-    def _alter_topic(self, wanted: Alteration) -> Outcome:
+    def _alter_topic(self, resource: Resource) -> None:
         topics = self._parts.topics
-        topic = topics.get(wanted.name)
+        topic = topics.get(resource.resource_name)
         if topic is None:
-            return Outcome(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message="the topic does not exist")
-        configs = wanted.change(topic.configs)
+            raise RequestRejected(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic does not exist")
+        configs = self._change(resource, topic.configs)
         topics.check_alteration(topic, configs)
         if not self._validate_only:
             topics.alter_configs(topic, configs)
-        return Outcome()
 
-    def _alter_other(self, wanted: Alteration) -> None:
+    def _alter_other(self, resource: Resource) -> None:
         """A group, or a subscription, may have configs before it exists."""
-        kind, name = wanted.resource_type, wanted.name
+        kind, name = resource.resource_type, resource.resource_name
         store = self._stores.get(kind)
         if store is None:
-            raise RefusedConfig(f"resources of type {kind} have no configs")
+            raise RequestRejected(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no configs")
         node_id = str(self._parts.settings.node_id)
         if kind == BROKER and name not in (broker_configs.ALL_BROKERS, node_id):
-            raise RefusedConfig(f"there is no broker {name}", hint=f"the only one is {node_id}")
+            raise RequestRejected(
+                ErrorCode.INVALID_REQUEST, f"there is no broker {name}", hint=f"the only one is {node_id}"
+            )
         if kind != BROKER and not name:
-            raise RefusedConfig("a group, or a subscription, has a name")
-        configs = wanted.change(self._changes[kind].get(name, store.of(name)))
+            raise RequestRejected(ErrorCode.INVALID_REQUEST, "a group, or a subscription, has a name")
+        configs = self._change(resource, self._changes[kind].get(name, store.of(name)))
         store.check(name, configs)
         self._changes[kind][name] = configs
 
@@ -98,20 +95,26 @@ class _Altering:
                     if changes:
                         self._stores[kind].replace(changes)
                 except (HeadraceError, OSError) as error:
-                    failed[kind] = _failure(error)
+                    failed[kind] = failure(error)
         return failed
 
 
-def _failure(error: Exception) -> Outcome:
-    return Outcome(code=error_code(error), message=str(error))
-
-
-async def alter(wanted: Sequence[Alteration], *, validate_only: bool, call: Call) -> list[Outcome]:
-    """Alter resources in their order; the outcome of each."""
-    altering = _Altering(call, validate_only=validate_only)
-    outcomes = await in_turns(wanted, altering.alter)
+async def alter(request: Request, change: Change, call: Call) -> tuple[AlterConfigsResourceResponse, ...]:
+    """Alter the resources of a request in their order; the outcome of each."""
+    altering = _Altering(call, change, validate_only=request.validate_only)
+    resources: Sequence[Resource] = request.resources
+    outcomes = await in_turns(resources, altering.alter)
     failed = altering.store()
-    return [
-        failed.get(one.resource_type, outcome) if outcome.code is ErrorCode.NONE else outcome
-        for one, outcome in zip(wanted, outcomes, strict=True)
-    ]
+    responses = []
+    for resource, outcome in zip(resources, outcomes, strict=True):
+        if outcome.code is ErrorCode.NONE:
+            outcome = failed.get(resource.resource_type, outcome)
+        responses.append(
+            AlterConfigsResourceResponse(
+                error_code=outcome.code,
+                error_message=outcome.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return tuple(responses)

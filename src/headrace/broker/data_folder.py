@@ -27,10 +27,6 @@ _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 """16 bytes in base64, as Kafka writes ids."""
 
 
-class DataFolderInUse(HeadraceError):
-    """Another broker uses the folder."""
-
-
 class DataFolder:
     def __init__(self, path: Path, files: FileSystem, *, reserve_bytes: int = 0) -> None:
         self.path = path
@@ -59,7 +55,7 @@ class DataFolder:
             os.close(lock)
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
-            raise DataFolderInUse(
+            raise HeadraceError(
                 f"another broker is using the data folder {self.path}",
                 hint="stop it first, or choose another folder with --data-dir",
             ) from None
@@ -94,10 +90,9 @@ class DataFolder:
             )
 
     def _has_reserve(self) -> bool:
-        try:
+        with suppress(FileNotFoundError):
             return self._files.size(self._reserve_path) == self._reserve_bytes
-        except FileNotFoundError:
-            return False
+        return False
 
     def use_reserve(self) -> None:
         """Free the reserved disk space."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
 from headrace.broker.client import Client
+from headrace.broker.configs.definitions import INT32_MAX
 from headrace.broker.parts import Parts
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.codec import Codec, codec
 from headrace.protocol.types import MESSAGE_INFO
@@ -25,17 +28,19 @@ class Call(Struct, frozen=True, kw_only=True):
     client_id: str
 
     def throttle_time_ms(self, key: str, count_bytes: int) -> int:
-        """Count what the client sent or receives; how long it has to pause for its quota."""
+        """Count what the client sent or receives. If it exceeds its quota, its connection is not read for that time."""
         now_s = self.parts.runtime.clock.monotonic_s()
-        return self.parts.byte_rates.throttle_time_ms(
-            self.client, self.client_id, key=key, count_bytes=count_bytes, now_s=now_s
-        )
+        pause_s = self.parts.byte_rates.pause_s(key, self.client_id, count_bytes, now_s)
+        if pause_s > 0:
+            self.client.pause(pause_s)
+        return min(math.ceil(pause_s * 1000), INT32_MAX)
 
 
 class Handler(Struct, frozen=True, kw_only=True):
     """One API: the range that it serves, and the function, which returns the response or an awaitable of it.
 
-    `None` instead of a response means that the client wants no answer (Produce with acks=0).
+    If the function raises RequestRejected, the response is its `rejection`.
+    `None` instead of a response means that the client expects no response (Produce with acks=0).
     """
 
     api_key: ApiKey
@@ -45,8 +50,8 @@ class Handler(Struct, frozen=True, kw_only=True):
     response: type[Any]
     function: Callable[[Any, Call], Any | Awaitable[Any]]
     is_long: bool
-    """It is done in turns with those of others (`turns`), and its answer may be large: later requests of the connection
-    wait until this one is answered."""
+    """It runs in turns with those of others (`turns`), and its response may be large: later requests of the connection
+    wait for it."""
     _codecs: dict[int, tuple[Codec[Any], Codec[Any]]] = field(default_factory=dict)
 
     def codecs(self, version: int) -> tuple[Codec[Any], Codec[Any]] | None:
@@ -55,6 +60,17 @@ class Handler(Struct, frozen=True, kw_only=True):
         if made is None and self.versions[0] <= version <= self.versions[1]:
             made = self._codecs[version] = (codec(self.request, version), codec(self.response, version))
         return made
+
+    @property
+    def has_error_code(self) -> bool:
+        return "error_code" in self.response.__struct_fields__
+
+    def rejection(self, rejected: RequestRejected) -> Any:
+        """The response with the error code and, if it has a field for it, the message."""
+        message = {}
+        if "error_message" in self.response.__struct_fields__:
+            message["error_message"] = rejected.message
+        return self.response(error_code=rejected.code, **message)
 
 
 HANDLERS: dict[int, Handler] = {}

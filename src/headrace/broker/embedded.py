@@ -14,11 +14,10 @@ import tempfile
 import threading
 from concurrent.futures import Future
 from pathlib import Path
-from types import TracebackType
 from typing import Unpack
 
 from headrace.broker.options import BrokerOptions
-from headrace.broker.server import Server, loop_factory
+from headrace.broker.server import Server, run_in_loop
 from headrace.broker.settings import BrokerSettings
 from headrace.settings import make
 
@@ -56,14 +55,15 @@ class Broker:
 
     def start(self) -> Broker:
         ready: Future[None] = Future()
-        self._thread = threading.Thread(target=self._run, args=(ready,), name="headrace-broker", daemon=True)
+        self._thread = threading.Thread(
+            target=run_in_loop, args=(self._serve(ready),), name="headrace-broker", daemon=True
+        )
         self._thread.start()
         try:
             ready.result()
         except BaseException:
             self._thread.join()
             self._thread = None
-            self._cleanup()
             raise
         return self
 
@@ -74,32 +74,23 @@ class Broker:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
         self._thread = None
-        self._cleanup()
-
-    def _run(self, ready: Future[None]) -> None:
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(self._serve(ready))
 
     async def _serve(self, ready: Future[None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        server = Server(self.settings)
         try:
-            await server.start()
+            await self.__aenter__()
         except BaseException as error:
             ready.set_exception(error)
             return
-        self._server = server
         ready.set_result(None)
         await self._stop.wait()
-        await server.stop()
+        await self.__aexit__()
 
     def __enter__(self) -> Broker:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.stop()
 
     # In the running event loop
@@ -114,9 +105,7 @@ class Broker:
         self._server = server
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         assert self._server is not None
         await self._server.stop()
         self._cleanup()

@@ -1,12 +1,13 @@
-"""Which error code a failure becomes on the wire."""
+"""Which error code and message a failure becomes on the wire."""
 
 from __future__ import annotations
 
-from headrace.broker.configs.client_quotas import InvalidQuota, TooManyQuotas
-from headrace.broker.configs.resource_configs import RefusedConfig, TooManyResources
-from headrace.broker.configs.topic_configs import InvalidConfig
-from headrace.broker.internal_topics import InternalTopic
-from headrace.broker.topics import InvalidPartitionCount, TooManyPartitions, TopicExists
+from collections.abc import Awaitable
+
+from msgspec import Struct
+
+from headrace.broker.rejections import RequestRejected
+from headrace.errors import HeadraceError
 from headrace.log import errors as log
 from headrace.protocol.error_codes import ErrorCode
 from headrace.records import errors as records
@@ -30,22 +31,34 @@ _CODES: dict[type[Exception], ErrorCode] = {
     log.StorageFailed: ErrorCode.KAFKA_STORAGE_ERROR,
     log.LogReadOnly: ErrorCode.KAFKA_STORAGE_ERROR,
     InvalidTopicName: ErrorCode.INVALID_TOPIC_EXCEPTION,
-    InternalTopic: ErrorCode.INVALID_REQUEST,
-    TopicExists: ErrorCode.TOPIC_ALREADY_EXISTS,
-    TooManyPartitions: ErrorCode.POLICY_VIOLATION,
-    InvalidPartitionCount: ErrorCode.INVALID_PARTITIONS,
-    InvalidConfig: ErrorCode.INVALID_CONFIG,
-    RefusedConfig: ErrorCode.INVALID_REQUEST,
-    TooManyResources: ErrorCode.POLICY_VIOLATION,
-    TooManyQuotas: ErrorCode.POLICY_VIOLATION,
-    InvalidQuota: ErrorCode.INVALID_REQUEST,
     OSError: ErrorCode.KAFKA_STORAGE_ERROR,
 }
 
 
 def error_code(error: Exception) -> ErrorCode:
-    """The code of the nearest known class of the error."""
+    """The code of a rejection, or of the nearest known class of the error."""
+    if isinstance(error, RequestRejected):
+        return error.code
     for kind in type(error).__mro__:
         if kind in _CODES:
             return _CODES[kind]
     return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """Of one item of a request."""
+
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+def failure(error: Exception) -> Outcome:
+    return Outcome(code=error_code(error), message=str(error))
+
+
+async def outcome_of(work: Awaitable[None]) -> Outcome:
+    try:
+        await work
+    except (HeadraceError, OSError) as error:
+        return failure(error)
+    return Outcome()

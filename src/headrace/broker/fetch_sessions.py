@@ -1,6 +1,6 @@
 """Fetch sessions (KIP-227): a client names its partitions once, then sends and gets only what changed.
 
-A session is known by its id and epoch alone, as the protocol has it. Sessions are bounded; when one more is wanted, the
+A session is known by its id and epoch alone, as the protocol has it. Sessions are bounded; when one more is opened, the
 one that was idle for longest is evicted, and its client starts a new one.
 """
 
@@ -9,10 +9,12 @@ from __future__ import annotations
 import random
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from msgspec import Struct, field
 
+from headrace.broker.rejections import RequestRejected
+from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.fetch import FetchPartition, FetchRequest
 
 SESSIONLESS_EPOCH = -1
@@ -33,7 +35,7 @@ class PartitionKey(Struct, frozen=True):
 
     @property
     def held_bytes(self) -> int:
-        """Memory that a session takes for it."""
+        """Memory of a session for it."""
         return PARTITION_OVERHEAD_BYTES + len(self.topic)
 
 
@@ -75,37 +77,22 @@ class FetchSession(Struct):
             self.partitions.move_to_end(key)
 
 
-def wanted_partitions(request: FetchRequest) -> Iterator[tuple[PartitionKey, FetchPartition]]:
-    for topic in request.topics:
-        for partition in topic.partitions:
-            yield PartitionKey(topic.topic, topic.topic_id, partition.partition), partition
-
-
-class SessionNotFound(Exception):
-    """The session never existed, or was closed."""
-
-
-class InvalidSessionEpoch(Exception):
-    """The epoch of the request is not the next one of its session."""
-
-
-class SessionTopicIdError(Exception):
-    """The client switched between topic names and ids within a session."""
-
-
 class FetchSessions:
     def __init__(self, sessions_max: int, bytes_max: int) -> None:
         self._sessions_max = sessions_max
         self._bytes_max = bytes_max
         self._held_bytes = 0
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
-        self.evicted = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def find(self, request: FetchRequest, version: int) -> FetchSession:
-        """The session that a request continues or opens; a temporary one if it uses no sessions."""
+        """The session that a request continues or opens; a temporary one if it uses no sessions.
+
+        Raises RequestRejected if there is none, the epoch is another, or the client switched between topic names and
+        ids.
+        """
         if request.session_epoch in (SESSIONLESS_EPOCH, NEW_SESSION_EPOCH):
             if request.session_id != NO_SESSION_ID:
                 self._forget(request.session_id)
@@ -118,17 +105,12 @@ class FetchSessions:
 
     def _open(self) -> FetchSession:
         while len(self._sessions) >= self._sessions_max:
-            self._evict()
+            self._forget(next(iter(self._sessions)))  # the idlest: its client opens another
         session_id = NO_SESSION_ID
         while session_id == NO_SESSION_ID or session_id in self._sessions:
             session_id = random.getrandbits(31)
         session = self._sessions[session_id] = FetchSession(session_id)
         return session
-
-    def _evict(self) -> None:
-        """Evict the idlest session: its client gets an error and opens another."""
-        self._forget(next(iter(self._sessions)))
-        self.evicted += 1
 
     def _forget(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
@@ -138,11 +120,11 @@ class FetchSessions:
     def _continue(self, request: FetchRequest, version: int) -> FetchSession:
         session = self._sessions.get(request.session_id)
         if session is None:
-            raise SessionNotFound
+            raise RequestRejected(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if request.session_epoch != session.next_epoch:
-            raise InvalidSessionEpoch
+            raise RequestRejected(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.by_id != (version >= 13):
-            raise SessionTopicIdError
+            raise RequestRejected(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         self._sessions.move_to_end(session.id)
         session.next_epoch = 1 if session.next_epoch == 2**31 - 1 else session.next_epoch + 1
         self._apply(session, request)
@@ -155,14 +137,16 @@ class FetchSessions:
                 key = PartitionKey(forgotten.topic, forgotten.topic_id, index)
                 if session.partitions.pop(key, None) is not None:
                     session.held_bytes -= key.held_bytes
-        for key, wanted in wanted_partitions(request):
-            followed = session.partitions.get(key)
-            if followed is None:
-                session.partitions[key] = Followed(wanted)
-                session.held_bytes += key.held_bytes
-            else:
-                followed.wanted = wanted
+        for topic in request.topics:
+            for wanted in topic.partitions:
+                key = PartitionKey(topic.topic, topic.topic_id, wanted.partition)
+                followed = session.partitions.get(key)
+                if followed is None:
+                    session.partitions[key] = Followed(wanted)
+                    session.held_bytes += key.held_bytes
+                else:
+                    followed.wanted = wanted
         if session.id in self._sessions:
             self._held_bytes += session.held_bytes - before_bytes
             while self._held_bytes > self._bytes_max:
-                self._evict()
+                self._forget(next(iter(self._sessions)))  # the idlest: its client opens another

@@ -1,4 +1,4 @@
-"""Fetches that wait for data (long polls): woken when enough bytes are appended, or after their time-out."""
+"""Fetches that wait for data (long polls): woken when enough bytes are appended, or after their timeout."""
 
 from __future__ import annotations
 
@@ -26,33 +26,31 @@ class Watched(Protocol):
 class FetchWaiter:
     """One waiting fetch; `woken` is done when it should read again."""
 
-    __slots__ = ("_missing_bytes", "_places", "_timer", "has_grown", "woken")
+    __slots__ = ("_missing_bytes", "_sets", "_timer", "has_grown", "woken")
 
     def __init__(
         self,
-        everyone: set[FetchWaiter],
+        waiting: set[FetchWaiter],
         partitions: Sequence[Watched],
         client: Client,
         missing_bytes: int,
-        woken: asyncio.Future[None],
+        timeout_s: float,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self._places: list[Waiters] = [
-            everyone,
+        self._sets: list[Waiters] = [
+            waiting,
             client.waiters,
             *(partition.waiters for partition in partitions),
         ]
         self._missing_bytes = missing_bytes
-        self._timer: asyncio.TimerHandle | None = None
-        self.woken = woken
+        self._timer = loop.call_later(timeout_s, self.wake)
+        self.woken: asyncio.Future[None] = loop.create_future()
         self.has_grown = False
-        """Woken because bytes were appended, and not by its time-out or by another event."""
-        for place in self._places:
-            place.add(self)
+        """Woken because bytes were appended, and not by its timeout or by another event."""
+        for one in self._sets:
+            one.add(self)
 
-    def wake_after(self, timeout_s: float) -> None:
-        self._timer = self.woken.get_loop().call_later(timeout_s, self.wake)
-
-    def add(self, added_bytes: int) -> None:
+    def grown(self, added_bytes: int) -> None:
         self._missing_bytes -= added_bytes
         if self._missing_bytes <= 0:
             self.has_grown = True
@@ -62,10 +60,9 @@ class FetchWaiter:
         if self.woken.done():
             return
         self.woken.set_result(None)
-        if self._timer is not None:
-            self._timer.cancel()
-        for place in self._places:
-            place.discard(self)
+        self._timer.cancel()
+        for one in self._sets:
+            one.discard(self)
 
 
 class FetchWaiters:
@@ -87,9 +84,7 @@ class FetchWaiters:
         self, partitions: Sequence[Watched], *, client: Client, missing_bytes: int, timeout_s: float
     ) -> FetchWaiter:
         """Wait from this moment on: an append right after this call wakes it."""
-        waiter = FetchWaiter(self._waiting, partitions, client, missing_bytes, self._loop.create_future())
-        waiter.wake_after(timeout_s)
-        return waiter
+        return FetchWaiter(self._waiting, partitions, client, missing_bytes, timeout_s, self._loop)
 
     def wake_all(self) -> None:
         for waiter in tuple(self._waiting):

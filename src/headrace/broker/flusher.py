@@ -12,6 +12,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 
 from headrace.broker.partition import Partition, Pending
+from headrace.broker.runtime import Runtime
 from headrace.log.errors import StorageFailed
 from headrace.log.flush import Flush
 
@@ -19,24 +20,21 @@ logger = logging.getLogger(__name__)
 
 
 class Flusher:
-    def __init__(self, loop: asyncio.AbstractEventLoop, threads: int) -> None:
-        self._loop = loop
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="flush")
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._loop = runtime.loop
+        self._threads = ThreadPoolExecutor(runtime.settings.flush_threads, thread_name_prefix="flush")
         # Per partition, the futures that wait for the next fsync. A partition is a key while an fsync of it runs.
         self._next: dict[Partition, list[asyncio.Future[None]]] = {}
         self._closed = False
         self.flushes = 0
 
     def durable(self, pending: Pending) -> asyncio.Future[None]:
-        """Done when what was appended is as durable as the settings ask; fails with StorageFailed."""
-        if not pending.is_durable:
-            return self.flushed(pending.partition)
-        done: asyncio.Future[None] = self._loop.create_future()
-        done.set_result(None)
-        return done
+        """Done when what was appended is as durable as the settings require; fails with StorageFailed."""
+        return self._runtime.done() if pending.is_durable else self.flushed(pending.partition)
 
     def flush_soon(self, pending: Pending) -> None:
-        """Make it durable although nobody waits for that: readers see only what is. A failed fsync is logged."""
+        """Make it durable without a request that waits: readers see only durable records. A failed fsync is logged."""
         if not pending.is_durable:
             self.flushed(pending.partition).add_done_callback(
                 lambda flushed: flushed.cancelled() or flushed.exception()
@@ -82,7 +80,7 @@ class Flusher:
         queued = self._next.pop(partition)
         if error is not None:
             # Those that wait for the next fsync fail too: it would be a retry for the same pages.
-            self._failed(partition, flush, [*waiting, *queued], error)
+            self._failed(partition, [*waiting, *queued], error)
             return
         self._succeeded(partition, flush, waiting)
         if not queued:
@@ -91,7 +89,7 @@ class Flusher:
             # The connections are closed, and closing the logs flushes them.
             for done in queued:
                 done.cancel()
-        elif partition.is_gone:
+        elif partition.is_deleted:
             _fail(queued, StorageFailed(f"{partition} was deleted", hint="the topic does not exist any more"))
         else:
             self._next[partition] = []
@@ -108,10 +106,10 @@ class Flusher:
                 done.set_result(None)
 
     def _failed(
-        self, partition: Partition, flush: Flush, waiting: list[asyncio.Future[None]], error: BaseException
+        self, partition: Partition, waiting: list[asyncio.Future[None]], error: BaseException
     ) -> None:
         partition.log.flusher.fail(error)
-        if not partition.is_gone:
+        if not partition.is_deleted:
             logger.error(
                 "fsync failed, partition is read-only", exc_info=error, extra={"partition": str(partition)}
             )

@@ -24,10 +24,6 @@ _SIZE = struct.Struct(">i")
 class FrameTooLarge(Exception):
     """A frame whose size is negative or over the limit."""
 
-    def __init__(self, frame_bytes: int) -> None:
-        super().__init__(f"a request of {frame_bytes} bytes")
-        self.frame_bytes = frame_bytes
-
 
 class FrameBuffer:
     def __init__(self, frame_bytes_max: int) -> None:
@@ -79,7 +75,7 @@ class FrameBuffer:
             return SIZE_BYTES
         (frame_bytes,) = _SIZE.unpack_from(self._memory, self._begin)
         if not 0 <= frame_bytes <= self._frame_bytes_max:
-            raise FrameTooLarge(frame_bytes)
+            raise FrameTooLarge(f"a request of {frame_bytes} bytes")
         return SIZE_BYTES + int(frame_bytes)
 
     def _choose_capacity(self) -> None:

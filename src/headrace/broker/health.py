@@ -1,6 +1,6 @@
-"""Whether the broker can do its work now, and if not, why: what /health and `headrace broker --check` answer.
+"""Whether the broker can do its work now, and if not, why: the response of /health and `headrace broker --check`.
 
-Each check writes a small file, so that the answer is right as soon as the disk has room again. Only failures of
+Each check writes a small file, so that the result is right as soon as the disk has room again. Only failures of
 background work are kept, for a while (`failures`); failures of requests are not.
 """
 
@@ -10,13 +10,11 @@ import asyncio
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
 from headrace.broker.archive_health import ArchiveHealth
 from headrace.broker.runtime import Runtime
-from headrace.broker.settings import BrokerSettings
+from headrace.broker.state_topic import Coordinator
 from headrace.broker.topics import Topics
-from headrace.log.filesystem import FileSystem
 from headrace.protocol.error_codes import ErrorCode
 
 PROBE_NAME = ".health"
@@ -27,25 +25,17 @@ NAMED_PARTITIONS_MAX = 5
 """Further ones are only counted: a damaged disk may have thousands."""
 
 
-class Coordinator(Protocol):
-    @property
-    def unavailable(self) -> ErrorCode | None: ...
-
-
 class Health:
     def __init__(
         self,
-        settings: BrokerSettings,
-        *,
         runtime: Runtime,
-        files: FileSystem,
+        *,
         topics: Topics,
         archive: ArchiveHealth,
         coordinators: Mapping[str, Coordinator],
     ) -> None:
-        self._settings = settings
+        self._settings = runtime.settings
         self._runtime = runtime
-        self._files = files
         self._topics = topics
         self._archive = archive
         self._coordinators = coordinators
@@ -66,15 +56,15 @@ class Health:
             yield "the archive can't be used; the broker's log has the reason"
 
     def _read_only_partitions(self) -> Iterator[str]:
-        refusing = [
+        rejecting = [
             (partition, partition.log.read_only_reason)
             for partition in self._topics.partitions()
             if partition.log.read_only_reason is not None
         ]
-        for partition, reason in refusing[:NAMED_PARTITIONS_MAX]:
+        for partition, reason in rejecting[:NAMED_PARTITIONS_MAX]:
             yield f"partition {partition} is read-only: {reason}"
-        if len(refusing) > NAMED_PARTITIONS_MAX:
-            yield f"{len(refusing) - NAMED_PARTITIONS_MAX} more partitions are read-only"
+        if len(rejecting) > NAMED_PARTITIONS_MAX:
+            yield f"{len(rejecting) - NAMED_PARTITIONS_MAX} more partitions are read-only"
 
     async def _disk_problem(self) -> str | None:
         # Checks at the same time share one probe, so a disk that hangs blocks one thread.
@@ -83,17 +73,15 @@ class Health:
         patience_ms = self._settings.health_disk_ms_max
         done, _ = await asyncio.wait([self._probe], timeout=patience_ms / 1000)
         if not done:
-            return (
-                f"the data folder {self._settings.data_dir} did not take a small file within {patience_ms} ms"
-            )
+            return f"the data folder {self._settings.data_dir} did not store a small file within {patience_ms} ms"
         return self._probe.result()
 
     def _write_probe(self) -> str | None:
         folder = self._settings.data_dir
         path = os.path.join(folder, PROBE_NAME)
         try:
-            self._files.write_whole(path, bytes(PROBE_BYTES))
-            self._files.remove(path)
+            self._runtime.files.write_whole(path, bytes(PROBE_BYTES))
+            self._runtime.files.remove(path)
             free_bytes = shutil.disk_usage(folder).free
         except OSError as error:
             return f"the data folder {folder} can't be written: {error.strerror or error}"

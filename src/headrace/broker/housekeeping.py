@@ -12,98 +12,72 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from headrace.broker.archiver import Archiver
 from headrace.broker.data_folder import DataFolder
-from headrace.broker.flusher import Flusher
-from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.partition import Partition
-from headrace.broker.runtime import Runtime
-from headrace.broker.settings import BrokerSettings
-from headrace.broker.shares.coordinator import ShareCoordinator
-from headrace.broker.topics import Topics
-from headrace.broker.traffic import Traffic
-from headrace.broker.transactions.coordinator import TransactionCoordinator
+from headrace.broker.parts import Parts
+from headrace.broker.runtime import Tasks
 
 logger = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    def __init__(
-        self,
-        settings: BrokerSettings,
-        *,
-        runtime: Runtime,
-        folder: DataFolder,
-        topics: Topics,
-        flusher: Flusher,
-        archiver: Archiver,
-        traffic: Traffic,
-        groups: GroupCoordinator,
-        shares: ShareCoordinator,
-        transactions: TransactionCoordinator,
-    ) -> None:
-        self._settings = settings
-        self._runtime = runtime
-        self._clock = runtime.clock
+    def __init__(self, parts: Parts, folder: DataFolder) -> None:
+        self._parts = parts
+        self._settings = parts.settings
+        self._clock = parts.runtime.clock
         self._folder = folder
-        self._topics = topics
-        self._flusher = flusher
-        self._archiver = archiver
-        self._traffic = traffic
-        self._groups = groups
-        self._shares = shares
-        self._transactions = transactions
+        self._topics = parts.topics
         self.expired_segments = 0
         self.compactions = 0
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks(parts.runtime.loop)
 
     def start(self) -> None:
+        connection_ms_max = min(self._settings.idle_connection_ms_max, self._settings.stuck_connection_ms_max)
         chores: list[tuple[Callable[[], Awaitable[None]], int]] = [
             (self.apply_retention, self._settings.housekeeping_interval_ms),
             (self.checkpoint, self._settings.checkpoint_interval_ms),
-            (self.close_idle_connections, self._settings.idle_connection_ms_max // 4),
-            (self.close_stuck_connections, self._settings.stuck_connection_ms_max // 4),
+            (self.close_connections, connection_ms_max // 4),
             (self.compact, self._settings.compaction_interval_ms),
-            (self._archiver.tend, self._settings.archive_interval_ms),
+            (self._parts.archiver.tend, self._settings.archive_interval_ms),
         ]
-        self._tasks = [asyncio.create_task(self._repeat(chore, interval)) for chore, interval in chores]
+        for chore, interval_ms in chores:
+            self._tasks.start(self._repeat(chore, interval_ms))
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.cancel()
+        await self._tasks.idle()
 
     async def _repeat(self, chore: Callable[[], Awaitable[None]], interval_ms: int) -> None:
         while True:
             await asyncio.sleep(interval_ms / 1000)
-            with self._going_on():
+            with self._reporting_failures():
                 await chore()
 
     @contextmanager
-    def _going_on(self, partition: Partition | None = None) -> Iterator[None]:
+    def _reporting_failures(self, partition: Partition | None = None) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            self._runtime.failures.report("housekeeping failed", error, partition=str(partition or ""))
+            self._parts.runtime.failures.report("housekeeping failed", error, partition=str(partition or ""))
 
     async def apply_retention(self) -> None:
         """Delete segments by time and size, and expire idle producers, offsets and transactional ids."""
         now_ms = self._clock.now_ms()
         before = self.expired_segments
         for partition in list(self._topics.partitions()):
-            with self._going_on(partition):
+            with self._reporting_failures(partition):
                 self._expire(partition, now_ms)
-            await asyncio.sleep(0)  # so that a broker with many partitions answers requests in between
+            await asyncio.sleep(0)  # so that a broker with many partitions responds to requests in between
         if self.expired_segments > before:
-            with self._going_on():
+            with self._reporting_failures():
                 self._topics.checkpoint_starts()
         self._folder.take_reserve()
-        with self._going_on():
-            self._groups.expire(now_ms)
-        with self._going_on():
-            self._shares.expire()
-        with self._going_on():
-            self._transactions.expire(now_ms)
+        with self._reporting_failures():
+            self._parts.groups.expire(now_ms)
+        with self._reporting_failures():
+            self._parts.shares.expire()
+        with self._reporting_failures():
+            self._parts.transactions.expire(now_ms)
 
     def _expire(self, partition: Partition, now_ms: int) -> None:
         expired = partition.log.retention.apply(now_ms)
@@ -121,32 +95,31 @@ class Housekeeping:
     async def checkpoint(self) -> None:
         """Flush every partition, and write the recovery points."""
         for partition in list(self._topics.partitions()):
-            with self._going_on(partition):
+            with self._reporting_failures(partition):
                 await self._flush(partition)
         self._topics.checkpoint()
 
     async def _flush(self, partition: Partition) -> None:
         log = partition.log
         if log.durable_offset < log.end_offset and log.read_only_reason is None:
-            await self._flusher.flushed(partition)
+            await self._parts.flusher.flushed(partition)
 
-    async def close_idle_connections(self) -> None:
-        closed = self._traffic.close_idle(self._clock.monotonic_s())
-        if closed:
-            logger.info("idle connections closed", extra={"connections": closed})
-
-    async def close_stuck_connections(self) -> None:
-        closed = self._traffic.close_stuck(self._clock.monotonic_s())
-        if closed:
+    async def close_connections(self) -> None:
+        """Close connections that are idle, and those whose clients do not receive their responses."""
+        now_s = self._clock.monotonic_s()
+        idle, stuck = self._parts.traffic.close_idle(now_s), self._parts.traffic.close_stuck(now_s)
+        if idle:
+            logger.info("idle connections closed", extra={"connections": idle})
+        if stuck:
             logger.warning(
-                "connections closed: their clients do not receive their answers",
-                extra={"connections": closed},
+                "connections closed: their clients do not receive their responses",
+                extra={"connections": stuck},
             )
 
     async def compact(self) -> None:
         """Compact the partitions that have enough new records; one at a time, in a thread."""
         for partition in list(self._topics.partitions()):
-            with self._going_on(partition):
+            with self._reporting_failures(partition):
                 await self._compact(partition)
 
     async def _compact(self, partition: Partition) -> None:
@@ -158,6 +131,6 @@ class Housekeeping:
         if compaction is None:
             return
         run = partial(compaction.run, offset_map_entries_max=self._settings.compaction_map_entries_max)
-        compacted = await self._runtime.in_thread(run)
+        compacted = await self._parts.runtime.in_thread(run)
         partition.log.compaction.finish(compacted)
         self.compactions += 1

@@ -1,7 +1,7 @@
 """A small HTTP server on the broker's event loop, for pages that machines request.
 
-It answers GET and HEAD, one request per connection. A client that sends half a request or takes no answer holds
-nothing up: the time of a request, the bytes of its head and the open connections are bounded. If there are too many,
+It serves GET and HEAD, one request per connection. A client that sends half a request or reads no response delays
+no other: the time of a request, the bytes of its head and the open connections are bounded. If there are too many,
 the oldest is closed, so that a new one is always served.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from email import message_from_string
 from http import HTTPStatus
 
 from msgspec import Struct
@@ -27,7 +28,7 @@ class Page(Struct, frozen=True, kw_only=True):
 
 
 Pages = Mapping[str, Callable[[str], Awaitable[Page]]]
-"""By path, the function that makes the page; it gets the request's Accept header."""
+"""By path, the function that renders the page; it gets the request's Accept header."""
 
 
 class HttpServer:
@@ -58,7 +59,7 @@ class HttpServer:
         try:
             async with asyncio.timeout(self._timeout_s):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(await self._answer(head.decode("latin-1")))
+                writer.write(await self._respond(head.decode("latin-1")))
                 await writer.drain()
                 writer.close()
                 await writer.wait_closed()
@@ -68,15 +69,15 @@ class HttpServer:
             del self._open[task]
             writer.transport.abort()
 
-    async def _answer(self, head: str) -> bytes:
-        first, *headers = head.split("\r\n")
+    async def _respond(self, head: str) -> bytes:
+        first, _, headers = head.partition("\r\n")
         words = first.split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
             return _encode(_error(HTTPStatus.BAD_REQUEST, "this is not an HTTP request"))
         method, target, _ = words
         if method not in ("GET", "HEAD"):
             return _encode(_error(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are served"))
-        page = await self._page(target.partition("?")[0], _accept(headers))
+        page = await self._page(target.partition("?")[0], message_from_string(headers).get("Accept", ""))
         return _encode(page, with_body=method == "GET")
 
     async def _page(self, path: str, accept: str) -> Page:
@@ -88,14 +89,6 @@ class HttpServer:
         except Exception:
             logger.exception("page failed", extra={"path": path})
             return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "the broker's log has the reason")
-
-
-def _accept(headers: list[str]) -> str:
-    for line in headers:
-        name, _, content = line.partition(":")
-        if name.lower() == "accept":
-            return content.strip()
-    return ""
 
 
 def _error(status: HTTPStatus, text: str) -> Page:

@@ -1,7 +1,7 @@
 """Batches that must be decompressed before they may be stored: keys on compacted topics, another codec.
 
-That takes as long as a client wants it to. So it happens in threads, one batch of a client at a time. The batches of a
-partition are appended in the order in which they came, whichever was inspected first.
+Its duration depends on what the client sends. So it happens in threads, one batch of a client at a time. The batches
+of a partition are appended in the order in which they were received, whichever was inspected first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from headrace.broker.client import Client
 from headrace.broker.partition import Partition
-from headrace.clock import Clock
+from headrace.broker.runtime import Runtime, Tasks
 from headrace.log.batch_check import inspected_batch
 from headrace.log.config import LogConfig
 from headrace.records.batch import Buffer
@@ -22,19 +22,17 @@ AppendedT = TypeVar("AppendedT")
 
 
 class Inspection:
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, clock: Clock, threads: int, count_bytes: Callable[[int], None]
-    ) -> None:
-        self._loop = loop
+    def __init__(self, runtime: Runtime, count_bytes: Callable[[int], None]) -> None:
+        self._loop = runtime.loop
         self._count_bytes = count_bytes
-        self._clock = clock
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="inspect")
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._clock = runtime.clock
+        self._threads = ThreadPoolExecutor(runtime.settings.inspection_threads, thread_name_prefix="inspect")
+        self._tasks = Tasks(runtime.loop)
         # The last batch that waits to be appended to a partition.
         self._last: dict[Partition, asyncio.Task[object]] = {}
 
     def is_needed(self, partition: Partition, batch: Buffer) -> bool:
-        """Whether the batch can't be appended at once: it needs inspection, or earlier ones wait."""
+        """Whether the batch can't be appended immediately: it needs inspection, or earlier ones wait."""
         return partition.log.must_inspect(batch) or partition in self._last
 
     def append(
@@ -44,8 +42,7 @@ class Inspection:
         size_bytes = len(batch)
         # A copy, because the connection uses its buffer again.
         appending = self._append(partition, bytes(batch), client, append, after=self._last.get(partition))
-        task = self._loop.create_task(appending)
-        self._tasks.add(task)
+        task = self._tasks.start(appending)
         self._last[partition] = task
         self._count_bytes(size_bytes)
         task.add_done_callback(lambda done: self._forget(partition, done, size_bytes))
@@ -78,12 +75,10 @@ class Inspection:
 
     def _forget(self, partition: Partition, done: asyncio.Task[object], size_bytes: int) -> None:
         self._count_bytes(-size_bytes)
-        self._tasks.discard(done)
         if self._last.get(partition) is done:
             del self._last[partition]
 
     def close(self) -> None:
         """Append nothing more; clients send again what was not acknowledged."""
-        for task in tuple(self._tasks):
-            task.cancel()
+        self._tasks.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)

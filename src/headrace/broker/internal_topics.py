@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.errors import HeadraceError
+from headrace.broker.rejections import RequestRejected
+from headrace.protocol.error_codes import ErrorCode
 
 # Never deleted by age. The newest segment is not compacted, and a start reads it whole: 16 MiB are some 140,000
 # commits and less than two seconds. A group is one record, so thousands of members must fit into a batch.
@@ -37,26 +38,24 @@ INTERNAL_TOPICS: dict[str, dict[str, str]] = {
 }
 
 
-class InternalTopic(HeadraceError):
-    """A change that would make an internal topic useless to the broker."""
-
-
 def check_internal_partitions(name: str, partitions: int) -> None:
-    """Raise `InternalTopic` if the broker can't keep its state in this number of partitions."""
+    """Raise RequestRejected if the broker can't keep its state in this number of partitions."""
     if name in INTERNAL_TOPICS and name != REASONS_TOPIC and partitions != 1:
-        raise InternalTopic(
+        raise RequestRejected(
+            ErrorCode.INVALID_REQUEST,
             f"the internal topic {name} has 1 partition, not {partitions}",
             hint="the broker creates it when it is first needed",
         )
 
 
 def check_internal_configs(name: str, configs: Mapping[str, str]) -> None:
-    """Raise `InternalTopic` if the configs change a setting that the broker relies on."""
+    """Raise RequestRejected if the configs change a setting that the broker relies on."""
     for config, fixed in INTERNAL_TOPICS.get(name, {}).items():
         if configs.get(config, fixed) != fixed:
-            raise InternalTopic(
+            raise RequestRejected(
+                ErrorCode.INVALID_REQUEST,
                 f"{config} of the internal topic {name} is {fixed} and can't be changed",
-                hint=f"leave {config} out",
+                hint=f"do not set {config}",
             )
 
 

@@ -14,11 +14,11 @@ from headrace.records.batch import Buffer
 class Growth(Protocol):
     """What waits for a partition to grow."""
 
-    def add(self, added_bytes: int) -> None:
-        """So many bytes more can be read."""
+    def grown(self, added_bytes: int) -> None:
+        """This many more bytes can be read."""
 
     def wake(self) -> None:
-        """Nothing more will come: the topic was deleted."""
+        """The topic was deleted."""
 
 
 class Pending(Struct, frozen=True):
@@ -33,12 +33,12 @@ class Pending(Struct, frozen=True):
 
     @property
     def is_durable(self) -> bool:
-        """Whether it is as durable as the settings ask, so that readers may see it."""
+        """Whether it is as durable as the settings require, so that readers may see it."""
         return self.last_offset < self.partition.high_watermark
 
 
 class Partition:
-    __slots__ = ("_reads_unflushed", "index", "is_gone", "log", "topic_name", "waiters")
+    __slots__ = ("_reads_unflushed", "index", "is_deleted", "log", "topic_name", "waiters")
 
     def __init__(self, topic_name: str, index: int, log: PartitionLog, *, reads_unflushed: bool) -> None:
         self.topic_name = topic_name
@@ -47,7 +47,7 @@ class Partition:
         # With durability "os" a record may be read as soon as it is in the page cache.
         self._reads_unflushed = reads_unflushed
         self.waiters: set[Growth] = set()
-        self.is_gone = False
+        self.is_deleted = False
 
     @property
     def name(self) -> tuple[str, int]:
@@ -92,11 +92,11 @@ class Partition:
     def grown(self, added_bytes: int) -> None:
         """More can be read: wake the fetches that wait for it."""
         for waiter in tuple(self.waiters):
-            waiter.add(added_bytes)
+            waiter.grown(added_bytes)
 
-    def gone(self) -> None:
+    def deleted(self) -> None:
         """The topic was deleted: wake the fetches that wait for more."""
-        self.is_gone = True
+        self.is_deleted = True
         for waiter in tuple(self.waiters):
             waiter.wake()
 

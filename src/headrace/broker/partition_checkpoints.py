@@ -9,25 +9,14 @@ import logging
 import os
 from collections.abc import Mapping
 
-from msgspec import Struct
-
 from headrace.log import checkpoints
-from headrace.log.checkpoints import CleanStop
+from headrace.log.checkpoints import CleanStop, LogCheckpoint
 from headrace.log.errors import InvalidFile
 from headrace.log.filesystem import FileSystem
 
 logger = logging.getLogger(__name__)
 
 PartitionName = tuple[str, int]
-
-
-class LogCheckpoint(Struct, frozen=True):
-    """What is known of a log before it is opened."""
-
-    was_clean: bool
-    clean_stop: CleanStop | None
-    recovery_offset: int
-    start_offset: int | None
 
 
 class PartitionCheckpoints:
@@ -84,7 +73,7 @@ class PartitionCheckpoints:
         self._stale.add(name)
 
     def prepare(self, name: PartitionName) -> None:
-        """Before a new partition is made: the files must not have offsets of a deleted one of the same name."""
+        """Before a new partition is created: the files must not have offsets of a deleted one of the same name."""
         if name in self._stale:
             self.write()
 

@@ -11,14 +11,11 @@ from typing import Any
 from headrace.errors import HeadraceError
 
 PROGRAM_BYTES_MAX = 1_048_576
-"""Memory of one compiled pattern. Sane ones need some kilobytes; `((a{100}){100}){100}` is refused."""
-
-
-class InvalidPattern(HeadraceError):
-    """No regular expression, or too big a one."""
+"""Memory of one compiled pattern. Sane ones need some kilobytes; `((a{100}){100}){100}` is rejected."""
 
 
 def compiled(pattern: str) -> Any:
+    """Raises HeadraceError if it is not a regular expression of RE2, or takes too much memory."""
     import re2  # half of the broker's groups never need it, and it costs some milliseconds
 
     options = re2.Options()
@@ -29,7 +26,7 @@ def compiled(pattern: str) -> Any:
     except re2.error as error:
         reason = error.args[0]
         text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-        raise InvalidPattern(text, hint="write it in the syntax of RE2") from error
+        raise HeadraceError(text, hint="write it in the syntax of RE2") from error
 
 
 def matching(pattern: str, names: Iterable[str]) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """Ids of idempotent producers: each is allocated once, also across restarts.
 
-A block of ids is reserved on disk before the first of them is handed out; what a crash leaves of a block is skipped.
+A block of ids is reserved on disk before the first of them is allocated; what a crash leaves of a block is skipped.
 """
 
 from __future__ import annotations

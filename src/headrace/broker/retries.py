@@ -1,4 +1,4 @@
-"""Work that no client asks for again is retried until it succeeds.
+"""Work that no client retries is retried here until it succeeds.
 
 A disk that was full for a moment delays it no longer than that; a disk that has failed needs a person.
 """
@@ -19,14 +19,14 @@ async def until_done(
     attempt: Callable[[], Awaitable[ResultT]],
     *,
     on_failure: Callable[[Exception], None],
-    gives_up_on: type[Exception] | tuple[()] = (),
+    fails_on: type[Exception] | tuple[()] = (),
 ) -> ResultT:
     """Retry until it succeeds, with a back-off that grows. `on_failure` gets each failure, unexpected ones too."""
     pause_ms = RETRY_MS_MIN
     while True:
         try:
             return await attempt()
-        except gives_up_on:
+        except fails_on:
             raise
         except Exception as failure:
             on_failure(failure)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import ipaddress
 import logging
 import signal
+import socket
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
 from headrace.broker import descriptors, handlers
 from headrace.broker.connection import Connection
 from headrace.broker.data_folder import DataFolder
-from headrace.broker.dispatch import Call
-from headrace.broker.exposure import check_exposure
-from headrace.broker.parts import build
+from headrace.broker.housekeeping import Housekeeping
+from headrace.broker.parts import Parts
 from headrace.broker.settings import BrokerSettings
 from headrace.clock import Clock, SystemClock
 from headrace.errors import HeadraceError
@@ -26,12 +28,12 @@ from headrace.printable import printable_lines
 
 logger = logging.getLogger(__name__)
 
-# Connections that wait to be accepted: clients that start together must not be refused.
+# Connections that wait to be accepted: clients that start together must not be rejected.
 LISTEN_BACKLOG = 512
 # New objects after which Python collects garbage; 700 by default.
 GC_THRESHOLD = 20_000
 
-assert handlers.__all__, "importing the handlers registers them"
+assert handlers.MODULES, "importing the handlers registers them"
 
 
 class Server:
@@ -53,42 +55,21 @@ class Server:
 
     async def start(self) -> None:
         check_exposure(self.settings)
-        loop = asyncio.get_running_loop()
         self._folder = DataFolder(
             self.settings.data_dir, self._files, reserve_bytes=self.settings.reserve_bytes
         )
-        try:
-            self.parts = build(
-                self.settings, folder=self._folder, files=self._files, clock=self._clock, loop=loop
-            )
-            if not checkpoints.has_clean_shutdown_mark(self._files, str(self.settings.data_dir)):
-                self._folder.use_reserve()
-            self.parts.topics.load()
-            self.parts.producer_ids.skip_past(self.parts.topics.largest_producer_id)
-            self._folder.take_reserve()
-        except OSError as error:
-            self._folder.release()
-            raise HeadraceError(
-                f"the data folder {self.settings.data_dir} can't be opened: {error}",
-                hint="make room on its disk, raise the limit of open files (ulimit -n), or check its permissions",
-            ) from error
-        except BaseException:
-            self._folder.release()
-            raise
-        if loop.get_exception_handler() is None:
-            loop.set_exception_handler(self.parts.runtime.failures.report_unhandled)
-        try:
-            await self._open_ports(loop)
+        with ExitStack() as on_failure:
+            on_failure.callback(self._folder.release)
+            self._open_folder()
+            # Nothing has changed, so the next start is as quick as this one.
+            on_failure.callback(self.parts.topics.close)
+            on_failure.callback(self._close_ports)
+            await self._open_ports()
             self.parts.groups.load()
             self.parts.shares.load()
             self.parts.transactions.load()
-        except BaseException:
-            self._close_ports()
-            # Nothing has changed, so the next start is as quick as this one.
-            self.parts.topics.close()
-            self._folder.release()
-            raise
-        self.parts.housekeeping.start()
+            on_failure.pop_all()
+        self.housekeeping.start()
         logger.info(
             "broker started",
             extra={
@@ -99,10 +80,44 @@ class Server:
             },
         )
 
-    async def _open_ports(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._listener = await self._listen(loop)
+    def _open_folder(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            self.parts = Parts(
+                self.settings,
+                cluster_id=self._folder.cluster_id,
+                files=self._files,
+                clock=self._clock,
+                loop=loop,
+            )
+            self.housekeeping = Housekeeping(self.parts, self._folder)
+            if not checkpoints.has_clean_shutdown_mark(self._files, str(self.settings.data_dir)):
+                self._folder.use_reserve()
+            self.parts.topics.load()
+            self.parts.producer_ids.skip_past(self.parts.topics.largest_producer_id)
+            self._folder.take_reserve()
+        except OSError as error:
+            raise HeadraceError(
+                f"the data folder {self.settings.data_dir} can't be opened: {error}",
+                hint="make room on its disk, raise the limit of open files (ulimit -n), or check its permissions",
+            ) from error
+        if loop.get_exception_handler() is None:
+            loop.set_exception_handler(self.parts.runtime.failures.report_unhandled)
+
+    async def _open_ports(self) -> None:
+        host, port, metrics_port = self.settings.host, self.settings.port, self.settings.metrics_port
+        loop = self.parts.runtime.loop
+        with _explained(host, port, "--listen HOST:PORT"):
+            connect = partial(Connection, self.parts)
+            self._listener = await loop.create_server(connect, host, port, backlog=LISTEN_BACKLOG)
         self.host, self.port = self._listener.sockets[0].getsockname()[:2]
-        self._stop_metrics = await self._start_metrics()
+        if metrics_port is None:
+            return
+        from headrace.broker.metrics import serve_metrics  # costs 60 ms, and most brokers don't serve metrics
+
+        with _explained(host, metrics_port, "--metrics-port"):
+            serving = serve_metrics(self.parts, self.housekeeping, host, metrics_port)
+            self._stop_metrics, self.metrics_port = await serving
 
     def _close_ports(self) -> None:
         if self._listener is not None:
@@ -110,52 +125,20 @@ class Server:
         if self._stop_metrics is not None:
             self._stop_metrics()
 
-    async def _listen(self, loop: asyncio.AbstractEventLoop) -> asyncio.Server:
-        try:
-            return await loop.create_server(
-                partial(
-                    Connection,
-                    self.settings,
-                    runtime=self.parts.runtime,
-                    traffic=self.parts.traffic,
-                    log_throttle=self.parts.log_throttle,
-                    make_call=partial(Call, parts=self.parts),
-                ),
-                self.settings.host,
-                self.settings.port,
-                backlog=LISTEN_BACKLOG,
-            )
-        except OSError as error:
-            raise _cannot_listen(
-                self.settings.host, self.settings.port, "--listen HOST:PORT", error
-            ) from error
-
-    async def _start_metrics(self) -> Callable[[], None] | None:
-        if self.settings.metrics_port is None:
-            return None
-        from headrace.broker.metrics import serve_metrics  # costs 60 ms, and most brokers don't want it
-
-        host, port = self.settings.host, self.settings.metrics_port
-        try:
-            stop, self.metrics_port = await serve_metrics(self.parts, host, port)
-        except OSError as error:
-            raise _cannot_listen(host, port, "--metrics-port", error) from error
-        return stop
-
     async def stop(self) -> None:
-        """Refuse new requests, answer what is ready, and close the logs, so that the next start is instant."""
+        """Reject new requests, send ready responses, and close the logs, so that the next start is instant."""
         if self._stopping:
             return
         self._stopping = True
         if self._listener is not None:
             self._listener.close()
-        await self.parts.housekeeping.stop()
+        await self.housekeeping.stop()
         self.parts.groups.close()
         self.parts.share_members.close()
         self.parts.shares.close()
         self.parts.transactions.close()
         self.parts.fetch_waiters.wake_all()
-        for _ in range(4):  # an answer passes through a future, a task, a callback and the socket
+        for _ in range(4):  # a response passes through a future, a task, a callback and the socket
             await asyncio.sleep(0)
         for connection in tuple(self.parts.traffic.connections):
             connection.close()
@@ -175,25 +158,57 @@ class Server:
         logger.info("broker stopped")
 
 
-def _cannot_listen(host: str, port: int, option: str, error: OSError) -> HeadraceError:
-    return HeadraceError(
-        f"can't listen on {host}:{port}: {error.strerror or error}",
-        hint=f"another program may hold the port; choose another with {option}",
+def check_exposure(settings: BrokerSettings) -> None:
+    """Reject an address that is not loopback, unless `insecure` is set; then warn, at every start."""
+    if is_loopback(settings.host):
+        return
+    ports = "port" if settings.metrics_port is None else "ports of the broker and of its metrics"
+    if not settings.insecure:
+        raise HeadraceError(
+            f"{settings.host or 'an empty host'} is not a loopback address: the {ports} would be open to every machine "
+            "that reaches it, without authentication",
+            hint="listen on 127.0.0.1, or give --insecure (insecure = true) if you trust that network",
+        )
+    # Above every level that the log can be set to.
+    logger.critical(
+        "INSECURE: the %s can be used by every machine that reaches the address, without authentication or encryption",
+        ports,
+        extra={"host": settings.host, "port": settings.port, "metrics_port": settings.metrics_port},
     )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address; a name must resolve to loopback addresses only."""
+    try:
+        found = socket.getaddrinfo(host, None) if host else []
+    except OSError:
+        return False
+    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+    return bool(addresses) and all(address.is_loopback for address in addresses)
+
+
+@contextmanager
+def _explained(host: str, port: int, option: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise HeadraceError(
+            f"can't listen on {host}:{port}: {error.strerror or error}",
+            hint=f"another program may hold the port; choose another with {option}",
+        ) from error
 
 
 def run(settings: BrokerSettings) -> int:
     """Run a broker until SIGINT or SIGTERM; the exit code of the process."""
     try:
         run_in_loop(_serve(settings))
-    except HeadraceError as error:
+    except (HeadraceError, OSError) as error:
+        if isinstance(error, OSError):
+            hint = "check the disk and the permissions of the data folder"
+            error = HeadraceError(f"the start failed: {error}", hint=hint)
         print(f"headrace broker: {printable_lines(error.message)}", file=sys.stderr)
         if error.hint:
             print(f"hint: {printable_lines(error.hint)}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"headrace broker: the start failed: {printable_lines(str(error))}", file=sys.stderr)
-        print("hint: check the disk and the permissions of the data folder", file=sys.stderr)
         return 1
     return 0
 
@@ -237,14 +252,10 @@ def _warn_of_few_descriptors(server: Server) -> None:
 
 def run_in_loop(main: Coroutine[Any, Any, None]) -> None:
     """`asyncio.run`, on uvloop if it is installed."""
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(main)
-
-
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with suppress(ImportError):
         import uvloop
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main)

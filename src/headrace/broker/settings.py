@@ -195,7 +195,7 @@ class BrokerSettings:
         "removes a client that has disconnected.",
     )
     groups_max: int = setting(
-        20_000, minimum=1, doc="Groups, with or without members; one more is refused. Some KB each."
+        20_000, minimum=1, doc="Groups, with or without members; one more is rejected. Some KB each."
     )
     client_metrics_max: int = setting(
         1_000,
@@ -216,7 +216,7 @@ class BrokerSettings:
         "read committed data only.",
     )
     transactional_ids_max: int = setting(
-        100_000, minimum=1, doc="Transactional ids; one more is refused. Some 500 bytes each."
+        100_000, minimum=1, doc="Transactional ids; one more is rejected. Some 500 bytes each."
     )
     transactional_id_expiration_ms: int = setting(
         604_800_000, minimum=1, doc="A transactional id expires after this time without use."
@@ -225,7 +225,7 @@ class BrokerSettings:
     share_sessions_max: int = setting(
         10_000,
         minimum=1,
-        doc="Members of share groups that fetch; one more is refused. Kafka allows 2,000; each takes some KB.",
+        doc="Members of share groups that fetch; one more is rejected. Kafka allows 2,000; each takes some KB.",
     )
     share_record_lock_duration_ms: int = setting(
         30_000,

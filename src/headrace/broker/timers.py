@@ -1,4 +1,4 @@
-"""Many time-outs behind one wake-up of the event loop.
+"""Many timeouts with one timer of the event loop.
 
 A heartbeat moves its member's deadline, which here is one assignment: the queue learns of it only when the old
 deadline comes up. Time is the clock's monotonic one, so a jump of the wall clock expires nothing.
@@ -70,7 +70,7 @@ class Timers(Generic[KeyT]):
                 try:
                     self._on_due(key)
                 except Exception as error:  # a callback that fails must not stop the others
-                    self._loop.call_exception_handler({"message": "a time-out failed", "exception": error})
+                    self._loop.call_exception_handler({"message": "a timeout failed", "exception": error})
         self._schedule()
 
     def close(self) -> None:

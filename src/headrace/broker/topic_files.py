@@ -1,6 +1,6 @@
 """The files of topics, `metadata/topics/NAME.json`: their content, with a checksum.
 
-A file that has changed, and folders with records that no file knows, are refused: a topic with another name, other
+A file that has changed, and folders with records that are in no file, are rejected: a topic with another name, other
 partitions or other settings would lose records silently.
 """
 
@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from zlib import crc32
 
-from msgspec import Struct
+from msgspec import Struct, convert, to_builtins
 
 from headrace.errors import HeadraceError
 from headrace.log.filesystem import FileSystem
@@ -23,7 +23,7 @@ FILE_STEM_CHARACTERS_MAX = 240
 _SEGMENT_FILE = re.compile(r"\d{20}\.log")
 
 
-class SavedTopic(Struct, frozen=True, kw_only=True):
+class SavedTopic(Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"is_deleting": "deleting"}):
     name: str
     id: uuid.UUID
     partitions: int
@@ -52,16 +52,10 @@ class TopicFiles:
             checksum = fields.pop("checksum", None)
             if checksum is not None and checksum != _checksum(fields):
                 raise ValueError("its checksum does not match")
-            saved = SavedTopic(
-                name=fields["name"],
-                id=uuid.UUID(fields["id"]),
-                partitions=int(fields["partitions"]),
-                configs=fields["configs"],
-                is_deleting=bool(fields.get("deleting")),
-            )
-            if self._path(saved) != path:
+            saved = convert(fields, SavedTopic, strict=False)
+            if self._path(saved.name, saved.id) != path:
                 raise ValueError(f"it is the file of the topic {saved.name!r}")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError) as error:
             raise HeadraceError(
                 f"{path} is damaged: {error}",
                 hint="restore this file from a copy, or remove the checksum from it if the change is intended; "
@@ -70,26 +64,19 @@ class TopicFiles:
         return saved
 
     def write(self, saved: SavedTopic) -> None:
-        fields: dict[str, object] = {
-            "name": saved.name,
-            "id": str(saved.id),
-            "partitions": saved.partitions,
-            "configs": dict(saved.configs),
-        }
-        if saved.is_deleting:
-            fields["deleting"] = True
+        fields: dict[str, object] = to_builtins(saved)
         fields["checksum"] = _checksum(fields)
-        self._files.write_whole(self._path(saved), json.dumps(fields, indent=1).encode())
+        self._files.write_whole(self._path(saved.name, saved.id), json.dumps(fields, indent=1).encode())
 
-    def remove(self, saved: SavedTopic) -> None:
-        self._files.remove(self._path(saved))
+    def remove(self, name: str, topic_id: uuid.UUID) -> None:
+        self._files.remove(self._path(name, topic_id))
         self._files.sync_directory(self._folder)
 
-    def _path(self, saved: SavedTopic) -> str:
-        stem = saved.name if len(saved.name) <= FILE_STEM_CHARACTERS_MAX else str(saved.id)
+    def _path(self, name: str, topic_id: uuid.UUID) -> str:
+        stem = name if len(name) <= FILE_STEM_CHARACTERS_MAX else str(topic_id)
         return os.path.join(self._folder, f"{stem}.json")
 
-    def refuse_unknown_folders(self, partitions: Mapping[str, int]) -> None:
+    def reject_unknown_folders(self, partitions: Mapping[str, int]) -> None:
         """Raise HeadraceError for folders with records of other partitions (number of partitions by topic)."""
         unknown: dict[str, int] = {}
         for name in os.listdir(self._data_dir):
@@ -110,6 +97,33 @@ class TopicFiles:
             size_bytes and _SEGMENT_FILE.fullmatch(file)
             for file, size_bytes in self._files.list_directory(folder)
         )
+
+
+class ArchiveDeletions:
+    """Deleted topics whose archive is still to be deleted: `metadata/archive-deletions/TOPIC-ID`.
+
+    A file each, so that none is lost by a crash or an outage.
+    """
+
+    def __init__(self, files: FileSystem, data_dir: str) -> None:
+        self._files = files
+        self._directory = os.path.join(data_dir, "metadata", "archive-deletions")
+
+    def note(self, topic_id: object, topic: str) -> None:
+        """Durable when this returns."""
+        self._files.make_directory(self._directory)
+        self._files.write_whole(os.path.join(self._directory, str(topic_id)), f"{topic}\n".encode())
+
+    def pending(self) -> list[str]:
+        """Ids of the topics."""
+        try:
+            names = [name for name, _ in self._files.list_directory(self._directory)]
+        except FileNotFoundError:
+            return []
+        return [name for name in names if not name.endswith(".tmp")]
+
+    def done(self, topic_id: str) -> None:
+        self._files.remove(os.path.join(self._directory, topic_id))
 
 
 def _checksum(fields: Mapping[str, object]) -> str:

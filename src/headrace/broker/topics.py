@@ -2,21 +2,20 @@
 
 A topic is a small JSON file (`metadata/topics/NAME.json`: id, partitions, configs) and a folder per partition. The file
 decides: it is written before the folders are created, and marked before they are deleted, so that the next start
-completes what a crash interrupts. A start refuses a file that was changed, and folders with records of no known topic.
+completes what a crash interrupts. A start rejects a file that was changed, and folders with records of no known topic.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 
 from msgspec import Struct, field
 
-from headrace.broker.archive_deletions import ArchiveDeletions
 from headrace.broker.configs.topic_configs import check_archive_configs, check_configs, log_config
 from headrace.broker.internal_topics import (
     INTERNAL_TOPICS,
@@ -27,34 +26,23 @@ from headrace.broker.internal_topics import (
 )
 from headrace.broker.partition import Partition
 from headrace.broker.partition_checkpoints import PartitionCheckpoints
-from headrace.broker.settings import BrokerSettings
-from headrace.broker.topic_files import SavedTopic, TopicFiles
-from headrace.broker.turns import Steps, at_once
-from headrace.clock import Clock
+from headrace.broker.rejections import RequestRejected
+from headrace.broker.runtime import Runtime
+from headrace.broker.topic_files import ArchiveDeletions, SavedTopic, TopicFiles
+from headrace.broker.turns import Steps, run_to_end
 from headrace.errors import HeadraceError
 from headrace.log.archive.archived_files import Archive
 from headrace.log.archive.partition_archive import PartitionArchive
 from headrace.log.checkpoints import CleanStop
 from headrace.log.config import LogConfig
-from headrace.log.filesystem import FileSystem
 from headrace.log.partition_log import PartitionLog
+from headrace.protocol.error_codes import ErrorCode
 from headrace.topic_names import InvalidTopicName, check_topic_name
 
 logger = logging.getLogger(__name__)
 
-_DELETED_FOLDER = re.compile(r".+-delete")
-
-
-class TopicExists(HeadraceError):
-    """The topic exists."""
-
-
-class TooManyPartitions(HeadraceError):
-    """More partitions than the broker's limit."""
-
-
-class InvalidPartitionCount(HeadraceError):
-    """Partitions can only be added."""
+_topic_exists = partial(RequestRejected, ErrorCode.TOPIC_ALREADY_EXISTS)
+_invalid_partitions = partial(RequestRejected, ErrorCode.INVALID_PARTITIONS)
 
 
 class Topic(Struct, kw_only=True):
@@ -76,37 +64,26 @@ class Topic(Struct, kw_only=True):
     def partition_count(self) -> int:
         return len(self.partitions)
 
-
-def _saved(topic: Topic, partitions: int, *, is_deleting: bool = False) -> SavedTopic:
-    return SavedTopic(
-        name=topic.name, id=topic.id, partitions=partitions, configs=topic.configs, is_deleting=is_deleting
-    )
+    def partition(self, index: int) -> Partition | None:
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
 
 class Topics:
-    def __init__(
-        self,
-        settings: BrokerSettings,
-        files: FileSystem,
-        clock: Clock,
-        *,
-        archive: Archive,
-        archive_deletions: ArchiveDeletions,
-    ) -> None:
-        self._settings = settings
+    def __init__(self, runtime: Runtime, archive: Archive) -> None:
+        self._settings = runtime.settings
         self._archive = archive
-        self._archive_deletions = archive_deletions
-        self._files = files
-        self._clock = clock
-        self._data_dir = str(settings.data_dir)
-        self._topic_files = TopicFiles(files, self._data_dir)
+        self._files = runtime.files
+        self._clock = runtime.clock
+        self._data_dir = str(self._settings.data_dir)
+        self._topic_files = TopicFiles(self._files, self._data_dir)
+        self.archive_deletions = ArchiveDeletions(self._files, self._data_dir)
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
         # Topics that are being created, extended or deleted, with the number of their partitions afterwards.
         self._changing: dict[str, int] = {}
         self.version = 0
         """Grows when a topic is created, extended or deleted: then groups have to assign partitions again."""
-        self._checkpoints = PartitionCheckpoints(files, self._data_dir)
+        self._checkpoints = PartitionCheckpoints(self._files, self._data_dir)
 
     # Looking up
 
@@ -124,9 +101,7 @@ class Topics:
 
     def partition(self, name: str, index: int) -> Partition | None:
         topic = self._by_name.get(name)
-        if topic is None or not 0 <= index < len(topic.partitions):
-            return None
-        return topic.partitions[index]
+        return None if topic is None else topic.partition(index)
 
     def partitions(self) -> Iterator[Partition]:
         """Of all topics. Copies the lists, because metrics call this from another thread."""
@@ -140,12 +115,14 @@ class Topics:
     @property
     def largest_producer_id(self) -> int:
         """Of all producers that the logs know; -1 for none."""
-        ids = (producer_id for each in self.partitions() for producer_id, _ in each.log.producers.items())
+        ids = (
+            producer_id for each in self.partitions() for producer_id, _ in each.log.producers.by_id.items()
+        )
         return max(ids, default=-1)
 
     def internal(self, name: str) -> Topic:
         """An internal topic, created when it is first needed."""
-        return self._by_name.get(name) or at_once(self._creating(name, 1, INTERNAL_TOPICS[name]))
+        return self._by_name.get(name) or run_to_end(self._creating(name, 1, INTERNAL_TOPICS[name]))
 
     def default_partition_count(self, name: str) -> int:
         return 1 if name in INTERNAL_TOPICS else self._settings.default_partitions
@@ -153,7 +130,7 @@ class Topics:
     # Changing
 
     def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
-        return at_once(self.creating(name, partitions, configs))
+        return run_to_end(self.creating(name, partitions, configs))
 
     def creating(self, name: str, partitions: int, configs: Mapping[str, str]) -> Steps[Topic]:
         """Create a topic, a partition at a time. Clients see it when it is complete."""
@@ -164,9 +141,9 @@ class Topics:
         """Raise what `create` would raise, and change nothing."""
         check_topic_name(name)
         if name in self._changing:
-            raise TopicExists(f"Topic '{name}' is being created or deleted.", hint="try again later")
+            raise _topic_exists(f"Topic '{name}' is being created or deleted.", hint="try again later")
         if name in self._by_name:
-            raise TopicExists(f"Topic '{name}' already exists.", hint="use it, or choose another name")
+            raise _topic_exists(f"Topic '{name}' already exists.", hint="use it, or choose another name")
         # Metrics write '.' as '_', so two such names would be the same there.
         twin = next(
             (other for other in self._by_name if other.replace(".", "_") == name.replace(".", "_")), None
@@ -176,7 +153,7 @@ class Topics:
                 f"{name!r} and the existing {twin!r} differ only in '.' and '_'", hint="choose another name"
             )
         if partitions < 1:
-            raise InvalidPartitionCount(
+            raise _invalid_partitions(
                 f"a topic can't have {partitions} partitions", hint="give it at least one"
             )
         check_internal_partitions(name, partitions)
@@ -187,7 +164,7 @@ class Topics:
         """Raise what `growing` would raise, and change nothing."""
         self._check_unchanging(topic)
         if count <= len(topic.partitions):
-            raise InvalidPartitionCount(
+            raise _invalid_partitions(
                 f"Topic already has {len(topic.partitions)} partitions, so {count} is no increase.",
                 hint="partitions can only be added",
             )
@@ -198,25 +175,34 @@ class Topics:
         """Add partitions, one at a time."""
         self.check_growth(topic, count)
         self._save(topic, count)
+        try:
+            yield from self._adding_partitions(topic, count)
+        finally:
+            self.version += 1
+
+    def _adding_partitions(self, topic: Topic, count: int) -> Steps[None]:
         self._changing[topic.name] = count
         try:
             for index in range(len(topic.partitions), count):
-                topic.partitions.append(self._begin(topic, index))
+                self._checkpoints.prepare((topic.name, index))
+                topic.partitions.append(self._open(topic, index))
                 yield
         finally:
             del self._changing[topic.name]
-            self.version += 1
 
     def _check_unchanging(self, topic: Topic) -> None:
         if topic.name in self._changing:
-            raise InvalidPartitionCount(
+            raise _invalid_partitions(
                 f"Topic '{topic.name}' is being given more partitions.", hint="try again later"
             )
 
     def alter_configs(self, topic: Topic, configs: Mapping[str, str]) -> None:
         """Replace the topic's configs by these."""
         self.check_alteration(topic, configs)
-        topic.configs = with_fixed_configs(topic.name, configs)
+        self._set_configs(topic, with_fixed_configs(topic.name, configs))
+
+    def _set_configs(self, topic: Topic, configs: dict[str, str]) -> None:
+        topic.configs = configs
         self._save(topic, self._changing.get(topic.name, len(topic.partitions)))
         for partition in topic.partitions:
             partition.log.reconfigure(self._log_config(topic))
@@ -233,14 +219,14 @@ class Topics:
         check_archive_configs(configs, was_archived=was_archived, can_archive=can_archive or was_archived)
 
     def delete(self, topic: Topic) -> None:
-        at_once(self.deleting(topic))
+        run_to_end(self.deleting(topic))
 
     def deleting(self, topic: Topic) -> Steps[None]:
         """Delete a topic, a partition at a time. Clients do not see it from the first step on."""
         self._check_unchanging(topic)
         self._save(topic, len(topic.partitions), is_deleting=True)
         if any(partition.has_archive for partition in topic.partitions):
-            self._archive_deletions.note(topic.id, topic.name)
+            self.archive_deletions.note(topic.id, topic.name)
         del self._by_name[topic.name]
         del self._by_id[topic.id]
         self.version += 1
@@ -248,29 +234,24 @@ class Topics:
         try:
             for partition in topic.partitions:
                 partition.log.delete()
-                partition.gone()
+                partition.deleted()
                 self._checkpoints.forget(partition.name)
                 yield
-            self._topic_files.remove(_saved(topic, len(topic.partitions)))
+            self._topic_files.remove(topic.name, topic.id)
         finally:
             del self._changing[topic.name]
 
     def _creating(self, name: str, partitions: int, configs: Mapping[str, str]) -> Steps[Topic]:
         topic = Topic(name=name, id=uuid.uuid4(), configs=dict(configs))
         self._save(topic, partitions)
-        self._changing[name] = partitions
         try:
-            for index in range(partitions):
-                topic.partitions.append(self._begin(topic, index))
-                yield
+            yield from self._adding_partitions(topic, partitions)
         except OSError:
             for partition in topic.partitions:
                 with suppress(OSError):  # it is empty and may stay
                     partition.log.delete()
-            self._topic_files.remove(_saved(topic, partitions))
+            self._topic_files.remove(topic.name, topic.id)
             raise
-        finally:
-            del self._changing[name]
         self._by_name[name] = topic
         self._by_id[topic.id] = topic
         self.version += 1
@@ -279,7 +260,8 @@ class Topics:
 
     def _check_room(self, added: int) -> None:
         if self.partition_count + sum(self._changing.values()) + added > self._settings.partitions_max:
-            raise TooManyPartitions(
+            raise RequestRejected(
+                ErrorCode.POLICY_VIOLATION,
                 f"{added} more partitions would pass the bound of {self._settings.partitions_max}",
                 hint="raise partitions_max, or delete topics",
             )
@@ -293,7 +275,7 @@ class Topics:
         for saved in self._topic_files.read_all():
             self._load_topic(saved)
         self._checkpoints.loaded()
-        self._topic_files.refuse_unknown_folders({topic.name: topic.partition_count for topic in self})
+        self._topic_files.reject_unknown_folders({topic.name: topic.partition_count for topic in self})
         for name in self._checkpoints.names():
             if self.partition(*name) is None:
                 self._checkpoints.forget(name)
@@ -331,27 +313,15 @@ class Topics:
         for partition in surplus:
             partition.log.delete()
             topic.partitions.remove(partition)
-        topic.configs = configs
-        self._save(topic, len(topic.partitions))
-        for partition in topic.partitions:
-            partition.log.reconfigure(self._log_config(topic))
-
-    def _begin(self, topic: Topic, index: int) -> Partition:
-        """Open a partition that is new."""
-        self._checkpoints.prepare((topic.name, index))
-        return self._open(topic, index)
+        self._set_configs(topic, configs)
 
     def _open(self, topic: Topic, index: int) -> Partition:
-        known = self._checkpoints.get((topic.name, index))
         log = PartitionLog.open(
             os.path.join(self._data_dir, f"{topic.name}-{index}"),
             self._log_config(topic),
+            self._checkpoints.get((topic.name, index)),
             files=self._files,
             clock=self._clock,
-            was_clean=known.was_clean,
-            clean_stop=known.clean_stop,
-            recovery_offset=known.recovery_offset,
-            start_offset=known.start_offset,
             partition_archive=PartitionArchive(
                 self._archive, topic=topic.name, topic_id=topic.id, partition=index
             ),
@@ -410,12 +380,19 @@ class Topics:
         )
 
     def _save(self, topic: Topic, partitions: int, *, is_deleting: bool = False) -> None:
-        self._topic_files.write(_saved(topic, partitions, is_deleting=is_deleting))
+        saved = SavedTopic(
+            name=topic.name,
+            id=topic.id,
+            partitions=partitions,
+            configs=topic.configs,
+            is_deleting=is_deleting,
+        )
+        self._topic_files.write(saved)
 
     def _remove_deleted_folders(self) -> None:
         for name in os.listdir(self._data_dir):
             folder = os.path.join(self._data_dir, name)
-            if _DELETED_FOLDER.fullmatch(name) and os.path.isdir(folder):
+            if name.endswith("-delete") and os.path.isdir(folder):
                 for file_name, _ in self._files.list_directory(folder):
                     self._files.remove(os.path.join(folder, file_name))
                 self._files.remove_directory(folder)

@@ -8,15 +8,15 @@ from headrace.broker import descriptors
 from headrace.broker.client import Client
 from headrace.broker.settings import BrokerSettings
 
-# Kinds of client software that the log tells apart: more than anybody runs.
+# Kinds of client software that are logged: more than any installation has.
 SOFTWARE_KINDS_MAX = 100
 
 
 class Connection(Protocol):
     held_bytes: int
-    """Requests that are being answered, and answers that the client has not received."""
+    """Requests in progress, and responses that the client has not received."""
     unsent_bytes: int
-    """Of these, answers that the client is slow to receive."""
+    """Of these, responses that the client is slow to receive."""
     unread_bytes: int
     """Received bytes that are not a whole request, or wait for room."""
     last_request_s: float
@@ -25,22 +25,22 @@ class Connection(Protocol):
         """Read on, if there is room."""
 
     def stop_waiting(self) -> None:
-        """Answer the fetches that wait."""
+        """Respond to the fetches that wait."""
 
     def shed(self) -> None:
-        """Close a connection whose client does not receive its answers."""
+        """Close a connection whose client does not receive its responses."""
 
-    def refuse_unread(self) -> None:
+    def reject_unread(self) -> None:
         """Close a connection with too many unread bytes."""
 
     def receives_nothing_since_s(self, now_s: float) -> float:
-        """For how long the client has received no byte of its answers."""
+        """For how long the client has received no byte of its responses."""
 
     def close(self) -> None:
-        """Close when the answers are sent."""
+        """Close when the responses are sent."""
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close immediately."""
 
 
 class Traffic:
@@ -61,9 +61,13 @@ class Traffic:
         self.requests: dict[int, int] = {}
         self.received_bytes = 0
         self.rejected_connections = 0
-        self.refused = 0
+        self.malformed = 0
         self.failed = 0
         self.pauses = 0
+        self.produced_bytes = 0
+        self.fetched_bytes = 0
+        self.missed_records = 0
+        self.storage_failures = 0
 
     def admit(self, connection: Connection) -> bool:
         if len(self.connections) >= self.connections_max:
@@ -132,10 +136,10 @@ class Traffic:
         If the connections were only paused, their requests would never be complete. Paused connections count too.
         """
         if self.unread_bytes >= self._bytes_max:
-            max(self.connections, key=lambda one: one.unread_bytes).refuse_unread()
+            max(self.connections, key=lambda one: one.unread_bytes).reject_unread()
 
     def _stop_waiting(self) -> None:
-        """The memory is full: answer the waiting fetches of connections that hold more than their share."""
+        """The memory is full: respond to the waiting fetches of connections that hold more than their share."""
         share_bytes = self.share_bytes
         for connection in tuple(self.connections):
             if connection.held_bytes >= share_bytes:
@@ -173,18 +177,15 @@ class Traffic:
     def close_idle(self, now_s: float) -> int:
         """Close connections without requests for a long time; how many there were."""
         limit_s = self._settings.idle_connection_ms_max / 1000
-        return _abort([one for one in self.connections if now_s - one.last_request_s > limit_s])
+        idle = [one for one in self.connections if now_s - one.last_request_s > limit_s]
+        for connection in idle:
+            connection.abort()
+        return len(idle)
 
     def close_stuck(self, now_s: float) -> int:
-        """Close connections whose clients receive nothing: their answers fill the shared memory."""
+        """Close connections whose clients receive nothing: their responses fill the shared memory."""
         limit_s = self._settings.stuck_connection_ms_max / 1000
         stuck = [one for one in self.connections if one.receives_nothing_since_s(now_s) > limit_s]
         for connection in stuck:
             connection.shed()
         return len(stuck)
-
-
-def _abort(connections: list[Connection]) -> int:
-    for connection in connections:
-        connection.abort()
-    return len(connections)

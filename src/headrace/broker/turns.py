@@ -17,8 +17,8 @@ Steps = Generator[None, None, ResultT]
 """Work that may pause at each `yield`, and returns a result."""
 
 
-def at_once(steps: Steps[ResultT]) -> ResultT:
-    """Run all steps without a pause, for little work, or if nobody waits."""
+def run_to_end(steps: Steps[ResultT]) -> ResultT:
+    """Run all steps without a pause, for little work, or if no request waits."""
     while True:
         try:
             next(steps)

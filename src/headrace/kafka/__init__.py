@@ -2,9 +2,9 @@
 
     settings      the [client] settings, addresses, and the configuration of every producer, consumer and admin client
     cluster       topics, partitions, offsets, groups and configs of a cluster
-    errors        what a request fails with, and the hint for it
-    retries       errors that pass, and trying again
-    connection    requests that confluent-kafka has no call for; on_disk and share_groups are made of them
+    errors        the error of a request, and the hint for it
+    retries       transient errors, and retrying
+    connection    requests that confluent-kafka has no call for; on_disk and share_groups use them
 
 confluent-kafka is imported by `cluster` and `retries` only.
 """

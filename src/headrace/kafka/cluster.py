@@ -1,6 +1,6 @@
 """A Kafka cluster as its clients see it: topics, partitions, offsets, groups and configs.
 
-Everything here works on Apache Kafka as well. Whatever fails is a `RequestFailed` with a hint.
+Everything here works on Apache Kafka as well. Every error is a `RequestFailed` with a hint.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from confluent_kafka.admin import (
 )
 from msgspec import Struct
 
-from headrace.kafka.errors import NoBroker, NoSuchTopic, RequestFailed, request_failed
+from headrace.kafka.errors import RequestFailed, no_broker, no_such_topic, request_failed
 from headrace.kafka.retries import COORDINATOR_MOVES, retry
 from headrace.kafka.settings import client_config, parse_address
 
@@ -79,7 +79,7 @@ def requesting(doing: str) -> Iterator[None]:
     except KafkaException as error:
         raise request_failed(error.args[0], doing) from error
     except TimeoutError as error:
-        raise RequestFailed(f"{doing}: no answer in time", hint="is the broker overloaded?") from error
+        raise RequestFailed(f"{doing}: no response in time", hint="is the broker overloaded?") from error
 
 
 class Cluster:
@@ -98,7 +98,7 @@ class Cluster:
     def _admin(self) -> AdminClient:
         return AdminClient(self.client_config())
 
-    def _answer(self, future: Future[T], doing: str) -> T:
+    def _result(self, future: Future[T], doing: str) -> T:
         with requesting(doing):
             return future.result(self.timeout_s)
 
@@ -110,10 +110,9 @@ class Cluster:
             return self._admin.list_topics(timeout=self.timeout_s)
         except KafkaException as error:
             cause = error.args[0]
-            message = f"no broker answers at {self.bootstrap}: {cause.str()}"
             if cause.code() in _UNREACHABLE:
-                raise NoBroker(self.bootstrap, message) from error
-            raise request_failed(cause, f"asking {self.bootstrap} for its topics") from error
+                raise no_broker(self.bootstrap, f": {cause.str()}") from error
+            raise request_failed(cause, f"listing the topics of {self.bootstrap}") from error
 
     def brokers(self) -> list[tuple[str, int]]:
         """The addresses that the brokers advertise; the first bootstrap address if they advertise none."""
@@ -135,7 +134,7 @@ class Cluster:
             topics = self.topics()
             for name in names:
                 if name not in topics:
-                    raise NoSuchTopic(name, topics)
+                    raise no_such_topic(name, topics)
             return {name: topics[name] for name in names}
 
         return retry(find, timeout_s=appear_s_max, codes=(KafkaError.UNKNOWN_TOPIC_OR_PART,))
@@ -151,7 +150,7 @@ class Cluster:
         return {
             name
             for name, future in futures.items()
-            if self._answer(future, f"describing topic {name}").is_internal
+            if self._result(future, f"describing topic {name}").is_internal
         }
 
     def create_topic(
@@ -167,7 +166,7 @@ class Cluster:
         wanted = NewTopic(name, partitions, replication_factor, config=dict(config or {}))
         future = self._admin.create_topics([wanted], request_timeout=self.timeout_s)[name]
         try:
-            self._answer(future, f"creating topic {name}")
+            self._result(future, f"creating topic {name}")
         except RequestFailed as error:
             if exist_ok and error.code == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
@@ -177,29 +176,31 @@ class Cluster:
     def create_by_use(self, topic: str) -> None:
         """Have the broker create a topic as it does for any client that writes to it; an error if it does not."""
         try:
-            retry(lambda: self._ask_for(topic), timeout_s=TOPIC_APPEARS_S_MAX, codes=_NOT_CREATED_YET)
+            retry(
+                lambda: self._request_metadata(topic), timeout_s=TOPIC_APPEARS_S_MAX, codes=_NOT_CREATED_YET
+            )
         except RequestFailed as error:
             if error.code in _NOT_CREATED_YET:
-                raise NoSuchTopic(topic, self.topics()) from error
+                raise no_such_topic(topic, self.topics()) from error
             raise
 
-    def _ask_for(self, topic: str) -> None:
-        """Name a topic, as its clients do; if the broker creates topics by use, this creates it."""
+    def _request_metadata(self, topic: str) -> None:
+        """Request a topic by its name, as clients do; if the broker creates topics by use, this creates it."""
         with requesting(f"creating topic {topic}"):
             error = self._admin.list_topics(topic, timeout=self.timeout_s).topics[topic].error
             if error is not None:
                 raise KafkaException(error)
 
     def add_partitions(self, topic: str, count: int) -> None:
-        """Make it `count` partitions in all."""
+        """Raise the number of partitions to `count`."""
         wanted = [NewPartitions(topic, count)]
         future = self._admin.create_partitions(wanted, request_timeout=self.timeout_s)[topic]
-        self._answer(future, f"adding partitions to {topic}")
+        self._result(future, f"adding partitions to {topic}")
 
     def delete_topics(self, names: Sequence[str]) -> None:
         futures = self._admin.delete_topics([*names], request_timeout=self.timeout_s)
         for name, future in futures.items():
-            self._answer(future, f"deleting topic {name}")
+            self._result(future, f"deleting topic {name}")
 
     # Offsets and records
 
@@ -214,16 +215,16 @@ class Cluster:
         """One offset of each partition: earliest, latest, or the first at or after a time (-1: none)."""
         wanted = {TopicPartition(each.topic, each.number): spec for each in partitions}
 
-        def ask() -> dict[Partition, int]:
+        def send() -> dict[Partition, int]:
             futures = self._admin.list_offsets(
                 wanted, isolation_level=isolation, request_timeout=self.timeout_s
             )
             return {
-                _partition(each): self._answer(future, f"asking for offsets of {each.topic}").offset
+                _partition(each): self._result(future, f"reading the offsets of {each.topic}").offset
                 for each, future in futures.items()
             }
 
-        return retry(ask, timeout_s=retry_s) if wanted else {}
+        return retry(send, timeout_s=retry_s) if wanted else {}
 
     def earliest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         return self.offsets(partitions, OffsetSpec.earliest())
@@ -243,18 +244,16 @@ class Cluster:
             return
         futures = self._admin.delete_records(_topic_partitions(before), request_timeout=self.timeout_s)
         for each, future in futures.items():
-            self._answer(future, f"deleting records of {each.topic}")
+            self._result(future, f"deleting records of {each.topic}")
 
     # Groups
 
     def groups(self, *, internal: bool = False) -> list[tuple[str, str]]:
         """Consumer groups and their states; `internal` adds those that Headrace keeps its own positions in."""
-        answer = self._answer(
-            self._admin.list_consumer_groups(request_timeout=self.timeout_s), "listing groups"
-        )
+        future = self._admin.list_consumer_groups(request_timeout=self.timeout_s)
         return sorted(
             (each.group_id, each.state.name.lower())
-            for each in answer.valid
+            for each in self._result(future, "listing groups").valid
             if internal or not _INTERNAL_GROUP.search(each.group_id)
         )
 
@@ -262,7 +261,7 @@ class Cluster:
         """None if there is no such group. Older brokers describe it as dead and empty instead."""
         future = self._admin.describe_consumer_groups([name], request_timeout=self.timeout_s)[name]
         try:
-            return self._answer(future, f"describing group {name}")
+            return self._result(future, f"describing group {name}")
         except RequestFailed as error:
             if error.code == KafkaError.GROUP_ID_NOT_FOUND:
                 return None
@@ -274,7 +273,7 @@ class Cluster:
         futures = self._admin.delete_consumer_groups([*names], request_timeout=self.timeout_s)
         for name, future in futures.items():
             try:
-                self._answer(future, f"deleting group {name}")
+                self._result(future, f"deleting group {name}")
             except RequestFailed as error:
                 if not (missing_ok and error.code == KafkaError.GROUP_ID_NOT_FOUND):
                     raise
@@ -284,42 +283,43 @@ class Cluster:
         return self.committed_of([group])[group]
 
     def committed_of(self, groups: Iterable[str]) -> dict[str, dict[Partition, int]]:
-        """Those of several groups: every request is sent before the first answer is awaited."""
+        """Those of several groups: every request is sent before the first response is awaited."""
         futures = {
             group: self._admin.list_consumer_group_offsets(
                 [ConsumerGroupTopicPartitions(group)], request_timeout=self.timeout_s
             )[group]
             for group in groups
         }
-        answers = {
-            group: self._answer(future, f"asking for the offsets of group {group}").topic_partitions or []
-            for group, future in futures.items()
-        }
         return {
-            group: {_partition(each): each.offset for each in listed if each.offset >= 0}
-            for group, listed in answers.items()
+            group: {
+                _partition(each): each.offset
+                for each in self._result(future, f"reading the offsets of group {group}").topic_partitions
+                or []
+                if each.offset >= 0
+            }
+            for group, future in futures.items()
         }
 
     def commit(self, group: str, offsets: Mapping[Partition, int]) -> None:
         """Set the committed offsets of a group that has no members."""
 
-        def ask() -> None:
+        def send() -> None:
             wanted = [ConsumerGroupTopicPartitions(group, _topic_partitions(offsets))]
             future = self._admin.alter_consumer_group_offsets(wanted, request_timeout=self.timeout_s)[group]
-            for each in self._answer(future, f"committing offsets of group {group}").topic_partitions or []:
+            for each in self._result(future, f"committing offsets of group {group}").topic_partitions or []:
                 if each.error is not None:
                     raise request_failed(
                         each.error, f"committing an offset of {_partition(each)} of group {group}"
                     )
 
-        retry(ask, timeout_s=LEADER_APPEARS_S_MAX, codes=COORDINATOR_MOVES)
+        retry(send, timeout_s=LEADER_APPEARS_S_MAX, codes=COORDINATOR_MOVES)
 
     # Configs
 
     def configs(self, kind: ResourceKind, name: str) -> dict[str, ConfigEntry]:
         resource = ConfigResource(_RESOURCE_TYPES[kind], name)
         (future,) = self._admin.describe_configs([resource], request_timeout=self.timeout_s).values()
-        return self._answer(future, f"reading the settings of {kind} {name}")
+        return self._result(future, f"reading the settings of {kind} {name}")
 
     def alter_configs(self, kind: ResourceKind, name: str, wanted: Mapping[str, str | None]) -> None:
         """Set some configs; None resets one to its default."""
@@ -333,11 +333,11 @@ class Cluster:
         ]
         resource = ConfigResource(_RESOURCE_TYPES[kind], name, incremental_configs=changes)
         (future,) = self._admin.incremental_alter_configs([resource], request_timeout=self.timeout_s).values()
-        self._answer(future, f"changing the settings of {kind} {name}")
+        self._result(future, f"changing the settings of {kind} {name}")
 
 
-def _partition(place: TopicPartition) -> Partition:
-    return Partition(place.topic, place.partition)
+def _partition(found: TopicPartition) -> Partition:
+    return Partition(found.topic, found.partition)
 
 
 def _topic_partitions(offsets: Mapping[Partition, int]) -> list[TopicPartition]:

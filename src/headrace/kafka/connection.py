@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import socket
 import struct
-from types import TracebackType
 from typing import Any, Self
 
 from headrace.kafka.errors import RequestFailed
@@ -21,14 +20,14 @@ from headrace.protocol.messages.describe_configs import (
 )
 from headrace.protocol.types import MESSAGE_INFO
 
-ANSWER_BYTES_MAX = 100_000_000
+RESPONSE_BYTES_MAX = 100_000_000
 """A description of some thousand members is a megabyte; a larger size does not come from a Kafka broker."""
 
 _SIZE = struct.Struct(">i")
 
 
 class Connection:
-    """To one broker. `ask` sends a request and waits for the answer."""
+    """To one broker. `request` sends a request and waits for the response."""
 
     def __init__(self, host: str, port: int, timeout_s: float) -> None:
         self._address = f"{host}:{port}"
@@ -41,9 +40,20 @@ class Connection:
                 hint="is it running, and is this its address?",
             ) from error
 
-    def ask(self, request: Any, response: type[Any], *, version: int) -> Any:
+    def request(self, request: Any, response: type[Any], *, version: int) -> Any:
+        correlation_id = next(self._correlation_ids)
+        request_codec, response_codec = codec(type(request), version), codec(response, version)
+        api_key = MESSAGE_INFO[type(request)].api_key
+        head = write_request_head(
+            api_key, version, correlation_id, "headrace-admin", flexible=request_codec.flexible
+        )
+        frame = head + request_codec.encode(request)
         try:
-            return self._ask(request, response, version)
+            self._socket.sendall(_SIZE.pack(len(frame)) + frame)
+            received = self._receive_frame()
+            if _SIZE.unpack_from(received) != (correlation_id,):
+                raise EOFError("the response belongs to another request")
+            return response_codec.decode(received, _SIZE.size + (1 if response_codec.flexible else 0))
         except (OSError, EOFError) as error:
             raise RequestFailed(
                 f"the connection to {self._address} failed: {error}",
@@ -55,26 +65,15 @@ class Connection:
         wanted = DescribeConfigsResource(
             resource_type=resource_type, resource_name=resource, configuration_keys=(name,)
         )
-        answer = self.ask(DescribeConfigsRequest(resources=(wanted,)), DescribeConfigsResponse, version=1)
-        return next((each.value for each in answer.results[0].configs if each.name == name), None)
+        request = DescribeConfigsRequest(resources=(wanted,))
+        found = self.request(request, DescribeConfigsResponse, version=1).results[0].configs
+        return next((each.value for each in found if each.name == name), None)
 
-    def _ask(self, request: Any, response: type[Any], version: int) -> Any:
-        correlation_id = next(self._correlation_ids)
-        request_codec, response_codec = codec(type(request), version), codec(response, version)
-        api_key = MESSAGE_INFO[type(request)].api_key
-        head = write_request_head(
-            api_key, version, correlation_id, "headrace-admin", flexible=request_codec.flexible
-        )
-        frame = head + request_codec.encode(request)
-        self._socket.sendall(_SIZE.pack(len(frame)) + frame)
+    def _receive_frame(self) -> bytes:
         (size,) = _SIZE.unpack(self._receive(_SIZE.size))
-        if not 0 < size <= ANSWER_BYTES_MAX:
-            raise EOFError(f"an answer of {size} bytes")
-        answer = self._receive(size)
-        if _SIZE.unpack_from(answer) != (correlation_id,):
-            raise EOFError("the answer belongs to another request")
-        position = _SIZE.size + (1 if response_codec.flexible else 0)
-        return response_codec.decode(answer, position)
+        if not 0 < size <= RESPONSE_BYTES_MAX:
+            raise EOFError(f"a response of {size} bytes")
+        return self._receive(size)
 
     def _receive(self, count: int) -> bytes:
         received = bytearray()
@@ -88,7 +87,5 @@ class Connection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._socket.close()

@@ -1,4 +1,4 @@
-"""What a request to a Kafka cluster fails with: one error with the protocol's code, and the next thing to try."""
+"""The error of a request to a Kafka cluster: the protocol's code, and a hint with the next thing to try."""
 
 from __future__ import annotations
 
@@ -12,43 +12,37 @@ from headrace.names import did_you_mean
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
+UNKNOWN_TOPIC = 3
+"""`KafkaError.UNKNOWN_TOPIC_OR_PART`."""
+
 
 class RequestFailed(HeadraceError):
-    """The broker rejected a request or did not answer. `code` is Kafka's, or librdkafka's if it is negative."""
+    """The broker rejected a request or did not respond. `code` is Kafka's, or librdkafka's if it is negative."""
 
     def __init__(self, message: str, *, hint: str = "", code: int | None = None) -> None:
         super().__init__(message, hint=hint)
         self.code = code
 
 
-class NoBroker(RequestFailed):
-    """No broker answers at the address."""
-
-    def __init__(self, bootstrap: str, message: str) -> None:
-        super().__init__(
-            message,
-            hint=f"`headrace broker --listen {bootstrap.split(',')[0]}` starts one; "
-            "--bootstrap (in Python bootstrap=) names another",
-        )
-
-
-UNKNOWN_TOPIC = 3
-"""`KafkaError.UNKNOWN_TOPIC_OR_PART`."""
-
-
-class NoSuchTopic(RequestFailed):
-    """A topic that does not exist."""
-
-    def __init__(self, topic: str, topics: Iterable[str]) -> None:
-        super().__init__(
-            f"there is no topic {topic}",
-            hint=did_you_mean(topic, topics) or f"`headrace topic create {topic}` creates it",
-            code=UNKNOWN_TOPIC,
-        )
-
-
 class NoSuchGroup(RequestFailed):
     """A group that does not exist."""
+
+
+def no_broker(bootstrap: str, reason: str) -> RequestFailed:
+    """No broker responds at the address."""
+    return RequestFailed(
+        f"no broker answers at {bootstrap}{reason}",
+        hint=f"`headrace broker --listen {bootstrap.split(',')[0]}` starts one; "
+        "--bootstrap (in Python bootstrap=) names another",
+    )
+
+
+def no_such_topic(topic: str, topics: Iterable[str]) -> RequestFailed:
+    return RequestFailed(
+        f"there is no topic {topic}",
+        hint=did_you_mean(topic, topics) or f"`headrace topic create {topic}` creates it",
+        code=UNKNOWN_TOPIC,
+    )
 
 
 def request_failed(error: KafkaError, doing: str) -> RequestFailed:

@@ -1,4 +1,4 @@
-"""What the brokers' disks hold of a topic, and why a partition or a broker accepts no records.
+"""Sizes of topics on disk, and why a partition or a broker accepts no records.
 
 confluent-kafka's admin client has no calls for it. Apache Kafka reports sizes as well; only Headrace's broker reports
 that a partition is read-only or a broker unhealthy.
@@ -41,8 +41,8 @@ def sizes_of_topics(brokers: Iterable[Address], timeout_s: float) -> dict[str, i
 def read_only_reasons(broker: Address, topic: str, timeout_s: float) -> dict[int, str]:
     """By partition, why it accepts no records; empty from a broker that does not report it."""
     with Connection(*broker, timeout_s) as connection:
-        answered = connection.config(TOPIC_RESOURCE, topic, READ_ONLY_PARTITIONS)
-    return {int(partition): reason for partition, reason in json.loads(answered or "{}").items()}
+        reported = connection.config(TOPIC_RESOURCE, topic, READ_ONLY_PARTITIONS)
+    return {int(partition): reason for partition, reason in json.loads(reported or "{}").items()}
 
 
 def health_problems(broker: Address, broker_id: int, timeout_s: float) -> list[str]:
@@ -58,8 +58,8 @@ def _sizes(
     found: dict[tuple[str, int], int] = {}
     for host, port in brokers:
         with Connection(host, port, timeout_s) as broker:
-            answer = broker.ask(request, DescribeLogDirsResponse, version=1)
-        for folder in answer.results:
+            response = broker.request(request, DescribeLogDirsResponse, version=1)
+        for folder in response.results:
             for topic in folder.topics:
                 for each in topic.partitions:
                     place = (topic.name, each.partition_index)

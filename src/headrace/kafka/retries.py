@@ -1,4 +1,4 @@
-"""Errors that pass without anybody's help, and trying again until they do."""
+"""Transient errors, and retrying until they are over."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ TRANSIENT = COORDINATOR_MOVES | {
     KafkaError._TIMED_OUT,
     KafkaError._TRANSPORT,
 }
-"""What brokers answer while they start, and right after a topic was created or a leader has changed."""
+"""Errors while a broker starts, and right after a topic was created or a leader has changed."""
 
 
 def retry(call: Callable[[], T], *, timeout_s: float, codes: Container[int | None] = TRANSIENT) -> T:
-    """The result of the call, which is made again while it fails with one of these codes."""
+    """The result of the call, which is retried while it fails with one of these codes."""
     deadline_s = time.monotonic() + timeout_s
     while True:
         try:

@@ -12,15 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.errors import HeadraceError
-from headrace.kafka.errors import NoBroker
+from headrace.kafka.errors import no_broker
 from headrace.settings import load, setting
 
 CONNECT_TIMEOUT_S = 5.0
-"""For one address. A closed port refuses at once; this is for a host that drops packets."""
-
-
-class BadAddress(HeadraceError):
-    """An address that is not HOST:PORT."""
+"""For one address. A closed port rejects immediately; this is for a host that drops packets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +60,12 @@ def parse_address(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not (host and port.isdecimal() and int(port) < 65536):
-        raise BadAddress(f"{address!r} is not an address", hint="write HOST:PORT, such as 127.0.0.1:9092")
+        raise HeadraceError(f"{address!r} is not an address", hint="write HOST:PORT, such as 127.0.0.1:9092")
     return host, int(port)
 
 
 def require_broker(bootstrap: str, timeout_s: float = CONNECT_TIMEOUT_S) -> None:
-    """Raise NoBroker if none of the addresses accepts a connection.
+    """An error if none of the addresses accepts a connection.
 
     A client library does not fail: it retries in the background until its own timeout.
     """
@@ -82,4 +78,4 @@ def require_broker(bootstrap: str, timeout_s: float = CONNECT_TIMEOUT_S) -> None
             reasons.append(f"{address.strip()}: {error.strerror or error}")
         else:
             return
-    raise NoBroker(bootstrap, f"no broker answers at {bootstrap} ({'; '.join(reasons)})")
+    raise no_broker(bootstrap, f" ({'; '.join(reasons)})")

@@ -44,7 +44,6 @@ class MemberState(Struct, frozen=True, kw_only=True):
     member_id: str
     client_id: str
     host: str
-    topics: Sequence[str]
     partitions: int
     in_flight: int | None
     """Messages that it has locked; None if the broker does not report it."""
@@ -60,27 +59,33 @@ class GroupState(Struct, frozen=True, kw_only=True):
     redelivered: int | None
     """Deliveries since the broker's start that were not a message's first; None if the broker does not report it."""
 
+    @property
+    def not_done(self) -> int | None:
+        """None if the broker does not report it. Partitions without a position do not count."""
+        counts = [each.not_done for each in self.partitions if each.start_offset >= 0]
+        return None if None in counts else sum(each or 0 for each in counts)
+
 
 def list_share_groups(brokers: Sequence[tuple[str, int]], timeout_s: float) -> list[tuple[str, str]]:
     """Names and states. Each broker lists only the groups that it coordinates."""
     found: dict[str, str] = {}
     for host, port in brokers:
         with Connection(host, port, timeout_s) as broker:
-            answer = broker.ask(ListGroupsRequest(types_filter=("share",)), ListGroupsResponse, version=5)
-            _check(answer.error_code, None, "listing groups")
+            listed = broker.request(ListGroupsRequest(types_filter=("share",)), ListGroupsResponse, version=5)
+            _check(listed.error_code, None, "listing groups")
             # A broker without the filter ignores it.
-            found |= {each.group_id: each.group_state for each in answer.groups if each.group_type == "share"}
+            found |= {each.group_id: each.group_state for each in listed.groups if each.group_type == "share"}
     return sorted(found.items())
 
 
 def describe_share_group(broker: tuple[str, int], group: str, timeout_s: float) -> GroupState:
     with Connection(*broker, timeout_s) as bootstrap:
-        found = bootstrap.ask(
+        found = bootstrap.request(
             FindCoordinatorRequest(coordinator_keys=(group,)), FindCoordinatorResponse, version=4
         ).coordinators[0]
         _check(found.error_code, found.error_message, f"finding the coordinator of group {group}")
     with Connection(found.host, found.port, timeout_s) as coordinator:
-        described = coordinator.ask(
+        described = coordinator.request(
             ShareGroupDescribeRequest(group_ids=(group,)), ShareGroupDescribeResponse, version=1
         ).groups[0]
         if described.error_code == ErrorCode.GROUP_ID_NOT_FOUND or described.group_state == "Dead":
@@ -89,11 +94,12 @@ def describe_share_group(broker: tuple[str, int], group: str, timeout_s: float) 
             )
         _check(described.error_code, described.error_message, f"describing group {group}")
         wanted = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
-        offsets = coordinator.ask(
+        offsets = coordinator.request(
             DescribeShareGroupOffsetsRequest(groups=(wanted,)), DescribeShareGroupOffsetsResponse, version=1
         ).groups[0]
         _check(offsets.error_code, offsets.error_message, f"reading the offsets of group {group}")
-        numbers = _numbers(coordinator, group)
+        # Empty from a broker that does not report them.
+        numbers = json.loads(coordinator.config(GROUP_RESOURCE, group, NUMBERS) or "{}")
     in_flight_by_member = numbers.get("in_flight_by_member")
     return GroupState(
         group=group,
@@ -108,19 +114,12 @@ def describe_share_group(broker: tuple[str, int], group: str, timeout_s: float) 
     )
 
 
-def _numbers(broker: Connection, group: str) -> dict[str, Any]:
-    """Empty from a broker that does not report them."""
-    numbers: dict[str, Any] = json.loads(broker.config(GROUP_RESOURCE, group, NUMBERS) or "{}")
-    return numbers
-
-
 def _member(member: Any, in_flight_by_member: dict[str, int] | None) -> MemberState:
     assigned = member.assignment.topic_partitions
     return MemberState(
         member_id=member.member_id,
         client_id=member.client_id,
         host=member.client_host.removeprefix("/"),
-        topics=member.subscribed_topic_names,
         partitions=sum(len(each.partitions) for each in assigned),
         in_flight=None if in_flight_by_member is None else in_flight_by_member.get(member.member_id, 0),
     )

@@ -12,6 +12,8 @@ import struct
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from headrace.log.errors import CorruptSegment
+
 _VERSION = 0
 _ENTRY = struct.Struct(">hqqqq")
 ABORTED_ENTRY_BYTES = _ENTRY.size
@@ -54,13 +56,14 @@ class AbortedIndex:
         return b"".join(_ENTRY.pack(_VERSION, *astuple(entry)) for entry in self.entries)
 
     @classmethod
-    def decode(cls, content: bytes) -> AbortedIndex | None:
-        """None for anything that no log can have produced."""
+    def decode(cls, content: bytes, path: str) -> AbortedIndex:
+        """CorruptSegment for anything that no log can have produced."""
+        corrupt = CorruptSegment(path=path, position=0, reason="it is not a list of aborted transactions")
         if len(content) % ABORTED_ENTRY_BYTES:
-            return None
+            raise corrupt
         entries = []
         for version, producer_id, first_offset, last_offset, stable_offset in _ENTRY.iter_unpack(content):
             if version != _VERSION or not 0 <= first_offset < last_offset:
-                return None
+                raise corrupt
             entries.append(AbortedTransaction(producer_id, first_offset, last_offset, stable_offset))
         return cls(entries)

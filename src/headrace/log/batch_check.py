@@ -21,7 +21,7 @@ from headrace.records.batch import (
     crc32c,
 )
 from headrace.records.compression import Codec
-from headrace.records.errors import CorruptBatch
+from headrace.records.errors import InvalidBatch
 from headrace.records.record import (
     check_record_count,
     recompress,
@@ -31,7 +31,7 @@ from headrace.records.record import (
 
 NO_TIMESTAMP = -1
 RECORDS_NAMED_MAX = 10
-"""How many records without a key an error names: the first few show what is wrong, and the response stays small."""
+"""How many records without a key an error names: the first few show the problem, and the response stays small."""
 
 HeaderFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 
@@ -44,7 +44,7 @@ def check_batch(batch: Buffer, config: LogConfig, now_ms: int, *, from_client: b
     if size > config.batch_bytes_max:
         raise too_large(size, config)
     if size < HEADER_BYTES:
-        raise CorruptBatch(f"a batch has at least {HEADER_BYTES} bytes, this one {size}")
+        raise InvalidBatch(f"a batch has at least {HEADER_BYTES} bytes, this one {size}")
     header: HeaderFields = _unpack_header(batch)
     _, length, _, magic, crc, attributes, last_offset_delta, _, _, producer_id, _, base_sequence, count = (
         header
@@ -55,9 +55,9 @@ def check_batch(batch: Buffer, config: LogConfig, now_ms: int, *, from_client: b
             hint="use a client of Kafka 0.11 or newer",
         )
     if length + LOG_OVERHEAD_BYTES != size:
-        raise CorruptBatch(f"the batch claims {length + LOG_OVERHEAD_BYTES} bytes and has {size}")
+        raise InvalidBatch(f"the batch claims {length + LOG_OVERHEAD_BYTES} bytes and has {size}")
     if crc32c(batch, ATTRIBUTES_POSITION) != crc:
-        raise CorruptBatch(
+        raise InvalidBatch(
             "the checksum of the batch does not match", hint="it was damaged in transit; send it again"
         )
     if count < 1 or last_offset_delta != count - 1:

@@ -2,7 +2,7 @@
 
 A damaged file is reported and treated as missing, because its content can be found by reading more of the log.
 Writing replaces the whole file atomically. The mark of a clean stop (`CleanStop`) has more content than Kafka's, and
-a checksum: with it a start knows without reading a log whether its files have changed since.
+a checksum: with it a start notices changed files without reading the logs.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from zlib import crc32
 
 from msgspec import Struct
@@ -44,6 +45,17 @@ class CleanStop(Struct, frozen=True, kw_only=True):
     """Size of each segment by its base offset."""
 
 
+class LogCheckpoint(Struct, frozen=True):
+    """What is known of a log before it is opened."""
+
+    was_clean: bool = False
+    clean_stop: CleanStop | None = None
+    """How the log was closed, if that is known: with it, a missing file is noticed, too."""
+    recovery_offset: int = 0
+    """Everything below was on disk."""
+    start_offset: int | None = None
+
+
 def read_offsets(files: FileSystem, path: str) -> OffsetsByPartition:
     """Offsets by (topic, partition). Missing: empty. Damaged: InvalidFile, which the caller reports."""
     offsets: OffsetsByPartition = {}
@@ -67,15 +79,13 @@ def write_offsets(files: FileSystem, path: str, offsets: Mapping[tuple[str, int]
 
 def read_epochs(files: FileSystem, path: str) -> list[EpochStart]:
     """Leader epochs, oldest first. Missing: empty."""
-    epochs: list[EpochStart] = []
-    for number, line in enumerate(_read_lines(files, path), start=3):
-        epoch, _, offset = line.partition(" ")
-        if not _is_number(epoch) or not _is_number(offset):
-            raise InvalidFile(f"{path} line {number} is not an epoch and an offset: {line!r}")
-        entry = EpochStart(epoch=int(epoch), start_offset=int(offset))
-        if epochs and (entry.epoch <= epochs[-1].epoch or entry.start_offset < epochs[-1].start_offset):
-            raise InvalidFile(f"{path} line {number} is below the line before: {line!r}")
-        epochs.append(entry)
+    epochs = [
+        EpochStart(epoch=epoch, start_offset=offset)
+        for epoch, offset in _read_pairs(files, path, "an epoch and an offset")
+    ]
+    for before, after in pairwise(epochs):
+        if after.epoch <= before.epoch or after.start_offset < before.start_offset:
+            raise InvalidFile(f"{path}: epoch {after.epoch} is below the line before")
     return epochs
 
 
@@ -86,13 +96,7 @@ def write_epochs(files: FileSystem, path: str, epochs: Iterable[EpochStart], *, 
 
 def read_lost_offsets(files: FileSystem, path: str) -> list[tuple[int, int]]:
     """(first, next offset) of each range that a repair has recorded as lost. Missing: empty."""
-    ranges: list[tuple[int, int]] = []
-    for number, line in enumerate(_read_lines(files, path), start=3):
-        first, _, following = line.partition(" ")
-        if not _is_number(first) or not _is_number(following):
-            raise InvalidFile(f"{path} line {number} is not two offsets: {line!r}")
-        ranges.append((int(first), int(following)))
-    return ranges
+    return _read_pairs(files, path, "two offsets")
 
 
 def write_lost_offsets(files: FileSystem, path: str, ranges: Iterable[tuple[int, int]]) -> None:
@@ -159,6 +163,17 @@ def take_clean_shutdown_mark(
 
 def _checksum(logs: object) -> int:
     return crc32(json.dumps(logs).encode())
+
+
+def _read_pairs(files: FileSystem, path: str, expected: str) -> list[tuple[int, int]]:
+    """Lines of two numbers."""
+    pairs: list[tuple[int, int]] = []
+    for number, line in enumerate(_read_lines(files, path), start=3):
+        first, _, second = line.partition(" ")
+        if not _is_number(first) or not _is_number(second):
+            raise InvalidFile(f"{path} line {number} is not {expected}: {line!r}")
+        pairs.append((int(first), int(second)))
+    return pairs
 
 
 def _read_lines(files: FileSystem, path: str) -> list[str]:

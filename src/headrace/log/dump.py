@@ -1,7 +1,7 @@
-"""The content of the files of a partition, as values for people to read.
+"""The content of the files of a partition, as values; `headrace log dump` prints them.
 
-Reads any of them, also those that Apache Kafka wrote, and goes on as far as it can in a damaged one: a fault
-is a value here and not an error. Nothing is ever written. How it looks is for the command line to decide.
+Reads any of them, also those that Apache Kafka wrote, and a damaged one as far as possible: damage is a value here and
+not an error. Nothing is written.
 """
 
 from __future__ import annotations
@@ -10,14 +10,26 @@ import mmap
 import os
 import struct
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import google_crc32c
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import astuple
 
 from headrace.errors import HeadraceError
-from headrace.log.aborted_index import AbortedIndex
+from headrace.log import checkpoints
+from headrace.log.aborted_index import AbortedIndex, AbortedTransaction
+from headrace.log.errors import CorruptSegment
+from headrace.log.index import OFFSET_ENTRY, TIME_ENTRY
+from headrace.log.producer_state import SNAPSHOT_COUNT, SNAPSHOT_ENTRY, SNAPSHOT_HEAD
+from headrace.log.recovery.snapshots import SNAPSHOT_SUFFIX
+from headrace.log.segment_names import (
+    ABORTED_INDEX_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+)
 from headrace.records.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -32,25 +44,14 @@ from headrace.records.record import Record, decode_records
 # Enough for any batch that a default topic accepts, however well it was compressed.
 DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
 
-_INDEX_ENTRY = struct.Struct(">ii")
-_TIME_INDEX_ENTRY = struct.Struct(">qi")
-_SNAPSHOT_HEAD = struct.Struct(">hI")
 _SNAPSHOT_CRC_POSITION = 2
-_SNAPSHOT_COUNT = struct.Struct(">i")
-_SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
-_CHECKPOINT_NAMES = frozenset(
-    {
-        "cleaner-offset-checkpoint",
-        "leader-epoch-checkpoint",
-        "log-start-offset-checkpoint",
-        "recovery-point-offset-checkpoint",
-        "replication-offset-checkpoint",
-    }
+_CHECKPOINT_NAMES = (
+    checkpoints.CLEANER_OFFSET_NAME,
+    checkpoints.LEADER_EPOCH_NAME,
+    checkpoints.LOG_START_NAME,
+    checkpoints.RECOVERY_POINT_NAME,
+    "replication-offset-checkpoint",  # Kafka's
 )
-
-
-class CannotDump(HeadraceError):
-    """The file is missing, or is none of a partition's."""
 
 
 class DumpedBatch(Struct, frozen=True, kw_only=True):
@@ -78,8 +79,8 @@ class DumpedTimeIndexEntry(Struct, frozen=True, kw_only=True):
     offset: int
 
 
-class DumpedProducer(Struct, frozen=True, kw_only=True):
-    """One producer of a `.snapshot` file, as of its last batch."""
+class DumpedProducer(Struct, frozen=True):
+    """One producer of a `.snapshot` file, as of its last batch; the fields are those of an entry, in order."""
 
     producer_id: int
     producer_epoch: int
@@ -92,13 +93,8 @@ class DumpedProducer(Struct, frozen=True, kw_only=True):
     """-1 outside of a transaction."""
 
 
-class DumpedAborted(Struct, frozen=True, kw_only=True):
+class DumpedAborted(AbortedTransaction, frozen=True):
     """One entry of a `.txnindex` file: an aborted transaction, whose marker is at `last_offset`."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
 
 
 class DumpedCheckpointLine(Struct, frozen=True, kw_only=True):
@@ -109,7 +105,7 @@ class DumpedCheckpointLine(Struct, frozen=True, kw_only=True):
 
 
 class DumpedProblem(Struct, frozen=True, kw_only=True):
-    """From here on, or at this place, the file is not what it should be."""
+    """At this position, or from it on, the file is damaged."""
 
     position: int
     message: str
@@ -129,48 +125,44 @@ Dumped = (
 def dump(
     path: Path, *, with_records: bool = False, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
 ) -> Iterator[Dumped]:
-    """The content of one file, by its name; raises CannotDump at once if nothing can be shown."""
+    """The content of one file, by its name; raises immediately if nothing can be shown."""
     if not path.is_file():
-        raise CannotDump(f"the file {path} is missing", hint="name a segment or checkpoint file")
+        raise HeadraceError(f"the file {path} is missing", hint="name a segment or checkpoint file")
     if path.name in _CHECKPOINT_NAMES:
         return dump_checkpoint(path)
-    kind = _kind(path)
-    if kind == ".log":
-        return dump_log(path, with_records=with_records, decompressed_bytes_max=decompressed_bytes_max)
     dumps: dict[str, Callable[[Path], Iterator[Dumped]]] = {
-        ".index": dump_index,
-        ".timeindex": dump_time_index,
-        ".snapshot": dump_snapshot,
-        ".txnindex": dump_aborted,
+        LOG_SUFFIX: partial(dump_log, bytes_max=decompressed_bytes_max if with_records else None),
+        OFFSET_INDEX_SUFFIX: dump_index,
+        TIME_INDEX_SUFFIX: dump_time_index,
+        SNAPSHOT_SUFFIX: dump_snapshot,
+        ABORTED_INDEX_SUFFIX: dump_aborted,
     }
-    if kind not in dumps:
-        raise CannotDump(
-            f"{path.name} is none of a partition's files",
-            hint="it ought to end in .log, .index, .timeindex, .txnindex or .snapshot, or be a checkpoint",
+    # Unfinished and removed files have a second suffix: 0000.log.deleted, 0000.index.cleaned.
+    kind = next((suffix for suffix in path.suffixes if suffix in dumps), None)
+    if kind is None:
+        raise HeadraceError(
+            f"{path.name} is not a file of a partition",
+            hint="the name must end in .log, .index, .timeindex, .txnindex or .snapshot, or be a checkpoint",
         )
-    _base_offset(path)
+    if kind != LOG_SUFFIX:
+        _base_offset(path)
     return dumps[kind](path)
-
-
-def _kind(path: Path) -> str:
-    # Files on their way in or out have a second ending: 0000.log.deleted, 0000.index.cleaned.
-    kinds = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
-    return next((suffix for suffix in path.suffixes if suffix in kinds), "")
 
 
 def _base_offset(path: Path) -> int:
     digits = path.name.partition(".")[0]
     if not (digits.isascii() and digits.isdigit()):
-        raise CannotDump(
+        raise HeadraceError(
             f"{path.name} does not start with a base offset", hint="keep the original name of the file"
         )
     return int(digits)
 
 
-def dump_log(
-    path: Path, *, with_records: bool = False, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
-) -> Iterator[DumpedBatch | DumpedProblem]:
-    """Every batch of a segment up to its end, or to the place where the next batch can't be found."""
+def dump_log(path: Path, *, bytes_max: int | None) -> Iterator[DumpedBatch | DumpedProblem]:
+    """Every batch of a segment up to its end, or to the position where no batch starts.
+
+    With `bytes_max`, the bound of a decompressed batch, also the records.
+    """
     if os.path.getsize(path) == 0:
         return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -182,7 +174,7 @@ def dump_log(
                 return
             header = read_header(content[position : position + HEADER_BYTES])
             batch = content[position : position + header.size_bytes]
-            yield _dump_batch(batch, position, header, decompressed_bytes_max if with_records else None)
+            yield _dump_batch(batch, position, header, bytes_max)
             position += header.size_bytes
 
 
@@ -221,7 +213,7 @@ def dump_index(path: Path) -> Iterator[DumpedIndexEntry | DumpedProblem]:
     """Every entry of an offset index, and where offsets do not increase."""
     base_offset = _base_offset(path)
     last_offset = -1
-    for position, (relative_offset, log_position) in _entries(path, _INDEX_ENTRY):
+    for position, (relative_offset, log_position) in _entries(path, OFFSET_ENTRY):
         if position and relative_offset == 0:
             return  # the unused rest of a file that Kafka allocated in advance
         offset = base_offset + relative_offset
@@ -229,14 +221,14 @@ def dump_index(path: Path) -> Iterator[DumpedIndexEntry | DumpedProblem]:
             yield DumpedProblem(position=position, message=f"offset {offset} follows {last_offset}")
         yield DumpedIndexEntry(offset=offset, log_position=log_position)
         last_offset = offset
-    yield from _rest(path, _INDEX_ENTRY)
+    yield from _rest(path, OFFSET_ENTRY)
 
 
 def dump_time_index(path: Path) -> Iterator[DumpedTimeIndexEntry | DumpedProblem]:
     """Every entry of a time index, and where timestamps do not increase."""
     base_offset = _base_offset(path)
     last_timestamp_ms = -1
-    for position, (timestamp_ms, relative_offset) in _entries(path, _TIME_INDEX_ENTRY):
+    for position, (timestamp_ms, relative_offset) in _entries(path, TIME_ENTRY):
         if position and relative_offset == 0 and timestamp_ms == 0:
             return  # the unused rest of a file that Kafka allocated in advance
         if timestamp_ms < last_timestamp_ms:
@@ -244,7 +236,7 @@ def dump_time_index(path: Path) -> Iterator[DumpedTimeIndexEntry | DumpedProblem
             yield DumpedProblem(position=position, message=message)
         yield DumpedTimeIndexEntry(timestamp_ms=timestamp_ms, offset=base_offset + relative_offset)
         last_timestamp_ms = timestamp_ms
-    yield from _rest(path, _TIME_INDEX_ENTRY)
+    yield from _rest(path, TIME_ENTRY)
 
 
 def _entries(path: Path, entry: struct.Struct) -> Iterator[tuple[int, tuple[int, int]]]:
@@ -263,50 +255,37 @@ def _rest(path: Path, entry: struct.Struct) -> Iterator[DumpedProblem]:
 
 
 def dump_snapshot(path: Path) -> Iterator[DumpedProducer | DumpedProblem]:
-    """Every producer that a snapshot remembers."""
+    """Every producer of a snapshot."""
     content = path.read_bytes()
-    entries_position = _SNAPSHOT_HEAD.size + _SNAPSHOT_COUNT.size
+    entries_position = SNAPSHOT_HEAD.size + SNAPSHOT_COUNT.size
     if len(content) < entries_position:
         yield DumpedProblem(position=0, message=f"{len(content)} bytes are too few for a snapshot")
         return
-    version, crc = _SNAPSHOT_HEAD.unpack_from(content)
+    version, crc = SNAPSHOT_HEAD.unpack_from(content)
     if version != 1:
-        yield DumpedProblem(position=0, message=f"snapshot version {version} is not known")
+        yield DumpedProblem(position=0, message=f"snapshot version {version} is not supported")
         return
-    if google_crc32c.value(content[_SNAPSHOT_HEAD.size :]) != crc:
+    if google_crc32c.value(content[SNAPSHOT_HEAD.size :]) != crc:
         yield DumpedProblem(position=_SNAPSHOT_CRC_POSITION, message="the checksum does not match")
-    (count,) = _SNAPSHOT_COUNT.unpack_from(content, _SNAPSHOT_HEAD.size)
-    held_count = (len(content) - entries_position) // _SNAPSHOT_ENTRY.size
+    (count,) = SNAPSHOT_COUNT.unpack_from(content, SNAPSHOT_HEAD.size)
+    held_count = (len(content) - entries_position) // SNAPSHOT_ENTRY.size
     for index in range(min(count, held_count)):
-        yield _dump_producer(content, entries_position + index * _SNAPSHOT_ENTRY.size)
+        values = SNAPSHOT_ENTRY.unpack_from(content, entries_position + index * SNAPSHOT_ENTRY.size)
+        yield DumpedProducer(*values)
     if not 0 <= count <= held_count:
         message = f"the header announces {count} producers and the file has room for {held_count}"
-        yield DumpedProblem(position=_SNAPSHOT_HEAD.size, message=message)
-
-
-def _dump_producer(content: bytes, position: int) -> DumpedProducer:
-    names = (
-        "producer_id",
-        "producer_epoch",
-        "last_sequence",
-        "last_offset",
-        "offset_delta",
-        "timestamp_ms",
-        "coordinator_epoch",
-        "transaction_first_offset",
-    )
-    return DumpedProducer(**dict(zip(names, _SNAPSHOT_ENTRY.unpack_from(content, position), strict=True)))
+        yield DumpedProblem(position=SNAPSHOT_HEAD.size, message=message)
 
 
 def dump_aborted(path: Path) -> Iterator[DumpedAborted | DumpedProblem]:
     """Every aborted transaction that a segment's list has."""
-    content = path.read_bytes()
-    index = AbortedIndex.decode(content)
-    if index is None:
-        yield DumpedProblem(position=0, message="it is no list of aborted transactions")
+    try:
+        entries = AbortedIndex.decode(path.read_bytes(), str(path)).entries
+    except CorruptSegment as error:
+        yield DumpedProblem(position=error.position, message=error.reason)
         return
-    for entry in index.entries:
-        yield DumpedAborted(**asdict(entry))
+    for entry in entries:
+        yield DumpedAborted(*astuple(entry))
 
 
 def dump_checkpoint(path: Path) -> Iterator[DumpedCheckpointLine | DumpedProblem]:
@@ -316,7 +295,7 @@ def dump_checkpoint(path: Path) -> Iterator[DumpedCheckpointLine | DumpedProblem
     for number, line in enumerate(lines, start=1):
         text = line.decode("utf-8", "replace").strip()
         if number == 1 and text != "0":
-            yield DumpedProblem(position=0, message=f"checkpoint version {text!r} is not known")
+            yield DumpedProblem(position=0, message=f"checkpoint version {text!r} is not supported")
         elif number == 2 and text != str(len(lines) - 2):
             message = f"the header announces {text!r} lines and {len(lines) - 2} follow"
             yield DumpedProblem(position=position, message=message)

@@ -67,7 +67,7 @@ class StorageFailed(LogError):
 
 
 class LogReadOnly(LogError):
-    """The log rejects writes until somebody has fixed it; reads continue to work."""
+    """The log rejects writes until it is repaired and opened again; reads continue to work."""
 
 
 class CorruptSegment(LogError):

@@ -1,38 +1,21 @@
 """The few operations that the log performs on a disk, behind one small protocol so that tests can make them fail.
 
 Files are plain descriptors. Every write has a position, so that a later write overwrites what a failed one has left.
-Nothing here knows what the bytes mean.
+The content of the files is opaque here.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Sequence
 from typing import Protocol
 
 from headrace.log.errors import WouldBlock
 from headrace.records.batch import Buffer as Buffer
+from headrace.sync import sync_data, sync_directory, sync_file
 
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
-# On macOS fsync leaves the data in the cache of the drive, and there is no fdatasync.
-_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
-_NOT_SUPPORTED = (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY)
-
-
-def sync_file(fd: int) -> None:
-    """Put a file or a directory on stable storage."""
-    if _FULL_SYNC is None:
-        os.fsync(fd)
-        return
-    try:
-        fcntl.fcntl(fd, _FULL_SYNC)
-    except OSError as error:
-        # Only a file system without support falls back: after a real failure, fsync could report success.
-        if error.errno not in _NOT_SUPPORTED:
-            raise
-        os.fsync(fd)
 
 
 class FileSystem(Protocol):
@@ -153,20 +136,13 @@ class DiskFileSystem:
         os.ftruncate(fd, size_bytes)
 
     def sync(self, fd: int) -> None:
-        if _FULL_SYNC is None:
-            os.fdatasync(fd)
-        else:
-            sync_file(fd)
+        sync_data(fd)
 
     def sync_names(self, fd: int) -> None:
         sync_file(fd)
 
     def sync_directory(self, path: str) -> None:
-        fd = self.open_directory(path)
-        try:
-            self.sync_names(fd)
-        finally:
-            os.close(fd)
+        sync_directory(path)
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)

@@ -7,12 +7,10 @@ descriptors shows before anything is synced, and the next flush can cover the sa
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
 
 from msgspec import Struct
 
 from headrace.log.filesystem import FileSystem, OpenFile
-from headrace.log.folder import PartitionFolder
 from headrace.log.segment import Segment
 from headrace.log.segments import Segments
 
@@ -52,32 +50,20 @@ class Flush(Struct, frozen=True, kw_only=True):
 
 
 class LogFlusher:
-    """Knows what of a log is not durable yet."""
+    """Tracks which part of a log is durable."""
 
-    def __init__(self, folder: PartitionFolder, segments: Segments) -> None:
-        self._folder = folder
+    def __init__(self, segments: Segments) -> None:
         self._segments = segments
-        self._closed: list[Segment] = []
+        self._folder = segments.folder
         self._names_synced = 0
-        self.is_new = False
-        """Whether the folder was created by this process, so that its own name has to be synced."""
-
-    def add_closed(self, segment: Segment) -> None:
-        """A segment is no longer the active one; the next flush covers it."""
-        if segment.synced_bytes < segment.size_bytes and segment not in self._closed:
-            self._closed.append(segment)
-
-    def forget(self, segments: Collection[Segment]) -> None:
-        """These are no longer part of the log."""
-        if self._closed:
-            self._closed = [segment for segment in self._closed if segment not in segments]
 
     def begin(self) -> Flush:
         """What to sync so that everything appended so far is durable.
 
         An OSError means that files could not be opened. Nothing has changed then, and it may be retried.
         """
-        active = self._segments.view.segments[-1]
+        segments = self._segments.view.segments
+        active = segments[-1]
         next_offset, size_bytes = active.extent
         entries = [
             UnsyncedSegment(
@@ -86,7 +72,7 @@ class LogFlusher:
                 size_bytes=segment.size_bytes,
                 indexes=segment.open_indexes(),
             )
-            for segment in self._closed
+            for segment in _unsynced_closed(segments)
         ]
         if size_bytes > active.synced_bytes:
             entries.append(
@@ -108,29 +94,23 @@ class LogFlusher:
         if folder.names_changed == self._names_synced:
             return ()
         own = folder.open()
-        if self.is_new and self._names_synced == 0:
+        if folder.is_new and self._names_synced == 0:
             parent = os.path.dirname(folder.path) or "."
             return own, OpenFile(folder.files, parent, folder.files.open_directory(parent))
         return (own,)
 
     def finish(self, flush: Flush) -> None:
         """The flush was synced: what it covers is durable."""
+        active = self._segments.active
         for entry in flush.unsynced:
-            entry.segment.synced_bytes = max(entry.segment.synced_bytes, entry.size_bytes)
-        if self._closed:
-            self._release_synced()
+            segment = entry.segment
+            segment.synced_bytes = max(segment.synced_bytes, entry.size_bytes)
+            if segment is not active and not segment.is_retired:
+                # It stayed open until this sync, which reports any error since it was written.
+                self._segments.keep_open(segment)
         self._names_synced = max(self._names_synced, flush.names_changed)
         if flush.end_offset > self._segments.durable_offset and self._folder.read_only_reason is None:
             self._segments.set_durable(flush.end_offset, flush.end_segment, flush.end_position)
-
-    def _release_synced(self) -> None:
-        """A closed segment stays open until its last sync, which reports any error since it was written."""
-        closed, self._closed = self._closed, []
-        for segment in closed:
-            if segment.synced_bytes < segment.size_bytes:
-                self._closed.append(segment)
-            else:
-                self._segments.keep_open(segment)
 
     def fail(self, error: BaseException) -> None:
         """A flush failed. It is never retried: the kernel may have dropped the pages and would report success."""
@@ -149,3 +129,11 @@ class LogFlusher:
             self.fail(error)
             raise folder.storage_failed(f"fsync in {folder.path} failed: {error}") from error
         self.finish(flush)
+
+
+def _unsynced_closed(segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
+    """The closed segments that are not synced: the newest ones, because a flush syncs the oldest first."""
+    first = active = len(segments) - 1
+    while first > 0 and segments[first - 1].synced_bytes < segments[first - 1].extent[1]:
+        first -= 1
+    return segments[first:active]

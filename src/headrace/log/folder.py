@@ -43,6 +43,8 @@ class PartitionFolder:
         self.read_only_reason: str | None = None
         """Why the log rejects writes; None while it accepts them."""
         self.damages: tuple[Damage, ...] = ()
+        self.is_new = False
+        """Whether the log has no segments yet: the next flush syncs the name of the folder, too."""
         self.names_changed = 0
         """Grows when files are created, renamed or removed: the next flush syncs the folder, too."""
 

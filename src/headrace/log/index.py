@@ -1,6 +1,6 @@
 """Offset index and time index of one segment, in Kafka's formats: sparse, sorted, appended to, rebuilt when in doubt.
 
-An index is a shortcut, never the truth: one that looks wrong is thrown away, and a reader checks what it finds at the
+An index is a shortcut, never the truth: an invalid one is dropped, and a reader checks what it finds at the
 position it was sent to. Entries live in arrays in memory and reach the disk when the segment is closed or checkpointed.
 """
 
@@ -11,10 +11,12 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 
-OFFSET_ENTRY_BYTES = 8
-TIME_ENTRY_BYTES = 12
-_TIME_ENTRY = struct.Struct(">qi")
-_OFFSET_ENTRY = struct.Struct(">ii")
+OFFSET_ENTRY = struct.Struct(">ii")
+"""Relative last offset of a batch, position."""
+TIME_ENTRY = struct.Struct(">qi")
+"""Timestamp, relative offset."""
+OFFSET_ENTRY_BYTES = OFFSET_ENTRY.size
+TIME_ENTRY_BYTES = TIME_ENTRY.size
 _SWAP = sys.byteorder == "little"
 NO_TIMESTAMP = -1
 
@@ -123,7 +125,7 @@ class TimeIndex:
         return self.timestamps_ms[-1], self.base_offset + self.relative_offsets[-1]
 
     def encode_from(self, entry: int) -> bytes:
-        pack = _TIME_ENTRY.pack
+        pack = TIME_ENTRY.pack
         return b"".join(
             pack(*pair)
             for pair in zip(self.timestamps_ms[entry:], self.relative_offsets[entry:], strict=True)
@@ -134,7 +136,7 @@ class TimeIndex:
         index = cls(base_offset)
         if len(content) % TIME_ENTRY_BYTES:
             return None
-        for timestamp_ms, relative_offset in _TIME_ENTRY.iter_unpack(content):
+        for timestamp_ms, relative_offset in TIME_ENTRY.iter_unpack(content):
             index.timestamps_ms.append(timestamp_ms)
             index.relative_offsets.append(relative_offset)
         index.written_entries = len(index)
@@ -146,18 +148,6 @@ class TimeIndex:
         ):
             return None
         return index
-
-
-def last_offset_entry(content: bytes) -> tuple[int, int]:
-    """(relative offset, position) of a single encoded offset entry."""
-    relative_offset, position = _OFFSET_ENTRY.unpack(content)
-    return relative_offset, position
-
-
-def last_time_entry(content: bytes) -> tuple[int, int]:
-    """(timestamp, relative offset) of a single encoded time entry."""
-    timestamp_ms, relative_offset = _TIME_ENTRY.unpack(content)
-    return timestamp_ms, relative_offset
 
 
 def _strictly_rising(values: array[int]) -> bool:

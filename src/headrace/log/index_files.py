@@ -5,22 +5,14 @@
 
 from __future__ import annotations
 
+import struct
 from contextlib import suppress
 
 from msgspec import Struct
 
 from headrace.log.aborted_index import AbortedIndex
-from headrace.log.errors import CorruptSegment
 from headrace.log.filesystem import FileSystem, OpenFile
-from headrace.log.index import (
-    NO_TIMESTAMP,
-    OFFSET_ENTRY_BYTES,
-    TIME_ENTRY_BYTES,
-    OffsetIndex,
-    TimeIndex,
-    last_offset_entry,
-    last_time_entry,
-)
+from headrace.log.index import NO_TIMESTAMP, OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
 from headrace.log.segment_names import ABORTED_INDEX_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 
 
@@ -71,13 +63,13 @@ class IndexFiles:
 
     def write(self, offsets: OffsetIndex, times: TimeIndex) -> None:
         """Append the entries that the files lack; entries that a crash has left are truncated."""
-        for index, suffix, entry_bytes in (
-            (offsets, OFFSET_INDEX_SUFFIX, OFFSET_ENTRY_BYTES),
-            (times, TIME_INDEX_SUFFIX, TIME_ENTRY_BYTES),
+        for index, suffix, entry in (
+            (offsets, OFFSET_INDEX_SUFFIX, OFFSET_ENTRY),
+            (times, TIME_INDEX_SUFFIX, TIME_ENTRY),
         ):
             fd = self._files.create(self._path(suffix))
             try:
-                size = index.written_entries * entry_bytes
+                size = index.written_entries * entry.size
                 self._files.truncate(fd, size)
                 content = index.encode_from(index.written_entries)
                 if content:
@@ -88,12 +80,12 @@ class IndexFiles:
 
     def last_entries(self, base_offset: int, size_bytes: int) -> LastEntries | None:
         """The last entries, without loading the indexes; None if they cannot belong to a segment of this size."""
-        offset_entry = self._last_entry(OFFSET_INDEX_SUFFIX, OFFSET_ENTRY_BYTES)
-        time_entry = self._last_entry(TIME_INDEX_SUFFIX, TIME_ENTRY_BYTES)
+        offset_entry = self._last_entry(OFFSET_INDEX_SUFFIX, OFFSET_ENTRY)
+        time_entry = self._last_entry(TIME_INDEX_SUFFIX, TIME_ENTRY)
         if offset_entry is None or time_entry is None:
             return None
-        relative_offset, position = last_offset_entry(offset_entry) if offset_entry else (-1, 0)
-        timestamp_ms, relative_of_time = last_time_entry(time_entry) if time_entry else (NO_TIMESTAMP, 0)
+        relative_offset, position = OFFSET_ENTRY.unpack(offset_entry) if offset_entry else (-1, 0)
+        timestamp_ms, relative_of_time = TIME_ENTRY.unpack(time_entry) if time_entry else (NO_TIMESTAMP, 0)
         if not 0 <= position <= size_bytes or relative_of_time < 0 or timestamp_ms < NO_TIMESTAMP:
             return None
         return LastEntries(
@@ -103,11 +95,11 @@ class IndexFiles:
             max_timestamp_offset=base_offset + relative_of_time,
         )
 
-    def _last_entry(self, suffix: str, entry_bytes: int) -> bytes | None:
+    def _last_entry(self, suffix: str, entry: struct.Struct) -> bytes | None:
         path = self._path(suffix)
         try:
             size = self._files.size(path)
-            if size % entry_bytes:
+            if size % entry.size:
                 return None
             if size == 0:
                 return b""
@@ -115,20 +107,13 @@ class IndexFiles:
         except FileNotFoundError:
             return None
         try:
-            return self._files.read(fd, entry_bytes, size - entry_bytes)
+            return self._files.read(fd, entry.size, size - entry.size)
         finally:
             self._files.close(fd)
 
     def read_aborted(self) -> AbortedIndex:
         """The aborted transactions; empty if there is no file."""
-        index = AbortedIndex.decode(self._read(ABORTED_INDEX_SUFFIX))
-        if index is None:
-            raise CorruptSegment(
-                path=self._stem + ABORTED_INDEX_SUFFIX,
-                position=0,
-                reason="it is not a list of aborted transactions",
-            )
-        return index
+        return AbortedIndex.decode(self._read(ABORTED_INDEX_SUFFIX), self._stem + ABORTED_INDEX_SUFFIX)
 
     def write_aborted(self, index: AbortedIndex) -> None:
         """Write the list durably, if it has changed; while nothing was aborted there is no file."""

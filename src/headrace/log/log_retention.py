@@ -7,7 +7,6 @@ from contextlib import suppress
 
 from headrace.log.archive.log_archive import LogArchive
 from headrace.log.errors import OffsetOutOfRange, StorageFailed
-from headrace.log.folder import PartitionFolder
 from headrace.log.retention import ExpiredSegment, RetentionReason, RetentionSegment, plan_retention
 from headrace.log.retired import RetiredSegments
 from headrace.log.rolling import SegmentRoller
@@ -16,16 +15,10 @@ from headrace.log.segments import Segments, floor_segment
 
 class LogRetention:
     def __init__(
-        self,
-        folder: PartitionFolder,
-        segments: Segments,
-        *,
-        archive: LogArchive,
-        retired: RetiredSegments,
-        roller: SegmentRoller,
+        self, segments: Segments, archive: LogArchive, retired: RetiredSegments, roller: SegmentRoller
     ) -> None:
-        self._folder = folder
         self._segments = segments
+        self._folder = segments.folder
         self._archive = archive
         self._retired = retired
         self._roller = roller
@@ -41,7 +34,7 @@ class LogRetention:
             segments.start_offset = offset
             below = floor_segment(segments.base_offsets, offset)
             self._retired.retire_oldest(below, self._folder.clock.now_ms())
-            self._archive.forget_expired()
+            self._archive.drop_expired()
         return segments.start_offset
 
     def apply(self, now_ms: int) -> list[ExpiredSegment]:
@@ -80,4 +73,4 @@ class LogRetention:
         segments = self._segments
         first_kept = kept_archived[0].base_offset if kept_archived else segments.base_offsets[0]
         segments.start_offset = max(segments.start_offset, first_kept)
-        self._archive.forget_expired()
+        self._archive.drop_expired()

@@ -12,11 +12,10 @@ from headrace.log import checkpoints
 from headrace.log.aborted_index import AbortedIndex
 from headrace.log.archive.archived_segments import end_of
 from headrace.log.archive.log_archive import LogArchive
-from headrace.log.checkpoints import CleanStop
+from headrace.log.checkpoints import LogCheckpoint
 from headrace.log.compaction.log_compaction import LogCompaction
 from headrace.log.epochs import LeaderEpochs
 from headrace.log.errors import InvalidFile
-from headrace.log.folder import PartitionFolder
 from headrace.log.recovery.checking import check_first, check_from, is_unchanged
 from headrace.log.recovery.segment_checker import Recovery, is_lost
 from headrace.log.recovery.snapshots import ProducerSnapshots
@@ -30,33 +29,22 @@ class LogOpening:
 
     def __init__(
         self,
-        folder: PartitionFolder,
         segments: Segments,
-        *,
         epochs: LeaderEpochs,
         archive: LogArchive,
         compaction: LogCompaction,
         snapshots: ProducerSnapshots,
     ) -> None:
-        self._folder = folder
         self._segments = segments
+        self._folder = segments.folder
         self._epochs = epochs
         self._archive = archive
         self._compaction = compaction
         self._snapshots = snapshots
-        self.is_new = False
-        """Whether the log has no segments yet."""
 
-    def run(
-        self,
-        sizes: Mapping[str, int],
-        *,
-        was_clean: bool,
-        recovery_offset: int,
-        start_offset: int | None,
-        clean_stop: CleanStop | None,
-    ) -> None:
+    def run(self, sizes: Mapping[str, int], known: LogCheckpoint) -> None:
         """Open the files of the folder, given by name and size."""
+        recovery_offset, start_offset = known.recovery_offset, known.start_offset
         self._archive.load(sizes, start_offset or 0)
         first_offset = max(start_offset or 0, end_of(self._archive.entries))
         lost = self._lost_offsets()
@@ -67,7 +55,7 @@ class LogOpening:
                 self._segments.start_offset = max(start_offset or 0, self._archive.first_offset)
                 return
             found = [self._segments.create(first_offset)]
-        self._epochs.load(self._folder.on_event)
+        self._epochs.load()
         recovery = Recovery(
             on_event=self._folder.on_event,
             epochs=self._epochs.starts,
@@ -75,12 +63,14 @@ class LogOpening:
             lost=lost,
         )
         # Without its epochs the log has to read its last batches to know the newest one.
-        is_clean = was_clean and bool(self._epochs.starts) and is_unchanged(recovery, found, clean_stop)
+        is_clean = (
+            known.was_clean and bool(self._epochs.starts) and is_unchanged(recovery, found, known.clean_stop)
+        )
         if not is_clean:
             recovery.cleaned_offset = self._compaction.offsets()[1]
             found = check_from(recovery, found, recovery_offset)
             if start_offset is not None:
-                check_first(recovery, found, first_offset, clean_stop)
+                check_first(recovery, found, first_offset, known.clean_stop)
         self._segments.load(found)
         first_kept = min([self._archive.first_offset, *(damage.first_offset for damage in recovery.damages)])
         self._segments.start_offset = min(max(start_offset or 0, first_kept), self._segments.end_offset)
@@ -116,14 +106,14 @@ class LogOpening:
         return segments
 
     def _start_empty(self, start_offset: int) -> None:
-        self.is_new = True
-        self._epochs.begin_first(start_offset)
+        self._folder.is_new = True
+        self._epochs.start_first(start_offset)
         self._segments.load([self._segments.create(start_offset)])
         self._segments.active.release()
 
     def _accept(self, recovery: Recovery, recovery_offset: int) -> None:
         end_offset = self._segments.end_offset
-        self._epochs.begin_next(end_offset, epoch_seen=recovery.last_epoch)
+        self._epochs.start_next(end_offset, epoch_seen=recovery.last_epoch)
         if end_offset != recovery_offset or recovery.bytes_truncated:
             self._sync_recovered(recovery_offset)
         if recovery.damages:

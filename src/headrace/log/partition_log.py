@@ -21,7 +21,7 @@ from headrace.log.batch_check import (
     may_inspect,
     must_inspect,
 )
-from headrace.log.checkpoints import CleanStop
+from headrace.log.checkpoints import CleanStop, LogCheckpoint
 from headrace.log.compaction.log_compaction import LogCompaction
 from headrace.log.config import LogConfig
 from headrace.log.damage import Damage
@@ -62,32 +62,21 @@ class Appended(Struct, frozen=True):
 
 
 class PartitionLog:
-    """Made with `PartitionLog.open`."""
+    """Created with `PartitionLog.open`."""
 
     def __init__(self, folder: PartitionFolder, partition_archive: PartitionArchive | None) -> None:
         self._folder = folder
         self.segments = Segments(folder)
         self.producers = ProducerStates(producer_ids_max=folder.config.producer_ids_max)
-        self.epochs = LeaderEpochs(folder.files, folder.path)
-        self.flusher = LogFlusher(folder, self.segments)
-        self.retired = RetiredSegments(folder, self.segments, self.flusher)
-        self._snapshots = ProducerSnapshots(folder, self.segments, self.producers)
-        self._roller = SegmentRoller(folder, self.segments, self.flusher, self._snapshots)
-        self.archive = LogArchive(
-            folder,
-            self.segments,
-            partition_archive=partition_archive,
-            producers=self.producers,
-            epochs=self.epochs,
-            retired=self.retired,
-        )
-        self.retention = LogRetention(
-            folder, self.segments, archive=self.archive, retired=self.retired, roller=self._roller
-        )
-        self.compaction = LogCompaction(
-            folder, self.segments, producers=self.producers, flusher=self.flusher, retired=self.retired
-        )
-        self.reader = LogReader(folder, self.segments, self.archive)
+        self.epochs = LeaderEpochs(folder)
+        self.flusher = LogFlusher(self.segments)
+        self.retired = RetiredSegments(self.segments)
+        self._snapshots = ProducerSnapshots(self.segments, self.producers)
+        self._roller = SegmentRoller(self.segments, self._snapshots)
+        self.archive = LogArchive(self.segments, partition_archive, self.producers, self.epochs, self.retired)
+        self.retention = LogRetention(self.segments, self.archive, self.retired, self._roller)
+        self.compaction = LogCompaction(self.segments, self.producers, self.retired)
+        self.reader = LogReader(self.segments, self.archive)
         self._recovery_offset = 0
         self._is_stored_unchanged = is_stored_unchanged(folder.config)
         self._may_inspect = may_inspect(folder.config)
@@ -97,43 +86,23 @@ class PartitionLog:
         cls,
         directory: str | os.PathLike[str],
         config: LogConfig,
+        known: LogCheckpoint,
         *,
         files: FileSystem,
         clock: Clock,
-        was_clean: bool,
-        recovery_offset: int,
-        start_offset: int | None,
-        clean_stop: CleanStop | None = None,
         partition_archive: PartitionArchive | None = None,
         on_event: EventSink = log_event,
     ) -> PartitionLog:
-        """Open the log in a directory, which is created if it is missing; `recovery` has what is read and checked.
-
-        `clean_stop` is how the log was closed, if that is known: with it, a missing file is noticed, too.
-        """
+        """Open the log in a directory, which is created if it is missing; `opening` has what is read and checked."""
         folder = PartitionFolder(os.fspath(directory), config, files=files, clock=clock, on_event=on_event)
         files.make_directory(folder.path)
         log = cls(folder, partition_archive)
-        opening = LogOpening(
-            folder,
-            log.segments,
-            epochs=log.epochs,
-            archive=log.archive,
-            compaction=log.compaction,
-            snapshots=log._snapshots,
-        )
-        opening.run(
-            leftovers.tidy(files, folder.path, on_event),
-            was_clean=was_clean,
-            recovery_offset=recovery_offset,
-            start_offset=start_offset,
-            clean_stop=clean_stop,
-        )
-        log.flusher.is_new = opening.is_new
-        log._recovery_offset = recovery_offset
+        opening = LogOpening(log.segments, log.epochs, log.archive, log.compaction, log._snapshots)
+        opening.run(leftovers.tidy(files, folder.path, on_event), known)
+        log._recovery_offset = known.recovery_offset
         return log
 
-    # --- what its parts know ---
+    # --- state of its parts ---
 
     @property
     def directory(self) -> str:
@@ -325,13 +294,13 @@ class PartitionLog:
         for segment in self.segments.view.segments:
             segment.release()
         self.retired.remove_all()
-        self.reader.forget_positions()
+        self.reader.drop_positions()
         if self.read_only_reason is None:
-            # Not with become_read_only, which reports a failure: somebody asked for this.
+            # Not with become_read_only, which reports a failure: this is a normal stop.
             self._folder.read_only_reason = reason
 
     def delete(self) -> None:
-        """Remove the partition. Its directory's name can be reused at once."""
+        """Remove the partition. Its directory's name can be reused immediately."""
         self._release("the partition was deleted")
         files = self._folder.files
-        leftovers.remove_directory_tree(files, leftovers.set_directory_aside(files, self.directory))
+        leftovers.remove_directory_tree(files, leftovers.rename_for_deletion(files, self.directory))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterable
 
 import google_crc32c
 from msgspec import Struct
@@ -22,16 +21,16 @@ from msgspec.structs import replace
 from headrace.log.errors import DuplicateSequence, InvalidFile, InvalidProducerEpoch, OutOfOrderSequence
 
 # Clients keep at most five requests in flight: a retry can be of the fifth last batch but of no older one.
-BATCHES_REMEMBERED = 5
+BATCHES_KEPT = 5
 SEQUENCE_LIMIT = 2**31
 NO_TRANSACTION = -1
 ANY_SEQUENCE = -1
 NO_CHECKSUM = -1
 
 _SNAPSHOT_VERSION = 1
-_HEAD = struct.Struct(">hI")
-_COUNT = struct.Struct(">i")
-_ENTRY = struct.Struct(">qhiqiqiq")
+SNAPSHOT_HEAD = struct.Struct(">hI")
+SNAPSHOT_COUNT = struct.Struct(">i")
+SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _BATCHES_MAGIC = b"HRSB"
 _BATCH = struct.Struct(">qiiqqb")
 
@@ -56,23 +55,23 @@ class ProducerState:
         self.seen_ms = seen_ms
         self.coordinator_epoch = -1
         """Of the coordinator that ended its last transaction."""
-        self.batches: deque[SequencedBatch] = deque(maxlen=BATCHES_REMEMBERED)
+        self.batches: deque[SequencedBatch] = deque(maxlen=BATCHES_KEPT)
         self.next_sequence = ANY_SEQUENCE
 
-    def remember(self, batch: SequencedBatch) -> None:
+    def add(self, batch: SequencedBatch) -> None:
         if batch.first_sequence != self.next_sequence:
             self.rewind(batch.first_sequence)
         self.batches.append(batch)
         self.next_sequence = (batch.last_sequence + 1) % SEQUENCE_LIMIT
 
     def rewind(self, sequence: int) -> None:
-        """Go on from this sequence: the batches from there on are aborted, and their numbers are used again."""
+        """Continue from this sequence: the batches from there on are aborted, and their numbers are used again."""
         while self.batches and _is_from(self.batches[-1].first_sequence, sequence):
             self.batches.pop()
         self.next_sequence = sequence
 
     def abort_from(self, first_offset: int) -> None:
-        """The transaction that began at this offset was aborted."""
+        """The transaction that started at this offset was aborted."""
         for index, batch in enumerate(self.batches):
             if batch.base_offset >= first_offset:
                 self.batches[index] = replace(batch, is_aborted=True)
@@ -81,30 +80,18 @@ class ProducerState:
 class ProducerStates:
     """All producers of one partition, at most `producer_ids_max` of them."""
 
-    __slots__ = ("_by_id", "open_transactions", "producer_ids_max")
+    __slots__ = ("by_id", "open_transactions", "producer_ids_max")
 
     def __init__(self, *, producer_ids_max: int) -> None:
         self.producer_ids_max = producer_ids_max
-        self._by_id: dict[int, ProducerState] = {}
+        self.by_id: dict[int, ProducerState] = {}
         # In the order of the offsets, because every transaction starts at the end of the log.
         self.open_transactions: dict[int, int] = {}
         """Producer -> first offset of the transaction that it has open here."""
 
-    def __len__(self) -> int:
-        return len(self._by_id)
-
-    def __contains__(self, producer_id: int) -> bool:
-        return producer_id in self._by_id
-
     def clear(self) -> None:
-        self._by_id.clear()
+        self.by_id.clear()
         self.open_transactions.clear()
-
-    def get(self, producer_id: int) -> ProducerState | None:
-        return self._by_id.get(producer_id)
-
-    def items(self) -> Iterable[tuple[int, ProducerState]]:
-        return self._by_id.items()
 
     # Transactions
 
@@ -118,15 +105,15 @@ class ProducerStates:
         self.open_transactions.setdefault(producer_id, first_offset)
 
     def check_marker(self, producer_id: int, producer_epoch: int) -> None:
-        state = self._by_id.get(producer_id)
+        state = self.by_id.get(producer_id)
         if state is not None and producer_epoch < state.epoch:
             raise _old_epoch(producer_id, producer_epoch, state.epoch)
 
     def end_transaction(
         self, producer_id: int, producer_epoch: int, coordinator_epoch: int, now_ms: int, *, is_commit: bool
     ) -> int | None:
-        """A marker was appended; where the transaction began that it ended, if one was open."""
-        state = self._know(producer_id, producer_epoch, now_ms)
+        """A marker was appended; the first offset of the transaction that it ended, if one was open."""
+        state = self._state_of(producer_id, producer_epoch, now_ms)
         state.coordinator_epoch = coordinator_epoch
         first_offset = self.open_transactions.pop(producer_id, None)
         if first_offset is not None and not is_commit:
@@ -139,7 +126,7 @@ class ProducerStates:
         """Of every producer the last offset that it wrote."""
         return {
             producer_id: state.batches[-1].last_offset
-            for producer_id, state in self._by_id.items()
+            for producer_id, state in self.by_id.items()
             if state.batches
         }
 
@@ -148,9 +135,9 @@ class ProducerStates:
     ) -> SequencedBatch | None:
         """None if the batch is the next one; the stored batch if it is a retry; otherwise it raises.
 
-        A producer that is not known (expired, or new here) may begin anywhere: refusing would help nobody.
+        A producer that is unknown (expired, or new here) may start with any sequence: nothing before it can be checked.
         """
-        state = self._by_id.get(producer_id)
+        state = self.by_id.get(producer_id)
         if state is None:
             return None
         if producer_epoch != state.epoch:
@@ -167,7 +154,7 @@ class ProducerStates:
                 return None
             if is_same_range:
                 return stored
-        raise _refusal(state, producer_id, first_sequence)
+        raise _rejection(state, producer_id, first_sequence)
 
     def update(
         self,
@@ -180,18 +167,18 @@ class ProducerStates:
         checksum: int,
         now_ms: int,
     ) -> None:
-        """Remember a batch that has been appended."""
-        state = self._know(producer_id, producer_epoch, now_ms)
+        """Record a batch that has been appended."""
+        state = self._state_of(producer_id, producer_epoch, now_ms)
         if first_sequence >= 0:
-            state.remember(SequencedBatch(first_sequence, last_sequence, base_offset, last_offset, checksum))
+            state.add(SequencedBatch(first_sequence, last_sequence, base_offset, last_offset, checksum))
 
-    def _know(self, producer_id: int, producer_epoch: int, now_ms: int) -> ProducerState:
+    def _state_of(self, producer_id: int, producer_epoch: int, now_ms: int) -> ProducerState:
         """The producer's state, in this epoch."""
-        state = self._by_id.get(producer_id)
+        state = self.by_id.get(producer_id)
         if state is None:
-            if len(self._by_id) >= self.producer_ids_max:
+            if len(self.by_id) >= self.producer_ids_max:
                 self._forget_idle()
-            state = self._by_id[producer_id] = ProducerState(producer_epoch, now_ms)
+            state = self.by_id[producer_id] = ProducerState(producer_epoch, now_ms)
         elif producer_epoch != state.epoch:
             state.epoch = producer_epoch
             state.batches.clear()
@@ -200,31 +187,31 @@ class ProducerStates:
         return state
 
     def expire(self, now_ms: int, producer_id_expiration_ms: int) -> int:
-        """Forget producers that were idle for too long; how many."""
+        """Drop producers that were idle for too long; the number of them."""
         idle = [
             producer_id
-            for producer_id, state in self._by_id.items()
+            for producer_id, state in self.by_id.items()
             if now_ms - state.seen_ms > producer_id_expiration_ms
             and producer_id not in self.open_transactions
         ]
         for producer_id in idle:
-            del self._by_id[producer_id]
+            del self.by_id[producer_id]
         return len(idle)
 
     def _forget_idle(self) -> None:
         """Drop an eighth of the idle producers at a time, so that many new producers do not sort on every append."""
-        closed = self._by_id.keys() - self.open_transactions.keys()
-        by_age = sorted(closed, key=lambda producer_id: self._by_id[producer_id].seen_ms)
+        closed = self.by_id.keys() - self.open_transactions.keys()
+        by_age = sorted(closed, key=lambda producer_id: self.by_id[producer_id].seen_ms)
         for producer_id in by_age[: max(1, len(by_age) // 8)]:
-            del self._by_id[producer_id]
+            del self.by_id[producer_id]
 
     def encode(self) -> bytes:
-        entries = [_COUNT.pack(len(self._by_id))]
+        entries = [SNAPSHOT_COUNT.pack(len(self.by_id))]
         batches: list[bytes] = []
-        for producer_id, state in self._by_id.items():
+        for producer_id, state in self.by_id.items():
             last = state.batches[-1] if state.batches else SequencedBatch(-1, -1, -1, -1)
             entries.append(
-                _ENTRY.pack(
+                SNAPSHOT_ENTRY.pack(
                     producer_id,
                     state.epoch,
                     last.last_sequence,
@@ -246,8 +233,8 @@ class ProducerStates:
                 )
                 for batch in state.batches
             )
-        body = b"".join((*entries, _BATCHES_MAGIC, _COUNT.pack(len(batches)), *batches))
-        return _HEAD.pack(_SNAPSHOT_VERSION, google_crc32c.value(body)) + body
+        body = b"".join((*entries, _BATCHES_MAGIC, SNAPSHOT_COUNT.pack(len(batches)), *batches))
+        return SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, google_crc32c.value(body)) + body
 
     def load(self, content: bytes) -> None:
         """Replace the state with that of a snapshot; after InvalidFile it is unchanged."""
@@ -255,7 +242,7 @@ class ProducerStates:
             states, open_transactions = _decode(content)
         except struct.error as error:
             raise InvalidFile(str(error)) from None
-        self._by_id = states
+        self.by_id = states
         self.open_transactions = dict(sorted(open_transactions.items(), key=lambda entry: entry[1]))
 
 
@@ -278,7 +265,7 @@ def _old_epoch(producer_id: int, producer_epoch: int, known_epoch: int) -> Inval
     )
 
 
-def _refusal(
+def _rejection(
     state: ProducerState, producer_id: int, first_sequence: int
 ) -> DuplicateSequence | OutOfOrderSequence:
     if not _is_from(first_sequence, state.next_sequence) and not (
@@ -301,24 +288,23 @@ def _is_from(sequence: int, other: int) -> bool:
 
 
 def _decode(content: bytes) -> tuple[dict[int, ProducerState], dict[int, int]]:
-    version, checksum = _HEAD.unpack_from(content)
-    body = content[_HEAD.size :]
+    version, checksum = SNAPSHOT_HEAD.unpack_from(content)
+    body = content[SNAPSHOT_HEAD.size :]
     if version != _SNAPSHOT_VERSION:
         raise InvalidFile(f"version {version} is not known")
     if google_crc32c.value(body) != checksum:
         raise InvalidFile("its checksum does not match")
-    (count,) = _COUNT.unpack_from(body)
-    if count < 0 or count * _ENTRY.size > len(body):
+    (count,) = SNAPSHOT_COUNT.unpack_from(body)
+    if count < 0 or count * SNAPSHOT_ENTRY.size > len(body):
         raise InvalidFile(f"it announces {count} producers")
-    position = _COUNT.size
+    entries_end = SNAPSHOT_COUNT.size + count * SNAPSHOT_ENTRY.size
     states: dict[int, ProducerState] = {}
     newest: dict[int, SequencedBatch] = {}
     open_transactions: dict[int, int] = {}
-    for _ in range(count):
+    for entry in SNAPSHOT_ENTRY.iter_unpack(body[SNAPSHOT_COUNT.size : entries_end]):
         producer_id, epoch, last_sequence, last_offset, delta, seen_ms, coordinator_epoch, first_offset = (
-            _ENTRY.unpack_from(body, position)
+            entry
         )
-        position += _ENTRY.size
         states[producer_id] = ProducerState(epoch, seen_ms)
         states[producer_id].coordinator_epoch = coordinator_epoch
         if first_offset >= 0:
@@ -328,26 +314,23 @@ def _decode(content: bytes) -> tuple[dict[int, ProducerState], dict[int, int]]:
             newest[producer_id] = SequencedBatch(
                 first_sequence, last_sequence, last_offset - delta, last_offset
             )
-    if body[position : position + 4] == _BATCHES_MAGIC:
-        _decode_batches(body[position + 4 :], states)
+    if body[entries_end:].startswith(_BATCHES_MAGIC):
+        _decode_batches(body[entries_end + len(_BATCHES_MAGIC) :], states)
     for producer_id, batch in newest.items():
         # Without the section, as another version or Kafka wrote it, only the last one is known.
         if not states[producer_id].batches:
-            states[producer_id].remember(batch)
+            states[producer_id].add(batch)
     return states, open_transactions
 
 
 def _decode_batches(section: bytes, states: dict[int, ProducerState]) -> None:
-    (count,) = _COUNT.unpack_from(section)
-    position = _COUNT.size
-    for _ in range(count):
-        producer_id, first_sequence, last_sequence, base_offset, checksum, is_aborted = _BATCH.unpack_from(
-            section, position
-        )
-        position += _BATCH.size
+    (count,) = SNAPSHOT_COUNT.unpack_from(section)
+    batches = section[SNAPSHOT_COUNT.size :]
+    for batch in _BATCH.iter_unpack(batches[: count * _BATCH.size]):
+        producer_id, first_sequence, last_sequence, base_offset, checksum, is_aborted = batch
         last_offset = base_offset + (last_sequence - first_sequence) % SEQUENCE_LIMIT
         if producer_id in states:
-            states[producer_id].remember(
+            states[producer_id].add(
                 SequencedBatch(
                     first_sequence, last_sequence, base_offset, last_offset, checksum, bool(is_aborted)
                 )

@@ -14,7 +14,6 @@ from headrace.log.archive.archived_segments import ArchivedSegment, entries_from
 from headrace.log.archive.log_archive import LogArchive
 from headrace.log.errors import CorruptArchive, OffsetOutOfRange, WouldBlock
 from headrace.log.filesystem import Buffer
-from headrace.log.folder import PartitionFolder
 from headrace.log.index import NO_TIMESTAMP
 from headrace.log.segment import Segment
 from headrace.log.segment_reading import TimestampOffset
@@ -22,9 +21,9 @@ from headrace.log.segments import Segments, View
 
 
 class LogReader:
-    def __init__(self, folder: PartitionFolder, segments: Segments, archive: LogArchive) -> None:
-        self._folder = folder
+    def __init__(self, segments: Segments, archive: LogArchive) -> None:
         self._segments = segments
+        self._folder = segments.folder
         self._archive = archive
         self._positions: dict[int, tuple[Segment, int]] = {}
 
@@ -156,7 +155,7 @@ class LogReader:
                 del positions[next(iter(positions))]
         positions[next_offset] = (segment, position)
 
-    def forget_positions(self) -> None:
+    def drop_positions(self) -> None:
         """Release the segments in which reads ended."""
         self._positions.clear()
 

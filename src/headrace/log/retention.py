@@ -44,7 +44,6 @@ class ExpiredSegment(Struct, frozen=True, kw_only=True):
 
     base_offset: int
     reason: RetentionReason
-    explanation: str
 
 
 class RetentionPlan(Struct, frozen=True, kw_only=True):
@@ -68,49 +67,25 @@ def plan_retention(
         is_active = index == len(segments) - 1
         if is_active and segment.size_bytes == 0:
             break
-        next_base_offset = None if is_active else segments[index + 1].base_offset
-        found = (
-            _expired_by_start_offset(segment, next_base_offset, start_offset)
-            or _expired_by_time(segment, now_ms, config)
-            or _expired_by_size(segment, size_bytes, config)
-        )
-        if found is None:
+        if not is_active and segments[index + 1].base_offset <= start_offset:
+            reason: RetentionReason | None = RetentionReason.START_OFFSET
+        else:
+            reason = _reason(segment, size_bytes, now_ms, config)
+        if reason is None:
             break
-        expired.append(found)
+        expired.append(ExpiredSegment(base_offset=segment.base_offset, reason=reason))
         size_bytes -= segment.size_bytes
     return RetentionPlan(expired=tuple(expired), rolls_active=len(expired) == len(segments) > 0)
 
 
-def _expired_by_start_offset(
-    segment: RetentionSegment, next_base_offset: int | None, start_offset: int
-) -> ExpiredSegment | None:
-    if next_base_offset is None or next_base_offset > start_offset:
+def _reason(
+    segment: RetentionSegment, size_bytes: int, now_ms: int, config: LogConfig
+) -> RetentionReason | None:
+    if "delete" not in config.cleanup_policy:
         return None
-    return ExpiredSegment(
-        base_offset=segment.base_offset,
-        reason=RetentionReason.START_OFFSET,
-        explanation=f"its records end at {next_base_offset - 1} and the log starts at {start_offset}",
-    )
-
-
-def _expired_by_time(segment: RetentionSegment, now_ms: int, config: LogConfig) -> ExpiredSegment | None:
-    age_ms = now_ms - segment.max_timestamp_ms
-    if "delete" not in config.cleanup_policy or config.retention_ms < 0 or age_ms <= config.retention_ms:
-        return None
-    return ExpiredSegment(
-        base_offset=segment.base_offset,
-        reason=RetentionReason.TIME,
-        explanation=f"its newest record is {age_ms} ms old and retention.ms is {config.retention_ms}",
-    )
-
-
-def _expired_by_size(segment: RetentionSegment, size_bytes: int, config: LogConfig) -> ExpiredSegment | None:
+    if 0 <= config.retention_ms < now_ms - segment.max_timestamp_ms:
+        return RetentionReason.TIME
     # A segment is removed only if the rest is still as large as retention.bytes.
-    is_needed = size_bytes - segment.size_bytes < config.retention_bytes
-    if "delete" not in config.cleanup_policy or config.retention_bytes < 0 or is_needed:
-        return None
-    return ExpiredSegment(
-        base_offset=segment.base_offset,
-        reason=RetentionReason.SIZE,
-        explanation=f"the partition holds {size_bytes} bytes and retention.bytes is {config.retention_bytes}",
-    )
+    if 0 <= config.retention_bytes <= size_bytes - segment.size_bytes:
+        return RetentionReason.SIZE
+    return None

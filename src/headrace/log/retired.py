@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from headrace.log.flush import LogFlusher
-from headrace.log.folder import PartitionFolder
 from headrace.log.recovery.leftovers import DELETED_SUFFIX
 from headrace.log.segment import Segment
 from headrace.log.segments import Segments
 
 
 class RetiredSegments:
-    def __init__(self, folder: PartitionFolder, segments: Segments, flusher: LogFlusher) -> None:
-        self._folder = folder
+    def __init__(self, segments: Segments) -> None:
         self._segments = segments
-        self._flusher = flusher
+        self._folder = segments.folder
         self._retired: list[tuple[int, Segment]] = []
 
     def retire_oldest(self, count: int, now_ms: int) -> None:
@@ -31,14 +28,13 @@ class RetiredSegments:
                 self._segments.replace((*oldest[number:], *kept))
                 self._report(segment, error)
                 break
-        self._flusher.forget([segment for segment in oldest if segment.is_retired])
         self._folder.names_changed += 1
 
     def retire(self, segment: Segment, now_ms: int) -> None:
         """Rename the files of a segment; `remove_due` removes them later."""
         segment.is_retired = True
         segment.change_suffix(DELETED_SUFFIX)
-        self._segments.forget_open(segment)
+        self._segments.drop_open(segment)
         self._retired.append((now_ms + self._folder.config.file_delete_delay_ms, segment))
 
     def remove_due(self, now_ms: int) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.log.flush import LogFlusher
-from headrace.log.folder import PartitionFolder
 from headrace.log.index import OFFSET_ENTRY_BYTES
 from headrace.log.recovery.snapshots import ProducerSnapshots
 from headrace.log.segment import RELATIVE_OFFSET_MAX, Segment
@@ -11,12 +9,9 @@ from headrace.log.segments import Segments
 
 
 class SegmentRoller:
-    def __init__(
-        self, folder: PartitionFolder, segments: Segments, flusher: LogFlusher, snapshots: ProducerSnapshots
-    ) -> None:
-        self._folder = folder
+    def __init__(self, segments: Segments, snapshots: ProducerSnapshots) -> None:
         self._segments = segments
-        self._flusher = flusher
+        self._folder = segments.folder
         self._snapshots = snapshots
 
     def is_due(
@@ -49,7 +44,6 @@ class SegmentRoller:
             new = segments.create(segments.end_offset)
         except OSError as error:
             raise folder.storage_failed(f"starting a new segment in {folder.path} failed: {error}") from error
-        self._flusher.add_closed(old)
         segments.replace((*segments.view.segments, new))
         segments.keep_open(old)
         if folder.config.is_archived and keeps_old:

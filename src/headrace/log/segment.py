@@ -72,16 +72,16 @@ class Segment:
         files: FileSystem,
         stem: str,
         base_offset: int,
-        size_bytes: int,
-        next_offset: int,
-        index_interval_bytes: int,
-        created_ms: int,
+        size_bytes: int = 0,
+        next_offset: int | None = None,
+        index_interval_bytes: int = 4096,
+        created_ms: int = 0,
         suffix: str = "",
     ) -> None:
         self._files = files
         self.stem = stem
         self.base_offset = base_offset
-        self.extent = (next_offset, size_bytes)
+        self.extent = (base_offset if next_offset is None else next_offset, size_bytes)
         """(first offset after the segment, its size): always of the same moment."""
         self.created_ms = created_ms
         self.first_timestamp_ms: int | None = None
@@ -174,10 +174,8 @@ class Segment:
 
     def remove(self) -> None:
         for path in self.paths:
-            try:
+            with suppress(FileNotFoundError):
                 self._files.remove(path)
-            except FileNotFoundError:
-                continue
         self.release()
 
     # --- indexes ---
@@ -191,7 +189,7 @@ class Segment:
         return self._load_indexes()[1] if index is None else index
 
     def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        # What was loaded is returned and not read back: another thread may release it at once.
+        # What was loaded is returned and not read back: another thread may release it immediately.
         with self._lock:
             offsets, times = self._offset_index, self._time_index
             if offsets is not None and times is not None:

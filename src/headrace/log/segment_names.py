@@ -22,7 +22,7 @@ def segment_path(directory: str, base_offset: int) -> str:
     return os.path.join(directory, segment_name(base_offset))
 
 
-def segment_bases(names: Iterable[str]) -> list[int]:
-    """Base offsets of the segments whose log is among these files, in order."""
-    stems = (name.removesuffix(LOG_SUFFIX) for name in names if name.endswith(LOG_SUFFIX))
+def segment_bases(names: Iterable[str], suffix: str = LOG_SUFFIX) -> list[int]:
+    """Offsets in the names of files with this suffix, in order; those of logs are the base offsets of segments."""
+    stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
     return sorted(int(stem) for stem in stems if stem.isdigit())

@@ -29,7 +29,7 @@ class View(Struct):
 
 class Segments:
     def __init__(self, folder: PartitionFolder) -> None:
-        self._folder = folder
+        self.folder = folder
         self._opened: dict[int, Segment] = {}
         self.start_offset = 0
         self.end_offset = 0
@@ -77,13 +77,13 @@ class Segments:
     def make(self, base_offset: int, *, size_bytes: int, next_offset: int) -> Segment:
         """A segment of this folder, whether or not its files exist."""
         return Segment(
-            files=self._folder.files,
-            stem=segment_path(self._folder.path, base_offset),
+            files=self.folder.files,
+            stem=segment_path(self.folder.path, base_offset),
             base_offset=base_offset,
             size_bytes=size_bytes,
             next_offset=next_offset,
-            index_interval_bytes=self._folder.config.index_interval_bytes,
-            created_ms=self._folder.clock.now_ms(),
+            index_interval_bytes=self.folder.config.index_interval_bytes,
+            created_ms=self.folder.clock.now_ms(),
         )
 
     def create(self, base_offset: int) -> Segment:
@@ -94,7 +94,7 @@ class Segments:
         except OSError as error:
             self._remove_unfinished(segment, error)
             raise
-        self._folder.names_changed += 1
+        self.folder.names_changed += 1
         return segment
 
     def _remove_unfinished(self, segment: Segment, error: OSError) -> None:
@@ -102,7 +102,7 @@ class Segments:
         try:
             segment.remove()
         except OSError as second:
-            self._folder.become_read_only(
+            self.folder.become_read_only(
                 f"{segment.path} could be neither created ({error}) nor removed ({second})"
             )
 
@@ -110,7 +110,7 @@ class Segments:
         """Bound the number of open closed segments: the one that was opened first is released."""
         opened = self._opened
         opened[segment.base_offset] = segment
-        while len(opened) > self._folder.config.closed_segments_open_max:
+        while len(opened) > self.folder.config.closed_segments_open_max:
             try:
                 oldest = opened.pop(next(iter(opened)))
             except (KeyError, RuntimeError, StopIteration):
@@ -118,7 +118,7 @@ class Segments:
             if oldest.synced_bytes >= oldest.size_bytes and oldest is not self.active:
                 oldest.release()
 
-    def forget_open(self, segment: Segment) -> None:
+    def drop_open(self, segment: Segment) -> None:
         self._opened.pop(segment.base_offset, None)
 
 

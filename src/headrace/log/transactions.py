@@ -71,7 +71,7 @@ def replay_marker(
         )
 
 
-def forget_aborted(segment: Segment, from_offset: int) -> None:
+def drop_aborted(segment: Segment, from_offset: int) -> None:
     """Drop the index entries of markers from an offset on: they are about to be replayed."""
     try:
         segment.aborted_index().truncate(from_offset)

@@ -1,8 +1,8 @@
 """Generates the reader and the writer of a message class at one version.
 
 The generated code is what one would write by hand for speed: neighbouring fields of fixed size are unpacked
-with one `struct` call, short lengths take one comparison, and record batches are never copied. It is made
-when a version is first used, so that a start pays for nothing that no client asks for.
+with one `struct` call, short lengths take one comparison, and record batches are never copied. It is generated
+when a version is first used, so that a start does not pay for versions that no client uses.
 
 What bytes from outside can make it allocate is bounded twice: an array can't have more elements than the rest
 of the message has room for, and a message can't have more than `ELEMENTS_MAX` of them.
@@ -157,26 +157,26 @@ class _Generator:
         return read
 
     def _read_plain(self, fields: list[FieldSchema]) -> None:
-        run: list[FieldSchema] = []
+        run: list[tuple[str, Encoding]] = []
         for field in fields:
             if field.encoding.fixed_bytes is not None:
-                run.append(field)
+                run.append((_local(field), field.encoding))
                 continue
             self._read_run(run)
             run = []
             self._read_value(_local(field), field.name, field.encoding)
         self._read_run(run)
 
-    def _read_run(self, run: list[FieldSchema]) -> None:
+    def _read_run(self, run: list[tuple[str, Encoding]]) -> None:
         if not run:
             return
-        packed = struct.Struct(">" + "".join(_code(field.encoding) for field in run))
-        targets = ", ".join(_local(field) for field in run)
+        packed = struct.Struct(">" + "".join(_code(encoding) for _, encoding in run))
+        targets = ", ".join(target for target, _ in run)
         self.line(f"{targets}, = {self.name('unpack', packed.unpack_from)}(buffer, position)")
         self.line(f"position += {packed.size}")
-        for field in run:
-            if field.encoding.wire is Wire.UUID:
-                self.line(f"{_local(field)} = uuid_of({_local(field)})")
+        for target, encoding in run:
+            if encoding.wire is Wire.UUID:
+                self.line(f"{target} = uuid_of({target})")
 
     def _read_value(self, target: str, label: str, encoding: Encoding) -> None:
         if encoding.struct is not None:
@@ -184,11 +184,7 @@ class _Generator:
         elif encoding.element is not None:
             self._read_array(target, label, encoding)
         elif encoding.fixed_bytes is not None:
-            unpack = self.name("unpack", struct.Struct(">" + _code(encoding)).unpack_from)
-            self.line(f"{target}, = {unpack}(buffer, position)")
-            self.line(f"position += {encoding.fixed_bytes}")
-            if encoding.wire is Wire.UUID:
-                self.line(f"{target} = uuid_of({target})")
+            self._read_run([(target, encoding)])
         else:
             self._read_sized(target, label, encoding)
 
@@ -294,21 +290,21 @@ class _Generator:
         return write
 
     def _write_plain(self, fields: list[FieldSchema]) -> None:
-        run: list[FieldSchema] = []
+        run: list[tuple[str, Encoding]] = []
         for field in fields:
             if field.encoding.fixed_bytes is not None:
-                run.append(field)
+                run.append((f"value.{field.name}", field.encoding))
                 continue
             self._write_run(run)
             run = []
             self._write_value(f"value.{field.name}", field.name, field.encoding)
         self._write_run(run)
 
-    def _write_run(self, run: list[FieldSchema]) -> None:
+    def _write_run(self, run: list[tuple[str, Encoding]]) -> None:
         if not run:
             return
-        packed = struct.Struct(">" + "".join(_code(field.encoding) for field in run))
-        values = ", ".join(_fixed(f"value.{field.name}", field.encoding) for field in run)
+        packed = struct.Struct(">" + "".join(_code(encoding) for _, encoding in run))
+        values = ", ".join(_fixed(source, encoding) for source, encoding in run)
         self.line(f"append({self.name('pack', packed.pack)}({values}))")
 
     def _write_value(self, source: str, label: str, encoding: Encoding) -> None:
@@ -317,8 +313,7 @@ class _Generator:
         elif encoding.element is not None:
             self._write_array(source, label, encoding)
         elif encoding.fixed_bytes is not None:
-            packed = struct.Struct(">" + _code(encoding))
-            self.line(f"append({self.name('pack', packed.pack)}({_fixed(source, encoding)}))")
+            self._write_run([(source, encoding)])
         else:
             self._write_sized(source, label, encoding)
 

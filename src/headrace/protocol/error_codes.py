@@ -1,4 +1,4 @@
-"""Kafka's error codes, those that Headrace answers with."""
+"""Kafka's error codes that Headrace returns."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class ErrorCode(IntEnum):
     UNKNOWN_MEMBER_ID = 25
     INVALID_SESSION_TIMEOUT = 26
     REBALANCE_IN_PROGRESS = 27
+    INVALID_COMMIT_OFFSET_SIZE = 28
     TOPIC_AUTHORIZATION_FAILED = 29
     INVALID_TIMESTAMP = 32
     UNSUPPORTED_VERSION = 35

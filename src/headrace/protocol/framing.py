@@ -11,17 +11,19 @@ import struct
 from msgspec import Struct
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.primitives import MalformedMessage, skip_tags, truncated
+from headrace.protocol.primitives import MalformedMessage, read_uvarint, too_many, truncated
 from headrace.protocol.types import Buffer
 
 SIZE_BYTES = 4
+# Tags of a request header; Kafka has none yet. Each costs time to skip.
+HEADER_TAGS_MAX = 1_000
 
 _HEAD = struct.Struct(">hhih")
 _SIZE_AND_CORRELATION = struct.Struct(">ii")
 
 
 class RequestHeader(Struct, frozen=True):
-    """A named tuple: one is made for every request."""
+    """The fields that every request header has."""
 
     api_key: int
     api_version: int
@@ -53,10 +55,20 @@ def read_request_head(frame: Buffer) -> tuple[RequestHeader, int]:
 
 
 def skip_header_tags(frame: Buffer, position: int) -> int:
+    """The position after the tags of a request header."""
     try:
-        return skip_tags(frame, position)
+        count, position = read_uvarint(frame, position)
+        if count > HEADER_TAGS_MAX:
+            raise too_many(count)
+        for _ in range(count):
+            _, position = read_uvarint(frame, position)
+            size, position = read_uvarint(frame, position)
+            position += size
     except IndexError as error:
         raise truncated() from error
+    if position > len(frame):
+        raise truncated()
+    return position
 
 
 def write_request_head(

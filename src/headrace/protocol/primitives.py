@@ -12,16 +12,14 @@ from headrace.errors import HeadraceError
 from headrace.protocol.types import Buffer
 
 # Topics that clients name at a time, roughly; some 200 bytes each.
-UUIDS_REMEMBERED = 4_096
-# Tags of a request header; Kafka has none yet. Each costs time to skip.
-HEADER_TAGS_MAX = 1_000
+UUIDS_CACHED_MAX = 4_096
 
 
 class MalformedMessage(HeadraceError):
     """Bytes that are not a valid message: truncated, or with counts that exceed their size."""
 
 
-@functools.lru_cache(maxsize=UUIDS_REMEMBERED)
+@functools.lru_cache(maxsize=UUIDS_CACHED_MAX)
 def uuid_of(data: bytes) -> UUID:
     """The UUID of these 16 bytes. Clients name the same few topics again and again, and constructing a UUID is slow."""
     return UUID(bytes=data)
@@ -53,20 +51,6 @@ def uvarint(value: int) -> bytes:
 
 
 _ONE_BYTE = [bytes([value]) for value in range(0x80)]
-
-
-def skip_tags(buffer: Buffer, position: int) -> int:
-    """The position after a tag buffer that the caller ignores."""
-    count, position = read_uvarint(buffer, position)
-    if count > HEADER_TAGS_MAX:
-        raise too_many(count)
-    for _ in range(count):
-        _, position = read_uvarint(buffer, position)
-        size, position = read_uvarint(buffer, position)
-        position += size
-        if position > len(buffer):
-            raise MalformedMessage("a tagged field is longer than its message")
-    return position
 
 
 def truncated() -> MalformedMessage:

@@ -110,7 +110,8 @@ def encoding_of(hint: Any) -> Encoding:
     """How a value with this annotation is encoded."""
     wire = next((mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Wire)), None)
     plain = hint.__origin__ if hasattr(hint, "__metadata__") else hint
-    members = typing.get_args(plain) if isinstance(plain, types.UnionType) or _is_union(plain) else (plain,)
+    is_union = typing.get_origin(plain) in (types.UnionType, typing.Union)
+    members = typing.get_args(plain) if is_union else (plain,)
     nullable = type(None) in members
     if wire is not None:
         return Encoding(wire=wire, nullable=nullable)
@@ -122,7 +123,3 @@ def encoding_of(hint: Any) -> Encoding:
         return msgspec.structs.replace(inner, nullable=inner.nullable or nullable)
     assert is_struct(kind), f"{kind!r} has no encoding"
     return Encoding(struct=kind, nullable=nullable)
-
-
-def _is_union(plain: Any) -> bool:
-    return typing.get_origin(plain) is typing.Union

@@ -1,6 +1,6 @@
-"""What is kept of groups as records of the internal topic `__consumer_offsets`, in Kafka's own formats.
+"""Groups as records of the internal topic `__consumer_offsets`, in Kafka's own formats.
 
-Here are offsets and classic groups, and how to encode and decode all that is in the topic; the structs of the newer
+This module has offsets and classic groups, and encodes and decodes all records of the topic; the structs of the newer
 consumer groups and of share groups are in `stored_consumer_groups` and `stored_share_groups`.
 """
 
@@ -77,9 +77,9 @@ class GroupMetadataValue(Struct, frozen=True, kw_only=True):
 Key = OffsetCommitKey | GroupMetadataKey | consumer_groups.Key | share_groups.Key
 
 CONSUMER_OFFSETS: Final = StoredTopic[Key](
-    StoredFormat(kind=0, key=OffsetCommitKey, value=OffsetCommitValue, version_newest=4, flexible_since=4),
-    StoredFormat(kind=1, key=OffsetCommitKey, value=OffsetCommitValue, version_newest=4, flexible_since=4),
-    StoredFormat(kind=2, key=GroupMetadataKey, value=GroupMetadataValue, version_newest=4, flexible_since=4),
+    StoredFormat(0, OffsetCommitKey, OffsetCommitValue, version_newest=4, flexible_since=4),
+    StoredFormat(1, OffsetCommitKey, OffsetCommitValue, version_newest=4, flexible_since=4),
+    StoredFormat(2, GroupMetadataKey, GroupMetadataValue, version_newest=4, flexible_since=4),
     *consumer_groups.FORMATS,
     *share_groups.FORMATS,
 )

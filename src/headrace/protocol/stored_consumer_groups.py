@@ -1,4 +1,4 @@
-"""What `__consumer_offsets` keeps of groups of the newer protocol (KIP-848): one record for each fact.
+"""Groups of the newer protocol (KIP-848) in `__consumer_offsets`: one record for each fact.
 
 A group is its epoch, its members with their subscriptions, the assignment that it is moving to, and the one that each
 member has. Names are Kafka's. Encoding and decoding are in `stored`.
@@ -14,8 +14,21 @@ from headrace.protocol.stored_format import StoredFormat
 from headrace.protocol.types import Bytes, Int8, Int32, Int64, NullableString, String, Uuid, tagged
 
 
-class ConsumerGroupMetadataKey(Struct, frozen=True, kw_only=True):
+class GroupKey(Struct, frozen=True, kw_only=True):
+    """The fields of the keys of records that a group has one of."""
+
     group_id: String
+
+
+class GroupMemberKey(Struct, frozen=True, kw_only=True):
+    """The fields of the keys of records that every member has."""
+
+    group_id: String
+    member_id: String
+
+
+class ConsumerGroupMetadataKey(GroupKey, frozen=True):
+    """A group."""
 
 
 class ConsumerGroupMetadataValue(Struct, frozen=True, kw_only=True):
@@ -25,8 +38,8 @@ class ConsumerGroupMetadataValue(Struct, frozen=True, kw_only=True):
     metadata_hash: Annotated[Int64, tagged(0)] = 0
 
 
-class ConsumerGroupPartitionMetadataKey(Struct, frozen=True, kw_only=True):
-    group_id: String
+class ConsumerGroupPartitionMetadataKey(GroupKey, frozen=True):
+    """The topics that a group is subscribed to."""
 
 
 class PartitionMetadata(Struct, frozen=True, kw_only=True):
@@ -47,9 +60,8 @@ class ConsumerGroupPartitionMetadataValue(Struct, frozen=True, kw_only=True):
     topics: tuple[TopicMetadata, ...] = ()
 
 
-class ConsumerGroupMemberMetadataKey(Struct, frozen=True, kw_only=True):
-    group_id: String
-    member_id: String
+class ConsumerGroupMemberMetadataKey(GroupMemberKey, frozen=True):
+    """A member, and its subscription."""
 
 
 class ClassicProtocol(Struct, frozen=True, kw_only=True):
@@ -81,20 +93,19 @@ class ConsumerGroupMemberMetadataValue(Struct, frozen=True, kw_only=True):
     ] = None
 
 
-class ConsumerGroupTargetAssignmentMetadataKey(Struct, frozen=True, kw_only=True):
-    group_id: String
+class ConsumerGroupTargetAssignmentMetadataKey(GroupKey, frozen=True):
+    """The target assignment of a group."""
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Struct, frozen=True, kw_only=True):
-    """The group's epoch that the target assignment was made for, and when."""
+    """The group's epoch that the target assignment was computed for, and when."""
 
     assignment_epoch: Int32
     assignment_timestamp: Annotated[Int64, tagged(0)] = 0
 
 
-class ConsumerGroupTargetAssignmentMemberKey(Struct, frozen=True, kw_only=True):
-    group_id: String
-    member_id: String
+class ConsumerGroupTargetAssignmentMemberKey(GroupMemberKey, frozen=True):
+    """The target assignment of a member."""
 
 
 class TopicPartition(Struct, frozen=True, kw_only=True):
@@ -106,9 +117,8 @@ class ConsumerGroupTargetAssignmentMemberValue(Struct, frozen=True, kw_only=True
     topic_partitions: tuple[TopicPartition, ...] = ()
 
 
-class ConsumerGroupCurrentMemberAssignmentKey(Struct, frozen=True, kw_only=True):
-    group_id: String
-    member_id: String
+class ConsumerGroupCurrentMemberAssignmentKey(GroupMemberKey, frozen=True):
+    """The assignment that a member has."""
 
 
 class TopicPartitions(Struct, frozen=True, kw_only=True):
@@ -123,7 +133,7 @@ class TopicPartitions(Struct, frozen=True, kw_only=True):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Struct, frozen=True, kw_only=True):
-    """States: 0 stable, 1 still to give partitions up, 2 waiting for others to do so."""
+    """States: 0 stable, 1 revoking partitions, 2 waiting for others to revoke theirs."""
 
     member_epoch: Int32
     previous_member_epoch: Int32
@@ -156,23 +166,11 @@ Key = (
 )
 
 FORMATS: Final = (
-    StoredFormat(kind=3, key=ConsumerGroupMetadataKey, value=ConsumerGroupMetadataValue),
-    StoredFormat(kind=4, key=ConsumerGroupPartitionMetadataKey, value=ConsumerGroupPartitionMetadataValue),
-    StoredFormat(kind=5, key=ConsumerGroupMemberMetadataKey, value=ConsumerGroupMemberMetadataValue),
-    StoredFormat(
-        kind=6,
-        key=ConsumerGroupTargetAssignmentMetadataKey,
-        value=ConsumerGroupTargetAssignmentMetadataValue,
-    ),
-    StoredFormat(
-        kind=7,
-        key=ConsumerGroupTargetAssignmentMemberKey,
-        value=ConsumerGroupTargetAssignmentMemberValue,
-    ),
-    StoredFormat(
-        kind=8,
-        key=ConsumerGroupCurrentMemberAssignmentKey,
-        value=ConsumerGroupCurrentMemberAssignmentValue,
-    ),
-    StoredFormat(kind=16, key=ConsumerGroupRegularExpressionKey, value=ConsumerGroupRegularExpressionValue),
+    StoredFormat(3, ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
+    StoredFormat(4, ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
+    StoredFormat(5, ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
+    StoredFormat(6, ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
+    StoredFormat(7, ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
+    StoredFormat(8, ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+    StoredFormat(16, ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
 )

@@ -21,7 +21,7 @@ ValueT = TypeVar("ValueT")
 _NUMBER = packing.Struct(">h")
 
 
-class StoredFormat(Struct, frozen=True, kw_only=True):
+class StoredFormat(Struct, frozen=True):
     """One kind of record: the struct of its key, and that of its value in versions 0 to the newest."""
 
     kind: int

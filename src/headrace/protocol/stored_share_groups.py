@@ -1,6 +1,6 @@
-"""What `__consumer_offsets` keeps of share groups: members, assignments, and for which partitions there is state.
+"""Share groups in `__consumer_offsets`: members, assignments, and the partitions that have state.
 
-The state itself, what was delivered and acknowledged, is in another topic: `stored_share_state`. Names are Kafka's.
+The state of deliveries is in another topic: `stored_share_state`. Names are Kafka's.
 Encoding and decoding are in `stored`.
 """
 
@@ -10,13 +10,13 @@ from typing import Annotated, Final
 
 from msgspec import Struct
 
+from headrace.protocol.stored_consumer_groups import GroupKey, GroupMemberKey, TopicPartition
 from headrace.protocol.stored_format import StoredFormat
 from headrace.protocol.types import Int8, Int32, Int64, NullableString, String, Uuid, tagged
 
 
-class ShareGroupMemberMetadataKey(Struct, frozen=True, kw_only=True):
-    group_id: String
-    member_id: String
+class ShareGroupMemberMetadataKey(GroupMemberKey, frozen=True):
+    """A member, and its subscription."""
 
 
 class ShareGroupMemberMetadataValue(Struct, frozen=True, kw_only=True):
@@ -26,8 +26,8 @@ class ShareGroupMemberMetadataValue(Struct, frozen=True, kw_only=True):
     subscribed_topic_names: tuple[String, ...] = ()
 
 
-class ShareGroupMetadataKey(Struct, frozen=True, kw_only=True):
-    group_id: String
+class ShareGroupMetadataKey(GroupKey, frozen=True):
+    """A share group."""
 
 
 class ShareGroupMetadataValue(Struct, frozen=True, kw_only=True):
@@ -37,34 +37,27 @@ class ShareGroupMetadataValue(Struct, frozen=True, kw_only=True):
     metadata_hash: Int64 = 0
 
 
-class ShareGroupTargetAssignmentMetadataKey(Struct, frozen=True, kw_only=True):
-    group_id: String
+class ShareGroupTargetAssignmentMetadataKey(GroupKey, frozen=True):
+    """The target assignment of a group."""
 
 
 class ShareGroupTargetAssignmentMetadataValue(Struct, frozen=True, kw_only=True):
-    """The group's epoch that the target assignment was made for, and when."""
+    """The group's epoch that the target assignment was computed for, and when."""
 
     assignment_epoch: Int32
     assignment_timestamp: Annotated[Int64, tagged(0)] = 0
 
 
-class ShareGroupTargetAssignmentMemberKey(Struct, frozen=True, kw_only=True):
-    group_id: String
-    member_id: String
-
-
-class TopicPartition(Struct, frozen=True, kw_only=True):
-    topic_id: Uuid
-    partitions: tuple[Int32, ...]
+class ShareGroupTargetAssignmentMemberKey(GroupMemberKey, frozen=True):
+    """The target assignment of a member."""
 
 
 class ShareGroupTargetAssignmentMemberValue(Struct, frozen=True, kw_only=True):
     topic_partitions: tuple[TopicPartition, ...] = ()
 
 
-class ShareGroupCurrentMemberAssignmentKey(Struct, frozen=True, kw_only=True):
-    group_id: String
-    member_id: String
+class ShareGroupCurrentMemberAssignmentKey(GroupMemberKey, frozen=True):
+    """The assignment that a member has."""
 
 
 class TopicPartitions(Struct, frozen=True, kw_only=True):
@@ -81,8 +74,8 @@ class ShareGroupCurrentMemberAssignmentValue(Struct, frozen=True, kw_only=True):
     assigned_partitions: tuple[TopicPartitions, ...] = ()
 
 
-class ShareGroupStatePartitionMetadataKey(Struct, frozen=True, kw_only=True):
-    group_id: String
+class ShareGroupStatePartitionMetadataKey(GroupKey, frozen=True):
+    """The partitions with state of a group."""
 
 
 class TopicPartitionsInfo(Struct, frozen=True, kw_only=True):
@@ -97,7 +90,7 @@ class TopicInfo(Struct, frozen=True, kw_only=True):
 
 
 class ShareGroupStatePartitionMetadataValue(Struct, frozen=True, kw_only=True):
-    """Partitions whose state is being made, is there, or is being deleted."""
+    """Partitions whose state is being initialized, exists, or is being deleted."""
 
     initializing_topics: tuple[TopicPartitionsInfo, ...] = ()
     initialized_topics: tuple[TopicPartitionsInfo, ...] = ()
@@ -114,18 +107,10 @@ Key = (
 )
 
 FORMATS: Final = (
-    StoredFormat(kind=10, key=ShareGroupMemberMetadataKey, value=ShareGroupMemberMetadataValue),
-    StoredFormat(kind=11, key=ShareGroupMetadataKey, value=ShareGroupMetadataValue),
-    StoredFormat(
-        kind=12, key=ShareGroupTargetAssignmentMetadataKey, value=ShareGroupTargetAssignmentMetadataValue
-    ),
-    StoredFormat(
-        kind=13, key=ShareGroupTargetAssignmentMemberKey, value=ShareGroupTargetAssignmentMemberValue
-    ),
-    StoredFormat(
-        kind=14, key=ShareGroupCurrentMemberAssignmentKey, value=ShareGroupCurrentMemberAssignmentValue
-    ),
-    StoredFormat(
-        kind=15, key=ShareGroupStatePartitionMetadataKey, value=ShareGroupStatePartitionMetadataValue
-    ),
+    StoredFormat(10, ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue),
+    StoredFormat(11, ShareGroupMetadataKey, ShareGroupMetadataValue),
+    StoredFormat(12, ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue),
+    StoredFormat(13, ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue),
+    StoredFormat(14, ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue),
+    StoredFormat(15, ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue),
 )

@@ -1,7 +1,7 @@
-"""What share groups have delivered and acknowledged, as records of the internal topic `__share_group_state`.
+"""The delivery state of share groups, as records of the internal topic `__share_group_state`.
 
 A snapshot holds all of a partition's state for a group; updates after it hold what changed. Both have the same key but
-for its kind, and the snapshot's epoch says to which one an update belongs. Names are Kafka's.
+for its kind, and the snapshot's epoch identifies the snapshot of an update. Names are Kafka's.
 """
 
 from __future__ import annotations
@@ -59,6 +59,6 @@ class ShareUpdateValue(Struct, frozen=True, kw_only=True):
 
 
 SHARE_GROUP_STATE: Final = StoredTopic[ShareSnapshotKey | ShareUpdateKey](
-    StoredFormat(kind=0, key=ShareSnapshotKey, value=ShareSnapshotValue),
-    StoredFormat(kind=1, key=ShareUpdateKey, value=ShareUpdateValue),
+    StoredFormat(0, ShareSnapshotKey, ShareSnapshotValue),
+    StoredFormat(1, ShareUpdateKey, ShareUpdateValue),
 )

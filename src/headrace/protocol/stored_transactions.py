@@ -43,7 +43,5 @@ class TransactionLogValue(Struct, frozen=True, kw_only=True):
 
 
 TRANSACTION_STATE: Final = StoredTopic[TransactionLogKey](
-    StoredFormat(
-        kind=0, key=TransactionLogKey, value=TransactionLogValue, version_newest=1, flexible_since=1
-    ),
+    StoredFormat(0, TransactionLogKey, TransactionLogValue, version_newest=1, flexible_since=1),
 )

@@ -63,45 +63,39 @@ SAME_AS_DEFAULT: Final = object()
 
 
 class Since(Struct, frozen=True):
+    """The field exists from this version on."""
+
     version: int
 
 
 class Until(Struct, frozen=True):
+    """The field exists up to and in this version."""
+
     version: int
 
 
 class NullableSince(Struct, frozen=True):
+    """Null may be written from this version on; before it, null is an error."""
+
     version: int
 
 
 class Tagged(Struct, frozen=True):
-    tag: int
-    since: int | None = None
-    absent: Any = SAME_AS_DEFAULT
-
-
-def since(version: int) -> Since:
-    """The field exists from this version on."""
-    return Since(version)
-
-
-def until(version: int) -> Until:
-    """The field exists up to and in this version."""
-    return Until(version)
-
-
-def nullable_since(version: int) -> NullableSince:
-    """Null may be written from this version on; before it, null is an error."""
-    return NullableSince(version)
-
-
-def tagged(tag: int, *, since: int | None = None, absent: Any = SAME_AS_DEFAULT) -> Tagged:
     """The field is in the tag buffer, and only if it differs from its default.
 
     This holds from version `since` on; without `since`, from the first version of the field. `absent` is the value of a
     missing tag, in the rare case that this differs from the default in Python.
     """
-    return Tagged(tag, since, absent)
+
+    tag: int
+    since: int | None = None
+    absent: Any = SAME_AS_DEFAULT
+
+
+since = Since
+until = Until
+nullable_since = NullableSince
+tagged = Tagged
 
 
 T = TypeVar("T")

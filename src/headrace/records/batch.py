@@ -17,7 +17,7 @@ from msgspec.structs import astuple, replace
 
 from headrace.errors import HeadraceError
 from headrace.records.compression import Codec, codec_of
-from headrace.records.errors import CorruptBatch
+from headrace.records.errors import InvalidBatch
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = 61
@@ -26,17 +26,9 @@ MAGIC = 2
 
 BASE_OFFSET_POSITION = 0
 LENGTH_POSITION = 8
-LEADER_EPOCH_POSITION = 12
 MAGIC_POSITION = 16
 CRC_POSITION = 17
 ATTRIBUTES_POSITION = 21
-LAST_OFFSET_DELTA_POSITION = 23
-BASE_TIMESTAMP_POSITION = 27
-MAX_TIMESTAMP_POSITION = 35
-PRODUCER_ID_POSITION = 43
-PRODUCER_EPOCH_POSITION = 51
-BASE_SEQUENCE_POSITION = 53
-RECORD_COUNT_POSITION = 57
 
 CODEC_BITS = 0x07
 LOG_APPEND_TIME_BIT = 0x08
@@ -115,11 +107,7 @@ class BatchHeader(Struct, frozen=True):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        return (
-            TimestampType.LOG_APPEND_TIME
-            if self.attributes & LOG_APPEND_TIME_BIT
-            else TimestampType.CREATE_TIME
-        )
+        return TimestampType(bool(self.attributes & LOG_APPEND_TIME_BIT))
 
     @property
     def is_transactional(self) -> bool:
@@ -149,7 +137,7 @@ class BatchHeader(Struct, frozen=True):
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`. The caller checks its fields."""
     if len(buffer) - position < HEADER_BYTES:
-        raise CorruptBatch(
+        raise InvalidBatch(
             f"a batch header takes {HEADER_BYTES} bytes and {max(0, len(buffer) - position)} are left",
             hint="the data was cut off in the middle of a batch",
         )
@@ -163,7 +151,7 @@ def iterate_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     while buffer_bytes - position >= HEADER_BYTES:
         header = BatchHeader(*HEADER.unpack_from(buffer, position))
         if header.length < _LENGTH_MIN:
-            raise CorruptBatch(
+            raise InvalidBatch(
                 f"the batch at byte {position} claims a length of {header.length}",
                 hint="the data is damaged there, or is not a sequence of batches of format v2",
             )
@@ -189,11 +177,6 @@ def crc32c(data: Buffer, start: int = 0, end: int | None = None) -> int:
     return crc
 
 
-def checksum(batch: Buffer) -> int:
-    """The CRC-32C that the batch should have."""
-    return crc32c(batch, ATTRIBUTES_POSITION)
-
-
 def checksum_matches(batch: Buffer) -> bool:
     """Whether the checksum of one whole batch matches. Bytes after the batch are ignored."""
     if len(batch) < HEADER_BYTES:
@@ -212,5 +195,5 @@ def pack_batch(header: BatchHeader, records: bytes) -> bytes:
         packed, 0, *astuple(replace(header, length=_LENGTH_MIN + len(records), magic=MAGIC, crc=0))
     )
     packed += records
-    _CRC.pack_into(packed, CRC_POSITION, checksum(packed))
+    _CRC.pack_into(packed, CRC_POSITION, crc32c(packed, ATTRIBUTES_POSITION))
     return bytes(packed)

@@ -1,6 +1,6 @@
 """The four codecs of Kafka's batches, in the framings that its clients read and write.
 
-gzip, lz4 frames and zstd are what their names say. Snappy has two framings in the wild: Java's clients write
+gzip, lz4 frames and zstd are standard. Snappy has two framings in use: Java's clients write
 xerial blocks, librdkafka writes one raw block; both are read, and xerial is written: every client reads it.
 Decompression is always bounded: a few kilobytes can claim to be gigabytes.
 """
@@ -14,7 +14,7 @@ from types import ModuleType
 
 import cramjam
 
-from headrace.records.errors import CorruptBatch, DecompressionBomb, UnsupportedCodec
+from headrace.records.errors import DecompressionBomb, InvalidBatch, UnsupportedCodec
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 # Version and lowest compatible version, both 1: what snappy-java writes.
@@ -23,7 +23,7 @@ _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _BLOCK_LENGTH = struct.Struct(">i")
 
-# Up to here a plain buffer is cheaper than asking the kernel for pages.
+# Up to here a plain buffer is cheaper than pages of the kernel.
 _SMALL_BUFFER_BYTES = 64 * 1024
 # Kafka's own default level for zstd; cramjam's default of 11 is many times slower.
 _ZSTD_LEVEL_DEFAULT = 3
@@ -131,17 +131,17 @@ def _decompress_snappy(data: bytes, *, bytes_max: int) -> bytes:
     if not data.startswith(_XERIAL_MAGIC):
         return _decompress_raw_snappy(data, bytes_max=bytes_max)
     if len(data) < len(_XERIAL_HEADER):
-        raise CorruptBatch("the header of the snappy blocks is cut off", hint="the batch is damaged")
+        raise InvalidBatch("the header of the snappy blocks is cut off", hint="the batch is damaged")
     parts: list[bytes] = []
     room_bytes = bytes_max
     position = len(_XERIAL_HEADER)
     while position < len(data):
         if position + 4 > len(data):
-            raise CorruptBatch("a snappy block length is cut off", hint="the batch is damaged")
+            raise InvalidBatch("a snappy block length is cut off", hint="the batch is damaged")
         (block_bytes,) = _BLOCK_LENGTH.unpack_from(data, position)
         end = position + 4 + block_bytes
         if block_bytes <= 0 or end > len(data):
-            raise CorruptBatch(f"a snappy block claims {block_bytes} bytes", hint="the batch is damaged")
+            raise InvalidBatch(f"a snappy block claims {block_bytes} bytes", hint="the batch is damaged")
         parts.append(_decompress_raw_snappy(data[position + 4 : end], bytes_max=room_bytes))
         room_bytes -= len(parts[-1])
         position = end
@@ -165,5 +165,5 @@ def _bomb(bytes_max: int) -> DecompressionBomb:
     )
 
 
-def _damaged(error: Exception) -> CorruptBatch:
-    return CorruptBatch(f"the compressed records cannot be read: {error}", hint="the batch is damaged")
+def _damaged(error: Exception) -> InvalidBatch:
+    return InvalidBatch(f"the compressed records cannot be read: {error}", hint="the batch is damaged")

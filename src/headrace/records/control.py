@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from headrace.records.errors import CorruptBatch
+from headrace.records.errors import InvalidBatch
 from headrace.records.record import Record, encode_batch
 
 _VERSION = 0
@@ -46,7 +46,7 @@ def decode_marker(record: Record) -> EndTransactionMarker | None:
         return None
     value_version, coordinator_epoch = _unpack(_VALUE, record.value, "value")
     if version < 0 or value_version < 0:
-        raise CorruptBatch("a transaction marker has a negative version", hint=_HINT)
+        raise InvalidBatch("a transaction marker has a negative version", hint=_HINT)
     return EndTransactionMarker(type=MarkerType(kind), coordinator_epoch=coordinator_epoch)
 
 
@@ -66,6 +66,6 @@ def encode_marker_batch(
 
 def _unpack(format: struct.Struct, data: bytes | None, name: str) -> tuple[int, int]:
     if data is None or len(data) < format.size:
-        raise CorruptBatch(f"the {name} of a control record is cut off or missing", hint=_HINT)
+        raise InvalidBatch(f"the {name} of a control record is cut off or missing", hint=_HINT)
     first, second = format.unpack_from(data)
     return first, second

@@ -1,4 +1,4 @@
-"""What can be wrong with the bytes of a batch. The caller knows their file or connection."""
+"""Errors in the bytes of a batch. Callers add the file or the connection."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ from headrace.errors import HeadraceError
 
 
 class InvalidBatch(HeadraceError):
-    """The bytes are not a record batch that can be used."""
-
-
-class CorruptBatch(InvalidBatch):
     """The bytes end early or are inconsistent: a wrong checksum, an impossible length, a wrong number of records."""
 
 

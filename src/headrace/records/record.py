@@ -25,7 +25,7 @@ from headrace.records.batch import (
     read_header,
 )
 from headrace.records.compression import Codec, compress, decompress
-from headrace.records.errors import CorruptBatch, DecompressionBomb
+from headrace.records.errors import DecompressionBomb, InvalidBatch
 from headrace.records.varint import append_varint, read_varint
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -42,7 +42,7 @@ _DAMAGED = "the batch is damaged, or was written by a client that does not keep 
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """One record with its place in the log."""
+    """One record with its offset."""
 
     offset: int
     timestamp_ms: int
@@ -71,14 +71,14 @@ def records_section(batch: Buffer, *, bytes_max: int) -> bytes:
     """The records of one batch, decompressed."""
     header = read_header(batch)
     if len(batch) < header.size_bytes or header.size_bytes < HEADER_BYTES:
-        raise CorruptBatch(f"a batch of {header.size_bytes} bytes ends after {len(batch)}", hint=_DAMAGED)
+        raise InvalidBatch(f"a batch of {header.size_bytes} bytes ends after {len(batch)}", hint=_DAMAGED)
     return decompress(header.compression, bytes(batch[HEADER_BYTES : header.size_bytes]), bytes_max=bytes_max)
 
 
 def walk_records(section: bytes, record_count: int) -> Iterator[RecordSpan]:
-    """The position of every record in a decompressed section; raises CorruptBatch for inconsistent numbers."""
+    """The position of every record in a decompressed section; raises InvalidBatch for inconsistent numbers."""
     if record_count < 0:
-        raise CorruptBatch(f"a batch cannot have {record_count} records", hint=_DAMAGED)
+        raise InvalidBatch(f"a batch cannot have {record_count} records", hint=_DAMAGED)
     position = 0
     try:
         for _ in range(record_count):
@@ -86,16 +86,16 @@ def walk_records(section: bytes, record_count: int) -> Iterator[RecordSpan]:
             yield span
             position = span.end
     except IndexError:
-        raise CorruptBatch(f"the record at byte {position} is cut off", hint=_DAMAGED) from None
+        raise InvalidBatch(f"the record at byte {position} is cut off", hint=_DAMAGED) from None
     if position != len(section):
-        raise CorruptBatch(f"{len(section) - position} bytes follow the last record", hint=_DAMAGED)
+        raise InvalidBatch(f"{len(section) - position} bytes follow the last record", hint=_DAMAGED)
 
 
 def _read_span(section: bytes, start: int) -> RecordSpan:
     length, position = read_varint(section, start)
     end = position + length
     if length < _RECORD_BYTES_MIN - 1 or end > len(section):
-        raise CorruptBatch(f"the record at byte {start} claims {length} bytes", hint=_DAMAGED)
+        raise InvalidBatch(f"the record at byte {start} claims {length} bytes", hint=_DAMAGED)
     timestamp_start = position + 1
     timestamp_delta_ms, offset_start = read_varint(section, timestamp_start)
     offset_delta, position = read_varint(section, offset_start)
@@ -105,11 +105,11 @@ def _read_span(section: bytes, start: int) -> RecordSpan:
         key = section[position : position + key_bytes]
         position += key_bytes
     if key_bytes < -1 or position >= end:
-        raise CorruptBatch(f"the key of the record at byte {start} claims {key_bytes} bytes", hint=_DAMAGED)
+        raise InvalidBatch(f"the key of the record at byte {start} claims {key_bytes} bytes", hint=_DAMAGED)
     value_bytes, value_start = read_varint(section, position)
     # The header count still follows, so the value must end before the record does.
     if value_bytes < -1 or value_start + max(value_bytes, 0) >= end:
-        raise CorruptBatch(
+        raise InvalidBatch(
             f"the value of the record at byte {start} claims {value_bytes} bytes", hint=_DAMAGED
         )
     return RecordSpan(
@@ -163,26 +163,26 @@ def _read_headers(section: bytes, position: int, end: int) -> Headers:
     try:
         count, position = read_varint(section, position)
         if count < 0 or count * _RECORD_HEADER_BYTES_MIN > end - position:
-            raise CorruptBatch(f"a record claims {count} headers in {end - position} bytes", hint=_DAMAGED)
+            raise InvalidBatch(f"a record claims {count} headers in {end - position} bytes", hint=_DAMAGED)
         headers: list[tuple[str, bytes | None]] = []
         for _ in range(count):
             name, position = _read_sized(section, position, end)
             value, position = _read_sized(section, position, end)
             if name is None:
-                raise CorruptBatch("a record header has no name", hint=_DAMAGED)
+                raise InvalidBatch("a record header has no name", hint=_DAMAGED)
             # Surrogates keep what is no UTF-8, so that encoding gives the same bytes again.
             headers.append((name.decode("utf-8", "surrogateescape"), value))
     except IndexError:
-        raise CorruptBatch("the headers of the last record are cut off", hint=_DAMAGED) from None
+        raise InvalidBatch("the headers of the last record are cut off", hint=_DAMAGED) from None
     if position != end:
-        raise CorruptBatch(f"{end - position} bytes follow the headers of a record", hint=_DAMAGED)
+        raise InvalidBatch(f"{end - position} bytes follow the headers of a record", hint=_DAMAGED)
     return tuple(headers)
 
 
 def _read_sized(section: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     size_bytes, position = read_varint(section, position)
     if size_bytes < -1 or position + max(size_bytes, 0) > end:
-        raise CorruptBatch(f"a record header claims {size_bytes} bytes", hint=_DAMAGED)
+        raise InvalidBatch(f"a record header claims {size_bytes} bytes", hint=_DAMAGED)
     if size_bytes == -1:
         return None, position
     return section[position : position + size_bytes], position + size_bytes
@@ -204,7 +204,7 @@ def encode_batch(
     delete_horizon_ms: int | None = None,
 ) -> bytes:
     """One batch of `records`, which keep their offsets (ascending from `base_offset`, with gaps allowed)."""
-    assert records, "an empty batch is made by the cleaner alone, from a batch that was not empty"
+    assert records, "only the cleaner writes an empty batch"
     assert records[0].offset >= base_offset
     base_timestamp_ms = records[0].timestamp_ms if delete_horizon_ms is None else delete_horizon_ms
     section = bytearray()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.records.errors import CorruptBatch
+from headrace.records.errors import InvalidBatch
 
 # 64 bits in groups of seven.
 _SHIFT_MAX = 63
@@ -24,9 +24,9 @@ def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
             break
         shift += 7
         if shift > _SHIFT_MAX:
-            raise CorruptBatch("a number inside a record never ends", hint="the batch is damaged")
+            raise InvalidBatch("a number inside a record never ends", hint="the batch is damaged")
     if raw >> 64:
-        raise CorruptBatch("a number inside a record does not fit 64 bits", hint="the batch is damaged")
+        raise InvalidBatch("a number inside a record does not fit 64 bits", hint="the batch is damaged")
     return (raw >> 1) ^ -(raw & 1), position
 
 

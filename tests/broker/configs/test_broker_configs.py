@@ -1,4 +1,4 @@
-"""Configs of brokers that can be altered while they run, over the wire, as Apache Kafka answers."""
+"""Configs of brokers that can be altered while they run, over the wire, compared with Apache Kafka."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def test_throttle_for_moving_replicas_is_set_shown_and_removed(
     any_wire: Wire, name: str, source: int
 ) -> None:
     assert alter(any_wire, BROKER, name, leader_replication_throttled_rate="1000") == 0
-    eventually(lambda: throttle(any_wire, name) == ("1000", source), "Kafka hears of the change")
+    eventually(lambda: throttle(any_wire, name) == ("1000", source), "Kafka applies the change")
     assert alter(any_wire, BROKER, name, leader_replication_throttled_rate=None) == 0
-    eventually(lambda: throttle(any_wire, name) is None, "Kafka hears of the change")
+    eventually(lambda: throttle(any_wire, name) is None, "Kafka applies the change")
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_throttle_for_moving_replicas_is_set_shown_and_removed(
         (ALL_BROKERS, {"min_insync_replicas": None}, ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_other_changes_are_refused(
+def test_other_changes_are_rejected(
     any_wire: Wire, name: str, changes: dict[str, str | None], expected: ErrorCode
 ) -> None:
     assert alter(any_wire, BROKER, name, **changes) == expected

@@ -38,9 +38,9 @@ def test_subscription_is_set_described_and_removed(any_wire: Wire) -> None:
         "interval.ms": ("1000", CLIENT_METRICS_SOURCE),
         "match": (match, CLIENT_METRICS_SOURCE),
     }
-    eventually(lambda: values(any_wire, name) == expected, "Kafka hears of the change")
+    eventually(lambda: values(any_wire, name) == expected, "Kafka applies the change")
     assert alter(any_wire, CLIENT_METRICS, name, interval_ms=None, match=None, metrics=None) == 0
-    eventually(lambda: values(any_wire, name) == DEFAULTS, "Kafka hears of the change")
+    eventually(lambda: values(any_wire, name) == DEFAULTS, "Kafka applies the change")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_subscription_is_set_described_and_removed(any_wire: Wire) -> None:
         ({"colour": "red"}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_subscription_that_is_impossible_is_refused(
+def test_invalid_subscription_is_rejected(
     any_wire: Wire, changes: dict[str, str], expected: ErrorCode
 ) -> None:
     name = new_name("s")
@@ -63,7 +63,7 @@ def test_subscription_that_is_impossible_is_refused(
     assert values(any_wire, name) == DEFAULTS
 
 
-def test_subscription_without_a_name_is_refused(any_wire: Wire) -> None:
+def test_subscription_without_a_name_is_rejected(any_wire: Wire) -> None:
     assert alter(any_wire, CLIENT_METRICS, "", metrics="*") == ErrorCode.INVALID_REQUEST
 
 

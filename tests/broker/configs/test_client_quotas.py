@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 from pathlib import Path
 
 from headrace.broker.configs.client_quotas import CLIENT_ID, USER, applicable
@@ -16,10 +17,11 @@ from tests.faults.faulty_broker import broker_on
 
 def test_quotas_survive_a_restart(start_broker: StartBroker, connect: Connect, tmp_path: Path) -> None:
     broker = start_broker(data_dir=tmp_path)
-    assert alter(connect(broker), {USER: None, CLIENT_ID: "c"}, producer_byte_rate=9) == 0
+    limits = {"producer_byte_rate": 9.0, "request_percentage": math.inf}
+    assert alter(connect(broker), {USER: None, CLIENT_ID: "c"}, **limits) == 0
     broker.stop()
     again = connect(start_broker(data_dir=tmp_path))
-    assert described(again) == {((CLIENT_ID, "c"), (USER, None)): {"producer_byte_rate": 9.0}}
+    assert described(again) == {((CLIENT_ID, "c"), (USER, None)): limits}
 
 
 def test_quota_that_cannot_be_stored_is_not_set(tmp_path: Path) -> None:

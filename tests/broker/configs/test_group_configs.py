@@ -24,7 +24,7 @@ def configs_of(wire: Wire, group: str) -> dict[str, Any]:
     resource = DescribeConfigsResource(
         resource_type=GROUP_RESOURCE, resource_name=group, configuration_keys=None
     )
-    (found,) = wire.ask(DescribeConfigsRequest(resources=(resource,), include_documentation=True)).results
+    (found,) = wire.request(DescribeConfigsRequest(resources=(resource,), include_documentation=True)).results
     assert found.error_code == 0
     return {config.name: config for config in found.configs}
 
@@ -39,7 +39,7 @@ def test_group_has_defaults_before_it_exists(wire: Wire) -> None:
     assert all(config.documentation for config in found.values())
 
 
-def test_set_config_is_told_and_can_be_taken_away(wire: Wire) -> None:
+def test_set_config_is_described_and_can_be_deleted(wire: Wire) -> None:
     group = new_name("g")
     assert set_group_configs(wire, group, share_delivery_count_limit=7) is ErrorCode.NONE
     found = configs_of(wire, group)["share.delivery.count.limit"]
@@ -56,7 +56,7 @@ def test_older_call_replaces_all(wire: Wire) -> None:
         resource_type=GROUP_RESOURCE, resource_name=group, configs=(change,)
     )
     request = alter_configs.AlterConfigsRequest(resources=(resource,), validate_only=False)
-    assert wire.ask(request).responses[0].error_code == 0
+    assert wire.request(request).responses[0].error_code == 0
     found = configs_of(wire, group)
     assert found["share.isolation.level"].value == "read_committed"
     assert found["share.delivery.count.limit"].value == "5"
@@ -77,13 +77,13 @@ def test_older_call_replaces_all(wire: Wire) -> None:
         ("no.such.config", "1"),
     ],
 )
-def test_impossible_value_is_refused_and_changes_nothing(wire: Wire, name: str, value: str) -> None:
+def test_invalid_value_is_rejected_and_changes_nothing(wire: Wire, name: str, value: str) -> None:
     group = new_name("g")
     assert set_group_configs(wire, group, **{name.replace(".", "_"): value}) is ErrorCode.INVALID_CONFIG
     assert {config.config_source for config in configs_of(wire, group).values()} == {DEFAULT_SOURCE}
 
 
-def test_every_default_is_possible() -> None:
+def test_every_default_is_valid() -> None:
     for config in GROUP_CONFIGS.values():
         config.parse(config.default)
 
@@ -96,7 +96,7 @@ def test_configs_survive_a_restart_whatever_the_group_is_called(tmp_path: Path, 
         assert configs_of(connect(broker), group)["share.delivery.count.limit"].value == "9"
 
 
-def test_broker_may_lock_records_for_another_time_where_groups_say_nothing(
+def test_broker_setting_is_the_default_lock_duration_of_groups(
     start_broker: StartBroker, connect: Connect
 ) -> None:
     wire = connect(start_broker(share_record_lock_duration_ms=1000))
@@ -105,8 +105,8 @@ def test_broker_may_lock_records_for_another_time_where_groups_say_nothing(
     topic_id = create_topic(wire, "t")
     set_group_configs(wire, "g", share_auto_offset_reset="earliest")
     produce(wire, "t", batch(b"x"))
-    answer = ShareMember(wire, "g", topic_id).fetch_all()
-    assert answer.acquisition_lock_timeout_ms == 1000
+    response = ShareMember(wire, "g", topic_id).fetch_all()
+    assert response.acquisition_lock_timeout_ms == 1000
     set_group_configs(wire, "g", share_record_lock_duration_ms=2000)
     found = configs_of(wire, "g")["share.record.lock.duration.ms"]
     assert (found.value, found.config_source) == ("2000", GROUP_SOURCE)

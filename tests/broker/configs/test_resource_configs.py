@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from headrace.broker.configs.resource_configs import ResourceConfigs, TooManyResources
-from headrace.broker.configs.topic_configs import InvalidConfig
+from headrace.broker.configs.definitions import ConfigDefinition, int32
+from headrace.broker.configs.resource_configs import ResourceConfigs
+from headrace.broker.rejections import RequestRejected
 from headrace.errors import HeadraceError
 from headrace.log.filesystem import DiskFileSystem, FileSystem
 from headrace.testing.failing_filesystem import FailingFileSystem
 
 
-def no_zero(configs: Mapping[str, str]) -> None:
-    if "0" in configs.values():
-        raise InvalidConfig("0 is not allowed")
+def no_zero(name: str) -> ConfigDefinition:
+    return int32(name, 1, 1, "")
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 def configs_in(folder: Path, files: FileSystem | None = None, names_max: int = 10) -> ResourceConfigs:
     return ResourceConfigs(
-        files or DiskFileSystem(), str(folder), file_name="some.json", check=no_zero, names_max=names_max
+        files or DiskFileSystem(), str(folder), file_name="some.json", definition=no_zero, names_max=names_max
     )
 
 
@@ -42,7 +41,7 @@ def test_configs_are_there_after_a_restart_whatever_the_name(folder: Path) -> No
 
 def test_invalid_change_of_one_resource_changes_none(folder: Path) -> None:
     configs = configs_in(folder)
-    with pytest.raises(InvalidConfig):
+    with pytest.raises(RequestRejected, match="x=0 is invalid"):
         configs.replace({"a": {"x": "1"}, "b": {"x": "0"}})
     assert configs.names() == configs_in(folder).names() == []
 
@@ -56,11 +55,11 @@ def test_change_that_cannot_be_stored_is_not_made(folder: Path) -> None:
     assert configs.names() == []
 
 
-def test_number_of_resources_is_bounded_and_a_lower_bound_keeps_what_there_is(folder: Path) -> None:
+def test_number_of_resources_is_bounded_and_a_lower_bound_keeps_existing_ones(folder: Path) -> None:
     configs_in(folder).replace({name: {"x": "1"} for name in "abc"})
     configs = configs_in(folder, names_max=2)
     configs.replace({"a": {"x": "2"}})
-    with pytest.raises(TooManyResources):
+    with pytest.raises(RequestRejected, match="4 would have configs"):
         configs.replace({"d": {"x": "1"}})
     configs.replace({"a": {}, "d": {"x": "1"}})
     assert sorted(configs.names()) == ["b", "c", "d"]

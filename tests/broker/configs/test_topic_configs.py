@@ -1,4 +1,4 @@
-"""The configs of topics: names and defaults of Kafka, and the settings of a log that they make."""
+"""The configs of topics: names and defaults of Kafka, and the settings of a log that they set."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import pytest
 
 from headrace.broker.configs.topic_configs import (
     TOPIC_CONFIGS,
-    InvalidConfig,
     check_archive_configs,
     check_configs,
     definition,
     log_config,
 )
+from headrace.broker.rejections import RequestRejected
 from headrace.log.config import LogConfig
 from headrace.records.compression import Codec
 
@@ -56,12 +56,12 @@ def test_log_has_the_values_of_its_topic_and_the_bounds_of_the_broker() -> None:
     ],
 )
 def test_value_that_is_not_allowed_is_rejected_by_name(name: str, value: str) -> None:
-    with pytest.raises(InvalidConfig, match=name):
+    with pytest.raises(RequestRejected, match=name):
         check_configs({name: value})
 
 
 def test_unknown_config_is_rejected_with_the_one_that_was_meant() -> None:
-    with pytest.raises(InvalidConfig, match="Unknown topic config name: retention") as error:
+    with pytest.raises(RequestRejected, match="Unknown topic config name: retention") as error:
         definition("retention.msec")
     assert "retention.ms" in error.value.hint
 
@@ -77,15 +77,15 @@ def test_unknown_config_is_rejected_with_the_one_that_was_meant() -> None:
 )
 def test_topic_that_cannot_be_archived_is_rejected(overrides: dict[str, str]) -> None:
     check_archive_configs(overrides, was_archived=False, can_archive=True)
-    with pytest.raises(InvalidConfig):
+    with pytest.raises(RequestRejected):
         check_archive_configs({**overrides, **ARCHIVED}, was_archived=False, can_archive=True)
 
 
 def test_archiving_needs_an_archive_and_ends_with_consent_to_delete() -> None:
     check_archive_configs(ARCHIVED, was_archived=False, can_archive=True)
-    with pytest.raises(InvalidConfig):
+    with pytest.raises(RequestRejected):
         check_archive_configs(ARCHIVED, was_archived=False, can_archive=False)
-    with pytest.raises(InvalidConfig):
+    with pytest.raises(RequestRejected):
         check_archive_configs({}, was_archived=True, can_archive=True)
     consent = {"remote.log.delete.on.disable": "true"}
     check_archive_configs(consent, was_archived=True, can_archive=True)

@@ -1,20 +1,20 @@
-"""Clients of the newer protocol, of the classic one and their broker, without wires: for walks at random.
+"""Clients of the newer protocol, of the classic one and their broker, without connections: for random walks.
 
-A client keeps what it was given until it has said that it gave it up, as real ones do. Answers get lost, the disk
-refuses, the broker starts again from its records: none of that may ever give a partition to two at once.
+A client reads its partitions until it has reported their revocation, as real ones do. Responses are lost, the disk is
+full, the broker restarts from its records: no partition may ever have two readers.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from headrace.broker.groups import consumer, consumer_classic
-from headrace.broker.groups.assignors import Place
+from headrace.broker.groups.assignors import TopicIdPartition
 from headrace.broker.groups.consumer import ConsumerHeartbeat
 from headrace.broker.groups.consumer_embedded import (
     EmbeddedPartitions,
@@ -23,15 +23,19 @@ from headrace.broker.groups.consumer_embedded import (
     write_subscription,
 )
 from headrace.broker.groups.consumer_state import ConsumerGroup
-from headrace.broker.groups.consumer_step import ConsumerStep, ConsumerTimer
+from headrace.broker.groups.consumer_step import ConsumerStep
 from headrace.broker.groups.consumer_storage import ReadConsumerGroups, facts
-from headrace.broker.groups.events import Heartbeat, Join, Leave, LeavingMember, Sync
+from headrace.broker.groups.events import Join, TimerKind
 from headrace.broker.groups.state import MemberProtocol
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol import stored
+from headrace.protocol import stored_consumer_groups as formats
 from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.heartbeat import HeartbeatRequest
+from headrace.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from tests.broker.groups.simulation import sync_request
 
-AnswerT = TypeVar("AnswerT")
+ResultT = TypeVar("ResultT")
 
 
 class SomeTopic(Struct, frozen=True, kw_only=True):
@@ -62,18 +66,18 @@ class SomeTopics:
         del self._by_name[name]
         self.version += 1
 
-    def find(self, name: str) -> SomeTopic | None:
+    def __iter__(self) -> Iterator[SomeTopic]:
+        return iter(self._by_name.values())
+
+    def get(self, name: str) -> SomeTopic | None:
         return self._by_name.get(name)
 
-    def name_of(self, topic_id: uuid.UUID) -> str | None:
-        return next((topic.name for topic in self._by_name.values() if topic.id == topic_id), None)
+    def get_by_id(self, topic_id: uuid.UUID) -> SomeTopic | None:
+        return next((topic for topic in self if topic.id == topic_id), None)
 
-    def names(self) -> Iterable[str]:
-        return self._by_name.keys()
-
-    def places(self, names: Iterable[str]) -> set[Place]:
+    def places(self, names: Iterable[str]) -> set[TopicIdPartition]:
         return {
-            Place(topic.id, partition)
+            TopicIdPartition(topic.id, partition)
             for name in names
             if (topic := self._by_name.get(name)) is not None
             for partition in range(topic.partition_count)
@@ -81,7 +85,7 @@ class SomeTopics:
 
 
 class Coordinator:
-    """The rules, and a log of what they had stored."""
+    """The rules, and a log of the records that they store."""
 
     def __init__(self, topics: SomeTopics, **limits: Any) -> None:
         """`limits` are those of `ConsumerStep`, where a test wants others."""
@@ -90,9 +94,9 @@ class Coordinator:
         self.group = ConsumerGroup("g")
         self.now_ms = 1_000_000
         self.is_disk_full = False
-        self.records: list[tuple[bytes, bytes | None]] = []
+        self.records: list[tuple[formats.Key, bytes | None]] = []
 
-    def run(self, act: Callable[[ConsumerStep], AnswerT]) -> AnswerT:
+    def run(self, act: Callable[[ConsumerStep], ResultT]) -> ResultT:
         step = ConsumerStep(
             group=self.group,
             catalog=self.topics,
@@ -102,30 +106,30 @@ class Coordinator:
             **self._limits,
         )
         try:
-            answer = act(step)
-        except RequestRefused:
+            response = act(step)
+        except RequestRejected:
             step.undo()
             raise
         if self.is_disk_full and step.changes:
             step.undo()
-            raise RequestRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "full")
+            raise RequestRejected(ErrorCode.COORDINATOR_NOT_AVAILABLE, "full")
         for key, fact in facts("g", step.changes):
             encoded = None if fact is None else stored.encode_value(fact)
-            self.records.append((stored.encode_key(key), encoded))
-        return answer
+            self.records.append((key, encoded))
+        return response
 
     def restart(self) -> None:
-        """Nothing is left but what the records say."""
+        """Only the records survive."""
         read = ReadConsumerGroups()
         for key, data in self.records:
-            read.put(stored.decode_key(key), data)
+            read.put(key, data)
         self.group = read.groups().get("g", ConsumerGroup("g"))
 
-    def time_out(self, kind: ConsumerTimer, member_id: str) -> bool:
+    def time_out(self, kind: TimerKind, member_id: str) -> bool:
         return self.run(lambda step: consumer.timer_due(step, kind, member_id))
 
 
-def by_topic(places: Iterable[Place]) -> dict[uuid.UUID, frozenset[int]]:
+def by_topic(places: Iterable[TopicIdPartition]) -> dict[uuid.UUID, frozenset[int]]:
     found: dict[uuid.UUID, set[int]] = {}
     for topic_id, partition in places:
         found.setdefault(topic_id, set()).add(partition)
@@ -143,12 +147,12 @@ class Client:
     assignor: str | None = None
     instance_id: str | None = None
     epoch: int = 0
-    owned: set[Place] = field(default_factory=set)
-    told: set[Place] = field(default_factory=set)
-    says_all: bool = True
+    owned: set[TopicIdPartition] = field(default_factory=set)
+    assigned: set[TopicIdPartition] = field(default_factory=set)
+    is_full: bool = True
 
-    def beat(self, *, is_answer_lost: bool = False) -> ErrorCode:
-        is_full = self.says_all or self.epoch == 0
+    def beat(self, *, is_response_lost: bool = False) -> ErrorCode:
+        is_full = self.is_full or self.epoch == 0
         heartbeat = ConsumerHeartbeat(
             member_id=self.member_id,
             member_epoch=self.epoch,
@@ -157,37 +161,37 @@ class Client:
             topics=self.topics if is_full else None,
             pattern=self.pattern if is_full else None,
             assignor=self.assignor if is_full else None,
-            reported=by_topic(self.owned) if is_full or self.owned == self.told else None,
+            reported=by_topic(self.owned) if is_full or self.owned == self.assigned else None,
         )
         consumer.check_heartbeat(heartbeat)
         try:
-            answer = self.coordinator.run(lambda step: consumer.heartbeat(step, heartbeat))
-        except RequestRefused as refused:
-            self.says_all = True
-            if refused.code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+            response = self.coordinator.run(lambda step: consumer.heartbeat(step, heartbeat))
+        except RequestRejected as rejected:
+            self.is_full = True
+            if rejected.code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
                 self.forget()
-            return refused.code
-        if is_answer_lost:
-            self.says_all = True
+            return rejected.code
+        if is_response_lost:
+            self.is_full = True
             return ErrorCode.NONE
-        self.says_all = False
-        self.epoch = answer.member_epoch
-        if answer.assignment is not None:
-            self.told = {
-                Place(topic_id, partition)
-                for topic_id, partitions in answer.assignment.items()
+        self.is_full = False
+        self.epoch = response.member_epoch
+        if response.assignment is not None:
+            self.assigned = {
+                TopicIdPartition(topic_id, partition)
+                for topic_id, partitions in response.assignment.items()
                 for partition in partitions
             }
-            if self.owned <= self.told:
-                self.owned = {*self.told}  # nothing to give up: the new ones may be read at once
+            if self.owned <= self.assigned:
+                self.owned = {*self.assigned}  # nothing to revoke: the new ones may be read immediately
         return ErrorCode.NONE
 
-    def let_go(self) -> None:
-        """Finish the work on what has to be given up, and begin with what is new."""
-        self.owned = {*self.told}
+    def revoke(self) -> None:
+        """Revoke partitions, and start to read the new ones."""
+        self.owned = {*self.assigned}
 
     def forget(self) -> None:
-        self.epoch, self.owned, self.told = 0, set(), set()
+        self.epoch, self.owned, self.assigned = 0, set(), set()
 
     def leave(self, epoch: int = -1) -> None:
         self.owned = set()
@@ -200,14 +204,14 @@ class Client:
 
 @dataclass(slots=True, kw_only=True)
 class ClassicClient:
-    """A member of the classic protocol, which gives up everything in a rebalance or only what moves."""
+    """A member of the classic protocol, which revokes all partitions in a rebalance, or only those that move."""
 
     coordinator: Coordinator
     member_id: str
     topics: tuple[str, ...]
     is_eager: bool
     epoch: int = -1
-    owned: set[Place] = field(default_factory=set)
+    owned: set[TopicIdPartition] = field(default_factory=set)
 
     def rejoin(self) -> None:
         if self.is_eager:
@@ -215,9 +219,9 @@ class ClassicClient:
         subscription = EmbeddedSubscription(
             topics=self.topics,
             owned_partitions=tuple(
-                EmbeddedPartitions(topic=name, partitions=tuple(partitions))
+                EmbeddedPartitions(topic=topic.name, partitions=tuple(partitions))
                 for topic_id, partitions in by_topic(self.owned).items()
-                if (name := self.coordinator.topics.name_of(topic_id)) is not None
+                if (topic := self.coordinator.topics.get_by_id(topic_id)) is not None
             ),
         )
         offer = MemberProtocol(name="some", metadata=write_subscription(subscription, 1))
@@ -235,46 +239,39 @@ class ClassicClient:
         )
         try:
             joined = self.coordinator.run(lambda step: consumer_classic.join(step, join))
-            self.epoch = joined.generation
+            self.epoch = joined.generation_id
             self._sync()
-        except RequestRefused:
+        except RequestRejected:
             self.forget()
 
     def _sync(self) -> None:
-        sync = Sync(
-            member_id=self.member_id,
-            instance_id=None,
-            generation=self.epoch,
-            protocol_type="consumer",
-            protocol_name="some",
-            assignments={},
-        )
+        sync = sync_request(self.member_id, self.epoch, {})
         synced = self.coordinator.run(lambda step: consumer_classic.sync(step, sync))
-        if synced.error is ErrorCode.NONE:
+        if synced.error_code == ErrorCode.NONE:
             self.owned = {
-                Place(topic.id, partition)
+                TopicIdPartition(topic.id, partition)
                 for one in read_assignment(synced.assignment).assigned_partitions
-                if (topic := self.coordinator.topics.find(one.topic)) is not None
+                if (topic := self.coordinator.topics.get(one.topic)) is not None
                 for partition in one.partitions
             }
 
     def beat(self) -> ErrorCode:
-        heartbeat = Heartbeat(member_id=self.member_id, instance_id=None, generation=self.epoch)
+        heartbeat = HeartbeatRequest(group_id="g", member_id=self.member_id, generation_id=self.epoch)
         try:
-            answer = self.coordinator.run(lambda step: consumer_classic.heartbeat(step, heartbeat))
-        except RequestRefused as refused:
+            response = self.coordinator.run(lambda step: consumer_classic.heartbeat(step, heartbeat))
+        except RequestRejected as rejected:
             self.forget()
             self.rejoin()
-            return refused.code
-        if answer.error is ErrorCode.REBALANCE_IN_PROGRESS:
+            return rejected.code
+        if response.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             self.rejoin()
-        return answer.error
+        return ErrorCode(response.error_code)
 
     def forget(self) -> None:
         self.epoch, self.owned = -1, set()
 
     def leave(self) -> None:
         self.owned = set()
-        leaving = Leave(members=(LeavingMember(member_id=self.member_id, instance_id=None),))
+        leaving = LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id=self.member_id),))
         self.coordinator.run(lambda step: consumer_classic.leave(step, leaving))
         self.forget()

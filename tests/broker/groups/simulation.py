@@ -1,33 +1,34 @@
-"""A group without a broker: the pure rules, a time that the test moves, and a disk that answers when told."""
+"""A group without a broker: the pure rules, a time that the test advances, and stores that the test finishes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from headrace.broker.groups.classic import handle
 from headrace.broker.groups.events import (
-    Answer,
     ArmTimer,
     CancelTimer,
     Event,
-    Heartbeat,
     Join,
-    JoinAnswer,
-    JoinPhaseExpired,
-    Leave,
-    LeavingMember,
-    SessionExpired,
+    Respond,
     StoreGroup,
-    Sync,
-    SyncAnswer,
-    SyncPhaseExpired,
+    TimerExpired,
     TimerKind,
 )
 from headrace.broker.groups.state import Group, GroupLimits, GroupState, MemberProtocol
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.heartbeat import HeartbeatRequest
+from headrace.protocol.messages.join_group import JoinGroupResponse
+from headrace.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from headrace.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
 
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
@@ -40,6 +41,29 @@ def offers(*names: str, metadata: bytes = b"") -> tuple[MemberProtocol, ...]:
     return tuple(MemberProtocol(name=name, metadata=metadata) for name in names or ("range",))
 
 
+def sync_request(
+    member_id: str, generation: int, assignments: Mapping[str, bytes], group_id: str = "g"
+) -> SyncGroupRequest:
+    return SyncGroupRequest(
+        group_id=group_id,
+        member_id=member_id,
+        generation_id=generation,
+        assignments=tuple(
+            SyncGroupRequestAssignment(member_id=name, assignment=assignment)
+            for name, assignment in assignments.items()
+        ),
+    )
+
+
+def code_of(check: Callable[..., object], *args: Any, **kwargs: Any) -> ErrorCode:
+    """The code of the error that a check raises; NONE if it passes."""
+    try:
+        check(*args, **kwargs)
+    except RequestRejected as rejected:
+        return rejected.code
+    return ErrorCode.NONE
+
+
 class Simulation:
     def __init__(self, limits: GroupLimits = LIMITS, group: Group | None = None) -> None:
         self.limits = limits
@@ -47,20 +71,22 @@ class Simulation:
         self.now_ms = 1_000_000
         self.timers: dict[Timer, int] = {}
         self.stores: list[StoreGroup] = []
-        self.answers: dict[int, Any] = {}
-        self.asked: set[int] = set()
+        self.responses: dict[int, Any] = {}
+        self.requests: set[int] = set()
         self._ids = 0
 
-    # What happens
+    # Events
 
-    def apply(self, event: Event) -> None:
-        self.group, actions = handle(self.group, event, limits=self.limits, now_ms=self.now_ms)
+    def apply(self, event: Event, request: int = 0) -> None:
+        self.group, actions = handle(
+            self.group, event, limits=self.limits, now_ms=self.now_ms, request=request
+        )
         for action in actions:
             match action:
-                case Answer():
-                    assert action.request in self.asked
-                    assert action.request not in self.answers, "a request was answered twice"
-                    self.answers[action.request] = action.answer
+                case Respond():
+                    assert action.request in self.requests
+                    assert action.request not in self.responses, "a request has one response"
+                    self.responses[action.request] = action.response
                 case ArmTimer():
                     self.timers[action.kind, action.member_id] = self.now_ms + action.after_ms
                 case CancelTimer():
@@ -69,22 +95,16 @@ class Simulation:
                     self.stores.append(action)
 
     def advance(self, by_ms: int) -> None:
-        """Let time pass; what is due happens in its order and at its time."""
+        """Advance time; timers expire in their order and at their time."""
         end_ms = self.now_ms + by_ms
         while due := [timer for timer, at_ms in self.timers.items() if at_ms <= end_ms]:
             timer = min(due, key=self.timers.__getitem__)
             self.now_ms = max(self.now_ms, self.timers.pop(timer))
             kind, member_id = timer
-            match kind:
-                case TimerKind.SESSION:
-                    self.apply(SessionExpired(member_id=member_id))
-                case TimerKind.JOIN_PHASE:
-                    self.apply(JoinPhaseExpired())
-                case TimerKind.SYNC_PHASE:
-                    self.apply(SyncPhaseExpired())
+            self.apply(TimerExpired(kind=kind, member_id=member_id))
         self.now_ms = end_ms
 
-    def disk_answers(self, error: ErrorCode = ErrorCode.NONE) -> None:
+    def finish_stores(self, error: ErrorCode = ErrorCode.NONE) -> None:
         """Everything that was to be stored is, or can't be."""
         stores, self.stores = self.stores, []
         for store in stores:
@@ -96,7 +116,6 @@ class Simulation:
     def join(self, member_id: str = "", *, known_id: bool = True, **changes: Any) -> int:
         request = self._next_request()
         join = Join(
-            request=request,
             member_id=member_id,
             new_member_id=f"m{request}",
             instance_id=None,
@@ -109,61 +128,68 @@ class Simulation:
             needs_known_id=known_id,
             can_skip_assignment=True,
         )
-        self.apply(replace(join, **changes))
+        self.apply(replace(join, **changes), request)
         return request
 
-    def sync(self, member_id: str, assignments: Mapping[str, bytes] | None = None, **changes: Any) -> int:
+    def sync(
+        self,
+        member_id: str,
+        assignments: Mapping[str, bytes] | None = None,
+        *,
+        instance_id: str | None = None,
+        generation: int | None = None,
+        **changes: Any,
+    ) -> int:
         request = self._next_request()
-        sync = Sync(
-            request=request,
+        generation = self.group.generation if generation is None else generation
+        sync = sync_request(member_id, generation, assignments or {})
+        self.apply(replace(sync, group_instance_id=instance_id, **changes), request)
+        return request
+
+    def heartbeat(
+        self, member_id: str, *, instance_id: str | None = None, generation: int | None = None
+    ) -> ErrorCode:
+        request = self._next_request()
+        beat = HeartbeatRequest(
+            group_id="g",
             member_id=member_id,
-            instance_id=None,
-            generation=self.group.generation,
-            protocol_type=None,
-            protocol_name=None,
-            assignments=assignments or {},
+            group_instance_id=instance_id,
+            generation_id=self.group.generation if generation is None else generation,
         )
-        self.apply(replace(sync, **changes))
-        return request
-
-    def heartbeat(self, member_id: str, **changes: Any) -> ErrorCode:
-        request = self._next_request()
-        beat = Heartbeat(
-            request=request, member_id=member_id, instance_id=None, generation=self.group.generation
-        )
-        self.apply(replace(beat, **changes))
-        error: ErrorCode = self.answers[request].error
-        return error
+        self.apply(beat, request)
+        return ErrorCode(self.responses[request].error_code)
 
     def leave(self, *leaving: tuple[str, str | None]) -> list[ErrorCode]:
         request = self._next_request()
-        members = tuple(LeavingMember(member_id=name, instance_id=instance) for name, instance in leaving)
-        self.apply(Leave(request=request, members=members))
-        return [error for _, error in self.answers[request].members]
+        members = tuple(
+            MemberIdentity(member_id=name, group_instance_id=instance) for name, instance in leaving
+        )
+        self.apply(LeaveGroupRequest(group_id="g", members=members), request)
+        return [ErrorCode(member.error_code) for member in self.responses[request].members]
 
     def _next_request(self) -> int:
         self._ids += 1
-        self.asked.add(self._ids)
+        self.requests.add(self._ids)
         return self._ids
 
-    # What came of it
+    # Responses
 
-    def joined(self, request: int) -> JoinAnswer:
-        answer = self.answers[request]
-        assert isinstance(answer, JoinAnswer)
-        return answer
+    def joined(self, request: int) -> JoinGroupResponse:
+        response = self.responses[request]
+        assert isinstance(response, JoinGroupResponse)
+        return response
 
-    def synced(self, request: int) -> SyncAnswer:
-        answer = self.answers[request]
-        assert isinstance(answer, SyncAnswer)
-        return answer
+    def synced(self, request: int) -> SyncGroupResponse:
+        response = self.responses[request]
+        assert isinstance(response, SyncGroupResponse)
+        return response
 
     def is_in(self, state: GroupState) -> bool:
         return self.group.state is state
 
     @property
-    def unanswered(self) -> set[int]:
-        return self.asked - self.answers.keys()
+    def waiting(self) -> set[int]:
+        return self.requests - self.responses.keys()
 
     def member(self, **changes: Any) -> str:
         """A new member whose join is under way; its id."""
@@ -178,20 +204,20 @@ class Simulation:
         ids = [self.member(**member) for member in members or ({},)]
         self.advance(0)
         if self.group.state is GroupState.PREPARING_REBALANCE:
-            self.everybody_rejoins()
-        self.everybody_syncs()
+            self.all_rejoin()
+        self.all_sync()
         assert self.group.state is GroupState.STABLE
         return ids
 
-    def everybody_rejoins(self) -> None:
+    def all_rejoin(self) -> None:
         for member in [*self.group.members.values()]:
             if member.join_request is None:
                 self.join(member.member_id, instance_id=member.instance_id, protocols=member.protocols)
 
-    def everybody_syncs(self) -> None:
+    def all_sync(self) -> None:
         assert self.group.leader_id is not None
         names = {member_id: f"of {member_id}".encode() for member_id in self.group.members}
         for member in [*self.group.members.values()]:
             mine = names if member.member_id == self.group.leader_id else {}
             self.sync(member.member_id, mine, instance_id=member.instance_id)
-        self.disk_answers()
+        self.finish_stores()

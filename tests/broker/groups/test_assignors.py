@@ -1,4 +1,4 @@
-"""The assignors against simple statements of what they promise."""
+"""The assignors against simple statements of their promises."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.broker.groups.assignors import ASSIGNORS, Assignment, Candidate, Place, range_, uniform
+from headrace.broker.groups.assignors import (
+    ASSIGNORS,
+    Assignment,
+    Candidate,
+    TopicIdPartition,
+    range_,
+    uniform,
+)
 
 TOPICS = tuple(uuid.UUID(int=number) for number in range(1, 6))
 counts = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 12))
@@ -17,17 +24,17 @@ counts = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 12))
 
 @st.composite
 def groups(draw: st.DrawFn, *, same: bool = False, remembers: bool = True) -> list[Candidate]:
-    """Members with subscriptions and whatever they were given before, also of topics that are gone."""
+    """Members with subscriptions and earlier assignments, also of topics that were deleted."""
     wanted = st.frozensets(st.sampled_from(TOPICS), max_size=5)
     all_want = draw(wanted)
-    taken: set[Place] = set()
+    taken: set[TopicIdPartition] = set()
     candidates = []
     for number in range(draw(st.integers(1, 8))):
         earlier: dict[uuid.UUID, set[int]] = {}
         for topic_id, partition in draw(
             st.sets(st.tuples(st.sampled_from(TOPICS), st.integers(0, 14)), max_size=12 if remembers else 0)
         ):
-            place = Place(topic_id, partition)
+            place = TopicIdPartition(topic_id, partition)
             if place not in taken:
                 taken.add(place)
                 earlier.setdefault(topic_id, set()).add(partition)
@@ -42,8 +49,12 @@ def groups(draw: st.DrawFn, *, same: bool = False, remembers: bool = True) -> li
     return candidates
 
 
-def places(assignment: Assignment) -> set[Place]:
-    return {Place(topic, partition) for topic, partitions in assignment.items() for partition in partitions}
+def places(assignment: Assignment) -> set[TopicIdPartition]:
+    return {
+        TopicIdPartition(topic, partition)
+        for topic, partitions in assignment.items()
+        for partition in partitions
+    }
 
 
 def check_complete(
@@ -51,11 +62,11 @@ def check_complete(
     partition_counts: Mapping[uuid.UUID, int],
     given_out: Mapping[str, Assignment],
 ) -> None:
-    """Every partition that anybody wants has one owner, who wants it, and nothing else is given."""
+    """Every partition of a subscribed topic has one owner, which subscribes to it, and no other is assigned."""
     owners = Counter(place for assignment in given_out.values() for place in places(assignment))
     wanted = {topic for one in candidates for topic in one.topic_ids} & partition_counts.keys()
     assert owners == Counter(
-        Place(topic, partition) for topic in wanted for partition in range(partition_counts[topic])
+        TopicIdPartition(topic, partition) for topic in wanted for partition in range(partition_counts[topic])
     )
     assert given_out.keys() == {one.member_id for one in candidates}
     for one in candidates:
@@ -64,7 +75,7 @@ def check_complete(
 
 @settings(max_examples=50)
 @given(groups(), counts)
-def test_every_partition_goes_to_one_member_that_wants_it(
+def test_every_partition_is_assigned_to_one_subscriber(
     candidates: list[Candidate], partition_counts: dict[uuid.UUID, int]
 ) -> None:
     for assign in ASSIGNORS.values():
@@ -73,7 +84,7 @@ def test_every_partition_goes_to_one_member_that_wants_it(
 
 @settings(max_examples=50)
 @given(groups(same=True), counts)
-def test_uniform_gives_equal_shares_where_all_want_the_same_and_moves_as_little_as_possible(
+def test_uniform_assigns_equal_shares_of_equal_subscriptions_and_moves_as_few_partitions_as_possible(
     candidates: list[Candidate], partition_counts: dict[uuid.UUID, int]
 ) -> None:
     given_out = uniform(candidates, partition_counts)
@@ -99,7 +110,7 @@ def test_uniform_gives_equal_shares_where_all_want_the_same_and_moves_as_little_
 
 @settings(max_examples=50)
 @given(groups(), counts)
-def test_uniform_leaves_no_partition_where_another_member_that_wants_it_has_two_less(
+def test_uniform_balances_loads_of_different_subscriptions(
     candidates: list[Candidate], partition_counts: dict[uuid.UUID, int]
 ) -> None:
     given_out = uniform(candidates, partition_counts)
@@ -128,7 +139,7 @@ def test_uniform_changes_nothing_when_nothing_has_changed(
 
 @settings(max_examples=50)
 @given(groups(remembers=False), counts)
-def test_range_gives_neighbours_and_the_longer_runs_to_the_first(
+def test_range_assigns_consecutive_partitions_and_the_longer_ranges_to_the_first(
     candidates: list[Candidate], partition_counts: dict[uuid.UUID, int]
 ) -> None:
     given_out = range_(candidates, partition_counts)
@@ -140,7 +151,7 @@ def test_range_gives_neighbours_and_the_longer_runs_to_the_first(
         assert not runs or max(by_place) - min(by_place) <= 1 or len(runs) == count
 
 
-def test_range_gives_topics_of_the_same_size_alike_and_static_members_keep_their_order() -> None:
+def test_range_assigns_topics_of_one_size_alike_and_static_members_keep_their_order() -> None:
     both = frozenset(TOPICS[:2])
     partition_counts = dict.fromkeys(TOPICS[:2], 5)
     before = [Candidate(member_id=f"a{n}", instance_id=f"i{n}", topic_ids=both) for n in range(2)]

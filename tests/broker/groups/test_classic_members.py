@@ -1,4 +1,4 @@
-"""Classic members in a real broker: sessions that end, and answers to requests that wait."""
+"""Classic members in a real broker: sessions that end, and responses to requests that wait."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.broker.groups.running import running
 from tests.broker.groups.simulation import SESSION_MS
 
 
-def test_a_silent_member_is_removed_when_its_session_has_passed(tmp_path: Path) -> None:
+def test_member_without_heartbeats_is_removed_after_its_session(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as broker:
             member = await broker.member()
@@ -25,23 +25,23 @@ def test_a_silent_member_is_removed_when_its_session_has_passed(tmp_path: Path) 
     asyncio.run(scenario())
 
 
-def test_whoever_waits_when_the_broker_stops_is_told(tmp_path: Path) -> None:
+def test_waiting_requests_get_a_response_when_the_broker_stops(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as broker:
             await broker.member()
             waiting = asyncio.ensure_future(broker.join())
-            await broker.settle()
+            await broker.stabilize()
             assert not waiting.done()
             broker.groups.close()
-            assert (await waiting).error is ErrorCode.NOT_COORDINATOR
+            assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
 
     asyncio.run(scenario())
 
 
-def test_a_group_that_refused_its_first_member_is_not_kept(tmp_path: Path) -> None:
+def test_group_that_rejected_its_first_member_is_not_kept(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as broker:
-            assert (await broker.join("made-up-id")).error is ErrorCode.UNKNOWN_MEMBER_ID
+            assert (await broker.join("made-up-id")).error_code == ErrorCode.UNKNOWN_MEMBER_ID
             assert broker.state() is None
 
     asyncio.run(scenario())

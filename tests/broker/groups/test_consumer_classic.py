@@ -7,12 +7,14 @@ from msgspec.structs import replace
 
 from headrace.broker.groups import consumer_classic
 from headrace.broker.groups.consumer_step import ConsumerStep
-from headrace.broker.groups.events import Heartbeat, Join, Leave, LeavingMember, Sync
+from headrace.broker.groups.events import Join
 from headrace.broker.groups.state import MemberProtocol
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.heartbeat import HeartbeatRequest
+from headrace.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.broker.groups.consumer_simulation import ClassicClient, Client, Coordinator, SomeTopics
-from tests.broker.groups.simulation import offers
+from tests.broker.groups.simulation import offers, sync_request
 
 
 def newer_and_classic(*, is_eager: bool) -> tuple[Coordinator, Client, ClassicClient]:
@@ -29,7 +31,7 @@ def test_partitions_are_divided_between_members_of_both_protocols(is_eager: bool
     coordinator, newer, classic = newer_and_classic(is_eager=is_eager)
     for _ in range(4):
         newer.beat()
-        newer.let_go()
+        newer.revoke()
         classic.beat()
     assert (len(newer.owned), len(classic.owned)) == (2, 2)
     assert newer.owned | classic.owned == coordinator.topics.places(["a"])
@@ -47,11 +49,12 @@ def remove(
     coordinator: Coordinator, member_id: str, instance_id: str | None = None
 ) -> tuple[ErrorCode, bool]:
     """The error, and whether the group becomes a classic one."""
-    leaving = LeavingMember(member_id=member_id, instance_id=instance_id)
+    leaving = MemberIdentity(member_id=member_id, group_instance_id=instance_id)
+    request = LeaveGroupRequest(group_id="g", members=(leaving,))
 
     def act(step: ConsumerStep) -> tuple[ErrorCode, bool]:
-        [(_, error)] = consumer_classic.leave(step, Leave(members=(leaving,))).members
-        return error, step.becomes_classic
+        [result] = consumer_classic.leave(step, request).members
+        return ErrorCode(result.error_code), step.becomes_classic
 
     return coordinator.run(act)
 
@@ -66,7 +69,7 @@ def test_static_member_is_removed_by_its_instance_and_an_old_id_is_fenced() -> N
     coordinator, _, _ = newer_and_classic(is_eager=True)
     static = replace(JOIN, instance_id="i", needs_known_id=False)
     joined = coordinator.run(lambda step: consumer_classic.join(step, static))
-    assert joined.error is ErrorCode.NONE
+    assert joined.error_code == ErrorCode.NONE
     assert remove(coordinator, "old", "i") == (ErrorCode.FENCED_INSTANCE_ID, False)
     assert remove(coordinator, "", "other") == (ErrorCode.UNKNOWN_MEMBER_ID, False)
     assert remove(coordinator, "", "i") == (ErrorCode.NONE, False)
@@ -91,8 +94,8 @@ JOIN = Join(
 def test_first_join_gets_an_id_and_changes_nothing() -> None:
     coordinator, _, _ = newer_and_classic(is_eager=True)
     before = dict(coordinator.group.members)
-    answer = coordinator.run(lambda step: consumer_classic.join(step, JOIN))
-    assert (answer.error, answer.member_id) == (ErrorCode.MEMBER_ID_REQUIRED, "made-up")
+    response = coordinator.run(lambda step: consumer_classic.join(step, JOIN))
+    assert (response.error_code, response.member_id) == (ErrorCode.MEMBER_ID_REQUIRED, "made-up")
     assert coordinator.group.members == before
 
 
@@ -107,25 +110,18 @@ def test_first_join_gets_an_id_and_changes_nothing() -> None:
 )
 def test_member_that_does_not_fit_is_rejected(join: Join) -> None:
     coordinator, _, _ = newer_and_classic(is_eager=True)
-    with pytest.raises(RequestRefused) as refused:
+    with pytest.raises(RequestRejected) as rejected:
         coordinator.run(lambda step: consumer_classic.join(step, join))
-    assert refused.value.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert rejected.value.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_request_of_another_generation_is_rejected() -> None:
     coordinator, _, classic = newer_and_classic(is_eager=True)
     generation = classic.epoch - 1
-    sync = Sync(
-        member_id="classic",
-        instance_id=None,
-        generation=generation,
-        protocol_type=None,
-        protocol_name=None,
-        assignments={},
-    )
-    beat = Heartbeat(member_id="classic", instance_id=None, generation=generation)
-    with pytest.raises(RequestRefused) as refused_sync:
+    sync = sync_request("classic", generation, {})
+    beat = HeartbeatRequest(group_id="g", member_id="classic", generation_id=generation)
+    with pytest.raises(RequestRejected) as rejected_sync:
         coordinator.run(lambda step: consumer_classic.sync(step, sync))
-    with pytest.raises(RequestRefused) as refused_beat:
+    with pytest.raises(RequestRejected) as rejected_beat:
         coordinator.run(lambda step: consumer_classic.heartbeat(step, beat))
-    assert refused_sync.value.code is refused_beat.value.code is ErrorCode.ILLEGAL_GENERATION
+    assert rejected_sync.value.code is rejected_beat.value.code is ErrorCode.ILLEGAL_GENERATION

@@ -16,7 +16,7 @@ from headrace.broker.groups.consumer_migration import downgraded, upgrade
 from headrace.broker.groups.consumer_state import ConsumerGroup
 from headrace.broker.groups.consumer_step import ConsumerStep
 from headrace.broker.groups.state import Group, GroupState, Member, MemberProtocol
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol.error_codes import ErrorCode
 from tests.broker.groups.consumer_simulation import SomeTopics
 
@@ -42,7 +42,7 @@ def classic_group(protocol: str, user_data: bytes | None) -> Group:
     return stable.put(member)
 
 
-def test_a_group_that_assigns_in_a_way_of_its_own_stays_classic() -> None:
+def test_group_with_a_custom_assignor_stays_classic() -> None:
     def moved(classic: Group) -> ConsumerGroup:
         group = ConsumerGroup("g")
         upgrade(
@@ -53,14 +53,14 @@ def test_a_group_that_assigns_in_a_way_of_its_own_stays_classic() -> None:
 
     assert moved(classic_group("own", None)).epochs.group == 4
     assert moved(classic_group("cooperative-sticky", b"data")).members["k"].epoch == 4
-    with pytest.raises(RequestRefused) as refused:
+    with pytest.raises(RequestRejected) as rejected:
         moved(classic_group("own", b"data"))
-    assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert rejected.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_members_keep_their_partitions_there_and_back() -> None:
+def test_members_keep_their_partitions_in_both_migrations() -> None:
     topics = SomeTopics(a=2)
-    topic = topics.find("a")
+    topic = topics.get("a")
     assert topic is not None
     assigned = write_assignment(
         EmbeddedAssignment(assigned_partitions=(EmbeddedPartitions(topic="a", partitions=(0, 1)),)), 0

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from headrace.broker.groups.consumer_state import ConsumerGroupState, Epochs
-from headrace.broker.groups.consumer_step import ConsumerTimer
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.groups.events import TimerKind
+from headrace.broker.rejections import RequestRejected
 from tests.broker.groups.consumer_simulation import ClassicClient, Client, Coordinator, SomeTopics
 
 TOPICS = ("a", "b", "c")
@@ -39,7 +39,7 @@ class ConsumerWalk(RuleBasedStateMachine):
     def pick(self, data: st.DataObject) -> Client:
         return data.draw(st.sampled_from(self.clients))
 
-    # What clients do
+    # Clients
 
     @precondition(lambda self: len(self.all_clients) < CLIENTS_MAX)
     @rule(
@@ -74,12 +74,12 @@ class ConsumerWalk(RuleBasedStateMachine):
         client.rejoin()
 
     @precondition(lambda self: self.clients)
-    @rule(data=st.data(), is_answer_lost=st.booleans(), lets_go=st.booleans())
-    def report(self, data: st.DataObject, is_answer_lost: bool, lets_go: bool) -> None:
+    @rule(data=st.data(), is_response_lost=st.booleans(), revokes=st.booleans())
+    def report(self, data: st.DataObject, is_response_lost: bool, revokes: bool) -> None:
         client = self.pick(data)
-        if lets_go and client.epoch:
-            client.let_go()
-        client.beat(is_answer_lost=is_answer_lost)
+        if revokes and client.epoch:
+            client.revoke()
+        client.beat(is_response_lost=is_response_lost)
 
     @precondition(lambda self: self.classics)
     @rule(data=st.data())
@@ -90,7 +90,7 @@ class ConsumerWalk(RuleBasedStateMachine):
     @rule(data=st.data(), topics=st.lists(st.sampled_from(TOPICS), max_size=3, unique=True))
     def subscribe_to_something_else(self, data: st.DataObject, topics: list[str]) -> None:
         client = self.pick(data)
-        client.topics, client.says_all = tuple(topics), True
+        client.topics, client.is_full = tuple(topics), True
         client.beat()
 
     @precondition(lambda self: self.all_clients)
@@ -99,37 +99,39 @@ class ConsumerWalk(RuleBasedStateMachine):
         client = data.draw(st.sampled_from(self.all_clients))
         try:
             client.leave()
-        except RequestRefused:
-            self.expire(ConsumerTimer.SESSION, client.member_id)  # nobody heard it, so its session ends it
+        except RequestRejected:
+            self.expire(
+                TimerKind.SESSION, client.member_id
+            )  # the broker did not get it, so the session times out
         self.forget(client)
 
     @precondition(lambda self: any(client.instance_id for client in self.clients))
     @rule(data=st.data())
-    def be_away_and_back_under_another_id(self, data: st.DataObject) -> None:
+    def return_with_another_id(self, data: st.DataObject) -> None:
         static = [client for client in self.clients if client.instance_id]
         client = data.draw(st.sampled_from(static))
-        with contextlib.suppress(RequestRefused):
+        with contextlib.suppress(RequestRejected):
             client.leave(epoch=-2)
             client.member_id = f"m{next(self.ids)}"
             client.beat()
 
-    # What happens to them
+    # Faults
 
     @precondition(lambda self: self.all_clients)
     @rule(data=st.data())
     def die(self, data: st.DataObject) -> None:
         client = data.draw(st.sampled_from(self.all_clients))
         self.forget(client)
-        self.expire(ConsumerTimer.SESSION, client.member_id)
+        self.expire(TimerKind.SESSION, client.member_id)
 
     @precondition(lambda self: self.clients)
     @rule(data=st.data())
-    def take_too_long_to_let_go(self, data: st.DataObject) -> None:
+    def take_too_long_to_revoke(self, data: st.DataObject) -> None:
         client = self.pick(data)
-        if self.expire(ConsumerTimer.REBALANCE, client.member_id):
+        if self.expire(TimerKind.REBALANCE, client.member_id):
             client.forget()
 
-    def expire(self, kind: ConsumerTimer, member_id: str) -> bool:
+    def expire(self, kind: TimerKind, member_id: str) -> bool:
         self.coordinator.is_disk_full = False
         return self.coordinator.time_out(kind, member_id)
 
@@ -140,17 +142,17 @@ class ConsumerWalk(RuleBasedStateMachine):
             self.classics.remove(client)
 
     @rule(name=st.sampled_from(TOPICS), more=st.integers(1, 3))
-    def make_or_grow_a_topic(self, name: str, more: int) -> None:
-        known = self.topics.find(name)
+    def create_or_extend_a_topic(self, name: str, more: int) -> None:
+        known = self.topics.get(name)
         self.topics.put(name, more + (known.partition_count if known else 0))
 
     @rule(name=st.sampled_from(TOPICS))
     def delete_a_topic(self, name: str) -> None:
-        if self.topics.find(name) is not None:
+        if self.topics.get(name) is not None:
             self.topics.remove(name)
 
     @rule(by_ms=st.integers(-20, 20))
-    def the_clock_is_another(self, by_ms: int) -> None:
+    def clock_jumps(self, by_ms: int) -> None:
         self.coordinator.now_ms += by_ms
 
     @rule(is_full=st.booleans())
@@ -165,20 +167,22 @@ class ConsumerWalk(RuleBasedStateMachine):
         assert (after.epochs, after.members, after.targets) == (before.epochs, before.members, before.targets)
         assert after.patterns.keys() >= {*before.used_patterns()}
 
-    # What holds whatever happens
+    # Invariants
 
     @invariant()
-    def nobody_has_what_another_has(self) -> None:
+    def no_two_clients_read_one_partition(self) -> None:
         owned = [place for client in self.all_clients for place in client.owned]
         assert len(owned) == len({*owned})
 
     @invariant()
-    def the_broker_gives_nothing_to_two(self) -> None:
+    def no_partition_is_assigned_twice(self) -> None:
         group = self.coordinator.group
-        places = [place for member in group.members.values() for place in member.places()]
+        places = [place for member in group.members.values() for place in member.owned_partitions()]
         assert len(places) == len({*places})
         assert {place: group.owner(place) for place in places} == {
-            place: member.member_id for member in group.members.values() for place in member.places()
+            place: member.member_id
+            for member in group.members.values()
+            for place in member.owned_partitions()
         }
 
     @invariant()
@@ -196,18 +200,18 @@ class ConsumerWalk(RuleBasedStateMachine):
         self.member_epochs = {member.member_id: member.epoch for member in members}
 
     def teardown(self) -> None:
-        """When nothing more happens, everybody soon has an equal part, and every partition a reader."""
+        """Without further changes, every member soon has an equal part, and every partition a reader."""
         self.coordinator.is_disk_full = False
         for _ in range(6 * CLIENTS_MAX):
             self.coordinator.now_ms += 1_000
             for client in self.clients:
                 if client.epoch:
-                    client.let_go()
+                    client.revoke()
                 client.beat()
-                self.nobody_has_what_another_has()
+                self.no_two_clients_read_one_partition()
             for classic in self.classics:
                 classic.beat()
-                self.nobody_has_what_another_has()
+                self.no_two_clients_read_one_partition()
         group = self.coordinator.group
         assert {*group.members} == {client.member_id for client in self.all_clients}
         if self.all_clients:

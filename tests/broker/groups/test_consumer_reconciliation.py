@@ -1,10 +1,10 @@
-"""A member on the way to its target: it revokes first, and gets only what no other member owns."""
+"""A member that moves to its target: it revokes first, and gets only partitions without an owner."""
 
 from __future__ import annotations
 
 import uuid
 
-from headrace.broker.groups.consumer_reconciliation import is_held_up, reconciled
+from headrace.broker.groups.consumer_reconciliation import is_blocked, reconciled
 from headrace.broker.groups.consumer_state import (
     ConsumerGroup,
     ConsumerMember,
@@ -47,7 +47,7 @@ def test_partition_moves_when_its_owner_has_revoked_it() -> None:
 
     waiting = next_step(group, "new")
     assert (waiting.state, waiting.epoch, waiting.assigned) == (MemberState.UNRELEASED_PARTITIONS, NEW, {})
-    assert is_held_up(group, waiting)
+    assert is_blocked(group, waiting)
 
     revoking = next_step(group, "old", 0, 1)
     assert (revoking.state, revoking.epoch) == (MemberState.UNREVOKED_PARTITIONS, OLD)
@@ -57,7 +57,7 @@ def test_partition_moves_when_its_owner_has_revoked_it() -> None:
 
     revoked = next_step(group, "old", 0)
     assert (revoked.state, revoked.epoch, revoked.assigned) == (MemberState.STABLE, NEW, {TOPIC: {0: OLD}})
-    assert not is_held_up(group, group.members["new"])
+    assert not is_blocked(group, group.members["new"])
     settled = next_step(group, "new")
     assert (settled.state, settled.assigned) == (MemberState.STABLE, {TOPIC: {1: NEW}})
 

@@ -1,4 +1,4 @@
-"""A group of the newer protocol: what it counts agrees with its members after every change, and after its revert."""
+"""A group of the newer protocol: its counts agree with its members after every change, and after its revert."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from headrace.broker.groups.assignors import Place
+from headrace.broker.groups.assignors import TopicIdPartition
 from headrace.broker.groups.consumer_state import (
     ClassicSide,
     ConsumerGroup,
@@ -64,8 +64,8 @@ def test_counts_are_those_of_the_members(changes: list[tuple[str, ConsumerMember
         for one in present:
             assert one.instance_id is None or group.static_member(one.instance_id) == one
         for owner in "xyz":
-            place = Place(TOPIC, ord(owner))
-            has_it = owner in group.members and place in group.members[owner].places()
+            place = TopicIdPartition(TOPIC, ord(owner))
+            has_it = owner in group.members and place in group.members[owner].owned_partitions()
             assert group.owner(place) == (owner if has_it else None)
         assignors = [one.assignor for one in present if one.assignor]
         wanted = group.most_wanted_assignor("default")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from headrace.broker.groups.consumer_state import ClassicSide, ConsumerGroup, ConsumerMember, Epochs, Resolved
-from headrace.broker.groups.consumer_step import Arm, Cancel, ConsumerStep, ConsumerTimer
+from headrace.broker.groups.consumer_step import ConsumerStep
+from headrace.broker.groups.events import ArmTimer, CancelTimer, TimerKind
 from tests.broker.groups.consumer_simulation import SomeTopics
 
 TOPICS = SomeTopics(a=2)
@@ -17,7 +18,7 @@ def step(group: ConsumerGroup) -> ConsumerStep:
 
 
 def test_undo_restores_the_group_and_drops_the_timers() -> None:
-    topic = TOPICS.find("a")
+    topic = TOPICS.get("a")
     assert topic is not None
     group = ConsumerGroup("g")
     first = step(group)
@@ -55,11 +56,11 @@ def test_removed_member_has_no_timers() -> None:
     changing = step(ConsumerGroup("g"))
     changing.put(MEMBER)
     changing.remove(MEMBER)
-    assert changing.timers == [Cancel(kind, "m") for kind in ConsumerTimer]
+    assert changing.timers == [CancelTimer(kind=kind, member_id="m") for kind in TimerKind]
 
 
 def test_classic_member_has_the_session_time_out_that_it_sent() -> None:
     changing = step(ConsumerGroup("g"))
-    changing.arm_session(MEMBER)
-    changing.arm_session(replace(MEMBER, classic=ClassicSide(session_timeout_ms=7, protocols=())))
-    assert [timer.after_ms for timer in changing.timers if isinstance(timer, Arm)] == [45, 7]
+    changing.arm(TimerKind.SESSION, MEMBER)
+    changing.arm(TimerKind.SESSION, replace(MEMBER, classic=ClassicSide(session_timeout_ms=7, protocols=())))
+    assert [timer.after_ms for timer in changing.timers if isinstance(timer, ArmTimer)] == [45, 7]

@@ -19,8 +19,14 @@ from headrace.protocol import stored_consumer_groups as formats
 from tests.broker.groups.consumer_simulation import SomeTopics
 
 
+def decoded(data: bytes) -> formats.Key:
+    key = stored.decode_key(data)
+    assert isinstance(key, formats.Key)
+    return key
+
+
 def test_records_of_an_older_kafka_are_read_whatever_their_order() -> None:
-    topic = SomeTopics(a=2).find("a")
+    topic = SomeTopics(a=2).get("a")
     assert topic is not None
     has = formats.TopicPartitions(topic_id=topic.id, partitions=(1, 0), assignment_epochs=())
     records: list[tuple[formats.Key, object]] = [
@@ -42,18 +48,18 @@ def test_records_of_an_older_kafka_are_read_whatever_their_order() -> None:
     ]
     read = ReadConsumerGroups()
     for key, value in records:
-        assert read.put(key, stored.encode_value(value))
+        read.put(key, stored.encode_value(value))
     member = read.groups()["g"].members["m"]
     assert member == ConsumerMember(
         member_id="m", topics=("a",), epoch=5, previous_epoch=4, assigned={topic.id: {0: 5, 1: 5}}
     )
 
-    assert read.put(formats.ConsumerGroupMetadataKey(group_id="g"), None)
+    read.put(formats.ConsumerGroupMetadataKey(group_id="g"), None)
     assert read.groups() == {}
 
 
 def test_group_is_read_from_the_records_of_its_changes_and_its_tombstones_delete_it() -> None:
-    topic = SomeTopics(a=2).find("a")
+    topic = SomeTopics(a=2).get("a")
     assert topic is not None
     member = ConsumerMember(
         member_id="m",
@@ -78,7 +84,7 @@ def test_group_is_read_from_the_records_of_its_changes_and_its_tombstones_delete
         written.apply(change)
     read = ReadConsumerGroups()
     for entry in entries(facts("g", changes)):
-        assert read.put(stored.decode_key(entry.key), entry.value)
+        read.put(decoded(entry.key), entry.value)
     group = read.groups()["g"]
     assert (group.epochs, group.members, group.targets, group.patterns) == (
         written.epochs,
@@ -88,7 +94,7 @@ def test_group_is_read_from_the_records_of_its_changes_and_its_tombstones_delete
     )
     for entry in entries(tombstones(group)):
         assert entry.value is None
-        assert read.put(stored.decode_key(entry.key), None)
+        read.put(decoded(entry.key), None)
     assert read.groups() == {}
 
 

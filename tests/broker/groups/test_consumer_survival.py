@@ -11,7 +11,7 @@ from headrace.protocol.error_codes import ErrorCode
 from headrace.testing.apache_kafka import kafka_tools_4_3
 from headrace.testing.requirements import require_java
 from headrace.testing.wire import Wire
-from tests.broker.consumer_group_requests import WireMember, describe, member, settle
+from tests.broker.consumer_group_requests import WireMember, describe, member, stabilize
 from tests.broker.group_requests import GroupMember, commit, heartbeat, join, sync_request
 from tests.broker.groups.test_survival import PATIENCE_S, TOPIC, _commits, made_topic, until
 from tests.broker.requests import create_topic
@@ -20,7 +20,7 @@ from tests.faults.broker_process import BrokerProcess
 
 
 def reconnected(wire: Wire, group: str, *members: WireMember) -> None:
-    """The members go on over another connection, as soon as the groups are loaded."""
+    """The members continue over another connection, as soon as the groups are loaded."""
     until(lambda: describe(wire, group).error_code == 0, "the groups are loaded")
     for one in members:
         one.wire = wire
@@ -41,22 +41,22 @@ def test_members_partitions_and_epochs_survive_kill_in_the_middle_of_a_rebalance
         with Wire(broker.bootstrap) as wire:
             reconnected(wire, "g", first, second)
             assert describe(wire, "g") == before
-            # What was not given up before the kill is not given to anybody after it.
+            # A partition that was not revoked before the kill is not assigned to another member after it.
             assert second.beat().assignment is None
             first.beat()
             second.beat()
             assert (first.partitions, second.partitions) == ([0, 1], [2, 3])
-            settle(first, second)
+            stabilize(first, second)
             assert describe(wire, "g").group_epoch == before.group_epoch
 
 
-def test_a_group_of_both_protocols_survives_kill(tmp_path: Path) -> None:
+def test_group_of_both_protocols_survives_kill(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
         with Wire(broker.bootstrap) as wire:
             create_topic(wire, TOPIC, partitions=2)
             newer = member(wire, "g", "m", TOPIC)
             classic: GroupMember = join(wire, "g", TOPIC, session_timeout_ms=60_000)
-            wire.ask(sync_request(classic, assignments=()))
+            wire.request(sync_request(classic, assignments=()))
         broker.kill()
         broker.start()
         with Wire(broker.bootstrap) as wire:
@@ -69,7 +69,7 @@ def test_a_group_of_both_protocols_survives_kill(tmp_path: Path) -> None:
             assert commit(wire, "g", TOPIC, 1, member=classic) is ErrorCode.NONE
 
 
-def test_librdkafka_s_members_outlive_their_broker_without_a_rebalance(tmp_path: Path) -> None:
+def test_librdkafka_members_survive_a_restart_without_a_rebalance(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
         made_topic(broker, partitions=2)
         events: list[str] = []
@@ -109,7 +109,7 @@ def test_librdkafka_s_members_outlive_their_broker_without_a_rebalance(tmp_path:
             one.close()
 
 
-def test_kafka_s_own_tool_reads_the_records_of_a_group(tmp_path: Path) -> None:
+def test_kafka_tool_reads_the_records_of_a_group(tmp_path: Path) -> None:
     require_java()
     with BrokerProcess(tmp_path / "data") as broker:
         with Wire(broker.bootstrap) as wire:

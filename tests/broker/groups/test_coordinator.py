@@ -1,4 +1,4 @@
-"""The coordinator in a real broker, with a clock that the test sets and a disk that fails when told."""
+"""The coordinator in a real broker, with a clock that the test sets and a disk that fails on purpose."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from headrace.broker.groups.state import GroupState
 from headrace.broker.groups.storage import OFFSETS_TOPIC
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.server import Server
 from headrace.broker.settings import BrokerSettings
 from headrace.protocol.error_codes import ErrorCode
@@ -21,7 +21,7 @@ from tests.broker.groups.simulation import SESSION_MS
 from tests.broker.observing import eventually
 
 
-def test_a_jump_of_the_wall_clock_ends_no_session_and_expires_no_offset(tmp_path: Path) -> None:
+def test_jump_of_the_system_clock_ends_no_session_and_expires_no_offset(tmp_path: Path) -> None:
     async def scenario() -> None:
         clock = JumpingClock()
         async with running(tmp_path, clock=clock) as broker:
@@ -30,14 +30,14 @@ def test_a_jump_of_the_wall_clock_ends_no_session_and_expires_no_offset(tmp_path
             for clock.jump_ms in (400 * DAY_MS, -400 * DAY_MS):
                 await broker.pass_ms(1)
                 broker.groups.expire(clock.now_ms())
-                await broker.settle()
+                await broker.stabilize()
                 assert broker.heartbeat(member) is ErrorCode.NONE
                 assert broker.committed("simple") == 3
 
     asyncio.run(scenario())
 
 
-def test_members_and_offsets_are_there_after_a_restart_and_need_no_rebalance(tmp_path: Path) -> None:
+def test_members_and_offsets_are_loaded_after_a_restart_without_a_rebalance(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as broker:
             member = await broker.member()
@@ -53,13 +53,13 @@ def test_members_and_offsets_are_there_after_a_restart_and_need_no_rebalance(tmp
     asyncio.run(scenario())
 
 
-def test_a_static_member_that_restarts_with_the_broker_keeps_its_generation(tmp_path: Path) -> None:
+def test_static_member_that_restarts_with_the_broker_keeps_its_generation(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as broker:
             before = await broker.member(instance_id="static")
         async with running(tmp_path) as broker:
             after = await broker.join(instance_id="static")
-            assert (after.error, after.generation) == (ErrorCode.NONE, before.generation)
+            assert (after.error_code, after.generation_id) == (ErrorCode.NONE, before.generation_id)
             assert broker.heartbeat(before, instance_id="static") is ErrorCode.FENCED_INSTANCE_ID
         async with running(tmp_path) as broker:
             assert broker.heartbeat(after, instance_id="static") is ErrorCode.NONE, "its new id was stored"
@@ -67,7 +67,7 @@ def test_a_static_member_that_restarts_with_the_broker_keeps_its_generation(tmp_
     asyncio.run(scenario())
 
 
-def test_while_the_log_is_read_requests_are_told_to_wait(tmp_path: Path) -> None:
+def test_requests_are_rejected_with_load_in_progress_while_groups_load(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as broker:
             member = await broker.member()
@@ -75,19 +75,19 @@ def test_while_the_log_is_read_requests_are_told_to_wait(tmp_path: Path) -> None
         await server.start()
         broker = Running(server, ManualClock())
         loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        assert (await broker.join()).error is loading
-        assert broker.heartbeat(member) is ErrorCode.NONE, "a heartbeat is given the benefit of the doubt"
-        with pytest.raises(RequestRefused) as refused:
+        assert (await broker.join()).error_code == loading
+        assert broker.heartbeat(member) is ErrorCode.NONE, "a member stays in its group"
+        with pytest.raises(RequestRejected) as rejected:
             broker.committed()
-        assert refused.value.code is loading
-        await broker.settle()
+        assert rejected.value.code is loading
+        await broker.stabilize()
         assert broker.state() is GroupState.STABLE
         await server.stop()
 
     asyncio.run(scenario())
 
 
-def test_a_damaged_log_stops_groups_rather_than_lose_offsets(tmp_path: Path) -> None:
+def test_groups_are_unavailable_if_their_log_is_damaged(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as broker:
             await broker.commit(3)
@@ -96,15 +96,15 @@ def test_a_damaged_log_stops_groups_rather_than_lose_offsets(tmp_path: Path) -> 
         damaged[-3] ^= 1
         segment.write_bytes(damaged)
         async with running(tmp_path) as broker:
-            with pytest.raises(RequestRefused) as refused:
+            with pytest.raises(RequestRejected) as rejected:
                 broker.committed()
-            assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-            assert (await broker.join()).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert rejected.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert (await broker.join()).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     asyncio.run(scenario())
 
 
-def test_an_unreadable_log_is_answered_with_not_available_until_it_can_be_read(tmp_path: Path) -> None:
+def test_groups_are_unavailable_until_their_log_can_be_read(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as broker:
             await broker.commit(3)
@@ -115,18 +115,18 @@ def test_an_unreadable_log_is_answered_with_not_available_until_it_can_be_read(t
         broker = Running(server, ManualClock())
         groups, loading = server.parts.groups, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await asyncio.to_thread(eventually, lambda: groups.unavailable is not loading, "the first try fails")
-        with pytest.raises(RequestRefused) as refused:
+        with pytest.raises(RequestRejected) as rejected:
             broker.committed()
-        assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert rejected.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
         files.heal()
-        await broker.settle()
+        await broker.stabilize()
         assert broker.committed() == 3
         await server.stop()
 
     asyncio.run(scenario())
 
 
-def test_a_full_disk_refuses_commits_and_assignments_until_there_is_room(tmp_path: Path) -> None:
+def test_full_disk_rejects_commits_and_assignments_until_there_is_room(tmp_path: Path) -> None:
     async def scenario() -> None:
         files = FailingFileSystem()
         async with running(tmp_path, files=files) as broker:
@@ -136,10 +136,10 @@ def test_a_full_disk_refuses_commits_and_assignments_until_there_is_room(tmp_pat
             member = await joining
             files.fail("write", f"*{OFFSETS_TOPIC}-0/*", error_number=errno.ENOSPC, times=None)
             assert await broker.sync(member) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-            with pytest.raises(RequestRefused) as refused:
+            with pytest.raises(RequestRejected) as rejected:
                 await broker.commit(4, "simple")
-            assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-            assert broker.committed("simple") == 3, "what was not stored is not told"
+            assert rejected.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert broker.committed("simple") == 3, "a commit that failed is not visible"
             files.heal()
             await broker.commit(5, "simple")
             assert broker.committed("simple") == 5

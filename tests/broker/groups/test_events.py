@@ -8,35 +8,34 @@ import pytest
 
 from headrace.broker.groups.classic import handle
 from headrace.broker.groups.events import (
-    Answer,
     AssignmentStored,
     Event,
-    Heartbeat,
-    HeartbeatAnswer,
     Join,
-    JoinAnswer,
-    JoinPhaseExpired,
-    Leave,
-    LeaveAnswer,
-    LeavingMember,
     MembersInherited,
-    SessionExpired,
+    Respond,
     StaticMemberStored,
-    Sync,
-    SyncAnswer,
-    SyncPhaseExpired,
+    TimerExpired,
+    TimerKind,
+    failed_join,
 )
 from headrace.broker.groups.state import Group
 from headrace.protocol.error_codes import ErrorCode
-from tests.broker.groups.simulation import LIMITS, offers
+from headrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headrace.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from headrace.protocol.messages.sync_group import SyncGroupResponse
+from tests.broker.groups.simulation import LIMITS, offers, sync_request
 
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
-STRANGER = LeavingMember(member_id="m", instance_id=None)
+STRANGER = MemberIdentity(member_id="m")
 
 FROM_A_STRANGER: list[tuple[Event, object]] = [
     (
         Join(
-            request=1,
             member_id="m",
             instance_id=None,
             client_id="c",
@@ -48,27 +47,22 @@ FROM_A_STRANGER: list[tuple[Event, object]] = [
             needs_known_id=True,
             can_skip_assignment=True,
         ),
-        JoinAnswer(error=UNKNOWN, member_id="m"),
+        failed_join(UNKNOWN, "m"),
+    ),
+    (sync_request("m", 1, {}), SyncGroupResponse(error_code=UNKNOWN)),
+    (
+        HeartbeatRequest(group_id="g", member_id="m", generation_id=1),
+        HeartbeatResponse(error_code=UNKNOWN),
     ),
     (
-        Sync(
-            request=1,
-            member_id="m",
-            instance_id=None,
-            generation=1,
-            protocol_type=None,
-            protocol_name=None,
-            assignments={},
-        ),
-        SyncAnswer(error=UNKNOWN),
+        LeaveGroupRequest(group_id="g", members=(STRANGER,)),
+        LeaveGroupResponse(members=(MemberResponse(member_id="m", error_code=UNKNOWN),)),
     ),
-    (Heartbeat(request=1, member_id="m", instance_id=None, generation=1), HeartbeatAnswer(error=UNKNOWN)),
-    (Leave(request=1, members=(STRANGER,)), LeaveAnswer(members=((STRANGER, UNKNOWN),))),
-    # The removal of the member has answered its request.
+    # The removal of the member has responded to its request.
     (StaticMemberStored(request=1, member_id="m", leader_id=None, skip_assignment=False), None),
-    (SessionExpired(member_id="m"), None),
-    (JoinPhaseExpired(), None),
-    (SyncPhaseExpired(), None),
+    (TimerExpired(kind=TimerKind.SESSION, member_id="m"), None),
+    (TimerExpired(kind=TimerKind.JOIN), None),
+    (TimerExpired(kind=TimerKind.SYNC), None),
     (MembersInherited(), None),
     (AssignmentStored(generation=1, assignments={}), None),
 ]
@@ -79,10 +73,10 @@ def test_every_kind_of_event_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "answer"), FROM_A_STRANGER, ids=[type(event).__name__ for event, _ in FROM_A_STRANGER]
+    ("event", "response"), FROM_A_STRANGER, ids=[type(event).__name__ for event, _ in FROM_A_STRANGER]
 )
-def test_event_of_an_unknown_member_is_answered_and_changes_nothing(event: Event, answer: object) -> None:
+def test_event_of_an_unknown_member_is_rejected_and_changes_nothing(event: Event, response: object) -> None:
     group = Group(group_id="g")
-    after, actions = handle(group, event, limits=LIMITS, now_ms=1)
+    after, actions = handle(group, event, limits=LIMITS, now_ms=1, request=1)
     assert after is group
-    assert actions == ([] if answer is None else [Answer(request=1, answer=answer)])  # type: ignore[arg-type]
+    assert actions == ([] if response is None else [Respond(request=1, response=response)])  # type: ignore[arg-type]

@@ -39,10 +39,10 @@ class GroupWalk(RuleBasedStateMachine):
         self.leaders: dict[int, set[str]] = {}
         self.given: dict[int, dict[str, bytes]] = {}
 
-    # What clients do, in their right mind or not
+    # Clients, valid and invalid
 
     @rule(protocols=PROTOCOLS, known_id=st.booleans())
-    def a_stranger_joins(self, protocols: Any, known_id: bool) -> None:
+    def a_new_member_joins(self, protocols: Any, known_id: bool) -> None:
         self._join("", None, protocols=protocols, known_id=known_id)
 
     @rule(instance=INSTANCES, protocols=PROTOCOLS, can_skip=st.booleans())
@@ -51,12 +51,12 @@ class GroupWalk(RuleBasedStateMachine):
 
     @rule(data=st.data(), protocols=PROTOCOLS)
     def a_member_joins_again(self, data: st.DataObject, protocols: Any) -> None:
-        member_id = self._somebody(data)
+        member_id = self._any_member(data)
         self._join(member_id, self._instance(member_id), protocols=protocols)
 
     @rule(data=st.data())
     def a_member_syncs(self, data: st.DataObject) -> None:
-        self._sync(self._somebody(data))
+        self._sync(self._any_member(data))
 
     @precondition(lambda self: self.sim.group.state is GroupState.COMPLETING_REBALANCE)
     @rule()
@@ -65,31 +65,31 @@ class GroupWalk(RuleBasedStateMachine):
 
     @rule(data=st.data(), late=st.integers(0, 1))
     def a_member_sends_a_heartbeat(self, data: st.DataObject, late: int) -> None:
-        member_id = self._somebody(data)
+        member_id = self._any_member(data)
         generation = self.sim.group.generation - late
         self.sim.heartbeat(member_id, instance_id=self._instance(member_id), generation=generation)
 
     @rule(data=st.data())
     def a_member_leaves(self, data: st.DataObject) -> None:
-        member_id = self._somebody(data)
+        member_id = self._any_member(data)
         self.sim.leave((member_id, self._instance(member_id)))
 
     @rule(instance=INSTANCES)
     def a_static_member_is_removed(self, instance: str) -> None:
         self.sim.leave(("", instance))
 
-    # What the world does
+    # Time and disk
 
     @rule(by_ms=st.sampled_from([0, 100, 1_000, 4_000, 9_999, 30_000]))
     def time_passes(self, by_ms: int) -> None:
         self.sim.advance(by_ms)
 
     @rule(fails=st.sampled_from([False, False, False, True]))
-    def the_disk_answers(self, fails: bool) -> None:
-        self.sim.disk_answers(ErrorCode.COORDINATOR_NOT_AVAILABLE if fails else ErrorCode.NONE)
+    def stores_finish(self, fails: bool) -> None:
+        self.sim.finish_stores(ErrorCode.COORDINATOR_NOT_AVAILABLE if fails else ErrorCode.NONE)
 
     @rule()
-    def all_is_well_for_a_while(self) -> None:
+    def all_rejoin_and_sync(self) -> None:
         """Takes the walk into stable states, which chance alone seldom finds."""
         sim = self.sim
         for _ in range(3):
@@ -100,9 +100,9 @@ class GroupWalk(RuleBasedStateMachine):
             for member in [*sim.group.members.values()]:
                 if sim.is_in(GroupState.COMPLETING_REBALANCE):
                     self._sync(member.member_id)
-            sim.disk_answers()
+            sim.finish_stores()
 
-    # What must hold whatever happens
+    # Invariants
 
     @invariant()
     def generations_only_grow(self) -> None:
@@ -110,24 +110,24 @@ class GroupWalk(RuleBasedStateMachine):
         self.generation_seen = self.sim.group.generation
 
     @invariant()
-    def nobody_who_waits_is_forgotten(self) -> None:
+    def every_waiting_request_is_known(self) -> None:
         waiting = [
             request
             for member in self.sim.group.members.values()
             for request in (member.join_request, member.sync_request)
             if request is not None
         ]
-        assert sorted(waiting) == sorted(self.sim.unanswered)
+        assert sorted(waiting) == sorted(self.sim.waiting)
 
     @invariant()
     def a_generation_has_one_leader(self) -> None:
         for request, instance in self.joins.items():
-            answer = self.sim.answers.get(request)
-            if answer is None or answer.error is not ErrorCode.NONE:
+            response = self.sim.responses.get(request)
+            if response is None or response.error_code != ErrorCode.NONE:
                 continue
-            self.names.setdefault(answer.member_id, instance or answer.member_id)
-            if answer.leader_id == answer.member_id:
-                self.leaders.setdefault(answer.generation, set()).add(self.names[answer.member_id])
+            self.names.setdefault(response.member_id, instance or response.member_id)
+            if response.leader == response.member_id:
+                self.leaders.setdefault(response.generation_id, set()).add(self.names[response.member_id])
         assert all(len(names) == 1 for names in self.leaders.values()), self.leaders
         group = self.sim.group
         if group.state is GroupState.COMPLETING_REBALANCE:
@@ -136,14 +136,14 @@ class GroupWalk(RuleBasedStateMachine):
             )
 
     @invariant()
-    def a_stable_member_has_what_the_leader_gave_it(self) -> None:
+    def stable_member_has_its_assignment_from_the_leader(self) -> None:
         group = self.sim.group
         if group.state is GroupState.STABLE:
             found = {self._name(member_id): member.assignment for member_id, member in group.members.items()}
             assert found == {name: self.given[group.generation].get(name, b"") for name in found}
 
     @invariant()
-    def something_will_end_every_phase(self) -> None:
+    def every_phase_has_a_time_out(self) -> None:
         group, timers = self.sim.group, self.sim.timers
         for member in group.members.values():
             is_safe = member.is_waiting and not member.is_new
@@ -151,10 +151,10 @@ class GroupWalk(RuleBasedStateMachine):
         for member_id in group.pending_member_ids:
             assert (TimerKind.SESSION, member_id) in timers
         if group.state is GroupState.PREPARING_REBALANCE:
-            assert (TimerKind.JOIN_PHASE, "") in timers
+            assert (TimerKind.JOIN, "") in timers
         if group.state is GroupState.COMPLETING_REBALANCE:
-            owing = any(member.owes_sync for member in group.members.values())
-            assert (TimerKind.SYNC_PHASE, "") in timers if owing else group.is_assigning
+            owing = any(member.is_sync_pending for member in group.members.values())
+            assert (TimerKind.SYNC, "") in timers if owing else group.is_assigning
 
     @invariant()
     def counts_and_bounds_hold(self) -> None:
@@ -171,8 +171,8 @@ class GroupWalk(RuleBasedStateMachine):
     def teardown(self) -> None:
         for _ in range(5):
             self.sim.advance(LONG_MS)
-            self.sim.disk_answers()
-        assert not self.sim.unanswered, "every request is answered in the end"
+            self.sim.finish_stores()
+        assert not self.sim.waiting, "every request gets a response in the end"
         assert self.sim.group.state is GroupState.EMPTY
         assert not self.sim.timers
 
@@ -193,10 +193,10 @@ class GroupWalk(RuleBasedStateMachine):
             assert isinstance(stored, AssignmentStored)
             self.given[stored.generation] = {self._name(other): gift for other, gift in gifts.items()}
 
-    def _somebody(self, data: st.DataObject) -> str:
+    def _any_member(self, data: st.DataObject) -> str:
         group = self.sim.group
-        everybody = [*group.members, *sorted(group.pending_member_ids), *self.names, "nobody"]
-        return data.draw(st.sampled_from(everybody))
+        candidates = [*group.members, *sorted(group.pending_member_ids), *self.names, "no member"]
+        return data.draw(st.sampled_from(candidates))
 
     def _instance(self, member_id: str) -> str | None:
         member = self.sim.group.members.get(member_id)

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from headrace.broker.groups.events import (
-    Answer,
-    ArmTimer,
-    CancelTimer,
-    JoinAnswer,
-    StoreGroup,
-    SyncAnswer,
-    TimerKind,
-)
+from headrace.broker.groups.events import ArmTimer, CancelTimer, Respond, StoreGroup, TimerKind, failed_join
 from headrace.broker.groups.rebalance import (
     Step,
     complete_join_phase,
-    disturb,
     join_phase_expired,
+    prepare_rebalance,
     release_syncs,
     remove_members,
     sync_arrived,
@@ -25,6 +17,8 @@ from headrace.broker.groups.rebalance import (
 )
 from headrace.broker.groups.state import Group, GroupLimits, GroupState, InitialDelay, Member, Trigger
 from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.join_group import JoinGroupResponse
+from headrace.protocol.messages.sync_group import SyncGroupResponse
 from tests.broker.groups.simulation import LIMITS, REBALANCE_MS, SESSION_MS, offers
 
 
@@ -63,10 +57,15 @@ def test_join_phase_ends_with_those_who_joined_and_absent_static_members() -> No
         "joined",
         "range",
     )
-    answers = {action.request: action.answer for action in changing.actions if isinstance(action, Answer)}
-    assert isinstance(answers[5], JoinAnswer)
-    assert (answers[5].generation, [one.member_id for one in answers[5].members]) == (4, ["static", "joined"])
-    assert ArmTimer(kind=TimerKind.SYNC_PHASE, after_ms=REBALANCE_MS) in changing.actions
+    responses = {
+        action.request: action.response for action in changing.actions if isinstance(action, Respond)
+    }
+    assert isinstance(responses[5], JoinGroupResponse)
+    assert (responses[5].generation_id, [one.member_id for one in responses[5].members]) == (
+        4,
+        ["static", "joined"],
+    )
+    assert ArmTimer(kind=TimerKind.SYNC, after_ms=REBALANCE_MS) in changing.actions
 
 
 def test_group_without_members_after_the_join_phase_is_empty_and_stored() -> None:
@@ -80,13 +79,13 @@ def test_join_phase_waits_while_all_members_are_absent_static_ones() -> None:
     changing = step(GroupState.PREPARING_REBALANCE, member("static", instance_id="i"))
     complete_join_phase(changing)
     assert (changing.group.state, changing.group.generation) == (GroupState.PREPARING_REBALANCE, 3)
-    assert changing.actions[-1] == ArmTimer(kind=TimerKind.JOIN_PHASE, after_ms=REBALANCE_MS)
+    assert changing.actions[-1] == ArmTimer(kind=TimerKind.JOIN, after_ms=REBALANCE_MS)
 
 
 def test_first_rebalance_waits_longer_while_members_arrive_and_not_beyond_its_time_out() -> None:
     limits = replace(LIMITS, initial_rebalance_delay_ms=100)
     changing = step(GroupState.EMPTY, member("m", join_request=1, rebalance_timeout_ms=250), limits=limits)
-    disturb(changing, Trigger.MEMBER_JOINED)
+    prepare_rebalance(changing, Trigger.MEMBER_JOINED)
     assert changing.group.initial_delay == InitialDelay(delay_ms=100, remaining_ms=150)
     delays_ms = [100]
     while changing.group.initial_delay is not None:
@@ -98,24 +97,27 @@ def test_first_rebalance_waits_longer_while_members_arrive_and_not_beyond_its_ti
         delays_ms += [
             action.after_ms
             for action in changing.actions
-            if isinstance(action, ArmTimer) and action.kind is TimerKind.JOIN_PHASE
+            if isinstance(action, ArmTimer) and action.kind is TimerKind.JOIN
         ]
     assert delays_ms == [100, 100, 50]
     assert changing.group.state is GroupState.COMPLETING_REBALANCE
 
 
-def test_rebalance_in_the_sync_phase_sends_waiting_members_back_and_drops_the_assignment() -> None:
+def test_rebalance_in_the_sync_phase_rejects_waiting_syncs_and_drops_the_assignment() -> None:
     changing = step(
         GroupState.COMPLETING_REBALANCE, member("m", sync_request=5, assignment=b"old"), is_assigning=True
     )
-    disturb(changing, Trigger.MEMBER_LEFT)
-    assert Answer(request=5, answer=SyncAnswer(error=ErrorCode.REBALANCE_IN_PROGRESS)) in changing.actions
+    prepare_rebalance(changing, Trigger.MEMBER_LEFT)
+    assert (
+        Respond(request=5, response=SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        in changing.actions
+    )
     assert (changing.group.members["m"].assignment, changing.group.is_assigning) == (b"", False)
     assert changing.group.state is GroupState.PREPARING_REBALANCE
 
 
 def test_members_that_never_sync_are_removed_and_the_others_rebalance() -> None:
-    changing = step(GroupState.STABLE, member("late", owes_sync=True), member("synced"))
+    changing = step(GroupState.STABLE, member("late", is_sync_pending=True), member("synced"))
     sync_phase_expired(changing)
     assert {*changing.group.members} == {"synced"}
     assert changing.group.state is GroupState.PREPARING_REBALANCE
@@ -125,30 +127,30 @@ def test_members_that_never_sync_are_removed_and_the_others_rebalance() -> None:
 
 
 def test_last_sync_ends_the_time_out_of_the_sync_phase() -> None:
-    one, other = member("one", owes_sync=True), member("other", owes_sync=True)
+    one, other = member("one", is_sync_pending=True), member("other", is_sync_pending=True)
     changing = step(GroupState.COMPLETING_REBALANCE, one, other)
     sync_arrived(changing, one)
     assert changing.actions == []
     sync_arrived(changing, other)
-    assert changing.actions == [CancelTimer(kind=TimerKind.SYNC_PHASE)]
+    assert changing.actions == [CancelTimer(kind=TimerKind.SYNC)]
 
 
 def test_waiting_syncs_get_their_assignment_and_their_session_restarts() -> None:
     changing = step(GroupState.STABLE, member("m", sync_request=5, assignment=b"mine"), member("n"))
     release_syncs(changing)
     assert changing.actions == [
-        Answer(request=5, answer=SyncAnswer(protocol_type="consumer", assignment=b"mine")),
+        Respond(request=5, response=SyncGroupResponse(protocol_type="consumer", assignment=b"mine")),
         ArmTimer(kind=TimerKind.SESSION, after_ms=SESSION_MS, member_id="m"),
     ]
     assert changing.group.members["m"].sync_request is None
 
 
-def test_requests_of_a_removed_member_are_answered() -> None:
+def test_requests_of_a_removed_member_get_a_response() -> None:
     removed = member("m", join_request=4)
     changing = step(GroupState.PREPARING_REBALANCE, removed)
-    remove_members(changing, [removed])
+    remove_members(changing, removed)
     assert changing.group.members == {}
     assert changing.actions == [
-        Answer(request=4, answer=JoinAnswer(error=ErrorCode.UNKNOWN_MEMBER_ID)),
+        Respond(request=4, response=failed_join(ErrorCode.UNKNOWN_MEMBER_ID)),
         CancelTimer(kind=TimerKind.SESSION, member_id="m"),
     ]

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headrace.broker.groups.member_memory import MemberMemory, size_of_names
-from headrace.broker.groups.registry import GroupRegistry
-from headrace.broker.groups.share import JOIN_EPOCH, LEAVE_EPOCH, ShareHeartbeat, ShareHeartbeatAnswer
+from headrace.broker.groups.registry import GroupRegistry, size_of_names
+from headrace.broker.groups.share import JOIN_EPOCH, LEAVE_EPOCH, ShareHeartbeat, ShareHeartbeatResult
 from headrace.broker.groups.share_members import ShareMembers
-from headrace.broker.settings import BrokerSettings
 from headrace.protocol.error_codes import ErrorCode
 from headrace.testing.manual_clock import ManualClock
+from tests.broker.groups.simulation import code_of
 from tests.broker.state_topics import parts_in
 
 SESSION_MS = 45_000
@@ -35,18 +34,15 @@ class Released:
 
 @contextmanager
 def members_in(folder: Path, clock: ManualClock, **settings: Any) -> Iterator[tuple[ShareMembers, Released]]:
-    with parts_in(folder, clock=clock) as parts:
+    bytes_max = size_of_names(["a", "b"])
+    with parts_in(folder, clock=clock, group_member_bytes_max=bytes_max, **settings) as parts:
         parts.topics.create("a", 2, {})
-        released, registry = Released(), GroupRegistry(1_000)
+        released = Released()
         members = ShareMembers(
-            BrokerSettings(data_dir=folder, **settings),
-            runtime=parts.runtime,
+            parts.runtime,
             topics=parts.topics,
             configs=parts.group_configs,
-            registry=registry,
-            memory=MemberMemory(
-                member_bytes_max=size_of_names(["a", "b"]), groups_bytes_max=1_000_000, groups=registry
-            ),
+            registry=GroupRegistry(parts.settings),
             shares=released,
         )
         try:
@@ -57,7 +53,7 @@ def members_in(folder: Path, clock: ManualClock, **settings: Any) -> Iterator[tu
 
 def beat(
     members: ShareMembers, member_id: str, epoch: int = JOIN_EPOCH, *topics: str, group_id: str = "g"
-) -> ShareHeartbeatAnswer:
+) -> ShareHeartbeatResult:
     heartbeat = ShareHeartbeat(
         member_id=member_id,
         member_epoch=epoch,
@@ -79,14 +75,14 @@ def test_member_without_heartbeats_is_removed_after_its_session_and_its_locks_ar
                 joined = beat(members, name, JOIN_EPOCH, "a")
             clock.advance_ms(SESSION_MS - 1)
             members.run_due_timers()
-            assert beat(members, "loud", joined.member_epoch).error is ErrorCode.NONE
+            beat(members, "loud", joined.member_epoch)
             assert released.members == []
             clock.advance_ms(1)
             members.run_due_timers()
             group = members.get("g")
             assert group is not None
             assert ({*group.members}, released.members) == ({"loud"}, [("silent", "lost")])
-            assert beat(members, "silent", joined.member_epoch).error is ErrorCode.UNKNOWN_MEMBER_ID
+            assert code_of(beat, members, "silent", joined.member_epoch) is ErrorCode.UNKNOWN_MEMBER_ID
 
     asyncio.run(scenario())
 
@@ -97,7 +93,7 @@ def test_member_that_leaves_has_no_session_left(tmp_path: Path) -> None:
         with members_in(tmp_path, clock) as (members, released):
             beat(members, "m", JOIN_EPOCH, "a")
             assert beat(members, "m", LEAVE_EPOCH).member_epoch == LEAVE_EPOCH
-            assert beat(members, "m", LEAVE_EPOCH).error is ErrorCode.UNKNOWN_MEMBER_ID
+            assert code_of(beat, members, "m", LEAVE_EPOCH) is ErrorCode.UNKNOWN_MEMBER_ID
             clock.advance_ms(SESSION_MS)
             members.run_due_timers()
             assert released.members == [("m", "leaves")]
@@ -109,11 +105,11 @@ def test_group_or_member_over_a_bound_is_rejected_and_not_kept(tmp_path: Path) -
     async def scenario() -> None:
         with members_in(tmp_path, ManualClock(), groups_max=1, group_members_max=1) as (members, _):
             full = ErrorCode.GROUP_MAX_SIZE_REACHED
-            assert beat(members, "m", JOIN_EPOCH, "a", "b", "c").error is full
+            assert code_of(beat, members, "m", JOIN_EPOCH, "a", "b", "c") is full
             assert len(members) == 0
-            assert beat(members, "m", JOIN_EPOCH, "a", "b").error is ErrorCode.NONE
-            assert beat(members, "n", JOIN_EPOCH, "a").error is full
-            assert beat(members, "n", JOIN_EPOCH, "a", group_id="h").error is full
+            beat(members, "m", JOIN_EPOCH, "a", "b")
+            assert code_of(beat, members, "n", JOIN_EPOCH, "a") is full
+            assert code_of(beat, members, "n", JOIN_EPOCH, "a", group_id="h") is full
             assert [group.group_id for group in members.groups()] == ["g"]
 
     asyncio.run(scenario())
@@ -122,8 +118,8 @@ def test_group_or_member_over_a_bound_is_rejected_and_not_kept(tmp_path: Path) -
 def test_member_is_assigned_the_topics_that_exist(tmp_path: Path) -> None:
     async def scenario() -> None:
         with members_in(tmp_path, ManualClock()) as (members, _):
-            answer = beat(members, "m", JOIN_EPOCH, "a", "b")
-            assert answer.assignment is not None
-            assert [*answer.assignment.values()] == [(0, 1)]
+            response = beat(members, "m", JOIN_EPOCH, "a", "b")
+            assert response.assignment is not None
+            assert [*response.assignment.values()] == [(0, 1)]
 
     asyncio.run(scenario())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.broker.groups.state import TRANSITIONS, Group, GroupState, Member
 from headrace.protocol.error_codes import ErrorCode
-from tests.broker.groups.simulation import offers
+from tests.broker.groups.simulation import code_of, offers
 
 PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "groups.md"
 
@@ -29,7 +29,7 @@ def picture() -> str:
     return "\n".join(["```mermaid", *lines, "```"])
 
 
-def test_the_page_on_groups_shows_the_table_of_transitions() -> None:
+def test_page_on_groups_shows_the_table_of_transitions() -> None:
     assert picture() in PAGE.read_text(), f"put this into {PAGE.name}:\n{picture()}"
 
 
@@ -84,10 +84,10 @@ def test_another_member_becomes_the_leader_when_the_leader_is_removed() -> None:
 
 def test_old_id_of_a_static_member_is_fenced() -> None:
     group = Group(group_id="g").put(member("new", instance_id="i"))
-    assert group.check_member("new", "i") is ErrorCode.NONE
-    assert group.check_member("old", "i") is ErrorCode.FENCED_INSTANCE_ID
-    assert group.check_member("new", "other") is ErrorCode.UNKNOWN_MEMBER_ID
-    assert group.check_member("old", None) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.require_member("new", "i") is group.members["new"]
+    assert code_of(group.require_member, "old", "i") is ErrorCode.FENCED_INSTANCE_ID
+    assert code_of(group.require_member, "new", "other") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert code_of(group.require_member, "old", None) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_protocol_that_all_members_offer_wins_over_one_with_more_votes() -> None:

@@ -1,4 +1,4 @@
-"""Groups and offsets as records: what is written can be read, and looks as Kafka's own tools expect it."""
+"""Groups and offsets as records: they are read as written, and have Kafka's formats."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from headrace.broker.groups.offsets import CommittedOffset, TopicPartition
 from headrace.broker.groups.state import Group, GroupState, Member
 from headrace.broker.state_topic import KeyValue, read_state
 from headrace.clock import SystemClock
+from headrace.log.checkpoints import LogCheckpoint
 from headrace.log.config import LogConfig
 from headrace.log.filesystem import DiskFileSystem
 from headrace.log.partition_log import PartitionLog
@@ -41,15 +42,13 @@ STABLE = Group(
 
 
 def contents(folder: Path, *batches: Iterable[KeyValue]) -> storage.Contents:
-    """What is read from a log into which these were written."""
+    """The contents of a log with these records."""
     log = PartitionLog.open(
         str(folder / "__consumer_offsets-0"),
         LogConfig(),
+        LogCheckpoint(was_clean=True),
         files=DiskFileSystem(),
         clock=SystemClock(),
-        was_clean=True,
-        recovery_offset=0,
-        start_offset=None,
     )
     for entries in batches:
         records = [
@@ -62,7 +61,7 @@ def contents(folder: Path, *batches: Iterable[KeyValue]) -> storage.Contents:
     return found
 
 
-def test_a_group_and_its_offsets_come_back_as_they_were(tmp_path: Path) -> None:
+def test_group_and_its_offsets_are_read_as_they_were_written(tmp_path: Path) -> None:
     expiring = CommittedOffset(
         offset=1, leader_epoch=-1, metadata="", committed_at_ms=NOW_MS, expires_at_ms=NOW_MS + 5
     )
@@ -77,7 +76,7 @@ def test_a_group_and_its_offsets_come_back_as_they_were(tmp_path: Path) -> None:
     assert dict(found.offsets.of("g")) == {A0: OFFSET, a1: expiring}
 
 
-def test_the_last_record_of_a_key_counts_and_a_tombstone_removes(tmp_path: Path) -> None:
+def test_last_record_of_a_key_counts_and_a_tombstone_removes(tmp_path: Path) -> None:
     later = CommittedOffset(offset=9, leader_epoch=2, metadata="", committed_at_ms=NOW_MS)
     found = contents(
         tmp_path,
@@ -90,7 +89,7 @@ def test_the_last_record_of_a_key_counts_and_a_tombstone_removes(tmp_path: Path)
     assert set(found.groups) == {"g"}
 
 
-def test_a_deleted_group_stays_deleted(tmp_path: Path) -> None:
+def test_deleted_group_stays_deleted(tmp_path: Path) -> None:
     found = contents(
         tmp_path,
         [storage.group_record(STABLE), storage.offset_record("g", A0, OFFSET)],
@@ -99,13 +98,13 @@ def test_a_deleted_group_stays_deleted(tmp_path: Path) -> None:
     assert not found.groups
 
 
-def test_whoever_only_commits_is_an_empty_group(tmp_path: Path) -> None:
+def test_client_that_only_commits_has_an_empty_group(tmp_path: Path) -> None:
     found = contents(tmp_path, [storage.offset_record("simple", A0, OFFSET)])
     assert found.groups["simple"].state is GroupState.EMPTY
     assert found.groups["simple"].protocol_type is None
 
 
-def test_records_that_are_not_understood_are_skipped(tmp_path: Path) -> None:
+def test_records_of_unknown_kinds_are_skipped(tmp_path: Path) -> None:
     found = contents(
         tmp_path,
         [KeyValue(b"\x00\x03newer kind", b"?"), KeyValue(b"", b"?")],
@@ -118,7 +117,7 @@ def test_records_that_are_not_understood_are_skipped(tmp_path: Path) -> None:
     assert len(found.offsets) == 0
 
 
-def test_records_look_as_kafka_writes_them() -> None:
+def test_records_are_those_of_kafka() -> None:
     offset = storage.offset_record("g", A0, OFFSET)
     assert offset.key == b"\0\x01\0\x01g\0\x01a\0\0\0\0"
     metadata = "«note»".encode()

@@ -50,7 +50,7 @@ def made_topic(broker: BrokerProcess, partitions: int = 1) -> None:
         create_topic(wire, TOPIC, partitions=partitions)
 
 
-def test_an_acknowledged_commit_survives_kill(tmp_path: Path) -> None:
+def test_acknowledged_commit_survives_kill(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
         made_topic(broker)
         acknowledged = tried = 0
@@ -75,7 +75,7 @@ def test_an_acknowledged_commit_survives_kill(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_members_outlive_their_broker_without_a_rebalance(tmp_path: Path, strategy: str) -> None:
+def test_members_survive_a_restart_without_a_rebalance(tmp_path: Path, strategy: str) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
         made_topic(broker, partitions=2)
         events: list[str] = []
@@ -94,7 +94,7 @@ def test_members_outlive_their_broker_without_a_rebalance(tmp_path: Path, strate
                     member.poll(0.05)
             return heard == len(events) and all(len(member.assignment()) == 1 for member in members)
 
-        # Cooperative members hear of the last round, which gives them nothing more, a moment later.
+        # Cooperative members get the last round, which assigns nothing more, a moment later.
         until(both_have_one_and_hear_no_more, "both members have a partition")
         before = ([member.assignment() for member in members], [*events])
         broker.kill()
@@ -122,7 +122,7 @@ def _commits(member: Consumer) -> bool:
     return True
 
 
-def test_a_static_member_keeps_its_place_across_kill_of_the_broker(tmp_path: Path) -> None:
+def test_static_member_keeps_its_assignment_across_kill_of_the_broker(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
         with Wire(broker.bootstrap) as wire:
             member = stable_member(wire, "g", group_instance_id="static", session_timeout_ms=60_000)
@@ -134,30 +134,30 @@ def test_a_static_member_keeps_its_place_across_kill_of_the_broker(tmp_path: Pat
 
 
 def _loaded(wire: Wire, member: GroupMember) -> bool:
-    (group,) = wire.ask(DescribeGroupsRequest(groups=(member.group,))).groups
+    (group,) = wire.request(DescribeGroupsRequest(groups=(member.group,))).groups
     return bool(group.error_code == 0)
 
 
-def test_offsets_of_a_group_that_nobody_uses_expire_by_themselves(tmp_path: Path) -> None:
+def test_offsets_of_an_unused_group_expire(tmp_path: Path) -> None:
     settings = {"offsets_retention_ms": 500, "housekeeping_interval_ms": 100}
     with BrokerProcess(tmp_path / "data", **settings) as broker:
         made_topic(broker)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         writer = consumer(broker, "g")
         writer.commit(offsets=[TopicPartition(TOPIC, 0, 7)], asynchronous=False)
-        asked = [TopicPartition(TOPIC, 0)]
+        wanted = [TopicPartition(TOPIC, 0)]
         until(
-            lambda: writer.committed(asked, timeout=PATIENCE_S)[0].offset == OFFSET_INVALID,
-            "the offset is gone",
+            lambda: writer.committed(wanted, timeout=PATIENCE_S)[0].offset == OFFSET_INVALID,
+            "the offset is deleted",
         )
         until(
             lambda: not admin.list_consumer_groups().result(timeout=PATIENCE_S).valid,
-            "the group is gone",
+            "the group is deleted",
         )
         writer.close()
 
 
-def test_kafkas_own_tool_reads_the_log_of_offsets(tmp_path: Path) -> None:
+def test_kafka_tool_reads_the_log_of_offsets(tmp_path: Path) -> None:
     require_java()
     with BrokerProcess(tmp_path / "data") as broker:
         with Wire(broker.bootstrap) as wire:

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn over the wire, as Apache Kafka answers it."""
+"""AddOffsetsToTxn over the wire, compared with Apache Kafka."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add(writer: TransactionalProducer, group: str, version: int = 3, **changes: 
         "producer_epoch": writer.epoch,
         "group_id": group,
     }
-    code: int = writer.ask(AddOffsetsToTxnRequest(**{**fields, **changes}), version).error_code
+    code: int = writer.request(AddOffsetsToTxnRequest(**{**fields, **changes}), version).error_code
     return code
 
 
@@ -37,8 +37,8 @@ def test_partition_of_the_offsets_belongs_to_the_transaction(
     writer: TransactionalProducer, any_group: str, version: int
 ) -> None:
     assert add(writer, any_group, version) == 0
-    asked = DescribeTransactionsRequest(transactional_ids=(writer.transactional_id,))
-    (state,) = writer.wire.ask(asked).transaction_states
+    requested = DescribeTransactionsRequest(transactional_ids=(writer.transactional_id,))
+    (state,) = writer.wire.request(requested).transaction_states
     assert state.transaction_state == "Ongoing"
     assert [topic.topic for topic in state.topics] == ["__consumer_offsets"]
     writer.abort()
@@ -51,7 +51,7 @@ def test_older_epoch_is_fenced(writer: TransactionalProducer, any_group: str) ->
     assert add(writer, any_group, 1, producer_epoch=old_epoch) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_unknown_producer_is_refused(writer: TransactionalProducer, any_group: str) -> None:
-    refused = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert add(writer, any_group, producer_id=writer.producer_id + 100_000) == refused
-    assert add(writer, any_group, transactional_id=new_name("tx")) == refused
+def test_unknown_producer_is_rejected(writer: TransactionalProducer, any_group: str) -> None:
+    rejected = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert add(writer, any_group, producer_id=writer.producer_id + 100_000) == rejected
+    assert add(writer, any_group, transactional_id=new_name("tx")) == rejected

@@ -44,7 +44,7 @@ def test_nothing_is_added_if_one_of_the_partitions_does_not_exist(
     ("version", "error"),
     [(9, ErrorCode.INVALID_TXN_STATE), (11, ErrorCode.TRANSACTION_ABORTABLE)],
 )
-def test_a_write_outside_of_a_transaction_is_refused_and_leaves_nothing_hanging(
+def test_write_outside_of_a_transaction_is_rejected_and_opens_none(
     writer: TransactionalProducer, any_topic: str, version: int, error: ErrorCode
 ) -> None:
     assert writer.send(any_topic, b"never added", version=version).error_code == error
@@ -53,7 +53,7 @@ def test_a_write_outside_of_a_transaction_is_refused_and_leaves_nothing_hanging(
     assert last_stable_offset(writer.wire, any_topic) == 0
 
 
-def test_a_late_write_after_the_end_is_refused(writer: TransactionalProducer, any_topic: str) -> None:
+def test_a_late_write_after_the_end_is_rejected(writer: TransactionalProducer, any_topic: str) -> None:
     writer.write(any_topic, b"a")
     writer.commit()
     assert eventually(lambda: last_stable_offset(writer.wire, any_topic), 2)
@@ -61,16 +61,16 @@ def test_a_late_write_after_the_end_is_refused(writer: TransactionalProducer, an
     assert last_stable_offset(writer.wire, any_topic) == 2
 
 
-def test_a_transactional_batch_without_a_transactional_id_is_refused(
+def test_a_transactional_batch_without_a_transactional_id_is_rejected(
     writer: TransactionalProducer, any_topic: str
 ) -> None:
     writer.add(any_topic)
     request = produce_request(any_topic, writer.batch(any_topic, b"whose?"))
-    assert only_partition(writer.wire.ask(request, version=11)).error_code != 0
+    assert only_partition(writer.wire.request(request, version=11)).error_code != 0
     assert last_stable_offset(writer.wire, any_topic) == 0
 
 
-def test_a_stranger_and_an_old_epoch_are_refused(writer: TransactionalProducer, any_topic: str) -> None:
+def test_unknown_member_and_old_epoch_are_rejected(writer: TransactionalProducer, any_topic: str) -> None:
     old = TransactionalProducer(writer.wire, writer.transactional_id)
     old.use(writer.producer_id, writer.epoch)
     writer.init()
@@ -80,19 +80,19 @@ def test_a_stranger_and_an_old_epoch_are_refused(writer: TransactionalProducer, 
     assert old.add(any_topic) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
 
 
-def test_a_broker_may_ask_whether_partitions_are_part_of_a_transaction(
+def test_verify_only_checks_whether_partitions_are_in_the_transaction(
     writer: TransactionalProducer, any_topic: str
 ) -> None:
     writer.add(any_topic, 1)
-    asked = AddPartitionsToTxnTransaction(
+    requested = AddPartitionsToTxnTransaction(
         transactional_id=writer.transactional_id,
         producer_id=writer.producer_id,
         producer_epoch=writer.epoch,
         verify_only=True,
         topics=(AddPartitionsToTxnTopic(name=any_topic, partitions=(0, 1)),),
     )
-    answer = writer.wire.ask(AddPartitionsToTxnRequest(transactions=(asked,)), version=5)
-    (result,) = answer.results_by_transaction
+    response = writer.wire.request(AddPartitionsToTxnRequest(transactions=(requested,)), version=5)
+    (result,) = response.results_by_transaction
     (topic,) = result.topic_results
     assert {one.partition_index: one.partition_error_code for one in topic.results_by_partition} == {
         0: ErrorCode.TRANSACTION_ABORTABLE,

@@ -1,4 +1,4 @@
-"""AlterClientQuotas over the wire, as Apache Kafka answers it."""
+"""AlterClientQuotas over the wire, compared with Apache Kafka."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def test_quotas_are_set_described_and_removed(any_wire: Wire, version: int) -> N
 
     limits = {"producer_byte_rate": 1024.0, "request_percentage": 12.5}
     assert alter(any_wire, {USER: user}, version, **limits) == 0
-    eventually(lambda: found() == {of_user: limits}, "Kafka hears of the change")
+    eventually(lambda: found() == {of_user: limits}, "Kafka applies the change")
     assert alter(any_wire, {USER: user}, version, producer_byte_rate=None, consumer_byte_rate=5) == 0
     changed = {of_user: {"request_percentage": 12.5, "consumer_byte_rate": 5.0}}
-    eventually(lambda: found() == changed, "Kafka hears of the change")
+    eventually(lambda: found() == changed, "Kafka applies the change")
     removed = {"request_percentage": None, "consumer_byte_rate": None}
     assert alter(any_wire, {USER: user}, version, **removed) == 0
-    eventually(lambda: found() == {}, "Kafka hears of the change")
+    eventually(lambda: found() == {}, "Kafka applies the change")
 
 
 @pytest.mark.parametrize(
@@ -53,22 +53,22 @@ def test_quotas_are_set_described_and_removed(any_wire: Wire, version: int) -> N
         ({USER: "u"}, {"producer_byte_rate": 1e30}),
     ],
 )
-def test_quota_that_is_impossible_is_refused(any_wire: Wire, parts: Parts, limits: dict[str, float]) -> None:
+def test_invalid_quota_is_rejected(any_wire: Wire, parts: Parts, limits: dict[str, float]) -> None:
     assert alter(any_wire, parts, **limits) == ErrorCode.INVALID_REQUEST
 
 
 def test_validation_changes_nothing(any_wire: Wire) -> None:
     user = new_name("u")
     changes = (entry([(USER, user)], producer_byte_rate=1),)
-    (answer,) = any_wire.ask(AlterClientQuotasRequest(entries=changes, validate_only=True)).entries
-    assert answer.error_code == 0
+    (response,) = any_wire.request(AlterClientQuotasRequest(entries=changes, validate_only=True)).entries
+    assert response.error_code == 0
     assert described(any_wire, (USER, EXACT, user)) == {}
 
 
-def test_one_impossible_entry_leaves_the_others(wire: Wire) -> None:
+def test_invalid_entry_does_not_fail_the_others(wire: Wire) -> None:
     user = new_name("u")
     changes = (entry([(USER, user)], producer_byte_rate=1), entry([("group", "g")], producer_byte_rate=1))
-    answers = wire.ask(AlterClientQuotasRequest(entries=changes)).entries
-    assert [one.error_code for one in answers] == [0, ErrorCode.INVALID_REQUEST]
+    responses = wire.request(AlterClientQuotasRequest(entries=changes)).entries
+    assert [one.error_code for one in responses] == [0, ErrorCode.INVALID_REQUEST]
     assert described(wire, (USER, EXACT, user)) == {((USER, user),): {"producer_byte_rate": 1.0}}
     assert alter(wire, {USER: user}, producer_byte_rate=None) == 0

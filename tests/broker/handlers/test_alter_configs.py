@@ -28,9 +28,9 @@ def replace_configs(
         ),
     )
     request = AlterConfigsRequest(resources=(resource,), validate_only=validate_only)
-    (answer,) = wire.ask(request, version=version).responses
-    assert (answer.resource_type, answer.resource_name) == (TOPIC, topic)
-    code: int = answer.error_code
+    (response,) = wire.request(request, version=version).responses
+    assert (response.resource_type, response.resource_name) == (TOPIC, topic)
+    code: int = response.error_code
     return code
 
 
@@ -52,12 +52,12 @@ def test_validation_changes_nothing(wire: Wire, topic: str) -> None:
     assert own_configs(wire, topic) == {}
 
 
-def test_impossible_value_changes_nothing(wire: Wire, topic: str) -> None:
+def test_invalid_value_changes_nothing(wire: Wire, topic: str) -> None:
     assert replace_configs(wire, topic, retention_ms="1000") == 0
-    refused = replace_configs(wire, topic, retention_ms="5000", segment_bytes="many")
-    assert refused == ErrorCode.INVALID_CONFIG
+    rejected = replace_configs(wire, topic, retention_ms="5000", segment_bytes="many")
+    assert rejected == ErrorCode.INVALID_CONFIG
     assert own_configs(wire, topic) == {"retention.ms": "1000"}
 
 
-def test_unknown_topic_is_refused(wire: Wire) -> None:
+def test_unknown_topic_is_rejected(wire: Wire) -> None:
     assert replace_configs(wire, new_name(), retention_ms="1") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments over the wire, as Apache Kafka answers it."""
+"""AlterPartitionReassignments over the wire, compared with Apache Kafka."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def reassign(
 ) -> int:
     wanted = ReassignablePartition(partition_index=partition, replicas=replicas)
     topics = (ReassignableTopic(name=topic, partitions=(wanted,)),)
-    answer = wire.ask(AlterPartitionReassignmentsRequest(topics=topics), version=version)
-    assert answer.error_code == 0
-    ((result,),) = [one.partitions for one in answer.responses]
+    response = wire.request(AlterPartitionReassignmentsRequest(topics=topics), version=version)
+    assert response.error_code == 0
+    ((result,),) = [one.partitions for one in response.responses]
     assert result.partition_index == partition
     code: int = result.error_code
     return code
@@ -47,7 +47,7 @@ def test_partition_can_only_be_where_it_is(
 
 
 @pytest.mark.parametrize("replicas", [(NODE_ID,), None])
-def test_partition_that_is_not_there_cannot_be_moved(
+def test_missing_partition_cannot_be_reassigned(
     any_wire: Wire, any_topic: str, replicas: tuple[int, ...] | None
 ) -> None:
     assert reassign(any_wire, any_topic, 9, replicas) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -5,12 +5,12 @@ from __future__ import annotations
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.describe_groups import DescribeGroupsRequest
 from headrace.testing.wire import Wire
-from tests.broker.consumer_group_requests import ask, describe, member, settle
+from tests.broker.consumer_group_requests import consumer_heartbeat, describe, member, stabilize
 from tests.broker.group_requests import stable_member
 from tests.broker.requests import create_topic, new_name
 
 
-def test_a_group_is_described_with_what_members_have_and_will_have(wire: Wire) -> None:
+def test_group_is_described_with_current_and_target_assignments(wire: Wire) -> None:
     group, topic = new_name("g"), new_name()
     topic_id = create_topic(wire, topic, partitions=2)
     one = member(wire, group, "m", topic, instance_id="i")
@@ -32,10 +32,10 @@ def test_a_group_is_described_with_what_members_have_and_will_have(wire: Wire) -
     assert [to.partitions for to in second.target_assignment.topic_partitions] == [(1,)]
     assert {first.member_type, second.member_type} == {1}
 
-    settle(one)
-    ask(wire, group, "m", -1, instance_id="i")
+    stabilize(one)
+    consumer_heartbeat(wire, group, "m", -1, instance_id="i")
     assert describe(wire, group, version=0).group_state == "Assigning"
-    ask(wire, group, "n", -1)
+    consumer_heartbeat(wire, group, "n", -1)
     assert describe(wire, group).group_state == "Empty"
 
 
@@ -47,7 +47,7 @@ def test_groups_of_the_other_protocol_are_not_found_by_either(wire: Wire) -> Non
     described = describe(wire, classic)
     assert described.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert "not a consumer group" in (described.error_message or "")
-    [described] = wire.ask(DescribeGroupsRequest(groups=(newer,)), version=6).groups
+    [described] = wire.request(DescribeGroupsRequest(groups=(newer,)), version=6).groups
     assert described.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert "not a classic group" in described.error_message
-    assert describe(wire, "nobody").error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert describe(wire, "missing").error_code == ErrorCode.GROUP_ID_NOT_FOUND

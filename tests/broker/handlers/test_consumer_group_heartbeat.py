@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat over the wire. What each request is answered with was first seen on Apache Kafka 4.3."""
+"""ConsumerGroupHeartbeat over the wire. The expected responses are those of Apache Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from headrace.testing.wire import Wire
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.consumer_group_requests import (
     WireMember,
-    ask,
+    consumer_heartbeat,
     describe,
     member,
-    refusal,
-    settle,
+    rejection,
+    stabilize,
 )
 from tests.broker.group_requests import (
     GroupMember,
@@ -65,8 +65,10 @@ def four(wire: Wire) -> str:
     return name
 
 
-def test_the_feature_is_on(wire: Wire) -> None:
-    features = wire.ask(ApiVersionsRequest(client_software_name="t", client_software_version="1"), version=4)
+def test_the_feature_is_finalized(wire: Wire) -> None:
+    features = wire.request(
+        ApiVersionsRequest(client_software_name="t", client_software_version="1"), version=4
+    )
     assert ("group.version", 1) in [(one.name, one.max_version_level) for one in features.finalized_features]
 
 
@@ -82,33 +84,31 @@ def test_the_feature_is_on(wire: Wire) -> None:
         (0, {"subscribed_topic_names": None}, ErrorCode.INVALID_REQUEST),
         (-2, {}, ErrorCode.INVALID_REQUEST),
         (-5, {}, ErrorCode.INVALID_REQUEST),
-        (0, {"server_assignor": "nobody"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
+        (0, {"server_assignor": "missing"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
         (0, {"subscribed_topic_regex": "("}, ErrorCode.INVALID_REGULAR_EXPRESSION),
         (3, {}, ErrorCode.GROUP_ID_NOT_FOUND),
         (-1, {}, ErrorCode.GROUP_ID_NOT_FOUND),
     ],
 )
-def test_a_request_that_makes_no_sense_is_refused_and_makes_no_group(
+def test_invalid_request_is_rejected_and_creates_no_group(
     wire: Wire, group: str, epoch: int, changes: dict[str, object], error: ErrorCode
 ) -> None:
     if epoch == 0:
         changes = {"subscribed_topic_names": ("t",), **changes}
-    assert refusal(wire, group, "m", epoch, **changes) is error
+    assert rejection(wire, group, "m", epoch, **changes) is error
     assert describe(wire, group).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_partition_goes_to_its_new_owner_only_when_the_old_one_has_given_it_up(
-    wire: Wire, group: str, four: str
-) -> None:
+def test_partition_is_assigned_only_after_its_owner_has_revoked_it(wire: Wire, group: str, four: str) -> None:
     first = member(wire, group, "first", four)
     assert (first.epoch, first.partitions) == (1, [0, 1, 2, 3])
     had = first.reported()
 
     second = member(wire, group, "second", four)
     assert (second.epoch, second.partitions) == (2, [])
-    # It is told what it keeps, and stays in its epoch while it still has the rest.
-    answer = first.beat(topic_partitions=had)
-    assert (answer.member_epoch, first.partitions) == (1, [0, 1])
+    # It gets what it keeps, and stays in its epoch until it has revoked the rest.
+    response = first.beat(topic_partitions=had)
+    assert (response.member_epoch, first.partitions) == (1, [0, 1])
     assert first.beat(topic_partitions=had).assignment is None
     assert second.beat().assignment is None
 
@@ -118,66 +118,66 @@ def test_a_partition_goes_to_its_new_owner_only_when_the_old_one_has_given_it_up
     assert describe(wire, group).group_state == "Stable"
 
 
-def test_a_member_of_version_0_is_given_an_id(wire: Wire, group: str, four: str) -> None:
-    answer = ask(wire, group, "", 0, version=0, subscribed_topic_names=(four,))
-    assert (answer.error_code, answer.member_epoch) == (0, 1)
-    assert answer.member_id
+def test_member_of_version_0_gets_an_id(wire: Wire, group: str, four: str) -> None:
+    response = consumer_heartbeat(wire, group, "", 0, version=0, subscribed_topic_names=(four,))
+    assert (response.error_code, response.member_epoch) == (0, 1)
+    assert response.member_id
 
 
-def test_a_lost_answer_is_told_again_and_a_wrong_epoch_is_fenced(wire: Wire, group: str, four: str) -> None:
+def test_lost_response_is_repeated_and_a_wrong_epoch_is_fenced(wire: Wire, group: str, four: str) -> None:
     one = member(wire, group, "m", four)
     other = member(wire, group, "n", four)
     one.beat()
     before = one.epoch
     one.beat()
     assert one.epoch > before
-    # The same again, as if the last answer had not come.
-    again = ask(wire, group, "m", before, topic_partitions=one.reported())
+    # The same request again, as if the last response was lost.
+    again = consumer_heartbeat(wire, group, "m", before, topic_partitions=one.reported())
     assert (again.error_code, again.member_epoch) == (0, one.epoch)
 
-    assert refusal(wire, group, "m", before) is ErrorCode.FENCED_MEMBER_EPOCH
-    assert refusal(wire, group, "m", one.epoch + 1) is ErrorCode.FENCED_MEMBER_EPOCH
-    assert refusal(wire, group, "stranger", 1) is ErrorCode.UNKNOWN_MEMBER_ID
-    # Whoever was fenced begins anew under its own id.
-    rejoined = ask(wire, group, "m", 0, subscribed_topic_names=(four,))
+    assert rejection(wire, group, "m", before) is ErrorCode.FENCED_MEMBER_EPOCH
+    assert rejection(wire, group, "m", one.epoch + 1) is ErrorCode.FENCED_MEMBER_EPOCH
+    assert rejection(wire, group, "stranger", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    # A fenced member joins again under its own id.
+    rejoined = consumer_heartbeat(wire, group, "m", 0, subscribed_topic_names=(four,))
     assert (rejoined.error_code, rejoined.member_epoch) == (0, one.epoch)
-    settle(one, other)
+    stabilize(one, other)
 
 
-def test_a_static_member_comes_back_to_what_it_had_and_nobody_else_can_be_it(
+def test_static_member_rejoins_with_its_assignment_and_its_id_is_exclusive(
     wire: Wire, group: str, four: str
 ) -> None:
     static = member(wire, group, "s1", four, instance_id="i")
     other = member(wire, group, "o", four)
-    settle(static, other)
+    stabilize(static, other)
     epoch, partitions = static.epoch, static.partitions
-    taken = {"instance_id": "i", "subscribed_topic_names": (four,)}
+    instance = {"instance_id": "i", "subscribed_topic_names": (four,)}
 
-    assert refusal(wire, group, "s2", 0, **taken) is ErrorCode.UNRELEASED_INSTANCE_ID
-    assert refusal(wire, group, "s2", epoch, instance_id="i") is ErrorCode.FENCED_INSTANCE_ID
-    assert refusal(wire, group, "s2", epoch, instance_id="j") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert rejection(wire, group, "s2", 0, **instance) is ErrorCode.UNRELEASED_INSTANCE_ID
+    assert rejection(wire, group, "s2", epoch, instance_id="i") is ErrorCode.FENCED_INSTANCE_ID
+    assert rejection(wire, group, "s2", epoch, instance_id="j") is ErrorCode.UNKNOWN_MEMBER_ID
 
-    away = ask(wire, group, "s1", -2, instance_id="i")
+    away = consumer_heartbeat(wire, group, "s1", -2, instance_id="i")
     assert (away.error_code, away.member_epoch) == (0, -2)
-    assert refusal(wire, group, "s1", epoch, instance_id="i") is ErrorCode.FENCED_MEMBER_EPOCH
+    assert rejection(wire, group, "s1", epoch, instance_id="i") is ErrorCode.FENCED_MEMBER_EPOCH
     back = member(wire, group, "s2", four, instance_id="i")
     assert (back.epoch, back.partitions) == (epoch, partitions)
-    assert refusal(wire, group, "s1", epoch, instance_id="i") is ErrorCode.FENCED_INSTANCE_ID
-    assert refusal(wire, group, "s1", epoch) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert rejection(wire, group, "s1", epoch, instance_id="i") is ErrorCode.FENCED_INSTANCE_ID
+    assert rejection(wire, group, "s1", epoch) is ErrorCode.UNKNOWN_MEMBER_ID
     assert other.beat().assignment is None
 
 
-def test_members_that_leave_or_fall_silent_make_room(start_broker: StartBroker, connect: Connect) -> None:
+def test_members_that_leave_or_time_out_make_room(start_broker: StartBroker, connect: Connect) -> None:
     broker = start_broker()
     wire = connect(broker)
     create_topic(wire, "t", partitions=4)
     set_times(wire, "g", session_ms=1_000, heartbeat_ms=100)
     first, second, third = (member(wire, "g", name, "t") for name in ("a", "b", "c"))
-    settle(first, second, third)
+    stabilize(first, second, third)
 
-    left = ask(wire, "g", "c", -1)
+    left = consumer_heartbeat(wire, "g", "c", -1)
     assert (left.error_code, left.member_epoch) == (0, -1)
-    settle(first, second)
+    stabilize(first, second)
     assert sorted(first.partitions + second.partitions) == [0, 1, 2, 3]
 
     def second_is_out() -> bool:
@@ -185,10 +185,10 @@ def test_members_that_leave_or_fall_silent_make_room(start_broker: StartBroker, 
         return first.partitions == [0, 1, 2, 3]
 
     eventually(second_is_out, "the silent member has lost its partitions")
-    assert refusal(wire, "g", "b", second.epoch) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert rejection(wire, "g", "b", second.epoch) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_gives_nothing_up_is_out_after_its_rebalance_time_out(
+def test_member_that_does_not_revoke_is_removed_after_its_rebalance_timeout(
     wire: Wire, group: str, four: str
 ) -> None:
     stubborn = WireMember(wire=wire, group=group, member_id="m", topics=(four,))
@@ -197,11 +197,11 @@ def test_a_member_that_gives_nothing_up_is_out_after_its_rebalance_time_out(
     other = member(wire, group, "n", four)
 
     def is_out() -> bool:
-        answer = ask(wire, group, "m", stubborn.epoch, topic_partitions=had)
-        return answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        response = consumer_heartbeat(wire, group, "m", stubborn.epoch, topic_partitions=had)
+        return response.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
     eventually(is_out, "it is out")
-    settle(other)
+    stabilize(other)
     assert other.partitions == [0, 1, 2, 3]
 
 
@@ -218,28 +218,30 @@ def set_times(
             ),
         ),
     )
-    [changed] = wire.ask(IncrementalAlterConfigsRequest(resources=(resource,))).responses
+    [changed] = wire.request(IncrementalAlterConfigsRequest(resources=(resource,))).responses
     assert changed.error_code == error, changed
 
 
-def test_the_group_s_config_says_how_often_to_report(wire: Wire, group: str, four: str) -> None:
+def test_the_config_of_the_group_sets_the_heartbeat_interval(wire: Wire, group: str, four: str) -> None:
     assert member(wire, group, "m", four).beat().heartbeat_interval_ms == 5_000
     set_times(wire, group, session_ms=10_000, heartbeat_ms=700)
-    assert ask(wire, group, "m", 1).heartbeat_interval_ms == 700
+    assert consumer_heartbeat(wire, group, "m", 1).heartbeat_interval_ms == 700
     set_times(wire, group, session_ms=1_000, heartbeat_ms=1_000, error=ErrorCode.INVALID_CONFIG)
 
 
-def test_topics_that_come_grow_and_go_are_assigned_anew(wire: Wire, group: str) -> None:
+def test_created_grown_and_deleted_topics_change_the_assignment(wire: Wire, group: str) -> None:
     name = new_name()
     one = member(wire, group, "m", name)
     assert one.partitions == []
     topic_id = create_topic(wire, name, partitions=1)
     one.beat()
     assert one.owned == {topic_id: (0,)}
-    wire.ask(CreatePartitionsRequest(topics=(CreatePartitionsTopic(name=name, count=3),), timeout_ms=1000))
+    wire.request(
+        CreatePartitionsRequest(topics=(CreatePartitionsTopic(name=name, count=3),), timeout_ms=1000)
+    )
     one.beat()
     assert one.owned == {topic_id: (0, 1, 2)}
-    wire.ask(DeleteTopicsRequest(topics=(DeleteTopicState(name=name),), timeout_ms=1000))
+    wire.request(DeleteTopicsRequest(topics=(DeleteTopicState(name=name),), timeout_ms=1000))
     one.beat()
     assert one.owned == {}
     again = create_topic(wire, name, partitions=2)
@@ -248,7 +250,7 @@ def test_topics_that_come_grow_and_go_are_assigned_anew(wire: Wire, group: str) 
     assert one.owned == {again: (0, 1)}
 
 
-def test_a_regular_expression_stands_for_whole_names_now_and_later(wire: Wire, group: str) -> None:
+def test_regular_expression_matches_whole_names_of_present_and_new_topics(wire: Wire, group: str) -> None:
     prefix = new_name("p")
     ids = {create_topic(wire, f"{prefix}-a", partitions=1)}
     create_topic(wire, f"x{prefix}-a", partitions=1)
@@ -268,18 +270,18 @@ def test_a_regular_expression_matches_internal_topics_as_in_kafka(any_wire: Wire
     named = (MetadataRequestTopic(name="__consumer_offsets"),)
 
     def is_assigned() -> bool:
-        (offsets,) = any_wire.ask(MetadataRequest(topics=named, allow_auto_topic_creation=False)).topics
+        (offsets,) = any_wire.request(MetadataRequest(topics=named, allow_auto_topic_creation=False)).topics
         one.beat()
         return one.owned.keys() == {offsets.topic_id}
 
     eventually(is_assigned, "the pattern was resolved, which Kafka does in the background")
 
 
-def test_the_assignor_that_most_ask_for_is_used(wire: Wire, group: str, four: str) -> None:
+def test_the_assignor_that_most_members_request_is_used(wire: Wire, group: str, four: str) -> None:
     members = [WireMember(wire=wire, group=group, member_id=f"m{n}", topics=(four,)) for n in range(2)]
     for one in members:
         one.beat(server_assignor="range")
-    settle(*members)
+    stabilize(*members)
     assert [one.partitions for one in members] == [[0, 1], [2, 3]]
     assert describe(wire, group).assignor_name == "range"
 
@@ -287,7 +289,7 @@ def test_the_assignor_that_most_ask_for_is_used(wire: Wire, group: str, four: st
 def test_a_group_has_no_more_members_than_allowed(start_broker: StartBroker, connect: Connect) -> None:
     wire = connect(start_broker(group_members_max=1))
     member(wire, "g", "a", "t")
-    full = refusal(wire, "g", "b", 0, subscribed_topic_names=("t",))
+    full = rejection(wire, "g", "b", 0, subscribed_topic_names=("t",))
     assert full is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
@@ -296,14 +298,16 @@ def test_a_group_has_no_more_members_than_allowed(start_broker: StartBroker, con
 
 def fetch_error(wire: Wire, group: str, topic: str, member_id: str | None, epoch: int) -> ErrorCode:
     wanted = OffsetFetchRequestTopics(name=topic, partition_indexes=(0,))
-    asked = OffsetFetchRequestGroup(group_id=group, member_id=member_id, member_epoch=epoch, topics=(wanted,))
-    [answer] = wire.ask(OffsetFetchRequest(groups=(asked,)), version=9).groups
-    return ErrorCode(answer.error_code)
+    requested = OffsetFetchRequestGroup(
+        group_id=group, member_id=member_id, member_epoch=epoch, topics=(wanted,)
+    )
+    [response] = wire.request(OffsetFetchRequest(groups=(requested,)), version=9).groups
+    return ErrorCode(response.error_code)
 
 
 def test_offsets_are_committed_and_read_with_the_member_s_epoch(wire: Wire, group: str, four: str) -> None:
     one, other = member(wire, group, "m", four), member(wire, group, "n", four)
-    settle(one, other)
+    stabilize(one, other)
 
     def try_commit(member_id: str, epoch: int, *, partition: int = 0, version: int = 9) -> ErrorCode:
         who = GroupMember(group=group, member_id=member_id, generation=epoch)
@@ -336,38 +340,38 @@ def test_offsets_of_consumed_topics_and_groups_with_members_are_not_deleted(
         name=four, partitions=(OffsetDeleteRequestPartition(partition_index=0),)
     )
     request = OffsetDeleteRequest(group_id=group, topics=(wanted,))
-    refused = wire.ask(request).topics[0].partitions[0].error_code
-    assert refused == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    rejected = wire.request(request).topics[0].partitions[0].error_code
+    assert rejected == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     delete = DeleteGroupsRequest(groups_names=(group,))
-    assert wire.ask(delete).results[0].error_code == ErrorCode.NON_EMPTY_GROUP
+    assert wire.request(delete).results[0].error_code == ErrorCode.NON_EMPTY_GROUP
 
-    ask(wire, group, "m", -1)
-    assert wire.ask(request).topics[0].partitions[0].error_code == 0
-    assert wire.ask(delete).results[0].error_code == 0
+    consumer_heartbeat(wire, group, "m", -1)
+    assert wire.request(request).topics[0].partitions[0].error_code == 0
+    assert wire.request(delete).results[0].error_code == 0
     assert describe(wire, group).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 # Both protocols
 
 
-def test_a_classic_member_in_the_group_gets_its_share_from_the_broker(
+def test_classic_member_in_the_group_is_assigned_partitions_by_the_broker(
     wire: Wire, group: str, four: str
 ) -> None:
     newer = member(wire, group, "m", four)
     classic = join(wire, group, four)
     assert classic.generation == 2
-    assert wire.ask(sync_request(classic, assignments=())).assignment == classic_assignment()
+    assert wire.request(sync_request(classic, assignments=())).assignment == classic_assignment()
     newer.beat()
     newer.beat()
     assert heartbeat(wire, classic) is ErrorCode.REBALANCE_IN_PROGRESS
-    rejoined = wire.ask(join_request(group, classic.member_id, four))
+    rejoined = wire.request(join_request(group, classic.member_id, four))
     assert (rejoined.error_code, rejoined.generation_id, rejoined.leader) == (0, 2, "")
-    synced = wire.ask(sync_request(classic, assignments=()))
+    synced = wire.request(sync_request(classic, assignments=()))
     assert synced.assignment == classic_assignment(four, 2, 3)
     assert heartbeat(wire, classic) is ErrorCode.NONE
     assert {one.member_type for one in describe(wire, group).members} == {0, 1}
 
-    other_kind = wire.ask(join_request(group, "", four, protocol_type="connect"))
+    other_kind = wire.request(join_request(group, "", four, protocol_type="connect"))
     assert other_kind.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
@@ -378,28 +382,26 @@ def classic_assignment(topic: str = "", *partitions: int) -> bytes:
     return b"\0\0" + count + name + b"".join(one.to_bytes(4) for one in partitions) + b"\xff" * 4
 
 
-def test_a_classic_group_becomes_a_newer_one_and_is_classic_again_after_the_last_newer_member(
-    wire: Wire, group: str, four: str
-) -> None:
+def test_classic_group_is_upgraded_and_downgraded_with_its_members(wire: Wire, group: str, four: str) -> None:
     classic = join(wire, group, four)
     has_all = classic_assignment(four, 0, 1, 2, 3)
-    synced = wire.ask(sync_request(classic, assignments=assigned_to(classic, has_all)))
+    synced = wire.request(sync_request(classic, assignments=assigned_to(classic, has_all)))
     assert synced.assignment == has_all
     newer = member(wire, group, "m", four)
     assert (newer.epoch, newer.partitions) == (2, [])
     assert types_of(wire, group) == [("consumer", "Reconciling")]
 
     assert heartbeat(wire, classic) is ErrorCode.REBALANCE_IN_PROGRESS
-    rejoined = wire.ask(join_request(group, classic.member_id, four))
+    rejoined = wire.request(join_request(group, classic.member_id, four))
     moved = GroupMember(group=group, member_id=classic.member_id, generation=rejoined.generation_id)
-    assert wire.ask(sync_request(moved, assignments=())).assignment == classic_assignment(four, 0, 1)
+    assert wire.request(sync_request(moved, assignments=())).assignment == classic_assignment(four, 0, 1)
     newer.beat()
     assert newer.partitions == [2, 3]
     assert commit(wire, group, four, 5, member=moved) is ErrorCode.NONE
 
-    ask(wire, group, "m", -1)
+    consumer_heartbeat(wire, group, "m", -1)
     assert types_of(wire, group) == [("classic", "PreparingRebalance")]
-    again = wire.ask(join_request(group, classic.member_id, four))
+    again = wire.request(join_request(group, classic.member_id, four))
     assert (again.error_code, again.leader) == (0, classic.member_id)
     assert committed(wire, group, four) == 5
 
@@ -409,22 +411,20 @@ def assigned_to(who: GroupMember, assignment: bytes) -> tuple[object, ...]:
 
 
 def types_of(wire: Wire, group: str) -> list[tuple[str, str]]:
-    listed = wire.ask(ListGroupsRequest(), version=5).groups
+    listed = wire.request(ListGroupsRequest(), version=5).groups
     return [(one.group_type, one.group_state) for one in listed if one.group_id == group]
 
 
-def test_a_classic_group_of_others_than_consumers_stays_classic(wire: Wire, group: str, four: str) -> None:
+def test_classic_group_of_another_protocol_type_is_not_upgraded(wire: Wire, group: str, four: str) -> None:
     join(wire, group, four, protocol_type="connect")
-    joined = refusal(wire, group, "m", 0, subscribed_topic_names=(four,))
+    joined = rejection(wire, group, "m", 0, subscribed_topic_names=(four,))
     assert joined is ErrorCode.GROUP_ID_NOT_FOUND
     assert [kind for kind, _ in types_of(wire, group)] == ["classic"]
 
 
-def test_a_group_without_members_is_of_whichever_protocol_comes_next(
-    wire: Wire, group: str, four: str
-) -> None:
+def test_group_without_members_changes_its_protocol(wire: Wire, group: str, four: str) -> None:
     member(wire, group, "m", four)
-    ask(wire, group, "m", -1)
+    consumer_heartbeat(wire, group, "m", -1)
     assert types_of(wire, group) == [("consumer", "Empty")]
     stable_member(wire, group, four)
     assert types_of(wire, group) == [("classic", "Stable")]
@@ -434,7 +434,7 @@ def test_groups_are_listed_by_type_and_state(wire: Wire, group: str, four: str) 
     member(wire, group, "m", four)
 
     def listed(**filters: tuple[str, ...]) -> bool:
-        found = wire.ask(ListGroupsRequest(**filters), version=5).groups
+        found = wire.request(ListGroupsRequest(**filters), version=5).groups
         return group in [one.group_id for one in found]
 
     assert listed(types_filter=("consumer",))
@@ -443,8 +443,8 @@ def test_groups_are_listed_by_type_and_state(wire: Wire, group: str, four: str) 
     assert not listed(states_filter=("Empty",))
 
 
-def test_a_broker_with_room_for_no_more_groups_says_so(start_broker: StartBroker, connect: Connect) -> None:
+def test_join_beyond_the_limit_of_groups_is_rejected(start_broker: StartBroker, connect: Connect) -> None:
     broker: Broker = start_broker(groups_max=1)
     wire = connect(broker)
     member(wire, "g", "m", "t")
-    assert refusal(wire, "h", "m", 0, subscribed_topic_names=("t",)) is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert rejection(wire, "h", "m", 0, subscribed_topic_names=("t",)) is ErrorCode.GROUP_MAX_SIZE_REACHED

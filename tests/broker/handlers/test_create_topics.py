@@ -1,4 +1,4 @@
-"""CreateTopics over the wire: replicas that one broker cannot have are refused, as Kafka refuses them."""
+"""CreateTopics over the wire: replicas that one broker cannot have are rejected, as Kafka rejects them."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ def _create(
             for index, broker_id in enumerate(brokers_of_partitions)
         ),
     )
-    (result,) = wire.ask(CreateTopicsRequest(topics=(wanted,))).topics
+    (result,) = wire.request(CreateTopicsRequest(topics=(wanted,))).topics
     assert isinstance(result, CreatableTopicResult)
     return result
 
 
-def test_assignment_to_the_one_broker_is_taken(wire: Wire, headrace_broker: Broker) -> None:
+def test_assignment_to_the_only_broker_is_accepted(wire: Wire, headrace_broker: Broker) -> None:
     node_id = headrace_broker.settings.node_id
     made = _create(wire, node_id, node_id, node_id)
     assert (made.error_code, made.num_partitions) == (0, 3)
 
 
-def test_assignment_to_a_broker_that_is_not_there_is_refused(wire: Wire, headrace_broker: Broker) -> None:
+def test_assignment_to_a_missing_broker_is_rejected(wire: Wire, headrace_broker: Broker) -> None:
     node_id = headrace_broker.settings.node_id
     assert _create(wire, node_id, node_id + 1).error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 @pytest.mark.parametrize(("num_partitions", "replication_factor"), [(2, -1), (-1, 1), (2, 1)])
-def test_assignment_and_numbers_at_once_are_refused(
+def test_assignment_together_with_numbers_is_rejected(
     wire: Wire, headrace_broker: Broker, num_partitions: int, replication_factor: int
 ) -> None:
     node_id = headrace_broker.settings.node_id
-    refused = _create(
+    rejected = _create(
         wire, node_id, node_id, num_partitions=num_partitions, replication_factor=replication_factor
     )
-    assert refused.error_code == ErrorCode.INVALID_REQUEST
+    assert rejected.error_code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("replication_factor", [-2, 0, 2, 3])
-def test_replication_factor_other_than_one_is_refused(wire: Wire, replication_factor: int) -> None:
-    refused = _create(wire, num_partitions=1, replication_factor=replication_factor)
-    assert refused.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+def test_replication_factor_other_than_one_is_rejected(wire: Wire, replication_factor: int) -> None:
+    rejected = _create(wire, num_partitions=1, replication_factor=replication_factor)
+    assert rejected.error_code == ErrorCode.INVALID_REPLICATION_FACTOR

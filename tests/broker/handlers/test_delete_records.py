@@ -1,4 +1,4 @@
-"""DeleteRecords over the wire, as Apache Kafka answers it."""
+"""DeleteRecords over the wire, compared with Apache Kafka."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def delete(
 ) -> DeleteRecordsPartitionResult:
     wanted = DeleteRecordsPartition(partition_index=partition, offset=offset)
     request = DeleteRecordsRequest(topics=(DeleteRecordsTopic(name=topic, partitions=(wanted,)),))
-    (answer,) = wire.ask(request, version=version).topics[0].partitions
-    found: DeleteRecordsPartitionResult = answer
+    (response,) = wire.request(request, version=version).topics[0].partitions
+    found: DeleteRecordsPartitionResult = response
     return found
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_log_begins_at_the_offset_afterwards(any_wire: Wire, any_topic: str, version: int) -> None:
+def test_log_starts_at_the_offset_afterwards(any_wire: Wire, any_topic: str, version: int) -> None:
     produce(any_wire, any_topic, batch(b"a", b"b", b"c"))
     assert delete(any_wire, any_topic, 2, version=version).low_watermark == 2
     assert [record.value for record in read_all(any_wire, any_topic, offset=2)] == [b"c"]
@@ -61,7 +61,7 @@ def test_compacted_topic_keeps_its_records(wire: Wire) -> None:
     assert [record.value for record in read_all(wire, name)] == [b"a"]
 
 
-def test_unknown_partition_is_refused(wire: Wire, topic: str) -> None:
+def test_unknown_partition_is_rejected(wire: Wire, topic: str) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert delete(wire, topic, 0, partition=7).error_code == unknown
     assert delete(wire, new_name(), 0).error_code == unknown

@@ -15,7 +15,7 @@ def consumed(wire: Wire) -> Consumed:
     return Consumed(wire)
 
 
-def test_deleted_offsets_are_forgotten(consumed: Consumed) -> None:
+def test_deleted_offsets_are_not_described(consumed: Consumed) -> None:
     assert consumed.delete() is ErrorCode.NONE
     assert group_offset(consumed.wire, consumed.group) is None
     assert ShareMember(consumed.wire, consumed.group, consumed.topic_id).offsets() == [*range(10)]
@@ -29,5 +29,5 @@ def test_group_with_members_keeps_its_offsets(consumed: Consumed) -> None:
     assert found.start_offset == 5
 
 
-def test_unknown_topic_is_refused(consumed: Consumed) -> None:
+def test_unknown_topic_is_rejected(consumed: Consumed) -> None:
     assert consumed.delete(topic="nothing") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas over the wire, as Apache Kafka answers it."""
+"""DescribeClientQuotas over the wire, compared with Apache Kafka."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_filter_matches_names_defaults_and_all_strictly_or_not(any_wire: Wire)
     for parts in ({USER: user}, dict(both), dict(by_default)):
         assert alter(any_wire, parts, producer_byte_rate=7) == 0
     # Other tests of this run may have set quotas on the same broker.
-    eventually(lambda: by_default in described(any_wire), "Kafka hears of the changes")
+    eventually(lambda: by_default in described(any_wire), "Kafka applies the changes")
     assert described(any_wire, (USER, EXACT, user)).keys() == {((USER, user),), both}
     assert described(any_wire, (USER, EXACT, user), strict=True).keys() == {((USER, user),)}
     assert described(any_wire, (CLIENT_ID, EXACT, client)).keys() == {both, by_default}
@@ -45,8 +45,8 @@ def test_a_filter_matches_names_defaults_and_all_strictly_or_not(any_wire: Wire)
         ([("ip", ANY, None), (USER, ANY, None)], ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_filter_that_is_impossible_is_refused(
+def test_invalid_filter_is_rejected(
     any_wire: Wire, components: list[tuple[str, int, str | None]], expected: ErrorCode
 ) -> None:
-    answer = describe(any_wire, *components)
-    assert (answer.error_code, answer.entries) == (expected, None)
+    response = describe(any_wire, *components)
+    assert (response.error_code, response.entries) == (expected, None)

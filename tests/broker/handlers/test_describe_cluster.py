@@ -14,15 +14,15 @@ CONTROLLERS = 2
 
 @pytest.mark.parametrize("version", range(3))
 def test_cluster_and_broker_are_those_of_metadata(any_wire: Wire, version: int) -> None:
-    answer = any_wire.ask(DescribeClusterRequest(), version=version)
-    metadata = any_wire.ask(MetadataRequest(topics=()))
-    assert answer.cluster_id == metadata.cluster_id
-    assert [(one.broker_id, one.host, one.port) for one in answer.brokers] == [
+    response = any_wire.request(DescribeClusterRequest(), version=version)
+    metadata = any_wire.request(MetadataRequest(topics=()))
+    assert response.cluster_id == metadata.cluster_id
+    assert [(one.broker_id, one.host, one.port) for one in response.brokers] == [
         (one.node_id, one.host, one.port) for one in metadata.brokers
     ]
 
 
-def test_broker_that_is_asked_for_controllers_refuses(wire: Wire) -> None:
-    answer = wire.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS))
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
-    assert "request the brokers" in (answer.error_message or "")
+def test_request_for_controllers_is_rejected(wire: Wire) -> None:
+    response = wire.request(DescribeClusterRequest(endpoint_type=CONTROLLERS))
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert "request the brokers" in (response.error_message or "")

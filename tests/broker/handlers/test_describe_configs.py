@@ -15,13 +15,13 @@ BROKER_RESOURCE = 4
 NOT_SERVED = {"remote.log.copy.disable"}
 
 
-def test_broker_tells_the_address_that_it_advertises(wire: Wire, headrace_broker: Broker) -> None:
+def test_broker_returns_its_advertised_address(wire: Wire, headrace_broker: Broker) -> None:
     broker = DescribeConfigsResource(
         resource_type=BROKER_RESOURCE,
         resource_name=str(headrace_broker.settings.node_id),
         configuration_keys=("advertised.listeners",),
     )
-    (result,) = wire.ask(DescribeConfigsRequest(resources=(broker,))).results
+    (result,) = wire.request(DescribeConfigsRequest(resources=(broker,))).results
     (config,) = result.configs
     assert (config.value, config.read_only) == (f"PLAINTEXT://{headrace_broker.bootstrap}", True)
 

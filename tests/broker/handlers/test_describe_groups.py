@@ -10,13 +10,13 @@ from headrace.testing.wire import Wire
 from tests.broker.group_requests import commit, join, stable_member, subscription
 from tests.broker.requests import new_name
 
-NOT_TOLD = -(2**31)
+NOT_REQUESTED = -(2**31)
 
 
 @pytest.mark.parametrize("version", range(7))
 def test_a_stable_group_shows_its_members(wire: Wire, version: int) -> None:
     member = stable_member(wire, new_name(), "a", group_instance_id="static")
-    (group,) = wire.ask(DescribeGroupsRequest(groups=(member.group,)), version=version).groups
+    (group,) = wire.request(DescribeGroupsRequest(groups=(member.group,)), version=version).groups
     assert (group.error_code, group.group_state) == (0, "Stable")
     assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
     (one,) = group.members
@@ -27,7 +27,7 @@ def test_a_stable_group_shows_its_members(wire: Wire, version: int) -> None:
 
 def test_between_generations_no_assignment_is_shown(wire: Wire) -> None:
     member = join(wire, new_name(), "a")
-    (group,) = wire.ask(DescribeGroupsRequest(groups=(member.group,))).groups
+    (group,) = wire.request(DescribeGroupsRequest(groups=(member.group,))).groups
     assert (group.group_state, group.protocol_data) == ("CompletingRebalance", "")
     assert (group.members[0].member_metadata, group.members[0].member_assignment) == (b"", b"")
 
@@ -35,24 +35,26 @@ def test_between_generations_no_assignment_is_shown(wire: Wire) -> None:
 def test_a_group_that_only_commits_is_empty(wire: Wire, topic: str) -> None:
     group = new_name()
     commit(wire, group, topic, 1)
-    (found,) = wire.ask(DescribeGroupsRequest(groups=(group,))).groups
+    (found,) = wire.request(DescribeGroupsRequest(groups=(group,))).groups
     assert (found.group_state, found.protocol_type, found.members) == ("Empty", "", ())
 
 
 @pytest.mark.parametrize(("version", "error"), [(5, ErrorCode.NONE), (6, ErrorCode.GROUP_ID_NOT_FOUND)])
-def test_a_group_that_is_not_there_is_dead(wire: Wire, version: int, error: ErrorCode) -> None:
-    (found,) = wire.ask(DescribeGroupsRequest(groups=("nobody",)), version=version).groups
+def test_missing_group_is_dead(wire: Wire, version: int, error: ErrorCode) -> None:
+    (found,) = wire.request(DescribeGroupsRequest(groups=("missing",)), version=version).groups
     assert (found.group_state, found.error_code) == ("Dead", error)
-    assert found.error_message == ("Group nobody not found." if version >= 6 else None)
+    assert found.error_message == ("Group missing not found." if version >= 6 else None)
 
 
-def test_operations_are_told_when_asked_for(wire: Wire) -> None:
+def test_authorized_operations_are_returned_on_request(wire: Wire) -> None:
     group = stable_member(wire, new_name()).group
-    asked = DescribeGroupsRequest(groups=(group,), include_authorized_operations=True)
-    assert wire.ask(asked).groups[0].authorized_operations == 0b1101_0100_1000
-    assert wire.ask(DescribeGroupsRequest(groups=(group,))).groups[0].authorized_operations == NOT_TOLD
+    requested = DescribeGroupsRequest(groups=(group,), include_authorized_operations=True)
+    assert wire.request(requested).groups[0].authorized_operations == 0b1101_0100_1000
+    assert (
+        wire.request(DescribeGroupsRequest(groups=(group,))).groups[0].authorized_operations == NOT_REQUESTED
+    )
 
 
-def test_operations_of_a_group_that_is_not_there_are_not_told(wire: Wire) -> None:
-    asked = DescribeGroupsRequest(groups=("nobody",), include_authorized_operations=True)
-    assert wire.ask(asked).groups[0].authorized_operations == NOT_TOLD
+def test_missing_group_has_no_authorized_operations(wire: Wire) -> None:
+    requested = DescribeGroupsRequest(groups=("missing",), include_authorized_operations=True)
+    assert wire.request(requested).groups[0].authorized_operations == NOT_REQUESTED

@@ -18,8 +18,8 @@ def test_size_of_a_partition_is_that_of_its_batches(wire: Wire, version: int) ->
     create_topic(wire, name, partitions=2)
     produce(wire, name, records, partition=1)
     wanted = DescribableLogDirTopic(topic=name, partitions=(0, 1, 2))
-    answer = wire.ask(DescribeLogDirsRequest(topics=(wanted,)), version=version)
-    (folder,) = answer.results
+    response = wire.request(DescribeLogDirsRequest(topics=(wanted,)), version=version)
+    (folder,) = response.results
     (topic,) = folder.topics
     assert topic.name == name
     sizes = {part.partition_index: part.partition_size for part in topic.partitions}
@@ -28,17 +28,17 @@ def test_size_of_a_partition_is_that_of_its_batches(wire: Wire, version: int) ->
         assert folder.total_bytes > folder.usable_bytes > 0
 
 
-def test_all_topics_and_the_folder_are_told(start_broker: StartBroker, connect: Connect) -> None:
+def test_all_topics_and_the_folder_are_described(start_broker: StartBroker, connect: Connect) -> None:
     broker = start_broker()
     wire = connect(broker)
     create_topic(wire, "a")
     create_topic(wire, "b")
-    (folder,) = wire.ask(DescribeLogDirsRequest(topics=None)).results
+    (folder,) = wire.request(DescribeLogDirsRequest(topics=None)).results
     assert os.path.isdir(os.path.join(folder.log_dir, "metadata"))
     assert {"a", "b"} <= {topic.name for topic in folder.topics}
 
 
-def test_topic_that_is_not_there_takes_no_room(wire: Wire) -> None:
-    wanted = DescribableLogDirTopic(topic="nobody", partitions=(0,))
-    (folder,) = wire.ask(DescribeLogDirsRequest(topics=(wanted,))).results
+def test_missing_topic_is_not_described(wire: Wire) -> None:
+    wanted = DescribableLogDirTopic(topic="missing", partitions=(0,))
+    (folder,) = wire.request(DescribeLogDirsRequest(topics=(wanted,))).results
     assert folder.topics == ()

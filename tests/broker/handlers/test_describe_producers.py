@@ -18,12 +18,12 @@ def writer(any_wire: Wire) -> TransactionalProducer:
     return made
 
 
-def test_a_partition_tells_which_producers_have_a_transaction_open(
+def test_partition_describes_producers_with_an_open_transaction(
     writer: TransactionalProducer, any_topic: str
 ) -> None:
     def producers() -> list[tuple[int, int, int, int]]:
         request = DescribeProducersRequest(topics=(TopicRequest(name=any_topic, partition_indexes=(0,)),))
-        (partition,) = writer.wire.ask(request).topics[0].partitions
+        (partition,) = writer.wire.request(request).topics[0].partitions
         return [
             (one.producer_id, one.producer_epoch, one.last_sequence, one.current_txn_start_offset)
             for one in partition.active_producers
@@ -35,9 +35,9 @@ def test_a_partition_tells_which_producers_have_a_transaction_open(
     assert eventually(lambda: [one[3] for one in producers()], [-1])
 
 
-def test_unknown_partition_has_an_error_of_its_own(any_wire: Wire, any_topic: str) -> None:
-    asked = TopicRequest(name=any_topic, partition_indexes=(1, 7))
-    (topic,) = any_wire.ask(DescribeProducersRequest(topics=(asked,))).topics
+def test_unknown_partition_has_its_own_error(any_wire: Wire, any_topic: str) -> None:
+    requested = TopicRequest(name=any_topic, partition_indexes=(1, 7))
+    (topic,) = any_wire.request(DescribeProducersRequest(topics=(requested,))).topics
     assert {part.partition_index: part.error_code for part in topic.partitions} == {
         1: ErrorCode.NONE,
         7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

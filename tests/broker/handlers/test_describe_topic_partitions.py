@@ -16,13 +16,13 @@ from tests.broker.requests import create_topic, new_name
 
 def page(wire: Wire, *names: str, limit: int, cursor: Cursor | None = None) -> Any:
     topics = tuple(TopicRequest(name=name) for name in names)
-    return wire.ask(
+    return wire.request(
         DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=limit, cursor=cursor)
     )
 
 
-def shown(answer: Any) -> list[tuple[str, list[int]]]:
-    return [(topic.name, [part.partition_index for part in topic.partitions]) for topic in answer.topics]
+def shown(response: Any) -> list[tuple[str, list[int]]]:
+    return [(topic.name, [part.partition_index for part in topic.partitions]) for topic in response.topics]
 
 
 def test_pages_join_to_all_partitions_in_the_order_of_names(wire: Wire) -> None:
@@ -40,9 +40,9 @@ def test_page_that_ends_with_a_topic_continues_with_the_next_one(wire: Wire) -> 
     first, second = sorted((new_name(), new_name()))
     for name in (first, second):
         create_topic(wire, name, partitions=2)
-    answer = page(wire, first, second, limit=2)
-    assert shown(answer) == [(first, [0, 1])]
-    assert (answer.next_cursor.topic_name, answer.next_cursor.partition_index) == (second, 0)
+    response = page(wire, first, second, limit=2)
+    assert shown(response) == [(first, [0, 1])]
+    assert (response.next_cursor.topic_name, response.next_cursor.partition_index) == (second, 0)
 
 
 def test_partition_has_its_leader_and_replica(wire: Wire, topic: str) -> None:
@@ -52,10 +52,10 @@ def test_partition_has_its_leader_and_replica(wire: Wire, topic: str) -> None:
     assert partition.leader_epoch >= 0
 
 
-def test_unknown_topic_has_an_error_of_its_own(wire: Wire, topic: str) -> None:
+def test_unknown_topic_has_its_own_error(wire: Wire, topic: str) -> None:
     unknown = new_name()
-    answer = page(wire, topic, unknown, limit=10)
-    assert {one.name: one.error_code for one in answer.topics} == {
+    response = page(wire, topic, unknown, limit=10)
+    assert {one.name: one.error_code for one in response.topics} == {
         topic: ErrorCode.NONE,
         unknown: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }

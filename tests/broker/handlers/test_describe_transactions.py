@@ -21,13 +21,13 @@ def writer(any_wire: Wire) -> TransactionalProducer:
 
 
 def describe(wire: Wire, transactional_id: str) -> Any:
-    (state,) = wire.ask(DescribeTransactionsRequest(transactional_ids=(transactional_id,))).transaction_states
+    (state,) = wire.request(
+        DescribeTransactionsRequest(transactional_ids=(transactional_id,))
+    ).transaction_states
     return state
 
 
-def test_a_transaction_is_described_from_its_begin_to_its_end(
-    writer: TransactionalProducer, any_topic: str
-) -> None:
+def test_transaction_is_described_from_start_to_end(writer: TransactionalProducer, any_topic: str) -> None:
     name = writer.transactional_id
     assert describe(writer.wire, name).transaction_state == "Empty"
     writer.write(any_topic, b"a", partition=1)
@@ -40,5 +40,5 @@ def test_a_transaction_is_described_from_its_begin_to_its_end(
     assert eventually(lambda: describe(writer.wire, name).transaction_state, "CompleteCommit")
 
 
-def test_what_is_not_known_cannot_be_described(any_wire: Wire) -> None:
+def test_unknown_transaction_cannot_be_described(any_wire: Wire) -> None:
     assert describe(any_wire, new_name("tx")).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND

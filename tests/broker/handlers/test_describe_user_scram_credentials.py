@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials over the wire, as an Apache Kafka without any answers it."""
+"""DescribeUserScramCredentials over the wire, compared with an Apache Kafka without any."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from headrace.testing.wire import Wire
 
 
 def test_no_user_has_credentials(any_wire: Wire) -> None:
-    answer = any_wire.ask(DescribeUserScramCredentialsRequest(users=None))
-    assert (answer.error_code, answer.results) == (0, ())
-    asked = DescribeUserScramCredentialsRequest(users=(UserName(name="ann"),))
-    (result,) = any_wire.ask(asked).results
+    response = any_wire.request(DescribeUserScramCredentialsRequest(users=None))
+    assert (response.error_code, response.results) == (0, ())
+    requested = DescribeUserScramCredentialsRequest(users=(UserName(name="ann"),))
+    (result,) = any_wire.request(requested).results
     assert (result.user, result.error_code) == ("ann", ErrorCode.RESOURCE_NOT_FOUND)

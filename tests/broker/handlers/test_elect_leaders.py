@@ -1,4 +1,4 @@
-"""ElectLeaders over the wire; what it is answered with was seen on Apache Kafka."""
+"""ElectLeaders over the wire; the expected responses are those of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ UNCLEAN = 1
 def elect(wire: Wire, topic: str, *partitions: int, version: int = 2, election_type: int = 0) -> list[int]:
     wanted = (TopicPartitions(topic=topic, partitions=partitions),)
     request = ElectLeadersRequest(topic_partitions=wanted, election_type=election_type)
-    (result,) = wire.ask(request, version=version).replica_election_results
+    (result,) = wire.request(request, version=version).replica_election_results
     assert result.topic == topic
     assert [one.partition_id for one in result.partition_result] == [*partitions]
     return [one.error_code for one in result.partition_result]
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_no_election_is_needed_where_the_leader_is_there(
-    any_wire: Wire, any_topic: str, version: int
-) -> None:
+def test_no_election_is_needed_with_a_leader(any_wire: Wire, any_topic: str, version: int) -> None:
     codes = elect(any_wire, any_topic, 0, 1, 2, version=version)
     assert codes == [
         ErrorCode.ELECTION_NOT_NEEDED,
@@ -38,11 +36,11 @@ def test_unclean_election_is_no_different(any_wire: Wire, any_topic: str) -> Non
 
 
 def test_election_of_all_names_no_partition_that_kept_its_leader(any_wire: Wire, any_topic: str) -> None:
-    answer = any_wire.ask(ElectLeadersRequest(topic_partitions=None))
-    assert answer.error_code == 0
-    assert any_topic in {result.topic for result in answer.replica_election_results}
-    assert [result for result in answer.replica_election_results if result.partition_result] == []
+    response = any_wire.request(ElectLeadersRequest(topic_partitions=None))
+    assert response.error_code == 0
+    assert any_topic in {result.topic for result in response.replica_election_results}
+    assert [result for result in response.replica_election_results if result.partition_result] == []
 
 
-def test_unknown_kind_of_election_is_refused(any_wire: Wire, any_topic: str) -> None:
+def test_unknown_kind_of_election_is_rejected(any_wire: Wire, any_topic: str) -> None:
     assert elect(any_wire, any_topic, 0, election_type=5) == [ErrorCode.INVALID_REQUEST]

@@ -39,7 +39,7 @@ def producer(wire: Wire, *, is_classic: bool = True, **options: int) -> Transact
 
 
 @BOTH_WAYS
-def test_readers_of_committed_data_see_a_transaction_when_it_is_committed_and_whole(
+def test_readers_of_committed_data_get_a_transaction_whole_after_its_commit(
     any_wire: Wire, any_topic: str, is_classic: bool
 ) -> None:
     writer = producer(any_wire, is_classic=is_classic)
@@ -54,18 +54,18 @@ def test_readers_of_committed_data_see_a_transaction_when_it_is_committed_and_wh
 
 
 @BOTH_WAYS
-def test_an_aborted_transaction_is_never_seen_and_the_next_one_is(
+def test_aborted_transaction_is_never_visible_and_the_next_one_is(
     any_wire: Wire, any_topic: str, is_classic: bool
 ) -> None:
     writer = producer(any_wire, is_classic=is_classic)
-    writer.write(any_topic, b"gone")
+    writer.write(any_topic, b"aborted")
     writer.abort()
     writer.write(any_topic, b"kept")
     writer.commit()
     assert eventually(lambda: committed_values(any_wire, any_topic), [b"kept"])
 
 
-def test_an_open_transaction_holds_up_readers_of_committed_data_only(any_wire: Wire, any_topic: str) -> None:
+def test_open_transaction_delays_only_readers_of_committed_data(any_wire: Wire, any_topic: str) -> None:
     slow, quick = producer(any_wire), producer(any_wire, is_classic=False)
     slow.write(any_topic, b"slow")
     quick.write(any_topic, b"quick")
@@ -85,7 +85,7 @@ def test_the_latest_offset_for_readers_of_committed_data_is_the_last_stable_one(
             isolation_level=isolation_level,
             topics=(ListOffsetsTopic(name=any_topic, partitions=(wanted,)),),
         )
-        offset: int = any_wire.ask(request, version=4).topics[0].partitions[0].offset
+        offset: int = any_wire.request(request, version=4).topics[0].partitions[0].offset
         return offset
 
     writer = producer(any_wire)
@@ -110,9 +110,7 @@ def test_a_waiting_reader_of_committed_data_is_woken_by_the_commit_and_not_by_th
 
 
 @BOTH_WAYS
-def test_an_end_that_is_asked_for_again_is_answered_as_the_first_time(
-    any_wire: Wire, any_topic: str, is_classic: bool
-) -> None:
+def test_repeated_end_gets_the_same_response(any_wire: Wire, any_topic: str, is_classic: bool) -> None:
     writer = producer(any_wire, is_classic=is_classic)
     writer.write(any_topic, b"a")
     first = writer.end(committed=True)
@@ -122,7 +120,7 @@ def test_an_end_that_is_asked_for_again_is_answered_as_the_first_time(
     assert writer.end(committed=False).error_code == ErrorCode.INVALID_TXN_STATE
 
 
-def test_every_transaction_of_the_new_way_has_an_epoch_of_its_own(any_wire: Wire, any_topic: str) -> None:
+def test_every_transaction_has_its_own_epoch_since_version_5(any_wire: Wire, any_topic: str) -> None:
     writer = producer(any_wire, is_classic=False)
     epochs = []
     for end in (writer.commit, writer.abort, writer.commit):
@@ -133,7 +131,7 @@ def test_every_transaction_of_the_new_way_has_an_epoch_of_its_own(any_wire: Wire
 
 
 @BOTH_WAYS
-def test_a_commit_of_an_old_epoch_is_refused(any_wire: Wire, any_topic: str, is_classic: bool) -> None:
+def test_a_commit_of_an_old_epoch_is_rejected(any_wire: Wire, any_topic: str, is_classic: bool) -> None:
     old = producer(any_wire, is_classic=is_classic)
     old.write(any_topic, b"old")
     new = TransactionalProducer(any_wire, old.transactional_id, is_classic=is_classic)
@@ -147,22 +145,22 @@ def test_a_commit_of_an_old_epoch_is_refused(any_wire: Wire, any_topic: str, is_
     assert eventually(lambda: committed_values(any_wire, any_topic), [b"new"])
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(
+def test_transaction_past_its_timeout_is_aborted_and_its_producer_fenced(
     any_wire: Wire, any_topic: str
 ) -> None:
-    # Kafka looks for those that are late every ten seconds, so its answer takes that long.
+    # Kafka looks for transactions past their timeout every ten seconds, so its response takes that long.
     writer = producer(any_wire, timeout_ms=150)
     writer.write(any_topic, b"late")
     other = producer(any_wire)
     other.write(any_topic, b"in time")
     other.commit()
-    answer = fetch(any_wire, any_topic, 0, isolation_level=READ_COMMITTED, max_wait_ms=20_000, min_bytes=1)
-    assert answer.records
+    response = fetch(any_wire, any_topic, 0, isolation_level=READ_COMMITTED, max_wait_ms=20_000, min_bytes=1)
+    assert response.records
     assert eventually(lambda: committed_values(any_wire, any_topic), [b"in time"])
     assert writer.end(committed=True).error_code == ErrorCode.PRODUCER_FENCED
 
 
-def test_an_empty_transaction_of_the_new_way_can_be_aborted_and_not_committed(any_wire: Wire) -> None:
+def test_empty_transaction_with_epoch_bumps_is_aborted_but_not_committed(any_wire: Wire) -> None:
     writer = producer(any_wire, is_classic=False)
     assert writer.end(committed=True).error_code == ErrorCode.INVALID_TXN_STATE
     before = writer.epoch
@@ -170,16 +168,14 @@ def test_an_empty_transaction_of_the_new_way_can_be_aborted_and_not_committed(an
     assert writer.epoch == before + 1
 
 
-def test_nobody_can_end_what_is_not_known(any_wire: Wire) -> None:
+def test_marker_of_an_unknown_producer_is_rejected(any_wire: Wire) -> None:
     known = producer(any_wire)
     stranger = TransactionalProducer(any_wire, new_name("tx"))
     stranger.use(known.producer_id, known.epoch)
     assert stranger.end(committed=True).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_a_deleted_topic_does_not_keep_a_transaction_from_ending(
-    start_broker: StartBroker, connect: Connect
-) -> None:
+def test_transaction_with_a_deleted_topic_ends(start_broker: StartBroker, connect: Connect) -> None:
     wire = connect(start_broker())
     create_topic(wire, "stays")
     create_topic(wire, "goes")

@@ -1,4 +1,4 @@
-"""Fetch over the wire: what is read, how long is waited, and how much comes at once."""
+"""Fetch over the wire: what is read, how long it waits, and how large a response is."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.broker.requests import (
     values_of,
 )
 
-# Longer than any test may take: a fetch with this wait that is answered was woken.
+# Longer than any test may take: a fetch with this wait that gets a response was woken.
 FOR_EVER_MS = 2**31 - 1
 
 
@@ -42,9 +42,9 @@ def delete_records_before(wire: Wire, topic: str, offset: int) -> int:
     wanted = DeleteRecordsTopic(
         name=topic, partitions=(DeleteRecordsPartition(partition_index=0, offset=offset),)
     )
-    (answer,) = wire.ask(DeleteRecordsRequest(topics=(wanted,))).topics[0].partitions
-    assert answer.error_code == 0
-    low_watermark: int = answer.low_watermark
+    (response,) = wire.request(DeleteRecordsRequest(topics=(wanted,))).topics[0].partitions
+    assert response.error_code == 0
+    low_watermark: int = response.low_watermark
     return low_watermark
 
 
@@ -66,7 +66,7 @@ def test_fetch_at_the_end_is_empty_and_beyond_it_out_of_range(wire: Wire, topic:
         assert fetch(wire, topic, offset).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_one_batch_comes_however_small_the_limits(wire: Wire, topic: str) -> None:
+def test_one_batch_is_returned_however_small_the_limits(wire: Wire, topic: str) -> None:
     for value in (b"a" * 1000, b"b"):
         produce(wire, topic, batch(value))
     assert values_of(fetch(wire, topic, partition_max_bytes=1)) == [b"a" * 1000]
@@ -74,7 +74,7 @@ def test_one_batch_comes_however_small_the_limits(wire: Wire, topic: str) -> Non
     assert values_of(fetch(wire, topic, max_bytes=-1)) == [b"a" * 1000]
 
 
-def test_limits_cut_an_answer_between_batches(wire: Wire, topic: str) -> None:
+def test_limits_end_a_response_between_batches(wire: Wire, topic: str) -> None:
     one = batch(b"a" * 1000)
     for _ in range(5):
         produce(wire, topic, one)
@@ -82,7 +82,7 @@ def test_limits_cut_an_answer_between_batches(wire: Wire, topic: str) -> None:
     assert len(fetch(wire, topic, max_bytes=3 * len(one) + 1).records or b"") == 3 * len(one)
 
 
-def test_answer_limit_spans_partitions_and_only_the_first_exceeds_it(wire: Wire) -> None:
+def test_response_limit_spans_partitions_and_only_the_first_exceeds_it(wire: Wire) -> None:
     name = new_name()
     create_topic(wire, name, partitions=3)
     one = batch(b"a" * 1000)
@@ -90,13 +90,15 @@ def test_answer_limit_spans_partitions_and_only_the_first_exceeds_it(wire: Wire)
         produce(wire, name, one, partition=index)
     wanted = tuple(FetchPartition(partition=index, fetch_offset=0) for index in range(3))
     topics = (FetchTopic(topic=name, partitions=wanted),)
-    (answer,) = wire.ask(FetchRequest(max_bytes=100, topics=topics), version=FETCH_BY_NAME).responses
-    assert [len(part.records) for part in answer.partitions] == [len(one), 0, 0]
-    (answer,) = wire.ask(FetchRequest(max_bytes=2 * len(one), topics=topics), version=FETCH_BY_NAME).responses
-    assert [len(part.records) for part in answer.partitions] == [len(one), len(one), 0]
+    (response,) = wire.request(FetchRequest(max_bytes=100, topics=topics), version=FETCH_BY_NAME).responses
+    assert [len(part.records) for part in response.partitions] == [len(one), 0, 0]
+    (response,) = wire.request(
+        FetchRequest(max_bytes=2 * len(one), topics=topics), version=FETCH_BY_NAME
+    ).responses
+    assert [len(part.records) for part in response.partitions] == [len(one), len(one), 0]
 
 
-def test_broker_bounds_an_answer_whatever_the_client_asks_for(
+def test_broker_bounds_a_response_whatever_the_client_requests(
     start_broker: StartBroker, connect: Connect
 ) -> None:
     wire = connect(start_broker(durability="os", fetch_bytes_max=10_000))
@@ -106,7 +108,7 @@ def test_broker_bounds_an_answer_whatever_the_client_asks_for(
     assert 0 < len(fetch(wire, "t", partition_max_bytes=2**31 - 1).records or b"") <= 10_000
 
 
-def test_unknown_topic_partition_and_id_are_told_apart(wire: Wire, topic: str) -> None:
+def test_unknown_topic_partition_and_id_have_different_errors(wire: Wire, topic: str) -> None:
     assert fetch(wire, new_name()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert fetch(wire, topic, partition=7).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert fetch(wire, uuid.uuid4()).error_code == ErrorCode.UNKNOWN_TOPIC_ID
@@ -116,7 +118,7 @@ def test_wrong_leader_epoch_is_fenced(wire: Wire, topic: str) -> None:
     def with_epoch(epoch: int) -> int:
         wanted = FetchPartition(partition=0, fetch_offset=0, current_leader_epoch=epoch)
         request = FetchRequest(max_wait_ms=0, topics=(FetchTopic(topic=topic, partitions=(wanted,)),))
-        code: int = only_partition(wire.ask(request, version=FETCH_BY_NAME)).error_code
+        code: int = only_partition(wire.request(request, version=FETCH_BY_NAME)).error_code
         return code
 
     assert with_epoch(-1) == ErrorCode.NONE
@@ -127,7 +129,7 @@ def test_wrong_leader_epoch_is_fenced(wire: Wire, topic: str) -> None:
 # Waiting
 
 
-def test_waiting_fetch_is_answered_by_a_produce(
+def test_waiting_fetch_is_completed_by_a_produce(
     headrace_broker: Broker, connect: Connect, topic: str
 ) -> None:
     reader, writer = connect(headrace_broker), connect(headrace_broker)
@@ -137,7 +139,7 @@ def test_waiting_fetch_is_answered_by_a_produce(
     assert values_of(only_partition(reader.receive())) == [b"a"]
 
 
-def test_fsynced_broker_wakes_a_waiting_fetch_only_with_what_is_on_disk(
+def test_broker_with_fsync_wakes_a_waiting_fetch_only_with_durable_records(
     start_broker: StartBroker, connect: Connect
 ) -> None:
     broker = start_broker(durability="fsync")
@@ -146,8 +148,8 @@ def test_fsynced_broker_wakes_a_waiting_fetch_only_with_what_is_on_disk(
     for offset in range(20):
         reader.send(fetch_request("t", offset, max_wait_ms=FOR_EVER_MS), version=FETCH_BY_NAME)
         assert produce(writer, "t", batch(b"%d" % offset)).base_offset == offset
-        answer = only_partition(reader.receive())
-        assert (values_of(answer), answer.high_watermark) == ([b"%d" % offset], offset + 1)
+        response = only_partition(reader.receive())
+        assert (values_of(response), response.high_watermark) == ([b"%d" % offset], offset + 1)
 
 
 def test_waiting_fetch_waits_for_min_bytes(headrace_broker: Broker, connect: Connect, topic: str) -> None:
@@ -162,7 +164,7 @@ def test_waiting_fetch_waits_for_min_bytes(headrace_broker: Broker, connect: Con
     assert len(values_of(only_partition(reader.receive()))) == 3
 
 
-def test_waiting_fetch_counts_what_was_there_before(
+def test_waiting_fetch_counts_records_from_before_the_wait(
     headrace_broker: Broker, connect: Connect, topic: str
 ) -> None:
     reader, writer = connect(headrace_broker), connect(headrace_broker)
@@ -175,7 +177,7 @@ def test_waiting_fetch_counts_what_was_there_before(
     assert len(values_of(only_partition(reader.receive()))) == 2
 
 
-def test_repeated_batch_of_an_idempotent_producer_wakes_nobody(
+def test_repeated_batch_of_an_idempotent_producer_wakes_no_fetch(
     headrace_broker: Broker, connect: Connect, topic: str
 ) -> None:
     reader, writer = connect(headrace_broker), connect(headrace_broker)
@@ -187,11 +189,11 @@ def test_repeated_batch_of_an_idempotent_producer_wakes_nobody(
     assert not reader.has_response(within_s=0.2)
 
 
-def test_fetch_without_data_is_answered_when_max_wait_is_over_and_not_before(wire: Wire, topic: str) -> None:
+def test_fetch_without_data_gets_its_response_exactly_after_max_wait(wire: Wire, topic: str) -> None:
     began_s = time.monotonic()
-    answer = fetch(wire, topic, max_wait_ms=300)
+    response = fetch(wire, topic, max_wait_ms=300)
     assert time.monotonic() - began_s >= 0.29
-    assert (answer.error_code, answer.records) == (0, b"")
+    assert (response.error_code, response.records) == (0, b"")
 
 
 def test_too_few_bytes_are_sent_when_max_wait_is_over(wire: Wire, topic: str) -> None:
@@ -200,16 +202,18 @@ def test_too_few_bytes_are_sent_when_max_wait_is_over(wire: Wire, topic: str) ->
 
 
 @pytest.mark.parametrize("max_wait_ms", [0, -1, -(2**31)])
-def test_fetch_without_time_to_wait_is_answered_at_once(wire: Wire, topic: str, max_wait_ms: int) -> None:
+def test_fetch_without_time_to_wait_gets_a_response_immediately(
+    wire: Wire, topic: str, max_wait_ms: int
+) -> None:
     assert fetch(wire, topic, max_wait_ms=max_wait_ms, min_bytes=2**31 - 1).error_code == 0
 
 
-def test_error_in_one_partition_is_told_at_once(wire: Wire, topic: str) -> None:
+def test_error_in_one_partition_is_returned_immediately(wire: Wire, topic: str) -> None:
     assert fetch(wire, topic, 5, max_wait_ms=FOR_EVER_MS).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 @pytest.mark.parametrize("by_id", [False, True])
-def test_deleting_a_topic_answers_the_fetches_that_wait_for_it(
+def test_deleting_a_topic_ends_the_fetches_that_wait_for_it(
     headrace_broker: Broker, connect: Connect, by_id: bool
 ) -> None:
     reader, admin = connect(headrace_broker), connect(headrace_broker)
@@ -223,7 +227,7 @@ def test_deleting_a_topic_answers_the_fetches_that_wait_for_it(
     assert only_partition(reader.receive()).error_code == expected
 
 
-def test_fetch_of_a_client_that_left_waits_no_longer(start_broker: StartBroker, connect: Connect) -> None:
+def test_fetch_of_a_disconnected_client_stops_waiting(start_broker: StartBroker, connect: Connect) -> None:
     broker = start_broker(durability="os", metrics_port=0)
     admin = connect(broker)
     create_topic(admin, "t")
@@ -260,7 +264,7 @@ def test_no_append_is_missed_between_reading_and_waiting(
 # Behind retention
 
 
-def test_consumer_behind_deleted_records_is_told_and_what_it_missed_is_counted_and_logged(
+def test_missed_records_of_a_consumer_behind_retention_are_counted_and_logged(
     start_broker: StartBroker, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = start_broker(durability="os", metrics_port=0)
@@ -269,8 +273,8 @@ def test_consumer_behind_deleted_records_is_told_and_what_it_missed_is_counted_a
     for number in range(10):
         produce(wire, "t", batch(b"%d" % number))
     assert delete_records_before(wire, "t", 7) == 7
-    answer = fetch(wire, "t", 3)
-    assert (answer.error_code, answer.log_start_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 7)
+    response = fetch(wire, "t", 3)
+    assert (response.error_code, response.log_start_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 7)
     assert metrics(broker)["headrace_missed_records_total"] == 4
     (line,) = [one for one in caplog.records if one.getMessage() == "a consumer fell behind retention"]
     assert (vars(line)["missed_records"], vars(line)["client_id"]) == (4, "late")

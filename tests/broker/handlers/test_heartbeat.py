@@ -13,7 +13,7 @@ from tests.broker.requests import new_name
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_member_of_the_generation_is_well(wire: Wire, version: int) -> None:
+def test_heartbeat_of_the_generation_is_accepted(wire: Wire, version: int) -> None:
     assert heartbeat(wire, stable_member(wire, new_name()), version=version) is ErrorCode.NONE
 
 
@@ -21,11 +21,13 @@ def test_a_member_of_the_generation_is_well(wire: Wire, version: int) -> None:
     ("changes", "error"),
     [
         ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
-        ({"group_id": "nobody-is-here"}, ErrorCode.UNKNOWN_MEMBER_ID),
-        ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"group_id": "missing-group"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_id": "missing"}, ErrorCode.UNKNOWN_MEMBER_ID),
         ({"generation_id": 77}, ErrorCode.ILLEGAL_GENERATION),
-        ({"group_instance_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"group_instance_id": "missing"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_anybody_else_is_told_what_is_wrong(wire: Wire, changes: dict[str, Any], error: ErrorCode) -> None:
+def test_other_heartbeat_is_rejected_with_its_error(
+    wire: Wire, changes: dict[str, Any], error: ErrorCode
+) -> None:
     assert heartbeat(wire, stable_member(wire, new_name()), **changes) is error

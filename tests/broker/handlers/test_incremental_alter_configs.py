@@ -20,7 +20,7 @@ TOPIC_RESOURCE = 2
 def _alter(wire: Wire, topic: str, name: str, operation: int, value: str | None) -> int:
     change = AlterableConfig(name=name, config_operation=operation, value=value)
     resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=(change,))
-    (result,) = wire.ask(IncrementalAlterConfigsRequest(resources=(resource,))).responses
+    (result,) = wire.request(IncrementalAlterConfigsRequest(resources=(resource,))).responses
     return int(result.error_code)
 
 
@@ -28,13 +28,13 @@ def _config(wire: Wire, topic: str, name: str) -> str | None:
     resource = DescribeConfigsResource(
         resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=(name,)
     )
-    (result,) = wire.ask(DescribeConfigsRequest(resources=(resource,))).results
+    (result,) = wire.request(DescribeConfigsRequest(resources=(resource,))).results
     (config,) = result.configs
     value: str | None = config.value
     return value
 
 
-def test_items_are_appended_to_a_list_and_taken_out_of_it(wire: Wire, topic: str) -> None:
+def test_items_are_appended_to_a_list_and_removed_from_it(wire: Wire, topic: str) -> None:
     assert _alter(wire, topic, "cleanup.policy", APPEND, "compact") == 0
     assert _config(wire, topic, "cleanup.policy") == "delete,compact"
     assert _alter(wire, topic, "cleanup.policy", SUBTRACT, "delete") == 0

@@ -23,21 +23,19 @@ def test_a_new_instance_aborts_what_the_old_one_left_open(any_wire: Wire, any_to
     old.init()
     old.write(any_topic, b"left open")
     new = TransactionalProducer(any_wire, old.transactional_id)
-    # The first answer is to come again, which the helper does.
+    # The first response is a retriable error; the helper retries.
     assert new.init().producer_epoch > old.epoch
     new.write(any_topic, b"done")
     new.commit()
     assert eventually(lambda: committed_values(any_wire, any_topic), [b"done"])
 
 
-def test_while_the_old_transaction_is_aborted_the_new_instance_is_told_to_come_again(
-    any_wire: Wire, any_topic: str
-) -> None:
+def test_new_instance_retries_while_the_old_transaction_is_aborted(any_wire: Wire, any_topic: str) -> None:
     old = TransactionalProducer(any_wire, new_name("tx"))
     old.init()
     old.write(any_topic, b"left open")
     request = InitProducerIdRequest(transactional_id=old.transactional_id)
-    assert any_wire.ask(request, version=5).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert any_wire.request(request, version=5).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 def test_a_producer_may_raise_its_own_epoch_and_an_old_one_may_not(any_wire: Wire) -> None:
@@ -46,7 +44,7 @@ def test_a_producer_may_raise_its_own_epoch_and_an_old_one_may_not(any_wire: Wir
     held = {"producer_id": writer.producer_id, "producer_epoch": writer.epoch}
     raised = writer.init(**held)
     again = writer.init(**held)
-    assert raised.producer_epoch == again.producer_epoch == 1, "the answer may have been lost"
+    assert raised.producer_epoch == again.producer_epoch == 1, "the response may have been lost"
     writer.init()
     assert writer.init(**held).error_code == ErrorCode.PRODUCER_FENCED
 
@@ -59,7 +57,7 @@ def test_before_version_4_fencing_has_another_name(any_wire: Wire) -> None:
     request = InitProducerIdRequest(
         transactional_id=writer.transactional_id, producer_id=writer.producer_id, producer_epoch=0
     )
-    assert any_wire.ask(request, version=3).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert any_wire.request(request, version=3).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 @pytest.mark.parametrize(
@@ -70,5 +68,5 @@ def test_before_version_4_fencing_has_another_name(any_wire: Wire) -> None:
         ({"transaction_timeout_ms": 900_001}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
     ],
 )
-def test_what_cannot_be_is_refused(any_wire: Wire, changes: dict[str, object], error: ErrorCode) -> None:
+def test_invalid_producer_is_rejected(any_wire: Wire, changes: dict[str, object], error: ErrorCode) -> None:
     assert TransactionalProducer(any_wire, new_name("tx")).init(**changes).error_code == error

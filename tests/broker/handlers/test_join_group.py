@@ -15,20 +15,20 @@ from tests.broker.requests import new_name
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_before_version_4_a_first_join_is_answered_with_the_group(wire: Wire, version: int) -> None:
-    answer = wire.ask(join_request(new_name(), "", "a"), version=version)
-    assert (answer.error_code, answer.generation_id, answer.protocol_name) == (0, 1, "range")
-    assert answer.leader == answer.member_id
-    assert answer.member_id.startswith("wire-")
-    assert [(m.member_id, m.metadata) for m in answer.members] == [(answer.member_id, subscription("a"))]
+def test_before_version_4_a_first_join_gets_the_group(wire: Wire, version: int) -> None:
+    response = wire.request(join_request(new_name(), "", "a"), version=version)
+    assert (response.error_code, response.generation_id, response.protocol_name) == (0, 1, "range")
+    assert response.leader == response.member_id
+    assert response.member_id.startswith("wire-")
+    assert [(m.member_id, m.metadata) for m in response.members] == [(response.member_id, subscription("a"))]
 
 
 @pytest.mark.parametrize("version", range(4, 10))
-def test_since_version_4_a_first_join_is_given_an_id(wire: Wire, version: int) -> None:
+def test_since_version_4_a_first_join_gets_an_id(wire: Wire, version: int) -> None:
     group = new_name()
-    first = wire.ask(join_request(group), version=version)
+    first = wire.request(join_request(group), version=version)
     assert (first.error_code, first.generation_id) == (ErrorCode.MEMBER_ID_REQUIRED, -1)
-    second = wire.ask(join_request(group, first.member_id), version=version)
+    second = wire.request(join_request(group, first.member_id), version=version)
     assert (second.error_code, second.member_id, second.leader) == (0, first.member_id, first.member_id)
     assert second.protocol_type == ("consumer" if version >= 7 else None)
 
@@ -40,15 +40,15 @@ def test_since_version_4_a_first_join_is_given_an_id(wire: Wire, version: int) -
         ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
         ({"session_timeout_ms": 5_999}, ErrorCode.INVALID_SESSION_TIMEOUT),
         ({"session_timeout_ms": 1_800_001}, ErrorCode.INVALID_SESSION_TIMEOUT),
-        ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_id": "missing"}, ErrorCode.UNKNOWN_MEMBER_ID),
         ({"protocols": ()}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_a_join_that_cannot_be_is_refused(
+def test_invalid_join_is_rejected(
     wire: Wire, version: int, changes: dict[str, Any], error: ErrorCode
 ) -> None:
-    answer = wire.ask(join_request(new_name(), **changes), version=version)
-    assert (answer.error_code, answer.generation_id) == (error, -1)
+    response = wire.request(join_request(new_name(), **changes), version=version)
+    assert (response.error_code, response.generation_id) == (error, -1)
 
 
 def test_a_second_member_waits_until_the_first_has_rejoined(
@@ -60,7 +60,7 @@ def test_a_second_member_waits_until_the_first_has_rejoined(
     two.send(join_request(group), version=3)
     assert not two.has_response(within_s=0.2)
     assert heartbeat(one, first) is ErrorCode.REBALANCE_IN_PROGRESS
-    leading = one.ask(join_request(group, first.member_id))
+    leading = one.request(join_request(group, first.member_id))
     following = two.receive()
     assert (leading.generation_id, following.generation_id) == (2, 2)
     assert leading.leader == following.leader == first.member_id
@@ -71,26 +71,26 @@ def test_a_second_member_waits_until_the_first_has_rejoined(
 def test_a_static_leader_returns_without_a_rebalance(wire: Wire, version: int) -> None:
     group = new_name()
     before = stable_member(wire, group, group_instance_id="static")
-    after = wire.ask(join_request(group, group_instance_id="static"), version=version)
+    after = wire.request(join_request(group, group_instance_id="static"), version=version)
     assert (after.error_code, after.generation_id) == (0, before.generation)
     assert after.member_id != before.member_id
     assert after.skip_assignment is (version >= 9)
     assert heartbeat(wire, before, group_instance_id="static") is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_member_whose_connection_is_gone_is_waited_for_no_longer_than_its_session(
+def test_member_without_a_connection_is_removed_after_its_session(
     connect: Connect, start_broker: StartBroker
 ) -> None:
     broker = start_broker(durability="os", group_session_timeout_ms_min=100)
     group = new_name()
-    gone, here = connect(broker), connect(broker)
-    stable_member(gone, group, session_timeout_ms=300)
-    gone.close()
-    answer = here.ask(join_request(group), version=3)
-    assert (answer.error_code, len(answer.members)) == (0, 1)
+    closed, open = connect(broker), connect(broker)
+    stable_member(closed, group, session_timeout_ms=300)
+    closed.close()
+    response = open.request(join_request(group), version=3)
+    assert (response.error_code, len(response.members)) == (0, 1)
 
 
-def test_a_join_that_waits_when_the_broker_stops_is_answered(
+def test_waiting_join_gets_a_response_when_the_broker_stops(
     connect: Connect, start_broker: StartBroker
 ) -> None:
     broker = start_broker(durability="os")

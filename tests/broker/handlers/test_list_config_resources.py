@@ -12,17 +12,17 @@ from tests.broker.share_requests import GROUP_RESOURCE, set_group_configs
 
 
 def listed(wire: Wire, *types: int) -> set[tuple[int, str]]:
-    answer = wire.ask(ListConfigResourcesRequest(resource_types=types))
-    assert answer.error_code == 0
-    return {(one.resource_type, one.resource_name) for one in answer.config_resources}
+    response = wire.request(ListConfigResourcesRequest(resource_types=types))
+    assert response.error_code == 0
+    return {(one.resource_type, one.resource_name) for one in response.config_resources}
 
 
-def test_what_has_configs_is_listed_by_type_or_all_together(
+def test_resources_with_configs_are_listed_by_type_or_all(
     any_wire: Wire, any_topic: str, any_group: str
 ) -> None:
     set_group_configs(any_wire, any_group, share_delivery_count_limit=4)
     group, topic = (GROUP_RESOURCE, any_group), (TOPIC, any_topic)
-    eventually(lambda: group in listed(any_wire, GROUP_RESOURCE), "Kafka hears of the group's configs")
+    eventually(lambda: group in listed(any_wire, GROUP_RESOURCE), "Kafka applies the configs of the group")
     assert {kind for kind, _ in listed(any_wire, GROUP_RESOURCE)} == {GROUP_RESOURCE}
     assert topic in listed(any_wire, TOPIC)
     assert len(listed(any_wire, BROKER)) == 1
@@ -34,16 +34,16 @@ def test_first_version_lists_subscriptions_to_metrics_only(any_wire: Wire, any_t
     assert alter(any_wire, CLIENT_METRICS, name, metrics="org.apache.kafka.consumer.") == 0
 
     def names() -> set[str]:
-        answer = any_wire.ask(ListConfigResourcesRequest(), version=0)
-        return {one.resource_name for one in answer.config_resources}
+        response = any_wire.request(ListConfigResourcesRequest(), version=0)
+        return {one.resource_name for one in response.config_resources}
 
-    eventually(lambda: name in names(), "Kafka hears of the subscription")
+    eventually(lambda: name in names(), "Kafka applies the subscription")
     assert any_topic not in names()
     assert {kind for kind, _ in listed(any_wire, CLIENT_METRICS)} == {CLIENT_METRICS}
     assert alter(any_wire, CLIENT_METRICS, name, metrics=None) == 0
-    eventually(lambda: name not in names(), "Kafka hears that it is gone")
+    eventually(lambda: name not in names(), "Kafka applies the deletion")
 
 
-def test_type_that_nobody_knows_is_refused(any_wire: Wire) -> None:
-    answer = any_wire.ask(ListConfigResourcesRequest(resource_types=(99,)))
-    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+def test_unknown_type_is_rejected(any_wire: Wire) -> None:
+    response = any_wire.request(ListConfigResourcesRequest(resource_types=(99,)))
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION

@@ -14,9 +14,9 @@ from tests.broker.requests import new_name
 def test_every_group_is_listed(wire: Wire, topic: str, version: int) -> None:
     live, simple = stable_member(wire, new_name()).group, new_name()
     commit(wire, simple, topic, 1)
-    answer = wire.ask(ListGroupsRequest(), version=version)
-    assert answer.error_code == 0
-    found = {one.group_id: one for one in answer.groups}
+    response = wire.request(ListGroupsRequest(), version=version)
+    assert response.error_code == 0
+    found = {one.group_id: one for one in response.groups}
     assert (found[live].protocol_type, found[simple].protocol_type) == ("consumer", "")
     if version >= 4:
         assert (found[live].group_state, found[simple].group_state) == ("Stable", "Empty")
@@ -29,8 +29,8 @@ def test_groups_are_found_by_state_and_type_whatever_the_case(wire: Wire, topic:
     commit(wire, simple, topic, 1)
 
     def listed(states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> set[str]:
-        answer = wire.ask(ListGroupsRequest(states_filter=states, types_filter=types))
-        return {one.group_id for one in answer.groups} & {live, simple}
+        response = wire.request(ListGroupsRequest(states_filter=states, types_filter=types))
+        return {one.group_id for one in response.groups} & {live, simple}
 
     assert listed(states=("stable",)) == {live}
     assert listed(states=("Empty",)) == {simple}

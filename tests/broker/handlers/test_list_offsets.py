@@ -1,4 +1,4 @@
-"""ListOffsets over the wire, as Apache Kafka answers it."""
+"""ListOffsets over the wire, compared with Apache Kafka."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def look_up(wire: Wire, topic: str, timestamp: int, version: int = 9, **changes:
         current_leader_epoch=changes.pop("current_leader_epoch", -1),
     )
     wanted = ListOffsetsTopic(name=topic, partitions=(partition,))
-    (answer,) = (
-        wire.ask(ListOffsetsRequest(topics=(wanted,), **changes), version=version).topics[0].partitions
+    (response,) = (
+        wire.request(ListOffsetsRequest(topics=(wanted,), **changes), version=version).topics[0].partitions
     )
-    return answer
+    return response
 
 
 @pytest.mark.parametrize("version", range(1, 10))
@@ -65,7 +65,7 @@ def test_reader_of_committed_data_ends_at_the_last_stable_offset(any_wire: Wire,
     writer.abort()
 
 
-def test_unknown_partition_and_epoch_are_refused(any_wire: Wire, any_topic: str) -> None:
+def test_unknown_partition_and_epoch_are_rejected(any_wire: Wire, any_topic: str) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert look_up(any_wire, any_topic, LATEST, partition=7).error_code == unknown
     newer = look_up(any_wire, any_topic, LATEST, current_leader_epoch=1_000)

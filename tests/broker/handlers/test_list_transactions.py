@@ -22,9 +22,9 @@ def writer(any_wire: Wire) -> TransactionalProducer:
 
 def listed(wire: Wire, *names: str, **filters: Any) -> list[str]:
     """The states of those that are listed, of these names."""
-    answer = wire.ask(ListTransactionsRequest(**filters))
-    assert answer.error_code == 0
-    return [one.transaction_state for one in answer.transaction_states if one.transactional_id in names]
+    response = wire.request(ListTransactionsRequest(**filters))
+    assert response.error_code == 0
+    return [one.transaction_state for one in response.transaction_states if one.transactional_id in names]
 
 
 def test_transactions_are_listed_by_state_producer_duration_and_pattern(
@@ -40,11 +40,11 @@ def test_transactions_are_listed_by_state_producer_duration_and_pattern(
     assert listed(wire, name, duration_filter=3_600_000) == []
     assert listed(wire, name, transactional_id_pattern="tx-.*") == ["Ongoing"]
     assert listed(wire, name, transactional_id_pattern="other-.*") == []
-    answer = wire.ask(ListTransactionsRequest(state_filters=("Sleeping",)))
-    assert answer.unknown_state_filters == ("Sleeping",)
+    response = wire.request(ListTransactionsRequest(state_filters=("Sleeping",)))
+    assert response.unknown_state_filters == ("Sleeping",)
     writer.abort()
 
 
-def test_pattern_that_is_no_regular_expression_is_refused(any_wire: Wire) -> None:
-    answer = any_wire.ask(ListTransactionsRequest(transactional_id_pattern="("))
-    assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+def test_pattern_that_is_no_regular_expression_is_rejected(any_wire: Wire) -> None:
+    response = any_wire.request(ListTransactionsRequest(transactional_id_pattern="("))
+    assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -23,7 +23,7 @@ NONE = ErrorCode.NONE
 
 
 @pytest.mark.parametrize("version", range(2, 10))
-def test_a_consumer_without_a_group_to_manage_commits(wire: Wire, topic: str, version: int) -> None:
+def test_consumer_with_manual_assignment_commits(wire: Wire, topic: str, version: int) -> None:
     group = new_name()
     assert commit(wire, group, topic, 7, version=version) is NONE
     assert committed(wire, group, topic) == 7
@@ -37,14 +37,14 @@ def test_version_10_names_topics_by_id(wire: Wire) -> None:
     assert commit(wire, group, uuid.uuid4(), 7) is ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_the_later_commit_counts_and_may_go_back(wire: Wire, topic: str) -> None:
+def test_the_later_commit_counts_even_if_its_offset_is_lower(wire: Wire, topic: str) -> None:
     group = new_name()
     for offset in (7, 9, 2):
         assert commit(wire, group, topic, offset) is NONE
     assert committed(wire, group, topic) == 2
 
 
-def test_topics_and_partitions_that_are_not_there_are_refused(wire: Wire, topic: str) -> None:
+def test_missing_topics_and_partitions_are_rejected(wire: Wire, topic: str) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert commit(wire, new_name(), new_name(), 1) is unknown
     assert commit(wire, new_name(), topic, 1, partition=1) is unknown
@@ -64,17 +64,17 @@ def test_metadata_is_bounded_by_itself(wire: Wire) -> None:
     request = OffsetCommitRequest(
         group_id=group, topics=(OffsetCommitRequestTopic(name=topic, partitions=parts),)
     )
-    (answer,) = wire.ask(request, version=9).topics
-    assert [one.error_code for one in answer.partitions] == [ErrorCode.OFFSET_METADATA_TOO_LARGE, 0, 0]
+    (response,) = wire.request(request, version=9).topics
+    assert [one.error_code for one in response.partitions] == [ErrorCode.OFFSET_METADATA_TOO_LARGE, 0, 0]
     assert [committed(wire, group, topic, partition=index) for index in range(3)] == [-1, 1, 1]
 
 
-def test_a_live_group_takes_commits_of_its_members_alone(wire: Wire, topic: str) -> None:
+def test_group_with_members_accepts_commits_only_from_them(wire: Wire, topic: str) -> None:
     member = stable_member(wire, new_name(), topic)
     group = member.group
     assert commit(wire, group, topic, 1, member=member) is NONE
     assert commit(wire, group, topic, 2) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert commit(wire, group, topic, 2, member=member, member_id="nobody") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit(wire, group, topic, 2, member=member, member_id="missing") is ErrorCode.UNKNOWN_MEMBER_ID
     stale = member.generation - 1
     late = commit(wire, group, topic, 2, member=member, generation_id_or_member_epoch=stale)
     assert late is ErrorCode.ILLEGAL_GENERATION
@@ -89,7 +89,7 @@ def test_between_join_and_sync_a_commit_has_to_wait(wire: Wire, topic: str) -> N
 @pytest.mark.parametrize(
     ("version", "error"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
 )
-def test_a_generation_of_a_group_that_is_not_there_is_refused(
+def test_generation_of_a_missing_group_is_rejected(
     wire: Wire, topic: str, version: int, error: ErrorCode
 ) -> None:
     found = commit(
@@ -98,22 +98,20 @@ def test_a_generation_of_a_group_that_is_not_there_is_refused(
     assert found is error
 
 
-def test_a_topic_that_is_deleted_takes_its_offsets_along(wire: Wire) -> None:
+def test_offsets_of_a_deleted_topic_are_deleted(wire: Wire) -> None:
     group, topic = new_name(), new_name()
     create_topic(wire, topic)
     assert commit(wire, group, topic, 5) is NONE
     delete_topic(wire, topic)
     create_topic(wire, topic)
-    # The offsets go in the background: the next commit comes after that in the same log.
+    # The offsets are deleted in the background: the next commit is appended after that in the same log.
     other = new_name()
     create_topic(wire, other)
     assert commit(wire, group, other, 1) is NONE
     assert committed(wire, group, topic) == -1
 
 
-def test_a_commit_sent_before_a_departure_counts(
-    headrace_broker: Broker, connect: Connect, topic: str
-) -> None:
+def test_commit_before_leaving_is_stored(headrace_broker: Broker, connect: Connect, topic: str) -> None:
     wire = connect(headrace_broker)
     member = stable_member(wire, new_name(), topic)
     part = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)

@@ -20,13 +20,13 @@ def delete_offsets(wire: Wire, group: str, *topics: str) -> dict[str, ErrorCode]
         OffsetDeleteRequestTopic(name=topic, partitions=(OffsetDeleteRequestPartition(partition_index=0),))
         for topic in topics
     )
-    answer = wire.ask(OffsetDeleteRequest(group_id=group, topics=wanted))
-    if answer.error_code:
-        return ErrorCode(answer.error_code)
-    return {topic.name: ErrorCode(topic.partitions[0].error_code) for topic in answer.topics}
+    response = wire.request(OffsetDeleteRequest(group_id=group, topics=wanted))
+    if response.error_code:
+        return ErrorCode(response.error_code)
+    return {topic.name: ErrorCode(topic.partitions[0].error_code) for topic in response.topics}
 
 
-def test_offsets_of_topics_that_are_not_consumed_go(wire: Wire) -> None:
+def test_offsets_of_topics_that_are_not_consumed_are_deleted(wire: Wire) -> None:
     group, consumed, other = new_name(), new_name(), new_name()
     for topic in (consumed, other):
         create_topic(wire, topic)
@@ -40,18 +40,18 @@ def test_offsets_of_topics_that_are_not_consumed_go(wire: Wire) -> None:
     assert (committed(wire, group, consumed), committed(wire, group, other)) == (5, -1)
 
 
-def test_any_offset_of_an_empty_group_goes(wire: Wire, topic: str) -> None:
+def test_any_offset_of_an_empty_group_is_deleted(wire: Wire, topic: str) -> None:
     group = new_name()
     commit(wire, group, topic, 5)
     assert delete_offsets(wire, group, topic) == {topic: ErrorCode.NONE}
     assert committed(wire, group, topic) == -1
 
 
-def test_a_group_that_is_not_there_is_refused(wire: Wire, topic: str) -> None:
+def test_missing_group_is_rejected(wire: Wire, topic: str) -> None:
     assert delete_offsets(wire, new_name(), topic) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_live_group_that_cannot_be_understood_keeps_everything(wire: Wire, topic: str) -> None:
+def test_group_whose_subscription_is_unreadable_keeps_all_offsets(wire: Wire, topic: str) -> None:
     consumers = stable_member(
         wire, new_name(), protocols=(JoinGroupRequestProtocol(name="range", metadata=b"?"),)
     )

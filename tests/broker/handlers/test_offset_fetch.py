@@ -19,13 +19,13 @@ from tests.broker.requests import create_topic, new_name
 
 
 @pytest.mark.parametrize("version", range(1, 8))
-def test_before_version_8_one_group_is_asked_for(wire: Wire, topic: str, version: int) -> None:
+def test_before_version_8_one_group_is_requested(wire: Wire, topic: str, version: int) -> None:
     group = new_name()
     commit(wire, group, topic, 7, metadata="note", leader_epoch=3)
     wanted = (OffsetFetchRequestTopic(name=topic, partition_indexes=(0, 1)),)
-    answer = wire.ask(OffsetFetchRequest(group_id=group, topics=wanted), version=version)
-    assert answer.error_code == 0
-    (found,) = answer.topics
+    response = wire.request(OffsetFetchRequest(group_id=group, topics=wanted), version=version)
+    assert response.error_code == 0
+    (found,) = response.topics
     epoch = 3 if version >= 5 else -1
     assert [
         (one.partition_index, one.committed_offset, one.committed_leader_epoch, one.metadata, one.error_code)
@@ -34,15 +34,15 @@ def test_before_version_8_one_group_is_asked_for(wire: Wire, topic: str, version
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_null_asks_for_everything_that_was_committed(wire: Wire, topic: str, version: int) -> None:
+def test_null_requests_all_committed_offsets(wire: Wire, topic: str, version: int) -> None:
     group = new_name()
     commit(wire, group, topic, 7)
-    answer = wire.ask(OffsetFetchRequest(group_id=group, topics=None), version=version)
-    assert [(one.name, one.partitions[0].committed_offset) for one in answer.topics] == [(topic, 7)]
+    response = wire.request(OffsetFetchRequest(group_id=group, topics=None), version=version)
+    assert [(one.name, one.partitions[0].committed_offset) for one in response.topics] == [(topic, 7)]
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_since_version_8_many_groups_are_asked_for(wire: Wire, topic: str, version: int) -> None:
+def test_since_version_8_many_groups_are_requested(wire: Wire, topic: str, version: int) -> None:
     groups = [new_name(), new_name()]
     for offset, group in enumerate(groups):
         commit(wire, group, topic, offset)
@@ -55,9 +55,9 @@ def test_since_version_8_many_groups_are_asked_for(wire: Wire, topic: str, versi
         ),
         require_stable=True,
     )
-    answer = wire.ask(request, version=version)
-    assert [one.error_code for one in answer.groups] == [0, 0, 0]
-    found = [[(t.name, t.partitions[0].committed_offset) for t in one.topics] for one in answer.groups]
+    response = wire.request(request, version=version)
+    assert [one.error_code for one in response.groups] == [0, 0, 0]
+    found = [[(t.name, t.partitions[0].committed_offset) for t in one.topics] for one in response.groups]
     assert found == [[(topic, 0)], [(topic, 1)], []]
 
 
@@ -75,7 +75,7 @@ def test_version_10_names_topics_by_id(wire: Wire) -> None:
             OffsetFetchRequestGroup(group_id=group, topics=None),
         )
     )
-    first, second = wire.ask(request, version=10).groups
+    first, second = wire.request(request, version=10).groups
     assert [
         (t.topic_id, t.partitions[0].committed_offset, t.partitions[0].error_code) for t in first.topics
     ] == [(topic_id, 7, 0), (stranger, -1, ErrorCode.UNKNOWN_TOPIC_ID)]

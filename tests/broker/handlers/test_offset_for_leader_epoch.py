@@ -20,9 +20,9 @@ from tests.broker.requests import batch, create_topic, new_name, produce
 
 def epoch_end(wire: Wire, topic: str, epoch: int, *, version: int = 4, **changes: Any) -> Any:
     wanted = OffsetForLeaderPartition(**{"partition": 0, "leader_epoch": epoch, **changes})
-    asked = (OffsetForLeaderTopic(topic=topic, partitions=(wanted,)),)
-    answer = wire.ask(OffsetForLeaderEpochRequest(topics=asked), version=version)
-    (partition,) = answer.topics[0].partitions
+    requested = (OffsetForLeaderTopic(topic=topic, partitions=(wanted,)),)
+    response = wire.request(OffsetForLeaderEpochRequest(topics=requested), version=version)
+    (partition,) = response.topics[0].partitions
     return partition
 
 
@@ -33,7 +33,7 @@ def test_current_epoch_ends_at_the_end_of_the_log(wire: Wire, topic: str, versio
     assert (found.leader_epoch, found.end_offset, found.error_code) == (0, 2, 0)
 
 
-def test_epoch_before_a_crash_ends_where_the_next_one_begins(
+def test_epoch_before_a_crash_ends_where_the_next_one_starts(
     start_broker: StartBroker, connect: Connect, tmp_path: Path
 ) -> None:
     broker = start_broker(data_dir=tmp_path)
@@ -48,7 +48,7 @@ def test_epoch_before_a_crash_ends_where_the_next_one_begins(
     assert (epoch_end(wire, "t", 1).leader_epoch, epoch_end(wire, "t", 1).end_offset) == (1, 3)
 
 
-def test_unknown_partition_and_newer_epoch_are_refused(wire: Wire, topic: str) -> None:
+def test_unknown_partition_and_newer_epoch_are_rejected(wire: Wire, topic: str) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert epoch_end(wire, new_name(), 0).error_code == unknown
     assert epoch_end(wire, topic, 0, partition=7).error_code == unknown

@@ -1,4 +1,4 @@
-"""Produce over the wire: what is stored, what is refused, and with which error."""
+"""Produce over the wire: what is stored, what is rejected, and with which error."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from tests.broker.requests import (
 TOPIC_RESOURCE = 2
 
 
-def test_records_get_consecutive_offsets_and_come_back_as_they_were(wire: Wire, topic: str) -> None:
+def test_records_get_consecutive_offsets_and_are_fetched_unchanged(wire: Wire, topic: str) -> None:
     assert produce(wire, topic, batch(b"a", b"b", b"c")).base_offset == 0
     assert produce(wire, topic, batch(b"d")).base_offset == 3
     assert values_of(fetch(wire, topic)) == [b"a", b"b", b"c", b"d"]
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_compressed_batch_is_stored_as_the_bytes_that_came(wire: Wire, topic: str, codec: Codec) -> None:
+def test_compressed_batch_is_stored_unchanged(wire: Wire, topic: str, codec: Codec) -> None:
     sent = batch(b"x" * 1000, b"y" * 1000, codec=codec)
     assert produce(wire, topic, sent).error_code == 0
     # Base offset and leader epoch are the broker's; everything from the format number on is the producer's.
@@ -64,10 +64,10 @@ def test_part_of_a_batch_is_corrupt_message(wire: Wire, topic: str, size_bytes: 
     assert produce(wire, topic, batch(b"a")[:size_bytes]).error_code == ErrorCode.CORRUPT_MESSAGE
 
 
-def test_several_batches_in_one_partition_are_refused_whole(wire: Wire, topic: str) -> None:
+def test_several_batches_in_one_partition_are_rejected_whole(wire: Wire, topic: str) -> None:
     # The protocol allows one batch per partition from version 3 on.
-    answer = produce(wire, topic, batch(b"a") + batch(b"b"))
-    assert answer.error_code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
+    response = produce(wire, topic, batch(b"a") + batch(b"b"))
+    assert response.error_code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
     assert end_offset(wire, topic) == 0
 
 
@@ -87,24 +87,24 @@ def test_old_message_format_is_invalid_record(wire: Wire, topic: str) -> None:
 def test_record_without_key_on_a_compacted_topic_is_invalid_record(wire: Wire) -> None:
     name = new_name()
     create_topic(wire, name, cleanup_policy="compact")
-    refused = produce(wire, name, batch(b"a"))
-    assert refused.error_code == ErrorCode.INVALID_RECORD
-    assert "key" in (refused.error_message or "")
+    rejected = produce(wire, name, batch(b"a"))
+    assert rejected.error_code == ErrorCode.INVALID_RECORD
+    assert "key" in (rejected.error_message or "")
     assert produce(wire, name, batch(b"a", key=b"k")).base_offset == 0
 
 
-def test_answer_names_the_records_without_key_of_a_refused_batch(wire: Wire) -> None:
+def test_response_names_the_records_without_key_of_a_rejected_batch(wire: Wire) -> None:
     name = new_name()
     create_topic(wire, name, cleanup_policy="compact")
     keys = [b"k", None, b"k", None]
     records = [Record(offset=n, timestamp_ms=NOW_MS, key=key, value=b"v") for n, key in enumerate(keys)]
-    refused = produce(wire, name, encode_batch(records))
-    assert refused.error_code == ErrorCode.INVALID_RECORD
-    assert [wrong.batch_index for wrong in refused.record_errors] == [1, 3]
+    rejected = produce(wire, name, encode_batch(records))
+    assert rejected.error_code == ErrorCode.INVALID_RECORD
+    assert [wrong.batch_index for wrong in rejected.record_errors] == [1, 3]
     assert end_offset(wire, name) == 0
 
 
-def test_oversized_batch_is_message_too_large_and_the_topic_goes_on(wire: Wire) -> None:
+def test_oversized_batch_is_message_too_large_and_smaller_ones_are_accepted(wire: Wire) -> None:
     name = new_name()
     create_topic(wire, name, max_message_bytes="1000")
     assert produce(wire, name, batch(b"x" * 2000)).error_code == ErrorCode.MESSAGE_TOO_LARGE
@@ -112,7 +112,7 @@ def test_oversized_batch_is_message_too_large_and_the_topic_goes_on(wire: Wire) 
     assert produce(wire, name, batch(b"x" * 2000, codec=Codec.ZSTD)).base_offset == 0
 
 
-def test_decompression_bomb_on_a_compacted_topic_is_refused_without_unpacking_it(
+def test_decompression_bomb_on_a_compacted_topic_is_rejected_without_unpacking_it(
     start_broker: StartBroker, connect: Connect
 ) -> None:
     wire = connect(start_broker(durability="os", decompressed_batch_bytes_max=100_000))
@@ -124,28 +124,28 @@ def test_decompression_bomb_on_a_compacted_topic_is_refused_without_unpacking_it
 
 
 @pytest.mark.parametrize("acks", [2, -2, 32767])
-def test_invalid_acks_are_refused_and_nothing_is_stored(wire: Wire, topic: str, acks: int) -> None:
+def test_invalid_acks_are_rejected_and_nothing_is_stored(wire: Wire, topic: str, acks: int) -> None:
     assert produce(wire, topic, batch(b"a"), acks=acks).error_code == ErrorCode.INVALID_REQUIRED_ACKS
     assert end_offset(wire, topic) == 0
 
 
 @pytest.mark.parametrize("durability", ["os", "fsync"])
-def test_produce_without_acknowledgement_is_stored_readable_and_not_answered(
+def test_produce_without_acknowledgement_is_stored_and_gets_no_response(
     start_broker: StartBroker, connect: Connect, durability: str
 ) -> None:
     wire = connect(start_broker(durability=durability))
     create_topic(wire, "t")
-    wire.send(produce_request("t", batch(b"a"), acks=0), version=PRODUCE_BY_NAME, is_answered=False)
-    # A long poll, since nothing tells when the record is there; checkpoints are a minute apart.
+    wire.send(produce_request("t", batch(b"a"), acks=0), version=PRODUCE_BY_NAME, has_response=False)
+    # A long poll, since nothing signals when the record is appended; checkpoints are a minute apart.
     assert values_of(fetch(wire, "t", max_wait_ms=20_000)) == [b"a"]
 
 
-def test_produce_without_acknowledgement_that_fails_is_not_answered_either(wire: Wire, topic: str) -> None:
-    wire.send(produce_request(topic, b"junk", acks=0), version=PRODUCE_BY_NAME, is_answered=False)
+def test_failed_produce_without_acknowledgement_gets_no_response(wire: Wire, topic: str) -> None:
+    wire.send(produce_request(topic, b"junk", acks=0), version=PRODUCE_BY_NAME, has_response=False)
     assert produce(wire, topic, batch(b"a")).base_offset == 0
 
 
-def test_unknown_topic_partition_and_id_are_told_apart(wire: Wire, topic: str) -> None:
+def test_unknown_topic_partition_and_id_have_different_errors(wire: Wire, topic: str) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert produce(wire, new_name(), batch(b"a")).error_code == unknown
     assert produce(wire, topic, batch(b"a"), partition=1).error_code == unknown
@@ -160,7 +160,7 @@ def test_topic_can_be_written_to_by_id(wire: Wire) -> None:
     assert values_of(fetch(wire, name)) == [b"a"]
 
 
-def test_one_bad_partition_does_not_spoil_the_others_of_a_request(wire: Wire) -> None:
+def test_invalid_partition_does_not_fail_the_others_of_a_request(wire: Wire) -> None:
     name = new_name()
     create_topic(wire, name, partitions=3)
     data = (
@@ -172,8 +172,8 @@ def test_one_bad_partition_does_not_spoil_the_others_of_a_request(wire: Wire) ->
     request = ProduceRequest(
         acks=-1, timeout_ms=1000, topic_data=(TopicProduceData(name=name, partition_data=data),)
     )
-    (answer,) = wire.ask(request, version=PRODUCE_BY_NAME).responses
-    assert [(one.index, one.error_code) for one in answer.partition_responses] == [
+    (response,) = wire.request(request, version=PRODUCE_BY_NAME).responses
+    assert [(one.index, one.error_code) for one in response.partition_responses] == [
         (0, ErrorCode.NONE),
         (1, ErrorCode.CORRUPT_MESSAGE),
         (2, ErrorCode.NONE),
@@ -182,7 +182,7 @@ def test_one_bad_partition_does_not_spoil_the_others_of_a_request(wire: Wire) ->
     assert [len(read_all(wire, name, partition=index)) for index in range(3)] == [1, 0, 1]
 
 
-def test_larger_batches_are_taken_as_soon_as_the_topic_allows_them(wire: Wire) -> None:
+def test_larger_batches_are_accepted_as_soon_as_the_topic_allows_them(wire: Wire) -> None:
     name = new_name()
     create_topic(wire, name, max_message_bytes="200")
     assert produce(wire, name, batch(b"x" * 500)).error_code == ErrorCode.MESSAGE_TOO_LARGE
@@ -191,12 +191,12 @@ def test_larger_batches_are_taken_as_soon_as_the_topic_allows_them(wire: Wire) -
         resource_name=name,
         configs=(AlterableConfig(name="max.message.bytes", value="2000"),),
     )
-    (altered,) = wire.ask(AlterConfigsRequest(resources=(resource,))).responses
+    (altered,) = wire.request(AlterConfigsRequest(resources=(resource,))).responses
     assert altered.error_code == 0
     assert produce(wire, name, batch(b"x" * 500)).base_offset == 0
 
 
-def test_refused_batches_are_logged_with_the_client(
+def test_rejected_batches_are_logged_with_the_client(
     headrace_broker: Broker, connect: Connect, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     produce(connect(headrace_broker, client_id="careless"), topic, b"junk")
@@ -205,7 +205,7 @@ def test_refused_batches_are_logged_with_the_client(
     assert vars(line)["partition"] == f"{topic}-0"
 
 
-def test_deleting_a_topic_leaves_no_produce_without_an_answer(
+def test_deleting_a_topic_leaves_no_produce_without_a_response(
     start_broker: StartBroker, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = start_broker(durability="fsync")

@@ -48,7 +48,7 @@ def topic_id(wire: Wire, name: str) -> uuid.UUID:
 
 @pytest.fixture
 def group(wire: Wire) -> str:
-    """A group that begins at the first record."""
+    """A group that starts at the first record."""
     made = new_name("g")
     assert set_group_configs(wire, made, share_auto_offset_reset="earliest") is ErrorCode.NONE
     return made
@@ -60,14 +60,14 @@ def member(wire: Wire, group: str, topic_id: uuid.UUID) -> ShareMember:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_records_come_locked_with_their_delivery_count(
+def test_records_are_delivered_locked_with_their_delivery_count(
     wire: Wire, name: str, topic_id: uuid.UUID, group: str, version: int
 ) -> None:
     produce(wire, name, batch(*TEN))
     member = ShareMember(wire, group, topic_id, version=version)
-    answer = member.fetch_all()
-    assert answer.acquisition_lock_timeout_ms == 30_000
-    part = member.take(answer)
+    response = member.fetch_all()
+    assert response.acquisition_lock_timeout_ms == 30_000
+    part = member.take(response)
     assert member.held == [(0, 9, 1)]
     assert [record.value for record in records_of(part.records)] == TEN
 
@@ -78,11 +78,11 @@ def test_every_member_gets_other_records(
     for _ in range(4):
         produce(wire, name, batch(*TEN))
     members = [ShareMember(wire, group, topic_id) for _ in range(4)]
-    taken = [member.offsets(max_records=7) for member in members]
-    assert sorted(offset for offsets in taken for offset in offsets) == [*range(28)]
+    delivered = [member.offsets(max_records=7) for member in members]
+    assert sorted(offset for offsets in delivered for offset in offsets) == [*range(28)]
 
 
-def test_limit_of_records_is_kept_in_that_mode_and_passed_to_finish_a_batch_otherwise(
+def test_limit_of_records_is_exact_in_record_limit_mode_and_rounded_up_to_batches_otherwise(
     wire: Wire, name: str, topic_id: uuid.UUID, group: str
 ) -> None:
     produce(wire, name, batch(*(b"x" for _ in range(300))))
@@ -98,7 +98,7 @@ def test_other_group_gets_all_records_too(wire: Wire, name: str, topic_id: uuid.
         assert ShareMember(wire, group, topic_id).offsets() == [*range(10)]
 
 
-def test_group_begins_at_the_end_unless_told_otherwise(wire: Wire, name: str, topic_id: uuid.UUID) -> None:
+def test_group_starts_at_the_end_by_default(wire: Wire, name: str, topic_id: uuid.UUID) -> None:
     produce(wire, name, batch(*TEN))
     group = new_name("g")
     heartbeat(wire, group, "m", 0, name)
@@ -106,7 +106,7 @@ def test_group_begins_at_the_end_unless_told_otherwise(wire: Wire, name: str, to
     assert ShareMember(wire, group, topic_id).offsets() == [10]
 
 
-def test_group_begins_at_an_age_if_told_so(wire: Wire, name: str, topic_id: uuid.UUID) -> None:
+def test_group_starts_at_an_age_with_by_duration(wire: Wire, name: str, topic_id: uuid.UUID) -> None:
     produce(wire, name, batch(*TEN))  # the test's records are years old
     young, old = new_name("g"), new_name("g")
     set_group_configs(wire, young, share_auto_offset_reset="by_duration:PT1H")
@@ -123,12 +123,12 @@ def test_partition_that_is_added_is_read_from_its_start(
     group = new_name("g")
     ShareMember(wire, group, topic_id).offsets()
     more = CreatePartitionsTopic(name=name, count=2, assignments=None)
-    wire.ask(CreatePartitionsRequest(topics=(more,), timeout_ms=1000, validate_only=False))
+    wire.request(CreatePartitionsRequest(topics=(more,), timeout_ms=1000, validate_only=False))
     produce(wire, name, batch(b"before anybody looked"), partition=1)
     assert ShareMember(wire, group, topic_id, partition=1).offsets() == [0]
 
 
-def test_acknowledgements_go_with_the_next_fetch(member: ShareMember, name: str) -> None:
+def test_acknowledgements_are_sent_with_the_next_fetch(member: ShareMember, name: str) -> None:
     produce(member.wire, name, batch(*TEN))
     member.offsets()
     part = member.fetch((0, 4, ACCEPT), (5, 9, RELEASE))
@@ -136,7 +136,7 @@ def test_acknowledgements_go_with_the_next_fetch(member: ShareMember, name: str)
     assert member.held == [(5, 9, 2)]
 
 
-def test_stale_acknowledgement_is_refused_and_the_fetch_goes_on(member: ShareMember, name: str) -> None:
+def test_stale_acknowledgement_is_rejected_and_the_fetch_continues(member: ShareMember, name: str) -> None:
     produce(member.wire, name, batch(*TEN))
     member.offsets()
     produce(member.wire, name, batch(b"new"))
@@ -180,7 +180,7 @@ def test_fetch_waits_for_room_among_the_locks(
     assert member.held == [(5, 6, 1)]
 
 
-def test_stalled_consumer_that_has_all_locks_is_not_waited_for_longer_than_they_last(
+def test_stalled_consumer_with_all_locks_delays_others_only_until_they_time_out(
     member: ShareMember, name: str, connect: Connect, wire: Wire
 ) -> None:
     set_group_configs(
@@ -192,9 +192,9 @@ def test_stalled_consumer_that_has_all_locks_is_not_waited_for_longer_than_they_
     assert stalled.offsets() == [*range(5)]
     done: list[int] = []
     while len(done) < 10:
-        taken = member.offsets(max_wait_ms=WAIT_MS)
-        assert member.acknowledge(*((offset, offset, ACCEPT) for offset in taken)) is ErrorCode.NONE
-        done += taken
+        delivered = member.offsets(max_wait_ms=WAIT_MS)
+        assert member.acknowledge(*((offset, offset, ACCEPT) for offset in delivered)) is ErrorCode.NONE
+        done += delivered
     assert sorted(done) == [*range(10)]
 
 
@@ -240,7 +240,9 @@ def test_fetch_waits_until_there_are_as_many_bytes_as_it_wants(
     assert member.held == [(0, 2, 1)]
 
 
-def test_expired_lock_gives_the_record_to_another(member: ShareMember, name: str, wire: Wire) -> None:
+def test_record_of_an_expired_lock_is_delivered_to_another_member(
+    member: ShareMember, name: str, wire: Wire
+) -> None:
     set_group_configs(wire, member.group, share_record_lock_duration_ms=100)
     produce(wire, name, batch(*TEN))
     stalled = ShareMember(wire, member.group, member.topic_id)
@@ -250,7 +252,7 @@ def test_expired_lock_gives_the_record_to_another(member: ShareMember, name: str
     assert stalled.acknowledge((0, 9, ACCEPT)) is ErrorCode.INVALID_RECORD_STATE
 
 
-def test_broken_connection_gives_its_records_back(
+def test_broken_connection_releases_its_records(
     member: ShareMember, name: str, connect: Connect, wire: Wire
 ) -> None:
     produce(wire, name, batch(*TEN))
@@ -260,7 +262,7 @@ def test_broken_connection_gives_its_records_back(
     assert member.offsets(max_wait_ms=WAIT_MS) == [*range(10)]
 
 
-def test_waiting_fetch_of_a_broken_connection_keeps_nothing(
+def test_waiting_fetch_of_a_broken_connection_locks_nothing(
     member: ShareMember, name: str, connect: Connect, wire: Wire
 ) -> None:
     doomed = second(wire, connect)
@@ -291,7 +293,7 @@ def test_session_counts_requests(member: ShareMember) -> None:
     assert stranger.error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
-def test_new_session_keeps_what_its_member_holds(member: ShareMember, name: str) -> None:
+def test_new_session_keeps_the_locks_of_its_member(member: ShareMember, name: str) -> None:
     produce(member.wire, name, batch(*TEN))
     member.offsets()
     member.epoch = 0
@@ -303,7 +305,7 @@ def test_new_session_has_nothing_to_acknowledge(member: ShareMember) -> None:
     assert member.fetch_all((0, 0, ACCEPT)).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_final_fetch_acknowledges_and_gives_the_rest_back(member: ShareMember, name: str, wire: Wire) -> None:
+def test_final_fetch_acknowledges_and_releases_the_rest(member: ShareMember, name: str, wire: Wire) -> None:
     produce(wire, name, batch(*TEN))
     member.offsets()
     part = member.fetch((0, 4, ACCEPT), share_session_epoch=-1)
@@ -311,16 +313,16 @@ def test_final_fetch_acknowledges_and_gives_the_rest_back(member: ShareMember, n
     assert ShareMember(wire, member.group, member.topic_id).offsets() == [*range(5, 10)]
 
 
-def test_too_many_sessions_are_refused(start_broker: StartBroker, connect: Connect, name: str) -> None:
+def test_too_many_sessions_are_rejected(start_broker: StartBroker, connect: Connect, name: str) -> None:
     wire = connect(start_broker(share_sessions_max=2))
     topic_id = create_topic(wire, name)
     for _ in range(2):
         ShareMember(wire, "g", topic_id).offsets()
-    answer = ShareMember(wire, "g", topic_id).fetch_all()
-    assert answer.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    response = ShareMember(wire, "g", topic_id).fetch_all()
+    assert response.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
 
 
-def test_unknown_topics_and_partitions_are_said_to_be(wire: Wire, topic_id: uuid.UUID) -> None:
+def test_unknown_topics_and_partitions_are_errors(wire: Wire, topic_id: uuid.UUID) -> None:
     part = ShareMember(wire, "g", uuid.uuid4()).fetch(max_wait_ms=WAIT_MS)
     assert part.error_code == ErrorCode.UNKNOWN_TOPIC_ID
     part = ShareMember(wire, "g", topic_id, partition=9).fetch(max_wait_ms=WAIT_MS)
@@ -335,12 +337,12 @@ def test_deleted_topic_ends_waiting(member: ShareMember, name: str, connect: Con
     assert member.fetch().error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_records_that_retention_took_are_passed_over(member: ShareMember, name: str, wire: Wire) -> None:
+def test_records_deleted_by_retention_are_skipped(member: ShareMember, name: str, wire: Wire) -> None:
     for value in TEN:
         produce(wire, name, batch(value))
     assert member.offsets(max_records=3) == [0, 1, 2]
     partition = DeleteRecordsPartition(partition_index=0, offset=6)
-    wire.ask(
+    wire.request(
         DeleteRecordsRequest(
             topics=(DeleteRecordsTopic(name=name, partitions=(partition,)),), timeout_ms=1000
         )
@@ -349,24 +351,22 @@ def test_records_that_retention_took_are_passed_over(member: ShareMember, name: 
     assert member.acknowledge((0, 2, ACCEPT)) is ErrorCode.INVALID_RECORD_STATE
 
 
-def test_poison_message_at_the_head_does_not_stop_the_line(
-    member: ShareMember, name: str, wire: Wire
-) -> None:
+def test_poison_message_does_not_block_later_records(member: ShareMember, name: str, wire: Wire) -> None:
     set_group_configs(wire, member.group, share_partition_max_record_locks=10)
     produce(wire, name, batch(b"poison"))
     stuck = ShareMember(wire, member.group, member.topic_id)
     assert stuck.offsets() == [0]
     for _ in range(20):
         produce(wire, name, batch(*TEN[:5]))
-        taken = member.offsets()
-        assert len(taken) == 5
-        assert member.acknowledge((taken[0], taken[-1], ACCEPT)) is ErrorCode.NONE
+        delivered = member.offsets()
+        assert len(delivered) == 5
+        assert member.acknowledge((delivered[0], delivered[-1], ACCEPT)) is ErrorCode.NONE
     offset = group_offset(wire, member.group)
     assert offset is not None
     assert (offset.start_offset, offset.lag) == (0, 1)
 
 
-def test_records_of_many_places_come_in_one_answer(member: ShareMember, name: str, wire: Wire) -> None:
+def test_records_of_many_partitions_are_in_one_response(member: ShareMember, name: str, wire: Wire) -> None:
     """Every third record is released by itself: they lie apart, in batches of one."""
     for number in range(60):
         produce(wire, name, batch(str(number).encode()))
@@ -386,11 +386,11 @@ def test_stop_of_the_broker_ends_waiting(start_broker: StartBroker, connect: Con
     assert wire.is_closed_by_broker()
 
 
-@pytest.mark.parametrize(("records", "answers"), [(5, [{0, 1}]), (60, [{0}, {1}])])
+@pytest.mark.parametrize(("records", "responses"), [(5, [{0, 1}]), (60, [{0}, {1}])])
 def test_fetch_that_has_enough_leaves_other_partitions_to_other_members(
-    wire: Wire, records: int, answers: list[set[int]]
+    wire: Wire, records: int, responses: list[set[int]]
 ) -> None:
-    """Few records are gathered from everywhere; many come from one partition, and the next is first in turn then."""
+    """Few records are fetched from all partitions; many are from one, and the next fetch starts with another."""
     name, group = new_name(), new_name("g")
     topic_id = create_topic(wire, name, partitions=2)
     set_group_configs(wire, group, share_auto_offset_reset="earliest")
@@ -399,11 +399,11 @@ def test_fetch_that_has_enough_leaves_other_partitions_to_other_members(
     parts = tuple(share_fetch.FetchPartition(partition_index=partition) for partition in (0, 1))
     topics = (share_fetch.FetchTopic(topic_id=topic_id, partitions=parts),)
     member = ShareMember(wire, group, topic_id)
-    for expected in answers:
-        answer = member.fetch_all(topics=topics)
+    for expected in responses:
+        response = member.fetch_all(topics=topics)
         given = {
             part.partition_index: sum(one.last_offset - one.first_offset + 1 for one in part.acquired_records)
-            for part in answer.responses[0].partitions
+            for part in response.responses[0].partitions
             if part.acquired_records
         }
         assert given == dict.fromkeys(expected, records)

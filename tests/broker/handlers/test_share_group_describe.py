@@ -15,7 +15,7 @@ def test_group_is_described_with_its_members_and_their_partitions(wire: Wire) ->
     group, name = new_name("g"), new_name()
     topic_id = create_topic(wire, name, partitions=2)
     epoch = heartbeat(wire, group, "a", 0, name).member_epoch
-    (found,) = wire.ask(ShareGroupDescribeRequest(group_ids=(group,))).groups
+    (found,) = wire.request(ShareGroupDescribeRequest(group_ids=(group,))).groups
     assert (found.error_code, found.group_state, found.assignor_name) == (0, "Stable", "simple")
     (member,) = found.members
     assert (member.member_id, member.member_epoch, member.client_id) == ("a", epoch, "wire")
@@ -24,8 +24,8 @@ def test_group_is_described_with_its_members_and_their_partitions(wire: Wire) ->
     assert (part.topic_id, part.topic_name, part.partitions) == (topic_id, name, (0, 1))
 
 
-def test_unknown_group_is_said_to_be(wire: Wire) -> None:
-    (found,) = wire.ask(ShareGroupDescribeRequest(group_ids=("nobody",))).groups
+def test_unknown_group_is_an_error(wire: Wire) -> None:
+    (found,) = wire.request(ShareGroupDescribeRequest(group_ids=("missing",))).groups
     assert found.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
@@ -36,10 +36,10 @@ def test_share_groups_are_listed_as_such(wire: Wire, topic: str) -> None:
     heartbeat(wire, left, "a", -1)
 
     def listed(states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> dict[str, tuple[str, str]]:
-        answer = wire.ask(ListGroupsRequest(states_filter=states, types_filter=types))
+        response = wire.request(ListGroupsRequest(states_filter=states, types_filter=types))
         return {
             one.group_id: (one.group_type, one.group_state)
-            for one in answer.groups
+            for one in response.groups
             if one.group_id in (live, left)
         }
 
@@ -48,7 +48,7 @@ def test_share_groups_are_listed_as_such(wire: Wire, topic: str) -> None:
     assert listed(types=("classic",)) == {}
 
 
-def test_empty_group_can_be_deleted_and_begins_anew(wire: Wire) -> None:
+def test_empty_group_is_deleted_and_restarts_without_state(wire: Wire) -> None:
     group, name = new_name("g"), new_name()
     topic_id = create_topic(wire, name)
     set_group_configs(wire, group, share_auto_offset_reset="earliest")
@@ -65,5 +65,5 @@ def test_empty_group_can_be_deleted_and_begins_anew(wire: Wire) -> None:
 
 
 def _delete(wire: Wire, group: str) -> ErrorCode:
-    (result,) = wire.ask(DeleteGroupsRequest(groups_names=(group,))).results
+    (result,) = wire.request(DeleteGroupsRequest(groups_names=(group,))).results
     return ErrorCode(result.error_code)

@@ -23,32 +23,32 @@ def group() -> str:
     return new_name("g")
 
 
-def test_member_that_joins_is_told_its_partitions_and_when_to_report(wire: Wire, group: str) -> None:
+def test_member_that_joins_gets_its_partitions_and_the_heartbeat_interval(wire: Wire, group: str) -> None:
     name = new_name()
     topic_id = create_topic(wire, name, partitions=3)
-    answer = heartbeat(wire, group, "a", 0, name)
-    assert assigned(answer) == {topic_id: (0, 1, 2)}
-    assert (answer.member_id, answer.heartbeat_interval_ms) == ("a", 5000)
-    assert answer.member_epoch > 0
-    again = heartbeat(wire, group, "a", answer.member_epoch)
-    assert (again.error_code, again.member_epoch, again.assignment) == (0, answer.member_epoch, None)
+    response = heartbeat(wire, group, "a", 0, name)
+    assert assigned(response) == {topic_id: (0, 1, 2)}
+    assert (response.member_id, response.heartbeat_interval_ms) == ("a", 5000)
+    assert response.member_epoch > 0
+    again = heartbeat(wire, group, "a", response.member_epoch)
+    assert (again.error_code, again.member_epoch, again.assignment) == (0, response.member_epoch, None)
 
 
-def test_each_partition_has_two_members_so_that_a_dead_one_is_not_waited_for(wire: Wire, group: str) -> None:
+def test_each_partition_has_two_members_so_that_a_dead_one_delays_nothing(wire: Wire, group: str) -> None:
     name = new_name()
     topic_id = create_topic(wire, name, partitions=4)
     epochs = {member: heartbeat(wire, group, member, 0, name).member_epoch for member in "abc"}
     found: dict[str, tuple[int, ...]] = {}
     for member in "abc":
-        answer = heartbeat(wire, group, member, 0, name)
-        found[member] = assigned(answer)[topic_id]
-        assert answer.member_epoch >= epochs[member]
+        response = heartbeat(wire, group, member, 0, name)
+        found[member] = assigned(response)[topic_id]
+        assert response.member_epoch >= epochs[member]
     assert sorted(itertools.chain(*found.values())) == [0, 0, 1, 1, 2, 2, 3, 3]
     assert sorted(len(set(partitions)) for partitions in found.values()) == [2, 3, 3]
 
 
 def test_records_of_a_stalled_members_partitions_reach_another(wire: Wire, group: str) -> None:
-    """It holds what it was given, and says nothing: what comes after that is for the other one."""
+    """It keeps its locks and sends nothing: later records are delivered to the other member."""
     name = new_name()
     topic_id = create_topic(wire, name, partitions=2)
     set_group_configs(wire, group, share_auto_offset_reset="earliest")
@@ -77,7 +77,7 @@ def test_more_members_than_partitions_have_some_in_common(wire: Wire, group: str
     assert sorted(len(set(partitions)) for partitions in found) == [1, 1, 1, 1, 2]
 
 
-def test_topic_that_comes_later_or_grows_is_given_out(wire: Wire, group: str) -> None:
+def test_new_topics_and_partitions_are_assigned(wire: Wire, group: str) -> None:
     name = new_name()
     first = heartbeat(wire, group, "a", 0, name)
     assert assigned(first) == {}
@@ -85,7 +85,7 @@ def test_topic_that_comes_later_or_grows_is_given_out(wire: Wire, group: str) ->
     second = heartbeat(wire, group, "a", first.member_epoch)
     assert assigned(second) == {topic_id: (0,)}
     more = CreatePartitionsTopic(name=name, count=3, assignments=None)
-    wire.ask(CreatePartitionsRequest(topics=(more,), timeout_ms=1000, validate_only=False))
+    wire.request(CreatePartitionsRequest(topics=(more,), timeout_ms=1000, validate_only=False))
     assert assigned(heartbeat(wire, group, "a", second.member_epoch)) == {topic_id: (0, 1, 2)}
 
 
@@ -109,19 +109,19 @@ def test_new_group_gets_no_old_records_of_any_partition(
     assert [member.offsets(max_wait_ms=WAIT_MS) for member in members] == [[1], [1], [1]]
 
 
-def test_group_gets_what_was_written_to_a_new_partition_before_it_saw_it(wire: Wire, group: str) -> None:
+def test_group_gets_records_appended_to_a_new_partition_before_it_is_assigned(wire: Wire, group: str) -> None:
     name = new_name()
     topic_id = create_topic(wire, name)
     first = heartbeat(wire, group, "a", 0, name)
     more = CreatePartitionsTopic(name=name, count=2, assignments=None)
-    wire.ask(CreatePartitionsRequest(topics=(more,), timeout_ms=1000, validate_only=False))
+    wire.request(CreatePartitionsRequest(topics=(more,), timeout_ms=1000, validate_only=False))
     produce(wire, name, batch(b"early"), partition=1)
     heartbeat(wire, group, "a", first.member_epoch)
     assert ShareMember(wire, group, topic_id, partition=1).offsets(max_wait_ms=WAIT_MS) == [0]
 
 
-def test_topic_that_is_made_anew_under_its_name_is_given_out(wire: Wire, group: str) -> None:
-    """Both happened between two heartbeats, so nobody saw that it was gone."""
+def test_topic_that_is_created_again_is_assigned(wire: Wire, group: str) -> None:
+    """Both happened between two heartbeats, so no member noticed the deletion."""
     name = new_name()
     create_topic(wire, name)
     first = heartbeat(wire, group, "a", 0, name)
@@ -139,14 +139,14 @@ def test_subscription_can_change(wire: Wire, group: str) -> None:
     assert assigned(heartbeat(wire, group, "a", second.member_epoch, names[1])) == {ids[1]: (0,)}
 
 
-def test_member_whose_answer_was_lost_may_repeat_itself(wire: Wire, group: str, topic: str) -> None:
+def test_member_whose_response_was_lost_may_repeat_its_heartbeat(wire: Wire, group: str, topic: str) -> None:
     first = heartbeat(wire, group, "a", 0, topic)
     heartbeat(wire, group, "b", 0, topic)
     second = heartbeat(wire, group, "a", first.member_epoch)
     assert heartbeat(wire, group, "a", first.member_epoch).member_epoch == second.member_epoch
 
 
-def test_strangers_and_wrong_epochs_are_refused(wire: Wire, group: str, topic: str) -> None:
+def test_unknown_members_and_wrong_epochs_are_rejected(wire: Wire, group: str, topic: str) -> None:
     epoch = heartbeat(wire, group, "a", 0, topic).member_epoch
     assert heartbeat(wire, group, "a", epoch + 1).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert heartbeat(wire, group, "b", 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -156,7 +156,7 @@ def test_strangers_and_wrong_epochs_are_refused(wire: Wire, group: str, topic: s
     assert heartbeat(wire, group, "c", 0).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_member_that_leaves_may_say_its_last_words_and_gives_the_rest_back(wire: Wire, group: str) -> None:
+def test_member_that_leaves_can_acknowledge_and_releases_the_rest(wire: Wire, group: str) -> None:
     """Clients leave the group over one connection, and acknowledge what they hold over another."""
     name = new_name()
     topic_id = create_topic(wire, name)
@@ -165,16 +165,16 @@ def test_member_that_leaves_may_say_its_last_words_and_gives_the_rest_back(wire:
     heartbeat(wire, group, "a", 0, name)
     member = ShareMember(wire, group, topic_id, member="a")
     assert member.offsets() == [0, 1]
-    answer = heartbeat(wire, group, "a", -1)
-    assert (answer.error_code, answer.member_epoch) == (0, -1)
+    response = heartbeat(wire, group, "a", -1)
+    assert (response.error_code, response.member_epoch) == (0, -1)
     assert member.acknowledge((0, 0, ACCEPT), share_session_epoch=-1) is ErrorCode.NONE
     assert ShareMember(wire, group, topic_id, member="b").offsets() == [1]
 
 
-def test_member_that_leaves_without_a_word_is_not_waited_for(
+def test_records_of_a_member_that_leaves_without_acknowledging_are_released(
     wire: Wire, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator, "LAST_WORDS_S", 0.05)
+    monkeypatch.setattr(coordinator, "LEAVE_GRACE_S", 0.05)
     name = new_name()
     topic_id = create_topic(wire, name)
     set_group_configs(wire, group, share_auto_offset_reset="earliest")
@@ -185,7 +185,7 @@ def test_member_that_leaves_without_a_word_is_not_waited_for(
     assert ShareMember(wire, group, topic_id, member="b").offsets(max_wait_ms=WAIT_MS) == [0, 1]
 
 
-def test_silent_member_is_removed_and_its_records_come_again(wire: Wire, group: str) -> None:
+def test_member_without_heartbeats_is_removed_and_its_records_are_redelivered(wire: Wire, group: str) -> None:
     name = new_name()
     topic_id = create_topic(wire, name)
     assert (
@@ -209,28 +209,28 @@ def test_name_of_a_group_is_for_one_kind(wire: Wire, topic: str) -> None:
     classic, share = stable_member(wire, new_name()).group, new_name()
     assert heartbeat(wire, classic, "a", 0, topic).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert heartbeat(wire, share, "a", 0, topic).error_code == 0
-    assert wire.ask(join_request(share, "", topic)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert wire.request(join_request(share, "", topic)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_full_group_refuses_one_more(start_broker: StartBroker, connect: Connect) -> None:
+def test_full_group_rejects_one_more(start_broker: StartBroker, connect: Connect) -> None:
     wire = connect(start_broker(group_members_max=2))
     create_topic(wire, "t")
     assert [heartbeat(wire, "g", member, 0, "t").error_code for member in "ab"] == [0, 0]
     assert heartbeat(wire, "g", "c", 0, "t").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_ten_thousand_members_come_and_go(wire: Wire, group: str) -> None:
-    """Each costs the same, however many there are: nobody else is looked at. A quadratic way would take minutes."""
+def test_ten_thousand_members_join_and_leave(wire: Wire, group: str) -> None:
+    """Each costs the same, however many there are: no other member is read. A quadratic way would take minutes."""
     name = new_name()
     topic_id = create_topic(wire, name, partitions=8)
     members = [str(uuid.uuid4()) for _ in range(10_000)]
-    for begin in range(0, len(members), 50):
-        for member in members[begin : begin + 50]:
+    for start in range(0, len(members), 50):
+        for member in members[start : start + 50]:
             wire.send(_join(group, member, name))
         assert all(wire.receive().error_code == 0 for _ in range(50))
     assert len(assigned(heartbeat(wire, group, members[0], 0, name))[topic_id]) == 1
-    for begin in range(0, len(members), 50):
-        for member in members[begin : begin + 50]:
+    for start in range(0, len(members), 50):
+        for member in members[start : start + 50]:
             wire.send(_leave(group, member))
         assert all(wire.receive().error_code == 0 for _ in range(50))
 

@@ -40,14 +40,14 @@ def committed(wire: Wire, group: str, topic: str, *, require_stable: bool = Fals
     request = OffsetFetchRequest(
         groups=(OffsetFetchRequestGroup(group_id=group, topics=(wanted,)),), require_stable=require_stable
     )
-    (answer,) = wire.ask(request, version=9).groups
-    assert answer.error_code == 0
-    (partition,) = answer.topics[0].partitions
+    (response,) = wire.request(request, version=9).groups
+    assert response.error_code == 0
+    (partition,) = response.topics[0].partitions
     return partition.committed_offset, partition.error_code
 
 
 @BOTH_WAYS
-def test_offsets_count_when_the_transaction_is_committed(
+def test_offsets_are_visible_after_the_transaction_is_committed(
     any_wire: Wire, any_topic: str, group: str, is_classic: bool
 ) -> None:
     writer = producer(any_wire, is_classic)
@@ -62,7 +62,7 @@ def test_offsets_count_when_the_transaction_is_committed(
 
 
 @BOTH_WAYS
-def test_offsets_of_an_aborted_transaction_never_count(
+def test_offsets_of_an_aborted_transaction_are_never_visible(
     any_wire: Wire, any_topic: str, group: str, is_classic: bool
 ) -> None:
     writer = producer(any_wire, is_classic)
@@ -83,21 +83,19 @@ def test_a_later_commit_wins_over_an_earlier_one_whose_transaction_ends_after_it
     assert eventually(lambda: committed(any_wire, group, any_topic, require_stable=True), (5, 0))
 
 
-def test_offsets_outside_of_a_transaction_are_refused(any_wire: Wire, any_topic: str, group: str) -> None:
+def test_offsets_outside_of_a_transaction_are_rejected(any_wire: Wire, any_topic: str, group: str) -> None:
     writer = producer(any_wire)
-    answered = writer.commit_offsets(group, {(any_topic, 0): 3}, version=3)
-    assert answered == [ErrorCode.INVALID_TXN_STATE]
-    answered = writer.commit_offsets(group, {(any_topic, 0): 3}, version=4)
-    assert answered == [ErrorCode.TRANSACTION_ABORTABLE]
+    codes = writer.commit_offsets(group, {(any_topic, 0): 3}, version=3)
+    assert codes == [ErrorCode.INVALID_TXN_STATE]
+    codes = writer.commit_offsets(group, {(any_topic, 0): 3}, version=4)
+    assert codes == [ErrorCode.TRANSACTION_ABORTABLE]
 
 
-def test_a_member_that_is_not_in_the_group_commits_nothing(
-    any_wire: Wire, any_topic: str, group: str
-) -> None:
+def test_commit_of_an_unknown_member_is_rejected(any_wire: Wire, any_topic: str, group: str) -> None:
     assert commit(any_wire, group, any_topic, 1) == 0
     writer = producer(any_wire, is_classic=False)
-    answered = writer.commit_offsets(group, {(any_topic, 0): 3}, generation_id=4, member_id="nobody")
-    assert answered == [ErrorCode.UNKNOWN_MEMBER_ID]
+    codes = writer.commit_offsets(group, {(any_topic, 0): 3}, generation_id=4, member_id="missing")
+    assert codes == [ErrorCode.UNKNOWN_MEMBER_ID]
     writer.abort()
 
 
@@ -107,18 +105,18 @@ def test_a_member_of_the_newer_protocol_commits_with_its_epoch_only(
     joined = member(any_wire, group, str(uuid.uuid4()), any_topic)
     writer = producer(any_wire)
 
-    def answer(**who: Any) -> ErrorCode:
+    def response(**who: Any) -> ErrorCode:
         (code,) = writer.commit_offsets(group, {(any_topic, 0): 3}, **who)
         return ErrorCode(code)
 
-    assert answer(member_id=joined.member_id, generation_id=joined.epoch) is ErrorCode.NONE
-    assert answer() is ErrorCode.NONE, "a producer need not say for whom it commits"
+    assert response(member_id=joined.member_id, generation_id=joined.epoch) is ErrorCode.NONE
+    assert response() is ErrorCode.NONE, "a producer need not name the member"
     for epoch in (joined.epoch + 1, -1):
-        refused = answer(member_id=joined.member_id, generation_id=epoch)
-        assert refused is ErrorCode.ILLEGAL_GENERATION
-    assert answer(member_id="nobody", generation_id=joined.epoch) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert answer(generation_id=joined.epoch) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert answer(group_instance_id="nobody") is ErrorCode.UNKNOWN_MEMBER_ID
+        rejected = response(member_id=joined.member_id, generation_id=epoch)
+        assert rejected is ErrorCode.ILLEGAL_GENERATION
+    assert response(member_id="missing", generation_id=joined.epoch) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert response(generation_id=joined.epoch) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert response(group_instance_id="missing") is ErrorCode.UNKNOWN_MEMBER_ID
     writer.commit()
     assert eventually(lambda: committed(any_wire, group, any_topic), (3, 0))
 
@@ -132,7 +130,7 @@ def test_an_old_epoch_commits_nothing(any_wire: Wire, any_topic: str, group: str
         producer_epoch=old.epoch,
         group_id=group,
     )
-    assert any_wire.ask(request, version=1).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert any_wire.ask(request, version=3).error_code == ErrorCode.PRODUCER_FENCED
-    answered = old.commit_offsets(group, {(any_topic, 0): 3}, version=5)
-    assert answered == [ErrorCode.INVALID_PRODUCER_EPOCH]
+    assert any_wire.request(request, version=1).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert any_wire.request(request, version=3).error_code == ErrorCode.PRODUCER_FENCED
+    codes = old.commit_offsets(group, {(any_topic, 0): 3}, version=5)
+    assert codes == [ErrorCode.INVALID_PRODUCER_EPOCH]

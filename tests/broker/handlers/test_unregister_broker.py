@@ -7,10 +7,10 @@ from headrace.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from headrace.testing.wire import Wire
 
 
-def test_broker_that_is_not_there_cannot_be_forgotten(any_wire: Wire) -> None:
-    answer = any_wire.ask(UnregisterBrokerRequest(broker_id=7))
-    assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+def test_missing_broker_cannot_be_unregistered(any_wire: Wire) -> None:
+    response = any_wire.request(UnregisterBrokerRequest(broker_id=7))
+    assert response.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
-def test_broker_that_runs_cannot_be_forgotten(wire: Wire) -> None:
-    assert wire.ask(UnregisterBrokerRequest(broker_id=1)).error_code == ErrorCode.INVALID_REQUEST
+def test_running_broker_cannot_be_unregistered(wire: Wire) -> None:
+    assert wire.request(UnregisterBrokerRequest(broker_id=1)).error_code == ErrorCode.INVALID_REQUEST

@@ -1,4 +1,4 @@
-"""The features in ApiVersions, and UpdateFeatures, over the wire, as Apache Kafka answers them."""
+"""The features in ApiVersions, and UpdateFeatures, over the wire, compared with Apache Kafka."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ METADATA_VERSION_OF_4_3 = 30
 
 def update(wire: Wire, *updates: FeatureUpdateKey, version: int = 2) -> int:
     request = UpdateFeaturesRequest(feature_updates=updates, validate_only=version > 0)
-    code: int = wire.ask(request, version=version).error_code
+    code: int = wire.request(request, version=version).error_code
     return code
 
 
 def test_levels_of_the_features_are_those_of_kafka(any_wire: Wire) -> None:
-    answer = any_wire.ask(ASK, version=4)
-    supported = {one.name: (one.min_version, one.max_version) for one in answer.supported_features}
-    levels = {one.name: one.max_version_level for one in answer.finalized_features}
+    response = any_wire.request(ASK, version=4)
+    supported = {one.name: (one.min_version, one.max_version) for one in response.supported_features}
+    levels = {one.name: one.max_version_level for one in response.finalized_features}
     assert supported["metadata.version"] == (7, METADATA_VERSION_OF_4_3)
     assert levels["metadata.version"] == METADATA_VERSION_OF_4_3
     for name in ("eligible.leader.replicas.version", "group.version", "share.version"):
@@ -32,9 +32,9 @@ def test_levels_of_the_features_are_those_of_kafka(any_wire: Wire) -> None:
 
 
 def test_older_clients_see_no_feature_whose_lowest_level_is_0(any_wire: Wire) -> None:
-    answer = any_wire.ask(ASK, version=3)
-    assert [one.name for one in answer.supported_features] == ["metadata.version"]
-    assert "transaction.version" in {one.name for one in answer.finalized_features}
+    response = any_wire.request(ASK, version=3)
+    assert [one.name for one in response.supported_features] == ["metadata.version"]
+    assert "transaction.version" in {one.name for one in response.finalized_features}
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -48,15 +48,15 @@ def test_feature_that_is_at_its_level_is_updated(any_wire: Wire, version: int) -
     ("name", "level"),
     [("group.version", 2), ("group.version", -1), ("group.version", 0), ("no.such.feature", 1)],
 )
-def test_level_that_is_impossible_fails_the_update_of_all(
+def test_invalid_level_fails_the_update_of_all_features(
     any_wire: Wire, version: int, name: str, level: int
 ) -> None:
     possible = FeatureUpdateKey(feature="share.version", max_version_level=1)
-    refused = FeatureUpdateKey(feature=name, max_version_level=level)
-    assert update(any_wire, possible, refused, version=version) == ErrorCode.INVALID_UPDATE_VERSION
+    rejected = FeatureUpdateKey(feature=name, max_version_level=level)
+    assert update(any_wire, possible, rejected, version=version) == ErrorCode.INVALID_UPDATE_VERSION
 
 
-def test_unknown_kind_of_update_is_refused(any_wire: Wire) -> None:
+def test_unknown_kind_of_update_is_rejected(any_wire: Wire) -> None:
     strange = FeatureUpdateKey(feature="group.version", max_version_level=1, upgrade_type=9)
     assert update(any_wire, strange) == ErrorCode.INVALID_UPDATE_VERSION
 

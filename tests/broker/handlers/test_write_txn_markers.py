@@ -32,8 +32,8 @@ def test_an_operator_may_end_a_transaction_in_a_partition(
             transaction_result=False,
             topics=(WritableTxnMarkerTopic(name=topic, partition_indexes=(0,)),),
         )
-        answer = writer.wire.ask(WriteTxnMarkersRequest(markers=(marker,)), version=1)
-        code: int = answer.markers[0].topics[0].partitions[0].error_code
+        response = writer.wire.request(WriteTxnMarkersRequest(markers=(marker,)), version=1)
+        code: int = response.markers[0].topics[0].partitions[0].error_code
         return code
 
     writer.write(any_topic, b"a")
@@ -57,8 +57,8 @@ def test_marker_of_an_older_epoch_is_fenced(writer: TransactionalProducer, any_t
         transaction_result=True,
         topics=(WritableTxnMarkerTopic(name=any_topic, partition_indexes=(0,)),),
     )
-    answer = writer.wire.ask(WriteTxnMarkersRequest(markers=(marker,)), version=1)
-    (partition,) = answer.markers[0].topics[0].partitions
+    response = writer.wire.request(WriteTxnMarkersRequest(markers=(marker,)), version=1)
+    (partition,) = response.markers[0].topics[0].partitions
     assert partition.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     writer.commit()
     assert eventually(lambda: committed_values(writer.wire, any_topic), [b"b"])

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from headrace.broker.client import Client
 from headrace.broker.groups.share import JOIN_EPOCH, LEAVE_EPOCH, ShareHeartbeat
 from headrace.broker.parts import Parts
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.server import Server
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.shares.delivery import Reading
@@ -34,7 +34,7 @@ LOCK_MS = 30_000
 
 
 class JumpingClock:
-    """Its wall clock can be set; its monotonic one goes on as if nothing had happened."""
+    """Its wall clock can be set; its monotonic one continues."""
 
     def __init__(self) -> None:
         self.ahead_ms = 0
@@ -85,7 +85,7 @@ async def share_in(
         parts.shares.load()
         await parts.shares.ready()
         topic = parts.topics.create("a", 1, {})
-        parts.shares.begin_topic("g", topic)
+        parts.shares.start_topic("g", topic)
         [share] = parts.shares.of_group("g")
         share.partition.append(batch(b"0", b"1", b"2", b"3"), now_ms=NOW_MS)
         lock(parts, share, "m", 0, 1)
@@ -101,7 +101,7 @@ def lock(parts: Parts, share: SharePartition, member_id: str, first: int, last: 
 
 
 def locked(share: SharePartition) -> int:
-    return share.window.records_in(RecordState.ACQUIRED)
+    return share.window.spans.records_in[RecordState.ACQUIRED]
 
 
 def test_lock_expires_and_the_record_is_delivered_again(tmp_path: Path) -> None:
@@ -110,12 +110,12 @@ def test_lock_expires_and_the_record_is_delivered_again(tmp_path: Path) -> None:
         async with share_in(tmp_path, clock) as (parts, share):
             clock.advance_ms(LOCK_MS - 1)
             parts.shares.run_due_timers()
-            assert (locked(share), share.counters.expired) == (2, 0)
+            assert (locked(share), share.counters["expired"]) == (2, 0)
             clock.advance_ms(1)
             parts.shares.run_due_timers()
-            assert (locked(share), share.counters.expired) == (0, 2)
+            assert (locked(share), share.counters["expired"]) == (0, 2)
             lock(parts, share, "n", 0, 1)
-            assert (locked(share), share.counters.delivered) == (2, 4)
+            assert (locked(share), share.counters["delivered"]) == (2, 4)
 
     asyncio.run(scenario())
 
@@ -130,7 +130,7 @@ def test_acknowledgements_are_counted_and_durable(tmp_path: Path) -> None:
             writing = parts.shares.acknowledge(share, done, member_id="m")
             assert writing is not None
             await writing
-            assert (share.counters.accepted, share.counters.released) == (1, 1)
+            assert (share.counters["accepted"], share.counters["released"]) == (1, 1)
             assert (share.window.start_offset, locked(share)) == (1, 0)
 
     asyncio.run(scenario())
@@ -142,7 +142,7 @@ def test_locks_of_a_lost_connection_are_released_and_those_of_others_are_not(tmp
             lost = Client(host="h", port=1, local_host="h", local_port=2)
             parts.shares.sessions.open(SessionKey("g", "m"), lost)
             lock(parts, share, "n", 2, 2)
-            parts.shares.client_gone(lost)
+            parts.shares.client_disconnected(lost)
             assert (locked(share), len(parts.shares.sessions)) == (1, 0)
 
     asyncio.run(scenario())
@@ -151,17 +151,17 @@ def test_locks_of_a_lost_connection_are_released_and_those_of_others_are_not(tmp
 def test_group_is_deleted_with_its_states_unless_it_has_members(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with share_in(tmp_path) as (parts, share):
-            with pytest.raises(RequestRefused) as unknown:
+            with pytest.raises(RequestRejected) as unknown:
                 await parts.shares.delete_group("other")
             assert unknown.value.code is ErrorCode.GROUP_ID_NOT_FOUND
             joining = ShareHeartbeat(member_id="m", member_epoch=JOIN_EPOCH, client_id="c", client_host="/h")
             parts.share_members.heartbeat("g", joining)
-            with pytest.raises(RequestRefused) as in_use:
+            with pytest.raises(RequestRejected) as in_use:
                 await parts.shares.delete_group("g")
             assert in_use.value.code is ErrorCode.NON_EMPTY_GROUP
             parts.share_members.heartbeat("g", replace(joining, member_epoch=LEAVE_EPOCH))
             await parts.shares.delete_group("g")
-            assert (share.is_gone, parts.shares.group_ids()) == (True, [])
+            assert (share.is_deleted, parts.shares.group_ids()) == (True, [])
         with parts_in(tmp_path) as parts:
             parts.shares.load()
             await parts.shares.ready()
@@ -179,7 +179,7 @@ def test_altered_offset_is_within_the_log_and_drops_the_states_of_records(tmp_pa
                 await parts.shares.alter_offsets("g", topic, {0: wanted})
                 [altered] = parts.shares.of_group("g")
                 assert (altered.window.start_offset, locked(altered)) == (start, 0)
-            assert share.is_gone
+            assert share.is_deleted
         with parts_in(tmp_path) as parts:
             parts.shares.load()
             await parts.shares.ready()

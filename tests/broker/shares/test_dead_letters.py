@@ -1,4 +1,4 @@
-"""Dead letters: who gets one, what is in it, and that it is written once."""
+"""Dead letters: which records get one, its content, and that it is written once."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Queue:
         return -1 if offset is None else offset.start_offset
 
 
-def test_rejected_record_becomes_a_letter_that_says_where_it_was(wire: Wire) -> None:
+def test_rejected_record_becomes_a_dead_letter_with_its_origin(wire: Wire) -> None:
     queue = Queue(wire)
     original = Record(offset=0, timestamp_ms=NOW_MS, key=b"k", value=b"v", headers=(("kind", b"order"),))
     produce(wire, queue.topic, encode_batch([original]))
@@ -83,7 +83,7 @@ def test_rejected_record_becomes_a_letter_that_says_where_it_was(wire: Wire) -> 
         "__dlq.errors.delivery.count": b"1",
         "__dlq.errors.message": f"rejected by consumer {queue.member.member_id}".encode(),
     }
-    assert letter.timestamp_ms > NOW_MS, "it is as old as its death, or retention would take it at once"
+    assert letter.timestamp_ms > NOW_MS, "its timestamp is that of the rejection: retention keeps it"
     eventually(lambda: queue.start() == 1, "the record is done")
 
 
@@ -114,8 +114,8 @@ def test_reason_of_the_consumer_is_in_the_letter(wire: Wire) -> None:
     if "__headrace_rejections" not in _topics(wire):
         create_topic(wire, "__headrace_rejections")
     key = f"{queue.group}/{queue.topic}/0/1".encode()
-    said = Record(offset=0, timestamp_ms=NOW_MS, key=key, value="no such address: Zoë".encode())
-    assert produce(wire, "__headrace_rejections", encode_batch([said])).error_code == 0
+    logged = Record(offset=0, timestamp_ms=NOW_MS, key=key, value="no such address: Zoë".encode())
+    assert produce(wire, "__headrace_rejections", encode_batch([logged])).error_code == 0
     assert queue.member.acknowledge((0, 1, REJECT)) is ErrorCode.NONE
     plain, explained = queue.letters(2)
     assert plain["__dlq.errors.message"] == f"rejected by consumer {queue.member.member_id}".encode()
@@ -123,10 +123,10 @@ def test_reason_of_the_consumer_is_in_the_letter(wire: Wire) -> None:
 
 
 def _topics(wire: Wire) -> set[str]:
-    return {topic.name for topic in wire.ask(MetadataRequest(topics=None), version=9).topics}
+    return {topic.name for topic in wire.request(MetadataRequest(topics=None), version=9).topics}
 
 
-def test_letter_without_copy_says_only_which_record_it_was(wire: Wire) -> None:
+def test_letter_without_copy_has_only_the_origin_of_the_record(wire: Wire) -> None:
     queue = Queue(wire, errors_deadletterqueue_copy_record_enable="false")
     produce(wire, queue.topic, batch(b"secret", key=b"k"))
     queue.member.offsets()
@@ -135,7 +135,7 @@ def test_letter_without_copy_says_only_which_record_it_was(wire: Wire) -> None:
     assert (letter.key, letter.value) == (None, None)
 
 
-def test_group_without_dead_letter_topic_only_gives_records_up(wire: Wire) -> None:
+def test_group_without_dead_letter_topic_archives_rejected_records(wire: Wire) -> None:
     queue = Queue(wire, errors_deadletterqueue_topic_name="")
     produce(wire, queue.topic, batch(b"0"))
     queue.member.offsets()
@@ -154,9 +154,7 @@ def test_thousands_of_letters_are_all_written_once(wire: Wire) -> None:
     eventually(lambda: queue.start() == 3000, "all are done")
 
 
-def test_missing_topic_keeps_the_records_until_it_is_there(
-    start_broker: StartBroker, connect: Connect
-) -> None:
+def test_records_wait_until_the_dead_letter_topic_exists(start_broker: StartBroker, connect: Connect) -> None:
     broker = start_broker(metrics_port=0)
     wire = connect(broker)
     queue = Queue(wire, errors_deadletterqueue_auto_create_topics_enable="false")
@@ -182,7 +180,7 @@ def test_topic_cannot_be_its_own_dead_letter_topic(wire: Wire) -> None:
     assert end_offset(wire, queue.topic) == 1
 
 
-def test_record_that_died_twice_says_so_once(wire: Wire) -> None:
+def test_record_that_died_twice_has_its_error_headers_once(wire: Wire) -> None:
     """Put back by hand with its headers: the new ones take their place."""
     queue = Queue(wire)
     old = (("__dlq.errors.topic", b"elsewhere"), ("kind", b"order"))
@@ -196,7 +194,7 @@ def test_record_that_died_twice_says_so_once(wire: Wire) -> None:
     assert dict(letter.headers)["__dlq.errors.topic"] == queue.topic.encode()
 
 
-def test_batch_that_cannot_be_decoded_costs_its_own_letters_only_their_contents(wire: Wire) -> None:
+def test_letters_of_a_batch_that_cannot_be_decoded_have_no_content(wire: Wire) -> None:
     """The checksum is right, and what it covers is nonsense: the broker stored it unread."""
     queue = Queue(wire)
     for one in (batch(b"0"), nonsense(3), batch(b"4")):
@@ -217,7 +215,7 @@ def nonsense(records: int) -> bytes:
     return pack_batch(header, b"no record looks like this")
 
 
-def test_batch_that_would_unpack_to_too_much_costs_its_own_letters_only_their_contents(
+def test_letters_of_a_batch_that_decompresses_to_too_much_have_no_content(
     start_broker: StartBroker, connect: Connect
 ) -> None:
     wire = connect(start_broker(decompressed_batch_bytes_max=100_000))
@@ -233,7 +231,7 @@ def test_batch_that_would_unpack_to_too_much_costs_its_own_letters_only_their_co
     assert b"not copied: " in (dict(letters[0].headers)["__dlq.errors.message"] or b"")
 
 
-def test_letter_that_the_topic_is_too_small_for_says_which_record_it_was(wire: Wire) -> None:
+def test_letter_that_is_too_large_for_the_topic_has_the_origin_of_the_record(wire: Wire) -> None:
     queue = Queue(wire)
     create_topic(wire, queue.dead, max_message_bytes="2000")
     produce(wire, queue.topic, batch(b"small", b"x" * 5000, b"y" * 1400, b"z" * 1400, key=b"k"))
@@ -246,26 +244,26 @@ def test_letter_that_the_topic_is_too_small_for_says_which_record_it_was(wire: W
     assert re.search(rb"\(not copied: \d+ bytes are too many for this topic\)", message)
 
 
-def test_reason_behind_a_batch_that_cannot_be_decoded_is_found(wire: Wire) -> None:
+def test_reason_after_a_batch_that_cannot_be_decoded_is_found(wire: Wire) -> None:
     queue = Queue(wire)
     produce(wire, queue.topic, batch(b"0"))
     queue.member.offsets()
     if "__headrace_rejections" not in _topics(wire):
         create_topic(wire, "__headrace_rejections")
-    said = Record(
+    logged = Record(
         offset=0, timestamp_ms=NOW_MS, key=f"{queue.group}/{queue.topic}/0/0".encode(), value=b"too old"
     )
-    for one in (nonsense(1), encode_batch([said])):
+    for one in (nonsense(1), encode_batch([logged])):
         assert produce(wire, "__headrace_rejections", one).error_code == 0
     assert queue.member.acknowledge((0, 0, REJECT)) is ErrorCode.NONE
     assert queue.letters(1)[0]["__dlq.errors.message"] == b"too old"
 
 
 @pytest.mark.parametrize("is_written", [False, True])
-def test_letter_that_a_crash_interrupted_is_there_once(
+def test_letter_that_a_crash_interrupted_is_written_once(
     tmp_path: Path, connect: Connect, is_written: bool
 ) -> None:
-    """The record is being given up when the broker ends: once before its letter was written, once after.
+    """The broker crashes after a rejection: once before the letter was written, once after.
 
     Its letter waits for a topic that is missing. While the broker is away, the group is given another topic, in which
     the letter is or is not already, behind something that is no letter.

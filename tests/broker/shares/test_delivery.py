@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.shares.delivery import read_runs
-from headrace.broker.shares.window import Run
+from headrace.broker.shares.window import LOG_END, Run
 from headrace.log.partition_log import PartitionLog
 from tests.log.batches import NOW_MS, batch, open_log
 
@@ -34,12 +34,12 @@ def log(tmp_path: Path) -> PartitionLog:
         (1 << 20, BATCHES),
     ],
 )
-def test_reading_stops_before_the_batch_that_goes_over_the_bytes(
+def test_reading_stops_before_the_batch_that_exceeds_the_bytes(
     log: PartitionLog, bytes_max: int, batches: int
 ) -> None:
     found = read_runs(
         log,
-        [Run(0, None)],
+        [Run(0, LOG_END)],
         records_max=1000,
         bytes_max=bytes_max,
         end_offset=log.end_offset,
@@ -48,7 +48,7 @@ def test_reading_stops_before_the_batch_that_goes_over_the_bytes(
     assert (found.records, found.size_bytes) == (batches, batches * len(BATCH))
 
 
-def test_reading_stops_at_the_bytes_across_places_that_lie_apart(log: PartitionLog) -> None:
+def test_reading_stops_at_the_bytes_across_separate_ranges(log: PartitionLog) -> None:
     apart = [Run(offset, offset) for offset in range(0, BATCHES, 2)]
     found = read_runs(
         log,

@@ -43,7 +43,7 @@ async def fetching(folder: Path, partitions: int = 1) -> AsyncIterator[Fetching]
         parts.shares.load()
         await parts.shares.ready()
         topic = parts.topics.create("a", partitions, {})
-        parts.shares.begin_topic("g", topic)
+        parts.shares.start_topic("g", topic)
         shares = [*parts.shares.of_group("g")]
         for share in shares:
             await parts.shares.stored(share)
@@ -87,7 +87,7 @@ def test_waiting_fetches_share_what_arrives(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_fetch_with_enough_records_leaves_other_partitions_to_other_members(tmp_path: Path) -> None:
+def test_fetch_with_enough_records_skips_the_other_partitions(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with fetching(tmp_path, partitions=2) as share:
             for index in range(2):

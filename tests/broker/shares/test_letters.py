@@ -8,11 +8,11 @@ import pytest
 
 from headrace.broker.shares.letters import Place, fit, letter, offset_in
 from headrace.broker.shares.originals import Original, unread
-from headrace.broker.shares.window import Burial
+from headrace.broker.shares.window import DeadRecords
 from headrace.records.record import Record, encode_record
 
 PLACE = Place("g", "work", 2)
-BURIAL = Burial(7, 7, 3, "rejected")
+DEAD = DeadRecords(7, 7, 3, "rejected")
 LARGE = 1 << 20
 
 
@@ -22,7 +22,7 @@ def record(**fields: Any) -> Record:
 
 def test_letter_is_the_record_with_its_origin() -> None:
     own = (("mine", b"1"), ("__dlq.errors.message", b"of an earlier failure"))
-    made = letter(PLACE, BURIAL, Original(record(headers=own)), "no such address")
+    made = letter(PLACE, DEAD, Original(record(headers=own)), "no such address")
     assert (made.key, made.value) == (b"k", b"v")
     assert made.headers == (
         ("mine", b"1"),
@@ -37,7 +37,7 @@ def test_letter_is_the_record_with_its_origin() -> None:
 
 def test_letter_of_a_record_that_cannot_be_read_has_the_problem_in_its_reason() -> None:
     [original] = unread([7], "a bad sector")
-    made = letter(PLACE, BURIAL, original, "rejected")
+    made = letter(PLACE, DEAD, original, "rejected")
     assert dict(made.headers)["__dlq.errors.message"] == b"rejected (not copied: a bad sector)"
     assert (made.key, made.value) == (None, None)
 
@@ -54,12 +54,12 @@ def test_letter_of_a_record_that_cannot_be_read_has_the_problem_in_its_reason() 
 def test_offset_of_a_letter_is_found_for_its_own_group_and_partition(
     place: Place, offset: int | None
 ) -> None:
-    assert offset_in(letter(PLACE, BURIAL, Original(record()), "rejected"), place) == offset
+    assert offset_in(letter(PLACE, DEAD, Original(record()), "rejected"), place) == offset
 
 
 def test_record_that_is_no_letter_has_no_offset() -> None:
     assert offset_in(record(), PLACE) is None
-    made = letter(PLACE, BURIAL, Original(record()), "rejected")
+    made = letter(PLACE, DEAD, Original(record()), "rejected")
     forged = tuple((name, b"-1" if name == "__dlq.errors.offset" else value) for name, value in made.headers)
     assert offset_in(record(headers=forged), PLACE) is None
 
@@ -73,11 +73,11 @@ def test_letters_are_written_together_up_to_the_bytes_and_numbered() -> None:
 
 
 def test_letter_that_is_too_large_keeps_its_error_headers() -> None:
-    large = letter(PLACE, BURIAL, Original(record(value=bytes(5_000), headers=(("mine", b"1"),))), "rejected")
+    large = letter(PLACE, DEAD, Original(record(value=bytes(5_000), headers=(("mine", b"1"),))), "rejected")
     [shrunk] = fit([large], now_ms=5, letter_bytes_max=1_000, bytes_max=LARGE)
     assert (shrunk.key, shrunk.value, offset_in(shrunk, PLACE)) == (b"k", None, 7)
     assert "mine" not in dict(shrunk.headers)
     assert b"bytes are too many for this topic" in (dict(shrunk.headers)["__dlq.errors.message"] or b"")
-    long_key = letter(PLACE, BURIAL, Original(record(key=bytes(5_000))), "rejected")
+    long_key = letter(PLACE, DEAD, Original(record(key=bytes(5_000))), "rejected")
     [shrunk] = fit([long_key], now_ms=5, letter_bytes_max=1_000, bytes_max=LARGE)
     assert (shrunk.key, offset_in(shrunk, PLACE)) == (None, 7)

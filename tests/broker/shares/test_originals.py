@@ -1,4 +1,4 @@
-"""Records that are read again for their dead letters: within bounds, and whatever their batches hold."""
+"""Records that are read again for their dead letters: within bounds, also from invalid batches."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.shares.originals import Bounds, Original, originals
+from headrace.broker.shares.originals import Original, originals
+from headrace.log.config import LogConfig
 from headrace.log.partition_log import PartitionLog
 from headrace.records.batch import pack_batch, read_header
 from headrace.records.compression import Codec
 from headrace.testing.failing_filesystem import FailingFileSystem
 from tests.log.batches import NOW_MS, batch, open_log
-
-BOUNDS = Bounds(bytes_max=1_000_000, records_max=1000)
 
 
 def log_of(path: Path, *batches: bytes, files: FailingFileSystem | None = None) -> PartitionLog:
@@ -25,8 +24,8 @@ def log_of(path: Path, *batches: bytes, files: FailingFileSystem | None = None) 
     return log
 
 
-def read(log: PartitionLog, offsets: list[int], bounds: Bounds = BOUNDS) -> list[Original]:
-    found = list(originals(log, offsets, bounds))
+def read(log: PartitionLog, offsets: list[int]) -> list[Original]:
+    found = list(originals(log, offsets))
     assert [one.record.offset for one in found] == offsets
     return found
 
@@ -46,7 +45,7 @@ def test_records_come_by_their_offsets_from_all_batches(tmp_path: Path) -> None:
     assert problems(found) == [False] * 4
 
 
-def test_batch_is_read_once_for_all_that_is_wanted_of_it(tmp_path: Path) -> None:
+def test_batch_is_read_once_for_all_its_offsets(tmp_path: Path) -> None:
     files = FailingFileSystem()
     log = log_of(tmp_path, batch(*(b"x" for _ in range(100))), files=files)
 
@@ -59,25 +58,25 @@ def test_batch_is_read_once_for_all_that_is_wanted_of_it(tmp_path: Path) -> None
     assert reads_for(list(range(0, 100, 2))) == reads_for([0])
 
 
-def test_nonsense_is_a_problem_of_its_batch(tmp_path: Path) -> None:
+def test_invalid_batch_affects_only_its_own_records(tmp_path: Path) -> None:
     nonsense = pack_batch(read_header(batch(b"x", b"x")), b"nothing that looks like two records")
     found = read(log_of(tmp_path, batch(b"0"), nonsense, batch(b"3")), [0, 1, 2, 3])
     assert values(found) == [b"0", None, None, b"3"]
     assert problems(found) == [False, True, True, False]
 
 
-def test_records_before_the_nonsense_in_a_batch_are_read(tmp_path: Path) -> None:
+def test_records_before_the_invalid_bytes_of_a_batch_are_read(tmp_path: Path) -> None:
     sound = batch(b"0", b"1", b"2")
     torn = pack_batch(read_header(sound), sound[61:-2])
     assert values(read(log_of(tmp_path, torn), [0, 1, 2])) == [b"0", b"1", None]
 
 
-@pytest.mark.parametrize(
-    "bounds", [Bounds(bytes_max=50, records_max=1000), Bounds(bytes_max=10_000, records_max=9)]
-)
-def test_batch_over_a_bound_is_a_problem_and_not_unpacked(tmp_path: Path, bounds: Bounds) -> None:
+@pytest.mark.parametrize("bounds", [LogConfig(decompressed_bytes_max=50), LogConfig(batch_records_max=9)])
+def test_batch_over_a_bound_is_not_decompressed(tmp_path: Path, bounds: LogConfig) -> None:
     big = batch(*(b"x" for _ in range(10)), codec=Codec.ZSTD)
-    found = read(log_of(tmp_path, big, batch(b"10")), [0, 9, 10], bounds)
+    log = log_of(tmp_path, big, batch(b"10"))
+    log.reconfigure(bounds)
+    found = read(log, [0, 9, 10])
     assert values(found) == [None, None, b"10"]
     assert problems(found) == [True, True, False]
 
@@ -85,17 +84,16 @@ def test_batch_over_a_bound_is_a_problem_and_not_unpacked(tmp_path: Path, bounds
 def test_one_record_of_many_takes_the_memory_of_one(tmp_path: Path) -> None:
     count = 40_000
     log = log_of(tmp_path, batch(*(b"" for _ in range(count)), codec=Codec.ZSTD))
-    bounds = Bounds(bytes_max=10_000_000, records_max=count)
     tracemalloc.start()
     try:
-        assert problems(read(log, [count - 1], bounds)) == [False]
+        assert problems(read(log, [count - 1])) == [False]
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak_bytes < 2_000_000, "the unpacked batch has 0.4 MB; its records as objects have ten"
 
 
-def test_what_retention_removed_is_a_problem(tmp_path: Path) -> None:
+def test_records_that_retention_deleted_have_the_reason(tmp_path: Path) -> None:
     log = log_of(tmp_path, batch(b"0"), batch(b"1"), batch(b"2"))
     log.flush()
     log.retention.delete_records_before(2)
@@ -103,7 +101,7 @@ def test_what_retention_removed_is_a_problem(tmp_path: Path) -> None:
     assert [one.problem for one in found] == ["removed by retention", "removed by retention", ""]
 
 
-def test_bad_sector_is_a_problem_and_a_lack_of_descriptors_is_tried_again(tmp_path: Path) -> None:
+def test_bad_sector_is_a_problem_and_a_lack_of_descriptors_is_raised(tmp_path: Path) -> None:
     files = FailingFileSystem()
     log = log_of(tmp_path, batch(b"0"), files=files)
     files.fail("read", "*.log", error_number=errno.EIO)

@@ -10,13 +10,10 @@ import pytest
 from headrace.broker.internal_topics import REASONS_TOPIC
 from headrace.broker.parts import Parts
 from headrace.broker.shares import reasons
-from headrace.broker.shares.originals import Bounds
 from headrace.broker.shares.reasons import REASON_BYTES_MAX, Reasons, reason_key
 from headrace.records.record import Record, encode_batch
 from tests.broker.requests import NOW_MS
 from tests.broker.state_topics import parts_in
-
-BOUNDS = Bounds(bytes_max=1 << 20, records_max=1_000)
 
 
 def give(parts: Parts, *given: tuple[str, bytes]) -> None:
@@ -31,7 +28,7 @@ def give(parts: Parts, *given: tuple[str, bytes]) -> None:
 def test_reason_is_found_until_its_letter_is_written(tmp_path: Path) -> None:
     async def scenario() -> None:
         with parts_in(tmp_path) as parts:
-            known = Reasons(parts.runtime, parts.topics, BOUNDS)
+            known = Reasons(parts.runtime, parts.topics)
             await known.read_on()
             key, other = reason_key("g", "t", 0, 7), reason_key("g", "t", 0, 8)
             give(parts, (key, b"first"))
@@ -56,7 +53,7 @@ def test_oldest_reasons_are_dropped_at_a_bound(
 
     async def scenario() -> None:
         with parts_in(tmp_path) as parts:
-            known = Reasons(parts.runtime, parts.topics, BOUNDS)
+            known = Reasons(parts.runtime, parts.topics)
             give(parts, *((f"key {number}", b"why") for number in range(4)))
             await known.read_on()
             assert [known.get(f"key {number}") for number in range(4)] == [None, None, "why", "why"]

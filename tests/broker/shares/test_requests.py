@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.broker.client import Client
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.shares.requests import RENEW_SINCE, Acknowledging, acknowledgements
 from headrace.broker.shares.sessions import SessionKey
 from headrace.broker.shares.window import Acknowledgement, AcknowledgeType
@@ -26,10 +26,10 @@ def batch(first: int, last: int, *types: int) -> AcknowledgementBatch:
     return AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=types)
 
 
-def refused(batches: Sequence[AcknowledgementBatch], version: int = RENEW_SINCE) -> ErrorCode:
-    with pytest.raises(RequestRefused) as refusal:
+def rejected(batches: Sequence[AcknowledgementBatch], version: int = RENEW_SINCE) -> ErrorCode:
+    with pytest.raises(RequestRejected) as rejection:
         acknowledgements(batches, version)
-    return refusal.value.code
+    return rejection.value.code
 
 
 @given(st.lists(st.sampled_from([*AcknowledgeType]), min_size=1))
@@ -61,12 +61,12 @@ def test_one_type_is_for_all_offsets_of_a_batch() -> None:
     ],
 )
 def test_invalid_acknowledgements_are_rejected(batches: Sequence[AcknowledgementBatch]) -> None:
-    assert refused(batches) is ErrorCode.INVALID_REQUEST
+    assert rejected(batches) is ErrorCode.INVALID_REQUEST
 
 
 def test_locks_are_renewed_from_version_2_on() -> None:
     renewal = [batch(0, 0, AcknowledgeType.RENEW)]
-    assert refused(renewal, RENEW_SINCE - 1) is ErrorCode.INVALID_REQUEST
+    assert rejected(renewal, RENEW_SINCE - 1) is ErrorCode.INVALID_REQUEST
     assert [one.type for one in acknowledgements(renewal, RENEW_SINCE)] == [AcknowledgeType.RENEW]
 
 
@@ -76,7 +76,7 @@ def test_outcome_of_each_partition_is_its_own(tmp_path: Path) -> None:
             parts.shares.load()
             await parts.shares.ready()
             topic = parts.topics.create("a", 1, {})
-            parts.shares.begin_topic("g", topic)
+            parts.shares.start_topic("g", topic)
             client = Client(host="h", port=1, local_host="h", local_port=2)
             session = parts.shares.sessions.open(SessionKey("g", "m"), client)
             acknowledging = Acknowledging(session, shares=parts.shares, topics=parts.topics, version=1)

@@ -7,15 +7,13 @@ import uuid
 import pytest
 
 from headrace.broker.client import Client
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.shares.sessions import (
     EPOCH_MAX,
     FINAL_EPOCH,
-    InvalidSessionEpoch,
     PartitionKey,
     SessionKey,
-    SessionNotFound,
     ShareSessions,
-    TooManySessions,
 )
 
 KEY = SessionKey("g", "m")
@@ -34,13 +32,13 @@ def test_request_takes_effect_once() -> None:
     session = sessions.open(KEY, one)
     assert sessions.advance(KEY, 1, one) is session
     for epoch in (1, 3):
-        with pytest.raises(InvalidSessionEpoch):
+        with pytest.raises(RequestRejected, match="INVALID_SHARE_SESSION_EPOCH"):
             sessions.advance(KEY, epoch, one)
     assert sessions.advance(KEY, 2, one) is session
     assert sessions.advance(KEY, FINAL_EPOCH, one) is session
     sessions.close(KEY)
     assert session.is_closed
-    with pytest.raises(SessionNotFound):
+    with pytest.raises(RequestRejected, match="SHARE_SESSION_NOT_FOUND"):
         sessions.advance(KEY, 3, one)
 
 
@@ -57,7 +55,7 @@ def test_session_that_is_opened_again_replaces_the_older_one_also_at_the_bound()
     old = sessions.open(KEY, one)
     new = sessions.open(KEY, one)
     assert (old.is_closed, new.is_closed, len(sessions)) == (True, False, 1)
-    with pytest.raises(TooManySessions):
+    with pytest.raises(RequestRejected, match="SHARE_SESSION_LIMIT_REACHED"):
         sessions.open(SessionKey("g", "other"), one)
     assert sessions.of_client(one) == [new]
 
@@ -71,7 +69,7 @@ def test_session_belongs_to_the_connection_of_its_last_request() -> None:
     assert sessions.of_client(after) == []
 
 
-def test_partition_that_gave_records_is_the_last_in_the_next_request() -> None:
+def test_partition_with_records_is_the_last_in_the_next_request() -> None:
     session = ShareSessions(10).open(KEY, client())
     session.follow([partition(0), partition(1), partition(2)], [])
     session.rotate([partition(0), partition(9)])

@@ -1,4 +1,4 @@
-"""A share group on a partition: who is woken, and what is left to do."""
+"""A share group on a partition: the fetches that are woken, and its lag."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from pathlib import Path
 from headrace.broker.client import Client
 from headrace.broker.configs.share_rules import Rules
 from headrace.broker.fetch_waiters import FetchWaiter, FetchWaiters
-from headrace.broker.shares.share_partition import SharePartition
+from headrace.broker.shares.share_partition import (
+    SHARE_COUNTERS,
+    SHARE_GAUGES,
+    SharePartition,
+    group_numbers,
+)
 from headrace.broker.shares.storage import ShareKey, StoredWindow
 from headrace.broker.shares.window import Acknowledgement, AcknowledgeType, LogBatch, Window
 from tests.broker.requests import NOW_MS, batch
@@ -38,9 +43,9 @@ def test_new_records_wake_one_fetch_and_the_deletion_wakes_all(tmp_path: Path) -
             fetches = waiting(share, 3)
             share.partition.append(batch(b"x"), now_ms=NOW_MS)
             assert [fetch.woken.done() for fetch in fetches] == [True, False, False]
-            share.go()
+            share.delete()
             assert all(fetch.woken.done() for fetch in fetches)
-            assert share.is_gone
+            assert share.is_deleted
             assert len(share.waiters) == len(share.partition.waiters) == 0
 
     asyncio.run(scenario())
@@ -73,3 +78,29 @@ def test_oldest_timestamp_is_that_of_the_first_record_that_is_not_done(tmp_path:
             assert share.oldest_timestamp_ms() is None
 
     asyncio.run(scenario())
+
+
+def test_numbers_add_up_over_partitions_and_the_age_is_that_of_the_oldest(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with parts_in(tmp_path) as parts:
+            topic = parts.topics.create("a", 2, {})
+            shares = [
+                SharePartition(
+                    partition, StoredWindow(ShareKey("g", uuid.UUID(int=1), partition.index), Window(0))
+                )
+                for partition in topic.partitions
+            ]
+            for share in shares:
+                share.partition.append(batch(b"0", b"1", b"2"), now_ms=NOW_MS)
+                share.counters["accepted"] = 4
+            shares[0].window.acquire([LogBatch(0, 1)], member_id="m", now_ms=0, rules=Rules(), records_max=9)
+            numbers = group_numbers(shares, NOW_MS + 2_500)
+            assert numbers.keys() == {*SHARE_GAUGES, *SHARE_COUNTERS}
+            wanted = {"in_flight": 2, "waiting": 4, "dying": 0, "accepted": 8, "oldest_age_seconds": 2.5}
+            assert {name: numbers[name] for name in wanted} == wanted
+
+    asyncio.run(scenario())
+
+
+def test_group_without_partitions_has_zeros() -> None:
+    assert {*group_numbers([], NOW_MS).values()} == {0}

@@ -29,7 +29,7 @@ def test_window_is_the_same_from_a_snapshot_and_its_updates(tmp_path: Path) -> N
     async def write_and_read() -> None:
         with parts_in(tmp_path) as parts:
             topic = state_topic(parts, STATE_TOPIC)
-            writer = StateWriter(parts.runtime, topic, on_given_up=lambda stored, burials: None)
+            writer = StateWriter(parts.runtime, topic, on_dead=lambda stored, dead: None)
             stored = StoredWindow(KEY, Window(0))
             for number in range(2 * storage.UPDATES_PER_SNAPSHOT + 20):
                 work(stored.window, stored.window.end_offset)
@@ -45,11 +45,11 @@ def test_window_is_the_same_from_a_snapshot_and_its_updates(tmp_path: Path) -> N
     asyncio.run(write_and_read())
 
 
-def test_forgotten_window_is_not_read_again(tmp_path: Path) -> None:
+def test_deleted_window_is_not_loaded(tmp_path: Path) -> None:
     async def write() -> None:
         with parts_in(tmp_path) as parts:
             topic = state_topic(parts, STATE_TOPIC)
-            writer = StateWriter(parts.runtime, topic, on_given_up=lambda stored, burials: None)
+            writer = StateWriter(parts.runtime, topic, on_dead=lambda stored, dead: None)
             await writer.written(StoredWindow(KEY, Window(0)))
             await topic.durable(topic.append([storage.tombstone(KEY)]))
             assert read_windows(topic) == {}
@@ -79,7 +79,7 @@ def test_restart_keeps_what_was_accepted_and_how_often_the_rest_was_delivered(
         assert (offset.start_offset, offset.lag) == (10, 0)
 
 
-def test_group_begins_where_it_began_although_nothing_was_acknowledged(
+def test_group_continues_at_its_start_offset_without_acknowledgements(
     tmp_path: Path, connect: Connect
 ) -> None:
     """It began at the end, which is elsewhere after the restart."""
@@ -93,7 +93,7 @@ def test_group_begins_where_it_began_although_nothing_was_acknowledged(
         assert ShareMember(connect(broker), "g", topic_id).offsets(max_wait_ms=WAIT_MS) == [1]
 
 
-def test_state_of_a_deleted_topic_is_gone(tmp_path: Path, connect: Connect) -> None:
+def test_state_of_a_deleted_topic_is_deleted(tmp_path: Path, connect: Connect) -> None:
     with Broker(tmp_path) as broker:
         wire = connect(broker)
         topic_id = create_topic(wire, "t")

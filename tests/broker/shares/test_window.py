@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from headrace.broker.configs.share_rules import Rules
-from headrace.broker.shares.states import RecordState
+from headrace.broker.rejections import RequestRejected
+from headrace.broker.shares.states import FINAL_STATES, RecordState
 from headrace.broker.shares.window import (
     BATCH_LOCKS_FACTOR_MAX,
+    LOG_END,
     Acknowledgement,
     AcknowledgeType,
     Acquired,
-    InvalidRecordState,
     LogBatch,
     Run,
     Window,
@@ -69,7 +70,7 @@ def test_two_members_never_hold_the_same_record() -> None:
     assert acquire(window, 0, 9, member="c") == []
 
 
-def test_whole_batch_is_given_although_it_is_more_than_asked_for() -> None:
+def test_whole_batch_is_delivered_if_it_exceeds_the_request() -> None:
     window = Window(0)
     assert acquire(window, 0, 9, records_max=4) == [Acquired(0, 9, 1)]
 
@@ -82,20 +83,20 @@ def test_locks_are_bounded_also_within_a_batch() -> None:
     assert acquire(window, 0, 999, member="b", rules=rules) == []
 
 
-def test_exact_limit_of_locks_is_kept_when_asked_for() -> None:
+def test_strict_fetch_keeps_the_limit_of_locks() -> None:
     window = Window(0)
     assert acquire(window, 0, 99, rules=Rules(locks_max=10), is_strict=True) == [Acquired(0, 9, 1)]
 
 
-def test_accepted_record_moves_the_start_and_is_never_given_again() -> None:
+def test_accepted_record_moves_the_start_and_is_never_delivered_again() -> None:
     window = Window(0)
     acquire(window, 0, 9)
     acknowledge(window, 0, 4, ACCEPT)
     assert (window.start_offset, window.end_offset) == (5, 10)
-    assert window.runs(0, records_max=500, runs_max=8) == [Run(10, None)]
+    assert window.runs(0, records_max=500, runs_max=8) == [Run(10, LOG_END)]
 
 
-def test_record_at_the_head_that_is_held_does_not_stop_those_behind_it() -> None:
+def test_locked_first_record_does_not_block_later_ones() -> None:
     """Thousands are done behind one that is stuck: the window is two pieces, and there is room for more."""
     window = Window(0)
     acquire(window, 0, 0, member="stuck")
@@ -103,11 +104,11 @@ def test_record_at_the_head_that_is_held_does_not_stop_those_behind_it() -> None
         assert acquire(window, first, first + 499) == [Acquired(first, first + 499, 1)]
         acknowledge(window, first, first + 499, ACCEPT)
     assert window.start_offset == 0
-    assert window.pieces == 2
+    assert len(window.spans) == 2
     assert window.locked_records == 1
 
 
-def test_released_record_comes_again_with_a_higher_count() -> None:
+def test_released_record_is_redelivered_with_a_higher_count() -> None:
     window = Window(0)
     acquire(window, 0, 9)
     acknowledge(window, 3, 3, RELEASE)
@@ -115,7 +116,7 @@ def test_released_record_comes_again_with_a_higher_count() -> None:
     assert acquire(window, 0, 9, member="b") == [Acquired(3, 3, 2)]
 
 
-def test_lock_ends_when_its_time_is_up_and_not_before() -> None:
+def test_lock_expires_at_its_timeout_and_not_before() -> None:
     window, rules = Window(0), Rules(lock_ms=1000)
     acquire(window, 0, 0, now_ms=5, rules=rules)
     window.expire(1004, rules)
@@ -135,56 +136,56 @@ def test_renewed_lock_lasts_longer() -> None:
     assert window.start_offset == 1
 
 
-def test_stale_acknowledgement_is_refused_and_changes_nothing() -> None:
+def test_stale_acknowledgement_is_rejected_and_changes_nothing() -> None:
     window, rules = Window(0), Rules(lock_ms=1000)
     acquire(window, 0, 9, rules=rules)
     window.expire(1000, rules)
     acquire(window, 0, 4, member="b", now_ms=1000, rules=rules)
-    before = window.spans()
+    before = [*window.spans]
     for first, last in ((0, 4), (5, 9), (4, 5), (20, 20)):
-        with pytest.raises(InvalidRecordState):
+        with pytest.raises(RequestRejected, match="offsets"):
             acknowledge(window, first, last, ACCEPT, now_ms=1000, rules=rules)
-    with pytest.raises(InvalidRecordState):
+    with pytest.raises(RequestRejected, match="offsets"):
         window.acknowledge(
             [Acknowledgement(0, 0, ACCEPT), Acknowledgement(7, 7, ACCEPT)],
             member_id="b",
             now_ms=1000,
             rules=rules,
         )
-    assert window.spans() == before
+    assert [*window.spans] == before
 
 
-def test_accepting_twice_is_refused() -> None:
+def test_accepting_twice_is_rejected() -> None:
     window = Window(0)
     acquire(window, 0, 9)
     acknowledge(window, 0, 0, ACCEPT)
-    with pytest.raises(InvalidRecordState):
+    with pytest.raises(RequestRejected, match="offsets"):
         acknowledge(window, 0, 0, ACCEPT)
 
 
-def test_record_past_its_delivery_limit_is_given_up_and_the_line_goes_on() -> None:
+def test_record_past_its_delivery_limit_is_archived_and_later_ones_are_delivered() -> None:
     window, rules = Window(0), Rules(delivery_count_max=3)
     for count in (1, 2, 3):
         assert acquire(window, 0, 0, rules=rules) == [Acquired(0, 0, count)]
         acknowledge(window, 0, 0, RELEASE, rules=rules)
     assert window.start_offset == 1
-    assert window.burials == []
+    assert window.dead == []
 
 
-def test_given_up_record_waits_for_its_dead_letter() -> None:
+def test_dead_record_stays_until_its_letter_is_written() -> None:
     window, rules = Window(0), Rules(delivery_count_max=1, has_dead_letters=True)
     acquire(window, 0, 2, rules=rules)
     acknowledge(window, 0, 0, REJECT, rules=rules)
     acknowledge(window, 1, 1, RELEASE, rules=rules)
     acknowledge(window, 2, 2, ACCEPT, rules=rules)
-    assert [(one.first, one.last, one.delivery_count) for one in window.burials] == [(0, 0, 1), (1, 1, 1)]
-    assert [one.reason for one in window.burials] == [
+    assert [(one.first, one.last, one.delivery_count) for one in window.dead] == [(0, 0, 1), (1, 1, 1)]
+    assert [one.reason for one in window.dead] == [
         "rejected by consumer a",
         "delivery limit of 1 reached",
     ]
     assert window.start_offset == 0
     assert acquire(window, 0, 2, rules=rules) == []
-    window.buried(0, 1)
+    window.letters_written(0, 1)
     assert window.start_offset == 3
 
 
@@ -199,19 +200,19 @@ def test_delay_grows_with_every_delivery_up_to_a_bound() -> None:
     assert acquire(window, 0, 0, now_ms=100, rules=rules) == [Acquired(0, 0, 2)]
 
 
-def test_delay_over_makes_the_window_whole_again() -> None:
+def test_spans_merge_after_their_delay() -> None:
     rules = Rules(backoff_ms=100)
     window = Window(0)
     acquire(window, 0, 9, rules=rules)
     for offset in range(10):
         acknowledge(window, offset, offset, RELEASE, now_ms=offset, rules=rules)
-    assert window.pieces == 10
+    assert len(window.spans) == 10
     window.expire(200, rules)
-    assert window.pieces == 1
+    assert len(window.spans) == 1
     assert window.next_event_ms() is None
 
 
-def test_member_that_left_in_order_makes_nobody_wait() -> None:
+def test_records_of_a_member_that_left_in_order_are_redelivered_without_delay() -> None:
     rules = Rules(backoff_ms=100)
     window = Window(0)
     acquire(window, 0, 4, member="a", rules=rules)
@@ -221,7 +222,7 @@ def test_member_that_left_in_order_makes_nobody_wait() -> None:
     assert acquire(window, 0, 9, member="c", now_ms=1, rules=rules) == [Acquired(0, 4, 2)]
 
 
-def test_hidden_and_missing_offsets_are_passed_over() -> None:
+def test_hidden_and_missing_offsets_are_skipped() -> None:
     window = Window(0)
     taken = window.acquire(
         [LogBatch(0, 4), LogBatch(5, 5, is_hidden=True), LogBatch(9, 10)],
@@ -235,21 +236,21 @@ def test_hidden_and_missing_offsets_are_passed_over() -> None:
     assert window.start_offset == 9
 
 
-def test_retention_takes_records_out_of_the_window() -> None:
+def test_retention_moves_the_start_of_the_window() -> None:
     window = Window(0)
     acquire(window, 0, 9)
     window.start_at(5)
     assert (window.start_offset, window.locked_records) == (5, 5)
-    with pytest.raises(InvalidRecordState):
+    with pytest.raises(RequestRejected, match="offsets"):
         acknowledge(window, 4, 4, ACCEPT)
 
 
-def test_locked_records_cost_memory_by_pieces_and_not_by_number() -> None:
+def test_locked_records_take_memory_by_spans_and_not_by_number() -> None:
     window = Window(0)
     rules = Rules(locks_max=1_000_000)
     for first in range(0, 100_000, 500):
         acquire(window, first, first + 499, rules=rules)
-    assert (window.locked_records, window.pieces) == (100_000, 1)
+    assert (window.locked_records, len(window.spans)) == (100_000, 1)
 
 
 # Against the model
@@ -268,7 +269,7 @@ LOG_RECORDS = 60
 
 
 class WindowMachine(RuleBasedStateMachine):
-    """A small log, some members, and time. What is written down is replayed into a second window all along."""
+    """A small log, some members, and time. What is stored is replayed into a second window."""
 
     @initialize(
         batch_sizes=st.lists(st.integers(1, 12), min_size=1, max_size=12),
@@ -278,7 +279,7 @@ class WindowMachine(RuleBasedStateMachine):
         dead=st.booleans(),
         backoff_ms=st.sampled_from((0, 15)),
     )
-    def begin(
+    def start(
         self,
         batch_sizes: list[int],
         hidden: set[int],
@@ -314,7 +315,7 @@ class WindowMachine(RuleBasedStateMachine):
         read = [
             batch
             for batch in self.batches
-            if any(batch.last >= run.first and (run.last is None or batch.first <= run.last) for run in runs)
+            if any(batch.last >= run.first and batch.first <= run.last for run in runs)
         ]
         taken = self.window.acquire(
             read,
@@ -349,7 +350,7 @@ class WindowMachine(RuleBasedStateMachine):
         """Offsets of hidden batches that the window passed are done; which of them is for the window to choose."""
         done = {
             offset
-            for span in self.window.spans()
+            for span in self.window.spans
             if span.state is RecordState.ARCHIVED
             for offset in range(span.first, span.last + 1)
         }
@@ -374,7 +375,7 @@ class WindowMachine(RuleBasedStateMachine):
             for offset in range(first, first + length)
         )
         if not held:
-            with pytest.raises(InvalidRecordState):
+            with pytest.raises(RequestRejected, match="offsets"):
                 self.window.acknowledge(wanted, member_id=member, now_ms=self.now_ms, rules=self.group_rules)
             return
         self.window.acknowledge(wanted, member_id=member, now_ms=self.now_ms, rules=self.group_rules)
@@ -429,62 +430,61 @@ class WindowMachine(RuleBasedStateMachine):
 
     @rule()
     def write_dead_letters(self) -> None:
-        for burial in self.window.burials:
-            self.window.buried(burial.first, burial.last)
-            for offset in range(burial.first, burial.last + 1):
+        for records in self.window.dead:
+            self.window.letters_written(records.first, records.last)
+            for offset in range(records.first, records.last + 1):
                 assert self.model[offset].state is RecordState.ARCHIVING
                 self.model[offset].state = RecordState.ARCHIVED
                 self.buried.append(offset)
-        self.window.burials.clear()
+        self.window.dead.clear()
         assert len(set(self.buried)) == len(self.buried)
 
     @rule()
     def restart(self) -> None:
-        """A crash after everything was written down: locks are gone, and nothing else."""
+        """A crash after everything was written down: only locks are lost."""
         self._write_down()
         snapshot = Window.restored(self.window.start_offset, self.window.snapshot())
         assert snapshot.start_offset == self.written.start_offset
         for window in (snapshot, self.written):
-            for span in window.spans():
+            for span in window.spans:
                 for offset in range(span.first, span.last + 1):
                     record = self.model[offset]
                     if record.state is RecordState.ACQUIRED:
                         assert span.state is RecordState.AVAILABLE
                         assert span.delivery_count == record.count - 1
                     else:
-                        assert span.state.is_final == record.state.is_final
-                        assert span.state.is_final or span.delivery_count == record.count
+                        assert (span.state in FINAL_STATES) == (record.state in FINAL_STATES)
+                        assert span.state in FINAL_STATES or span.delivery_count == record.count
 
     @rule()
     def _write_down(self) -> None:
         changes = self.window.changes()
-        self.window.forget_changes()
+        self.window.clear_changes()
         self.written.start_at(self.window.start_offset)
         for span in changes:
-            self.written.replay(span)
-        self.written.settle()
+            self.written.replay([span])
 
     @invariant()
     def window_says_what_the_model_says(self) -> None:
         if not hasattr(self, "window"):
             return
         offset = self.window.start_offset
-        for span in self.window.spans():
+        for span in self.window.spans:
             assert span.first == offset, "a hole, or an overlap"
             for offset in range(span.first, span.last + 1):
                 record = self.model[offset]
-                assert record.state is span.state or (record.state.is_final and span.state.is_final)
+                assert record.state is span.state or ({record.state, span.state} <= FINAL_STATES)
                 if span.state is RecordState.ACQUIRED:
                     assert (span.member_id, span.delivery_count) == (record.member, record.count)
                     assert span.until_ms == record.until_ms
             offset = span.last + 1
         assert offset == self.window.end_offset
-        unfinished = [o for o, record in self.model.items() if not record.state.is_final]
+        unfinished = [o for o, record in self.model.items() if record.state not in FINAL_STATES]
         assert min(unfinished, default=self.window.end_offset) >= self.window.start_offset
         counted = dict.fromkeys(RecordState, 0)
-        for span in self.window.spans():
+        for span in self.window.spans:
             counted[span.state] += span.records
-        assert all(self.window.records_in(state) == counted[state] for state in RecordState)
+        assert all(self.window.spans.records_in[state] == counted[state] for state in RecordState)
 
 
 TestWindowMachine = WindowMachine.TestCase

@@ -35,4 +35,4 @@ def work(window: Window, first: int) -> None:
 
 def contents(window: Window) -> tuple[int, list[tuple[int, int, int, int]]]:
     restored = Window.restored(window.start_offset, window.snapshot())
-    return restored.start_offset, [astuple(span)[:4] for span in restored.spans()]
+    return restored.start_offset, [astuple(span)[:4] for span in restored.spans]

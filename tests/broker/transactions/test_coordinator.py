@@ -1,4 +1,4 @@
-"""What the coordinator does by itself: forgetting, its bounds, and a disk that fails while a transaction ends."""
+"""The coordinator without requests: expiration, its bounds, and a disk that fails while a transaction ends."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ EXPIRATION_MS = 60_000
 
 
 def listed(wire: Wire) -> list[str]:
-    return [one.transactional_id for one in wire.ask(ListTransactionsRequest()).transaction_states]
+    return [one.transactional_id for one in wire.request(ListTransactionsRequest()).transaction_states]
 
 
-def test_an_id_that_is_not_used_for_long_is_forgotten_and_one_with_an_open_transaction_is_not(
+def test_unused_id_expires_and_one_with_an_open_transaction_does_not(
     tmp_path: Path,
 ) -> None:
     folder, clock = tmp_path / "data", ManualClock(round(time.time() * 1000))
@@ -56,7 +56,7 @@ def test_there_is_a_bound_on_ids(start_broker: StartBroker, connect: Connect) ->
     assert codes == [0, 0, ErrorCode.POLICY_VIOLATION, 0]
 
 
-def test_a_transaction_that_is_decided_ends_on_the_next_sound_disk(tmp_path: Path) -> None:
+def test_prepared_transaction_ends_when_the_disk_works_again(tmp_path: Path) -> None:
     files = FailingFileSystem()
     with broker_on(files, tmp_path / "data") as server, Wire(server.bootstrap) as wire:
         create_topic(wire, "t", partitions=2)
@@ -68,7 +68,7 @@ def test_a_transaction_that_is_decided_ends_on_the_next_sound_disk(tmp_path: Pat
         assert writer.end(committed=True).error_code == 0, "it is decided"
         assert committed_values(wire, "t") == [b"a"]
         assert last_stable_offset(wire, "t", partition=1) <= 1
-        busy = wire.ask(InitProducerIdRequest(transactional_id="tx"))
+        busy = wire.request(InitProducerIdRequest(transactional_id="tx"))
         assert busy.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     with broker_on(DiskFileSystem(), tmp_path / "data") as server, Wire(server.bootstrap) as wire:
         assert eventually(lambda: committed_values(wire, "t", partition=1), [b"b"])

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.groups.offsets import TopicPartition
 from headrace.broker.partition import Partition
 from headrace.broker.parts import Parts
-from headrace.broker.transactions.markers import MarkersFailed, OpenTransaction, unknown_transactions
-from headrace.broker.transactions.state import TopicPartition, Transaction, TransactionState
-from headrace.log.errors import InvalidProducerEpoch
+from headrace.broker.transactions.markers import OpenTransaction, unknown_transactions
+from headrace.broker.transactions.state import Transaction, TransactionState
+from headrace.log.errors import InvalidProducerEpoch, StorageFailed
 from headrace.records.record import Record, encode_batch
 from headrace.testing.failing_filesystem import FailingFileSystem
 from tests.broker.requests import NOW_MS
@@ -83,7 +84,7 @@ def test_marker_that_is_not_durable_fails_the_whole_and_the_other_partitions_hav
             files.fail("sync", "*/a-0/*.log")
             prepared = transaction(TransactionState.PREPARE_COMMIT, A0, A1)
             for _ in range(2):
-                with pytest.raises(MarkersFailed, match="a-0"):
+                with pytest.raises(StorageFailed, match="a-0"):
                     await parts.markers.write(prepared)
             assert second.last_stable_offset == 2
 

@@ -1,4 +1,4 @@
-"""The check of Produce: a transactional batch belongs to an open transaction, or begins one."""
+"""The check of Produce: a transactional batch belongs to an open transaction, or starts one."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.groups.offsets import TopicPartition
 from headrace.broker.parts import Parts
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.transactions.produce import (
     ABORTABLE_SINCE,
     ADDS_SINCE,
     enter_transaction,
     is_transactional,
 )
-from headrace.broker.transactions.state import ClientVersion, Producer, TopicPartition
+from headrace.broker.transactions.state import ClientVersion, Producer
 from headrace.protocol.error_codes import ErrorCode
 from headrace.records.record import Record, encode_batch
 from tests.broker.observing import eventually
@@ -64,10 +65,10 @@ def enter(parts: Parts, producer: Producer, version: int, transactional_id: str 
     return added is not None
 
 
-def refused(parts: Parts, producer: Producer, version: int, transactional_id: str | None = "x") -> ErrorCode:
-    with pytest.raises(RequestRefused) as refusal:
+def rejected(parts: Parts, producer: Producer, version: int, transactional_id: str | None = "x") -> ErrorCode:
+    with pytest.raises(RequestRejected) as rejection:
         enter(parts, producer, version, transactional_id)
-    return refusal.value.code
+    return rejection.value.code
 
 
 def test_batch_without_a_transaction_is_recognized() -> None:
@@ -76,11 +77,11 @@ def test_batch_without_a_transaction_is_recognized() -> None:
     assert not is_transactional(b"too short")
 
 
-def test_first_write_begins_the_transaction_from_version_12_on(tmp_path: Path) -> None:
+def test_first_write_starts_the_transaction_from_version_12_on(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with loaded(tmp_path) as (parts, producer):
-            assert refused(parts, producer, ADDS_SINCE - 1) is ErrorCode.TRANSACTION_ABORTABLE
-            assert refused(parts, producer, ABORTABLE_SINCE - 1) is ErrorCode.INVALID_TXN_STATE
+            assert rejected(parts, producer, ADDS_SINCE - 1) is ErrorCode.TRANSACTION_ABORTABLE
+            assert rejected(parts, producer, ABORTABLE_SINCE - 1) is ErrorCode.INVALID_TXN_STATE
             assert enter(parts, producer, ADDS_SINCE)
             transaction = parts.transactions.transaction("x")
             assert transaction is not None
@@ -95,7 +96,7 @@ def test_older_client_adds_the_partition_before_it_writes(tmp_path: Path) -> Non
             parts.transactions.add_partitions("x", producer, [A0], ClientVersion.CLASSIC)
             assert not enter(parts, producer, ADDS_SINCE - 1)
             stale = Producer(id=producer.id, epoch=producer.epoch - 1)
-            assert refused(parts, stale, ADDS_SINCE - 1) is ErrorCode.INVALID_PRODUCER_EPOCH
+            assert rejected(parts, stale, ADDS_SINCE - 1) is ErrorCode.INVALID_PRODUCER_EPOCH
 
     asyncio.run(scenario())
 
@@ -103,7 +104,7 @@ def test_older_client_adds_the_partition_before_it_writes(tmp_path: Path) -> Non
 def test_batch_without_the_id_of_its_transaction_is_rejected(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with loaded(tmp_path) as (parts, producer):
-            assert refused(parts, producer, ADDS_SINCE, None) is ErrorCode.INVALID_TXN_STATE
+            assert rejected(parts, producer, ADDS_SINCE, None) is ErrorCode.INVALID_TXN_STATE
 
     asyncio.run(scenario())
 
@@ -113,6 +114,6 @@ def test_client_retries_while_the_coordinator_is_unavailable(tmp_path: Path) -> 
         async with loaded(tmp_path) as (parts, producer):
             parts.transactions.close()
             for version in (ADDS_SINCE - 1, ADDS_SINCE):
-                assert refused(parts, producer, version) is ErrorCode.NOT_ENOUGH_REPLICAS
+                assert rejected(parts, producer, version) is ErrorCode.NOT_ENOUGH_REPLICAS
 
     asyncio.run(scenario())

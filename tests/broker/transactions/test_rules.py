@@ -1,6 +1,8 @@
-"""What requests do to a transaction, without a broker; every random walk keeps what transactions promise."""
+"""The effect of requests on a transaction, without a broker; every random walk keeps the promises of transactions."""
 
 from __future__ import annotations
+
+from contextlib import AbstractContextManager, suppress
 
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
+from headrace.broker.groups.offsets import TopicPartition
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.transactions import rules
 from headrace.broker.transactions.state import (
     EPOCH_HANDED_OUT_MAX,
@@ -15,7 +19,6 @@ from headrace.broker.transactions.state import (
     TRANSITIONS,
     ClientVersion,
     Producer,
-    TopicPartition,
     Transaction,
     TransactionState,
 )
@@ -26,9 +29,8 @@ SPARE = 999
 
 
 def transaction(**changes: object) -> Transaction:
-    made = rules.begin_producer("tx", 5, timeout_ms=1000, now_ms=0).transaction
-    assert made is not None
-    return replace(made, **changes)
+    new = Transaction(transactional_id="tx", producer_id=5, producer_epoch=0, timeout_ms=1000, updated_ms=0)
+    return replace(new, **changes)
 
 
 def ongoing(**changes: object) -> Transaction:
@@ -39,7 +41,7 @@ def ongoing(**changes: object) -> Transaction:
 
 def end(
     of: Transaction, producer: Producer | None = None, *, is_commit: bool = True, bumps: bool = False
-) -> rules.Outcome:
+) -> Transaction:
     return rules.end(
         of,
         producer or of.producer,
@@ -50,10 +52,8 @@ def end(
     )
 
 
-def done(outcome: rules.Outcome) -> Transaction:
-    assert outcome.error is ErrorCode.NONE
-    assert outcome.transaction is not None
-    return outcome.transaction
+def rejected(code: ErrorCode) -> AbstractContextManager[object]:
+    return pytest.raises(RequestRejected, match=code.name)
 
 
 def test_every_state_can_be_reached_and_left() -> None:
@@ -63,60 +63,58 @@ def test_every_state_can_be_reached_and_left() -> None:
     assert left == set(TransactionState) - {TransactionState.DEAD}
 
 
-def test_a_transaction_that_is_prepared_takes_nothing_more() -> None:
-    prepared = done(end(ongoing()))
-    added = rules.add_partitions(
-        prepared, prepared.producer, [B], client_version=ClientVersion.CLASSIC, now_ms=2
-    )
-    assert added.error is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert rules.check_partition(prepared, prepared.producer, A) is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert end(prepared).error is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert end(prepared, is_commit=False).error is ErrorCode.INVALID_TXN_STATE
+def test_prepared_transaction_accepts_no_further_request() -> None:
+    prepared = end(ongoing())
+    classic = ClientVersion.CLASSIC
+    with rejected(ErrorCode.CONCURRENT_TRANSACTIONS):
+        rules.add_partitions(prepared, prepared.producer, [B], client_version=classic, now_ms=2)
+    with rejected(ErrorCode.CONCURRENT_TRANSACTIONS):
+        rules.check_partition(prepared, prepared.producer, A)
+    with rejected(ErrorCode.CONCURRENT_TRANSACTIONS):
+        end(prepared)
+    with rejected(ErrorCode.INVALID_TXN_STATE):
+        end(prepared, is_commit=False)
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_when_epochs_run_out_the_end_of_a_transaction_brings_a_new_id(is_commit: bool) -> None:
+def test_end_of_a_transaction_has_a_new_id_when_epochs_are_exhausted(is_commit: bool) -> None:
     last = ongoing(producer_epoch=EPOCH_HANDED_OUT_MAX)
-    prepared = done(end(last, is_commit=is_commit, bumps=True))
+    prepared = end(last, is_commit=is_commit, bumps=True)
     assert prepared.producer == Producer(id=5, epoch=EPOCH_MAX), "the markers still fence the old id"
     ended = rules.complete(prepared, 2)
     assert ended.producer == Producer(id=SPARE, epoch=0)
     again = end(ended, last.producer, is_commit=is_commit, bumps=True)
-    assert again == rules.Outcome(), "a retry by the old id is known"
+    assert again is ended, "a retry by the old id is known"
 
 
-def test_when_epochs_run_out_a_new_instance_gets_a_new_id() -> None:
+def test_new_instance_gets_a_new_id_when_epochs_are_exhausted() -> None:
     worn = transaction(producer_epoch=EPOCH_HANDED_OUT_MAX)
-    outcome = rules.init_producer(worn, None, spare_producer_id=SPARE, timeout_ms=1000, now_ms=1)
-    assert done(outcome).producer == Producer(id=SPARE, epoch=0)
+    renewed = rules.init_producer(worn, None, spare_producer_id=SPARE, timeout_ms=1000, now_ms=1)
+    assert renewed.producer == Producer(id=SPARE, epoch=0)
 
 
-def test_fencing_never_runs_out_of_epochs() -> None:
-    fenced = done(rules.fence(ongoing(producer_epoch=EPOCH_HANDED_OUT_MAX), 1))
+def test_fencing_is_possible_when_epochs_are_exhausted() -> None:
+    fenced = rules.fence(ongoing(producer_epoch=EPOCH_HANDED_OUT_MAX), 1)
     assert fenced.producer_epoch == EPOCH_MAX
 
 
-def test_a_producer_that_raises_its_epoch_amid_a_transaction_gets_it_when_that_is_aborted() -> None:
+def test_producer_that_bumps_its_epoch_in_a_transaction_gets_it_after_the_abort() -> None:
     before = ongoing()
-    outcome = rules.init_producer(before, before.producer, spare_producer_id=SPARE, timeout_ms=1000, now_ms=1)
-    assert outcome.error is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert outcome.transaction is not None
-    aborted = rules.complete(outcome.transaction, 2)
+    fenced = rules.init_producer(before, before.producer, spare_producer_id=SPARE, timeout_ms=1000, now_ms=1)
+    assert fenced.state is TransactionState.PREPARE_ABORT
+    aborted = rules.complete(fenced, 2)
     again = rules.init_producer(aborted, before.producer, spare_producer_id=SPARE, timeout_ms=1000, now_ms=3)
-    assert done(again).producer_epoch > before.producer_epoch
+    assert again.producer_epoch > before.producer_epoch
 
 
 @given(state=st.sampled_from(TransactionState), age_ms=st.integers(0, 5000))
-def test_only_an_open_transaction_times_out_and_only_one_at_rest_expires(
-    state: TransactionState, age_ms: int
-) -> None:
+def test_only_a_transaction_at_rest_expires(state: TransactionState, age_ms: int) -> None:
     one = transaction(state=state, started_ms=0)
-    assert rules.is_timed_out(one, age_ms) == (state is TransactionState.ONGOING and age_ms >= 1000)
     assert rules.is_expired(one, age_ms, 2000) == (state.is_at_rest and age_ms >= 2000)
 
 
 class Walk(RuleBasedStateMachine):
-    """Instances of one id, partitions that hear of its writes and markers, and readers of committed data."""
+    """Instances of one id, partitions with its writes and markers, and readers of committed data."""
 
     @initialize()
     def begin(self) -> None:
@@ -129,10 +127,8 @@ class Walk(RuleBasedStateMachine):
         self.open_numbers: set[int] = set()
         self.decided: dict[int, bool] = {}
 
-    def put(self, outcome: rules.Outcome) -> None:
-        if outcome.transaction is None:
-            return
-        before, self.current = self.current, outcome.transaction
+    def put(self, after: Transaction) -> None:
+        before, self.current = self.current, after
         if self.current.state.is_prepared and not before.state.is_prepared:
             for number in self.open_numbers:
                 assert number not in self.decided
@@ -142,29 +138,28 @@ class Walk(RuleBasedStateMachine):
     @rule(held=st.booleans(), data=st.data())
     def init(self, held: bool, data: st.DataObject) -> None:
         expected = data.draw(st.sampled_from(self.live)) if held else None
-        outcome = rules.init_producer(
-            self.current, expected, spare_producer_id=SPARE, timeout_ms=1000, now_ms=self.now_ms
-        )
-        self.put(outcome)
-        if outcome.error is ErrorCode.NONE:
-            self.live.append(self.current.producer)
+        with suppress(RequestRejected):
+            self.put(
+                rules.init_producer(
+                    self.current, expected, spare_producer_id=SPARE, timeout_ms=1000, now_ms=self.now_ms
+                )
+            )
+            if not self.current.state.is_prepared:
+                self.live.append(self.current.producer)
 
     @rule(data=st.data(), partition=st.sampled_from([A, B]), adds=st.booleans())
     def write(self, data: st.DataObject, partition: TopicPartition, adds: bool) -> None:
         producer = data.draw(st.sampled_from(self.live))
-        if adds:
-            outcome = rules.add_partitions(
-                self.current,
-                producer,
-                [partition],
-                client_version=ClientVersion.EPOCH_BUMPS,
-                now_ms=self.now_ms,
-            )
-            self.put(outcome)
-            error = outcome.error
-        else:
-            error = rules.check_partition(self.current, producer, partition)
-        if error is ErrorCode.NONE:
+        with suppress(RequestRejected):
+            if adds:
+                newest = ClientVersion.EPOCH_BUMPS
+                self.put(
+                    rules.add_partitions(
+                        self.current, producer, [partition], client_version=newest, now_ms=self.now_ms
+                    )
+                )
+            else:
+                rules.check_partition(self.current, producer, partition)
             assert producer == self.current.producer, "only the newest instance writes"
             self.number += 1
             self.written[partition].append(self.number)
@@ -174,16 +169,16 @@ class Walk(RuleBasedStateMachine):
     def end(self, data: st.DataObject, is_commit: bool, bumps: bool) -> None:
         producer = data.draw(st.sampled_from(self.live))
         before = self.current
-        outcome = end(self.current, producer, is_commit=is_commit, bumps=bumps)
-        self.put(outcome)
-        if outcome.transaction is not None:
-            assert producer == before.producer, "only the newest instance ends"
-        if outcome.error is ErrorCode.NONE and bumps:
-            self.live.append(
-                rules.complete(self.current, 0).producer
-                if self.current.state.is_prepared
-                else self.current.producer
-            )
+        with suppress(RequestRejected):
+            self.put(end(before, producer, is_commit=is_commit, bumps=bumps))
+            if self.current is not before:
+                assert producer == before.producer, "only the newest instance ends"
+            if bumps:
+                self.live.append(
+                    rules.complete(self.current, 0).producer
+                    if self.current.state.is_prepared
+                    else self.current.producer
+                )
 
     @precondition(lambda self: self.current.state is TransactionState.ONGOING)
     @rule()
@@ -200,10 +195,10 @@ class Walk(RuleBasedStateMachine):
         self.current = rules.complete(self.current, self.now_ms)
 
     @invariant()
-    def nothing_hangs(self) -> None:
+    def every_write_is_ended(self) -> None:
         for partition, numbers in self.written.items():
             if numbers:
-                assert partition in self.current.partitions, "what is written is ended by somebody"
+                assert partition in self.current.partitions, "every write is part of a transaction"
                 assert self.current.state is TransactionState.ONGOING or self.current.state.is_prepared
 
     @invariant()

@@ -7,13 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from headrace.broker.transactions.state import (
-    EPOCH_MAX,
-    TRANSITIONS,
-    Transaction,
-    TransactionState,
-    Trigger,
-)
+from headrace.broker.transactions.state import EPOCH_MAX, TRANSITIONS, Transaction, TransactionState, Trigger
 
 PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "transactions.md"
 
@@ -32,7 +26,7 @@ def picture() -> str:
     return "\n".join(["```mermaid", *lines, "```"])
 
 
-def test_the_page_on_transactions_shows_the_table_of_transitions() -> None:
+def test_page_on_transactions_shows_the_table_of_transitions() -> None:
     assert picture() in PAGE.read_text(), f"put this into {PAGE.name}:\n{picture()}"
 
 
@@ -48,7 +42,7 @@ def test_states_have_the_numbers_and_names_of_kafka() -> None:
     }
 
 
-def test_what_is_prepared_completes_as_it_was_decided() -> None:
+def test_prepared_transaction_completes_as_decided() -> None:
     prepared = [state for state in TransactionState if state.is_prepared]
     assert [TRANSITIONS[state, Trigger.MARKED].is_commit for state in prepared] == [
         state.is_commit for state in prepared
@@ -65,7 +59,7 @@ def test_transaction_moves_only_as_the_table_allows() -> None:
         ongoing.moved(Trigger.INITIALIZED, 6)
 
 
-def test_last_epoch_is_left_to_fence_the_one_before() -> None:
+def test_last_epoch_is_reserved_for_fencing() -> None:
     empty = Transaction(
         transactional_id="x", producer_id=1, producer_epoch=EPOCH_MAX - 2, timeout_ms=1, updated_ms=0
     )

@@ -8,13 +8,9 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.broker.groups.offsets import TopicPartition
 from headrace.broker.state_topic import read_state
-from headrace.broker.transactions.state import (
-    ClientVersion,
-    TopicPartition,
-    Transaction,
-    TransactionState,
-)
+from headrace.broker.transactions.state import ClientVersion, Transaction, TransactionState
 from headrace.broker.transactions.storage import StoredTransactions, entry
 from headrace.records.record import Record, encode_batch
 from tests.log.batches import NOW_MS, NotSyncing, open_log
@@ -37,7 +33,7 @@ TRANSACTIONS = st.builds(
 
 
 @given(st.lists(TRANSACTIONS, max_size=8))
-def test_of_every_id_the_last_state_is_read_back(written: list[Transaction]) -> None:
+def test_last_state_of_every_id_is_read(written: list[Transaction]) -> None:
     with TemporaryDirectory() as folder:
         log = open_log(Path(folder), files=NotSyncing())
         expected: dict[str, Transaction] = {}

@@ -12,6 +12,7 @@ from headrace.log.archive.cache import ArchiveCache
 from headrace.log.archive.object_names import object_stem
 from headrace.log.archive.partition_archive import PartitionArchive
 from headrace.log.archive.store import ArchiveStore, FolderStore
+from headrace.log.checkpoints import LogCheckpoint
 from headrace.log.config import LogConfig
 from headrace.log.errors import CorruptArchive
 from headrace.log.filesystem import DiskFileSystem, FileSystem
@@ -54,11 +55,9 @@ class ArchiveLab:
         self.log = PartitionLog.open(
             self.directory,
             config,
+            LogCheckpoint(start_offset=start_offset),
             files=self.files,
             clock=self.clock,
-            was_clean=False,
-            recovery_offset=0,
-            start_offset=start_offset,
             partition_archive=self.own,
         )
         return self.log
@@ -71,7 +70,7 @@ class ArchiveLab:
         self.log.flush()
 
     def copy(self) -> int:
-        """Archive what is to be archived; how many segments."""
+        """Archive the segments that are due; the number of them."""
         segments = self.log.archive.segments_to_copy()
         for segment in segments:
             entry = self.log.archive.copy(

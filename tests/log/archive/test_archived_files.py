@@ -13,7 +13,7 @@ from tests.log.batches import read_all, values
 
 @pytest.mark.parametrize("suffix", [".log", ".manifest"])
 @pytest.mark.parametrize("damage", ["flipped", "cut", "gone"])
-def test_damage_in_the_archive_is_said_and_reported(tmp_path: Path, suffix: str, damage: str) -> None:
+def test_damage_in_the_archive_is_an_error_and_reported(tmp_path: Path, suffix: str, damage: str) -> None:
     lab = ArchiveLab(tmp_path)
     log = lab.archived_to_the_end()
     path = lab.object(log.archive.entries[1], suffix)
@@ -42,7 +42,7 @@ def test_damaged_index_in_the_archive_is_done_without(tmp_path: Path, suffix: st
     assert [found.name.rpartition("/")[2] for found in lab.corrupt] == [path.name]
 
 
-def test_reading_the_same_again_asks_the_cache(tmp_path: Path) -> None:
+def test_second_read_is_served_by_the_cache(tmp_path: Path) -> None:
     lab = ArchiveLab(tmp_path)
     log = lab.archived_to_the_end()
     read_all(log)

@@ -49,19 +49,19 @@ def local(*base_offsets: int, size_bytes: int = 100, max_timestamp_ms: int = 0) 
 
 
 @given(st.data())
-def test_list_that_was_cut_or_changed_is_never_believed_silently(data: st.DataObject) -> None:
+def test_list_that_was_cut_or_changed_is_rejected(data: st.DataObject) -> None:
     content = encode_list(entries((0, 10), (10, 25), (25, 40)))
     cut = data.draw(st.integers(0, len(content) - 2))
     with pytest.raises(InvalidFile):
         decode_list(content[:cut])
 
 
-def test_list_with_overlapping_segments_is_refused() -> None:
+def test_list_with_overlapping_segments_is_rejected() -> None:
     with pytest.raises(InvalidFile, match="overlaps"):
         decode_list(encode_list(entries((0, 10), (9, 25))))
 
 
-def test_local_copies_go_only_when_they_are_archived() -> None:
+def test_local_copies_are_removed_only_when_they_are_archived() -> None:
     config = LogConfig(local_retention_ms=0, retention_ms=-1)
     segments = local(0, 10, 20, 30)
 
@@ -71,13 +71,13 @@ def test_local_copies_go_only_when_they_are_archived() -> None:
     assert [removed(end) for end in (-1, 5, 10, 20, 29, 30)] == [0, 0, 1, 2, 2, 3]
 
 
-def test_active_segment_always_stays() -> None:
+def test_active_segment_is_never_removed() -> None:
     config = LogConfig(local_retention_bytes=0, retention_ms=-1)
     assert plan_local_removal(local(0, 10), archived_end=999, now_ms=0, config=config) == 1
     assert plan_local_removal(local(0), archived_end=999, now_ms=0, config=config) == 0
 
 
-def test_local_retention_is_that_of_the_whole_unless_it_is_told_otherwise() -> None:
+def test_local_retention_is_that_of_the_whole_unless_it_is_set() -> None:
     segments = local(0, 10, 20, max_timestamp_ms=500)
 
     def removed(**config: Any) -> int:

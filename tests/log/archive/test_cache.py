@@ -22,7 +22,7 @@ def test_piece_is_loaded_once_and_read_in_parts(tmp_path: Path) -> None:
     assert (cache.hits, cache.misses, cache.size_bytes) == (1, 1, 10)
 
 
-def test_what_was_unused_for_longest_makes_room(tmp_path: Path) -> None:
+def test_least_recently_used_chunk_is_evicted(tmp_path: Path) -> None:
     cache = ArchiveCache(str(tmp_path / "cache"), bytes_max=30)
     for key in "abc":
         cache.read(key, 0, 1, lambda: b"x" * 10)
@@ -43,7 +43,7 @@ def test_piece_that_is_larger_than_the_cache_is_read_all_the_same(tmp_path: Path
     assert not (tmp_path / "cache").exists()
 
 
-def test_disk_without_room_makes_no_read_fail(tmp_path: Path) -> None:
+def test_full_disk_fails_no_read(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file where the folder should be")
     cache = ArchiveCache(str(tmp_path / "cache"), bytes_max=100)
     assert cache.read("a", 0, 4, lambda: b"abcd") == b"abcd"
@@ -85,7 +85,7 @@ def test_readers_of_the_same_piece_share_one_load(tmp_path: Path) -> None:
     assert len(loads) == 1
 
 
-def test_load_that_fails_fails_its_reader_and_nobody_after(tmp_path: Path) -> None:
+def test_load_that_fails_fails_only_its_reader(tmp_path: Path) -> None:
     cache = ArchiveCache(str(tmp_path / "cache"), bytes_max=100)
 
     def fail() -> bytes:

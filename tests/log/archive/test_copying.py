@@ -24,7 +24,7 @@ def test_closed_segments_are_copied_with_all_that_belongs_to_them(tmp_path: Path
     assert lab.copy() == 0
 
 
-def test_copy_that_reads_back_differently_does_not_count(tmp_path: Path) -> None:
+def test_copy_that_differs_from_its_segment_is_rejected(tmp_path: Path) -> None:
     lab = ArchiveLab(tmp_path)
     for pattern in ("*.log", "*.timeindex", "*.manifest"):
         lab.store = FailingArchive(store=lab.shared.store, flipped=[pattern])

@@ -13,20 +13,20 @@ from headrace.log.archive.fsspec_store import open_store
 from headrace.log.archive.store import FolderStore
 
 
-def test_folders_are_folders_whichever_way_they_are_written(tmp_path: Path) -> None:
+def test_folders_have_the_same_store_in_every_notation(tmp_path: Path) -> None:
     for address in (str(tmp_path), f"file://{tmp_path}"):
         store = open_store(address)
         assert isinstance(store, FolderStore)
         assert store.address == str(tmp_path)
 
 
-def test_address_of_an_unknown_kind_says_what_to_do() -> None:
+def test_address_of_an_unknown_kind_is_rejected_with_a_hint() -> None:
     with pytest.raises(HeadraceError, match="nonsense") as error:
         open_store("nonsense://bucket/path")
     assert "fsspec" in error.value.hint
 
 
-def test_without_fsspec_other_addresses_say_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_fsspec_other_addresses_are_rejected_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     real_import = builtins.__import__
 
     def no_fsspec(name: str, *args: Any, **options: Any) -> Any:
@@ -42,9 +42,9 @@ def test_without_fsspec_other_addresses_say_how_to_get_it(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("password", ["secret", "se/cret", "se@cret", "se#cret"])
 def test_password_of_an_address_is_not_shown(password: str) -> None:
-    with pytest.raises(HeadraceError, match="can't be used") as refused:
+    with pytest.raises(HeadraceError, match="can't be used") as rejected:
         open_store(f"nothing://user:{password}@host:1/path")
-    assert "cret" not in str(refused.value)
+    assert "cret" not in str(rejected.value)
     store = open_store(f"memory://user:{password}@host/path")
     with pytest.raises(HeadraceError) as missing:
         store.read("object")

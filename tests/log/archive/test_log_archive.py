@@ -21,7 +21,7 @@ from tests.log.archive.archive_lab import (
 from tests.log.batches import NOW_MS, batch, read_all, values
 
 
-def test_active_segment_and_what_is_not_on_disk_stay_out_of_the_archive(tmp_path: Path) -> None:
+def test_active_and_unsynced_segments_are_not_archived(tmp_path: Path) -> None:
     lab = ArchiveLab(tmp_path)
     for number in range(30):
         lab.log.append(batch(b"%d" % number), now_ms=NOW_MS)
@@ -149,7 +149,7 @@ def test_retention_counts_archive_and_disk_together(tmp_path: Path) -> None:
     assert values(read_all(log)) == numbers(first.next_offset, 30)
 
 
-def test_retention_by_time_takes_archive_and_disk(tmp_path: Path) -> None:
+def test_retention_by_time_covers_archive_and_disk(tmp_path: Path) -> None:
     lab = ArchiveLab(tmp_path)
     log = lab.archived_to_the_end()
     log.reconfigure(replace(log.config, retention_ms=1000))
@@ -160,7 +160,7 @@ def test_retention_by_time_takes_archive_and_disk(tmp_path: Path) -> None:
     assert values(read_all(log)) == [b"30"]
 
 
-def test_archive_that_is_no_longer_wanted_is_forgotten(tmp_path: Path) -> None:
+def test_archive_of_a_topic_that_is_no_longer_archived_is_dropped(tmp_path: Path) -> None:
     lab = ArchiveLab(tmp_path)
     log = lab.archived_to_the_end()
     local_start = log.segments.local_start_offset

@@ -23,7 +23,7 @@ def test_damaged_list_stops_the_start_and_not_the_archive(tmp_path: Path) -> Non
     assert lab.objects()
 
 
-def test_aborted_transactions_are_known_without_asking_the_archive(tmp_path: Path) -> None:
+def test_aborted_transactions_are_read_without_the_archive(tmp_path: Path) -> None:
     lab = ArchiveLab(tmp_path, store=None)
     lab.append(4)
     lab.log.append(transactional(0), now_ms=NOW_MS)

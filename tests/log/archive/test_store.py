@@ -57,7 +57,7 @@ def local(tmp_path: Path) -> Callable[[bytes], str]:
     return write
 
 
-def test_file_comes_back_as_it_was_put(store: ArchiveStore, local: Callable[[bytes], str]) -> None:
+def test_file_is_read_back_unchanged(store: ArchiveStore, local: Callable[[bytes], str]) -> None:
     content = os.urandom(3_000_000)
     store.put_file("topic/0/1.log", local(content))
     assert store.read("topic/0/1.log") == content
@@ -78,21 +78,21 @@ def test_empty_object_is_an_object(store: ArchiveStore, local: Callable[[bytes],
     assert store.list("topic/0/") == [("topic/0/1.index", 0)]
 
 
-def test_second_put_takes_the_place_of_the_first(store: ArchiveStore, local: Callable[[bytes], str]) -> None:
+def test_second_put_replaces_the_first(store: ArchiveStore, local: Callable[[bytes], str]) -> None:
     store.put("topic/0/1.log", b"first, and longer")
     store.put_file("topic/0/1.log", local(b"second"))
     assert store.read("topic/0/1.log") == b"second"
     assert store.list("topic/") == [("topic/0/1.log", 6)]
 
 
-def test_missing_object_is_told_apart_from_a_missing_archive(store: ArchiveStore) -> None:
+def test_missing_object_is_distinguished_from_a_missing_archive(store: ArchiveStore) -> None:
     with pytest.raises(ObjectMissing):
         store.read("topic/0/none.log")
     with pytest.raises(ObjectMissing):
         store.read("topic/0/none.log", 5, 10)
 
 
-def test_deleting_what_is_not_there_is_fine(store: ArchiveStore) -> None:
+def test_deleting_a_missing_object_is_no_error(store: ArchiveStore) -> None:
     store.put("topic/0/1.log", b"1")
     store.put("topic/0/2.log", b"2")
     store.delete(["topic/0/none.log", "topic/0/1.log", "other/3/none.log"])

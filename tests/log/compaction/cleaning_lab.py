@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from headrace.log.aborted_index import AbortedTransaction
-from headrace.log.compaction.cleaner import (
-    Compacted,
-    run,
-)
-from headrace.log.compaction.planning import (
-    CompactionPlan,
-    CompactionSegment,
-    plan_compaction,
-)
+from headrace.log.compaction.cleaner import Compacted, CompactionPass
+from headrace.log.compaction.planning import CompactionSegment, plan_compaction
 from headrace.log.config import LogConfig
-from headrace.records.batch import BatchHeader, iterate_headers, read_header
+from headrace.log.segment import Segment
+from headrace.log.segment_names import LOG_SUFFIX, segment_bases, segment_path
+from headrace.records.batch import read_header
 from headrace.records.compression import Codec
 from headrace.records.record import Record, decode_records, encode_batch
+from headrace.testing.failing_filesystem import FailingFileSystem
+from tests.log.batches import NotSyncing
 
 NOW_MS = 10_000_000
 CONFIG = LogConfig(
@@ -28,65 +24,64 @@ CONFIG = LogConfig(
 )
 
 
-class CleanedFile:
-    """A cleaned segment as a plain file: what the log's own writer does, without the indexes."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file = path.open("wb")
-        self.is_finished = False
-
-    def append(self, batch: bytes, header: BatchHeader) -> None:
-        assert header == read_header(batch)
-        self._file.write(batch)
-
-    def keep_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:
-        self.aborted = tuple(aborted)
-
-    def finish(self) -> None:
-        self._file.close()
-        self.is_finished = True
-
-    def abandon(self) -> None:
-        self._file.close()
-        self.path.unlink()
-
-
 class LogOnDisk:
-    """Closed segments in a folder, and the swap that a partition log makes after a pass."""
+    """Closed segments in a folder, and the swap that a partition log does after a pass."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.files = FailingFileSystem(files=NotSyncing())
         directory.mkdir(exist_ok=True)
         self.end_offset = 0
 
     def write_segment(self, *batches: bytes) -> None:
         base_offset = read_header(batches[0]).base_offset
-        self._path(base_offset).write_bytes(b"".join(batches))
+        Path(segment_path(str(self.directory), base_offset) + LOG_SUFFIX).write_bytes(b"".join(batches))
         self.end_offset = read_header(batches[-1]).next_offset
 
-    def _path(self, base_offset: int) -> Path:
-        return self.directory / f"{base_offset:020}.log"
-
-    def segments(self) -> list[CompactionSegment]:
+    def segments(self) -> list[Segment]:
         """All segments, with an empty active one at the end of the log."""
-        closed = [segment_on_disk(path) for path in sorted(self.directory.glob("*.log"))]
-        return [*closed, segment_on_disk(self._path(self.end_offset))]
+        bases = segment_bases(path.name for path in self.directory.iterdir())
+        return [self._segment(base_offset) for base_offset in (*bases, self.end_offset)]
+
+    def _segment(self, base_offset: int) -> Segment:
+        stem = segment_path(str(self.directory), base_offset)
+        size_bytes = 0 if base_offset == self.end_offset else Path(stem + LOG_SUFFIX).stat().st_size
+        return Segment(files=self.files, stem=stem, base_offset=base_offset, size_bytes=size_bytes)
 
     def batches(self) -> list[bytes]:
-        return [batch for segment in self.segments()[:-1] for batch in read_batches(segment)]
+        return [batch for segment in self.segments()[:-1] for batch in segment.batches()]
 
     def records(self) -> list[Record]:
         return [record for batch in self.batches() for record in decode_records(batch, bytes_max=1 << 30)]
 
-    def plan(self, *, first_dirty_offset: int = 0, config: LogConfig = CONFIG) -> CompactionPlan | None:
-        return plan_compaction(
-            self.segments(),
+    def due(
+        self,
+        *,
+        first_dirty_offset: int = 0,
+        now_ms: int = NOW_MS,
+        config: LogConfig = CONFIG,
+        last_offset_of_producers: dict[int, int] | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> CompactionPass:
+        segments = self.segments()
+        plan = plan_compaction(
+            [CompactionSegment.of(segment) for segment in segments],
             first_dirty_offset=first_dirty_offset,
             start_offset=0,
             cleanable_before_offset=self.end_offset,
             now_ms=NOW_MS,
             config=replace(config, min_cleanable_dirty_ratio=0.0),
+        )
+        assert plan is not None
+        return CompactionPass(
+            files=self.files,
+            config=config,
+            plan=plan,
+            segments={segment.base_offset: segment for segment in segments},
+            last_offset_of_producers=last_offset_of_producers or {},
+            aborted=(),
+            now_ms=now_ms,
+            should_stop=should_stop,
         )
 
     def compact(
@@ -94,56 +89,20 @@ class LogOnDisk:
         *,
         first_dirty_offset: int = 0,
         now_ms: int = NOW_MS,
-        config: LogConfig = CONFIG,
         last_offset_of_producers: dict[int, int] | None = None,
         offset_map_entries_max: int = 1000,
     ) -> Compacted:
-        planned = self.plan(first_dirty_offset=first_dirty_offset, config=config)
-        assert planned is not None
-        done = run(
-            planned,
-            config=config,
-            read_batches=read_batches,
-            open_cleaned=self.open_cleaned,
-            last_offset_of_producers=last_offset_of_producers or {},
+        due = self.due(
+            first_dirty_offset=first_dirty_offset,
             now_ms=now_ms,
-            offset_map_entries_max=offset_map_entries_max,
+            last_offset_of_producers=last_offset_of_producers,
         )
-        self.swap(done)
-        return done
-
-    def open_cleaned(self, base_offset: int) -> CleanedFile:
-        return CleanedFile(self._path(base_offset).with_suffix(".cleaned"))
-
-    def swap(self, done: Compacted) -> None:
+        done = due.run(offset_map_entries_max=offset_map_entries_max)
         for replacement in done.replacements:
-            writer = replacement.writer
-            assert isinstance(writer, CleanedFile)
-            assert writer.is_finished
-            assert writer.path.stat().st_size == replacement.size_bytes
             for source in replacement.sources:
-                source.path.unlink()
-            writer.path.rename(self._path(replacement.base_offset))
-
-
-def read_batches(segment: CompactionSegment) -> Iterator[bytes]:
-    content = segment.path.read_bytes()
-    for position, header in iterate_headers(content):
-        yield content[position : position + header.size_bytes]
-
-
-def segment_on_disk(path: Path) -> CompactionSegment:
-    content = path.read_bytes() if path.exists() else b""
-    headers = [header for _, header in iterate_headers(content)]
-    return CompactionSegment(
-        base_offset=int(path.stem),
-        path=path,
-        size_bytes=len(content),
-        index_bytes=8 * len(headers),
-        time_index_bytes=12 * len(headers),
-        first_timestamp_ms=headers[0].max_timestamp_ms if headers else -1,
-        max_timestamp_ms=max((header.max_timestamp_ms for header in headers), default=-1),
-    )
+                source.remove()
+            replacement.cleaned.change_suffix("")
+        return done
 
 
 def keyed_record(offset: int, key: str, value: str | None, timestamp_ms: int = 1000) -> Record:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,24 +9,11 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 from msgspec.structs import replace
 
-from headrace.log.compaction.cleaner import (
-    CompactionFailed,
-    run,
-)
-from headrace.log.compaction.planning import (
-    CompactionSegment,
-)
+from headrace.log.errors import CorruptSegment, LogError
 from headrace.records.batch import read_header
 from headrace.records.compression import Codec
-from headrace.records.errors import CorruptBatch, DecompressionBomb, InvalidBatch
 from headrace.records.record import Record, decode_records
-from tests.log.compaction.cleaning_lab import (
-    CONFIG,
-    NOW_MS,
-    LogOnDisk,
-    keyed_batch,
-    read_batches,
-)
+from tests.log.compaction.cleaning_lab import CONFIG, NOW_MS, LogOnDisk, keyed_batch
 
 
 @pytest.fixture
@@ -87,8 +74,7 @@ def test_exactly_the_last_record_of_each_key_survives_unchanged_at_its_offset(
     done = log.compact()
     last_of_key = {record.key: record for record in before}
     assert log.records() == sorted(last_of_key.values(), key=lambda record: record.offset)
-    assert (done.tally.records_read, done.tally.records_kept) == (len(before), len(last_of_key))
-    assert (done.first_dirty_offset, done.is_partial) == (len(before), False)
+    assert done.first_dirty_offset == len(before)
 
 
 @given(shape=segment_shapes, codec=st.sampled_from(Codec))
@@ -115,13 +101,12 @@ def test_small_map_reaches_the_same_result_in_several_passes(
     while first_dirty_offset < parts.end_offset:
         done = parts.compact(first_dirty_offset=first_dirty_offset, offset_map_entries_max=entries_max)
         assert done.first_dirty_offset > first_dirty_offset
-        assert done.is_partial is (done.first_dirty_offset < parts.end_offset)
         first_dirty_offset = done.first_dirty_offset
     assert parts.records() == whole.records()
 
 
 @given(shape=segment_shapes, codec=st.sampled_from(Codec))
-def test_cleaned_batches_are_sound_for_another_client(
+def test_cleaned_batches_are_valid_for_another_client(
     tmp_path_factory: pytest.TempPathFactory, shape: list, codec: Codec
 ) -> None:
     log = LogOnDisk(tmp_path_factory.mktemp("log"))
@@ -138,14 +123,14 @@ def test_cleaned_batches_are_sound_for_another_client(
         assert (header.last_offset, header.leader_epoch) == (source.last_offset, source.leader_epoch)
 
 
-def test_segment_that_came_out_as_it_was_is_not_replaced(log: LogOnDisk) -> None:
+def test_unchanged_segment_is_not_replaced(log: LogOnDisk) -> None:
     log.write_segment(keyed_batch(0, ("a", "1"), ("b", "1")))
     done = log.compact()
     assert done.replacements == ()
     assert list(log.directory.glob("*.cleaned")) == []
 
 
-def test_last_batch_of_a_pass_stays_even_if_empty_so_that_the_end_of_the_log_is_known(log: LogOnDisk) -> None:
+def test_last_batch_of_a_pass_is_kept_even_if_empty_for_the_end_of_the_log(log: LogOnDisk) -> None:
     log.write_segment(keyed_batch(0, ("a", "1")), keyed_batch(1, ("a", None)))
     log.compact()
     log.compact(now_ms=NOW_MS + CONFIG.delete_retention_ms)
@@ -159,100 +144,81 @@ def test_pass_is_complete_though_offsets_are_missing_before_the_active_segment(l
     assert log.compact().first_dirty_offset == 10
 
 
-def _damaged(batch: bytes) -> bytes:
-    return batch[:-1] + bytes([batch[-1] ^ 1])
+BOMB = ("b", "1" * 2_000_000)
 
 
-@pytest.mark.parametrize(
-    ("batch", "kind"),
-    [
-        (_damaged(keyed_batch(1, ("b", "1"), ("b", "2"))), CorruptBatch),
-        (
-            keyed_batch(1, ("b", "1" * 2_000_000), ("b", "2"), codec=Codec.ZSTD),
-            DecompressionBomb,
-        ),
-    ],
-    ids=["flipped bit", "bomb"],
-)
-def test_batch_that_cannot_be_decoded_stays_and_is_reported_and_the_pass_goes_on(
-    log: LogOnDisk, batch: bytes, kind: type[InvalidBatch]
-) -> None:
-    log.write_segment(keyed_batch(0, ("a", "1")), batch, keyed_batch(3, ("a", "2"), ("b", "3")))
+def test_batch_that_cannot_be_decoded_is_kept_and_reported_and_the_pass_continues(log: LogOnDisk) -> None:
+    bomb = keyed_batch(1, BOMB, ("b", "2"), codec=Codec.ZSTD)
+    log.write_segment(keyed_batch(0, ("a", "1")), bomb, keyed_batch(3, ("a", "2"), ("b", "3")))
     done = log.compact()
-    assert log.batches() == [batch, keyed_batch(3, ("a", "2"), ("b", "3"))]
-    (reported,) = done.tally.undecodable
-    assert (reported.base_offset, type(reported.problem)) == (1, kind)
-    assert reported.path.name == "00000000000000000000.log"
+    assert log.batches() == [bomb, keyed_batch(3, ("a", "2"), ("b", "3"))]
+    (reported,) = done.undecodable
+    assert (reported.base_offset, Path(reported.path).name) == (1, "00000000000000000000.log")
+    assert "1048576" in reported.reason
     assert done.first_dirty_offset == 5
 
 
-def test_no_value_rises_from_an_undecodable_batch_when_tombstones_expire(log: LogOnDisk) -> None:
-    bomb = keyed_batch(0, ("a", "1" * 2_000_000), codec=Codec.ZSTD)
-    log.write_segment(bomb, keyed_batch(1, ("a", None), ("b", "1")))
+def test_damaged_batch_ends_the_pass_and_is_not_rewritten(log: LogOnDisk) -> None:
+    batch = keyed_batch(1, ("b", "1"), ("b", "2"))
+    log.write_segment(keyed_batch(0, ("a", "1")), batch[:-1] + bytes([batch[-1] ^ 1]))
+    with pytest.raises(CorruptSegment, match="checksum"):
+        log.compact()
+    assert list(log.directory.glob("*.cleaned")) == []
+
+
+def test_tombstones_after_an_undecodable_batch_do_not_expire(log: LogOnDisk) -> None:
+    log.write_segment(keyed_batch(0, BOMB, codec=Codec.ZSTD), keyed_batch(1, ("b", None), ("c", "1")))
     log.compact()
     log.compact(now_ms=NOW_MS + 10**9)
-    assert _fold(log.records()) == {b"b": b"1"}
+    assert _fold(log.records()) == {b"c": b"1"}
 
 
 def test_tombstones_before_an_undecodable_batch_still_expire(log: LogOnDisk) -> None:
-    log.write_segment(keyed_batch(0, ("a", None), ("b", "1")), _damaged(keyed_batch(2, ("c", "1"))))
+    log.write_segment(keyed_batch(0, ("a", None), ("c", "1")), keyed_batch(2, BOMB, codec=Codec.ZSTD))
     log.compact()
     log.compact(now_ms=NOW_MS + 10**9)
-    assert [record.key for record in log.records()] == [b"b", b"c"]
+    assert [record.key for record in log.records()] == [b"c", b"b"]
 
 
 def test_failure_leaves_the_log_and_no_cleaned_file(log: LogOnDisk) -> None:
     log.write_segment(keyed_batch(0, ("a", "1"), ("a", "2")))
     log.write_segment(keyed_batch(2, ("a", "3"), ("a", "4")))
     before = log.batches()
-    planned = log.plan()
-    assert planned is not None
-    reads = 0
-
-    def read_until_the_disk_fails(segment: CompactionSegment) -> Iterator[bytes]:
-        nonlocal reads
-        reads += 1
-        if reads == 4:
-            raise OSError("the disk has gone")
-        return read_batches(segment)
-
-    with pytest.raises(OSError, match="gone"):
-        run(
-            planned,
-            # So small that each segment is a group: the first is finished when the second fails.
-            config=replace(CONFIG, segment_bytes_max=1),
-            read_batches=read_until_the_disk_fails,
-            open_cleaned=log.open_cleaned,
-            last_offset_of_producers={},
-            now_ms=NOW_MS,
-        )
+    # So small that each segment is a group: the first is finished when the second fails.
+    due = log.due(config=replace(CONFIG, segment_bytes_max=1))
+    log.files.fail("sync", "*2.log.cleaned")
+    with pytest.raises(OSError, match="error"):
+        due.run()
     assert log.batches() == before
     assert list(log.directory.glob("*.cleaned")) == []
 
 
 def test_pass_can_be_stopped_at_any_batch(log: LogOnDisk) -> None:
     log.write_segment(keyed_batch(0, ("a", "1"), ("a", "2")), keyed_batch(2, ("a", "3")))
-    planned = log.plan()
-    assert planned is not None
     for count in range(4):
         answers = iter([False] * count + [True])
-        with pytest.raises(CompactionFailed):
-            run(
-                planned,
-                config=CONFIG,
-                read_batches=read_batches,
-                open_cleaned=log.open_cleaned,
-                last_offset_of_producers={},
-                now_ms=NOW_MS,
-                should_stop=lambda answers=answers: next(answers),  # type: ignore[misc]
-            )
+        due = log.due(should_stop=lambda answers=answers: next(answers))  # type: ignore[misc]
+        with pytest.raises(LogError, match="stopped"):
+            due.run()
         assert list(log.directory.glob("*.cleaned")) == []
+
+
+def test_pass_changes_no_segment_and_syncs_what_it_writes(log: LogOnDisk) -> None:
+    log.write_segment(keyed_batch(0, ("a", "1"), ("a", "2")))
+    before = log.batches()
+    (replacement,) = log.due().run().replacements
+    cleaned = replacement.cleaned
+    assert log.batches() == before
+    assert cleaned.path.endswith(".log.cleaned")
+    assert 0 < cleaned.synced_bytes == cleaned.size_bytes
+    for kind in (".log", ".index", ".timeindex"):
+        assert ("sync", cleaned.stem + kind + ".cleaned") in log.files.operations
 
 
 def test_several_cleaned_segments_become_one(log: LogOnDisk) -> None:
     for offset in range(0, 10, 2):
         log.write_segment(keyed_batch(offset, ("a", str(offset)), (f"b{offset}", "1")))
     done = log.compact()
-    assert [replacement.base_offset for replacement in done.replacements] == [0]
+    assert [replacement.cleaned.base_offset for replacement in done.replacements] == [0]
     assert len(log.segments()) == 2
     assert [record.offset for record in log.records()] == [1, 3, 5, 7, 8, 9]

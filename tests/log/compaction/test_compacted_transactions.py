@@ -56,7 +56,7 @@ def header(
     return read_header(sent)
 
 
-def test_batches_of_aborted_transactions_are_known_by_producer_and_offset() -> None:
+def test_batches_of_aborted_transactions_are_found_by_producer_and_offset() -> None:
     transactions = CompactedTransactions(
         [AbortedTransaction(5, 10, 19, 20), AbortedTransaction(5, 40, 45, 46)]
     )

@@ -7,12 +7,13 @@ from msgspec.structs import replace
 
 from headrace.log.compaction.planning import (
     CompactionPlan,
-    CompactionReason,
     CompactionSegment,
     group_segments,
     plan_compaction,
 )
 from headrace.log.config import LogConfig
+from headrace.log.segments import Segments
+from tests.log.batches import open_folder, write_segment
 from tests.log.compaction.cleaning_lab import (
     CONFIG,
     NOW_MS,
@@ -23,7 +24,6 @@ def _segments(*sizes_and_ages: tuple[int, int]) -> list[CompactionSegment]:
     return [
         CompactionSegment(
             base_offset=100 * index,
-            path=Path(f"{100 * index:020}.log"),
             size_bytes=size_bytes,
             index_bytes=8,
             time_index_bytes=12,
@@ -52,6 +52,20 @@ def _plan(
     )
 
 
+def test_plan_sees_the_segments_as_they_are(tmp_path: Path) -> None:
+    segments = Segments(open_folder(tmp_path, LogConfig(index_interval_bytes=100)))
+    segment = write_segment(segments, 10, 7)
+    first = next(header for _, header in segment.walk(0))
+    seen = CompactionSegment.of(segment)
+    assert (seen.base_offset, seen.size_bytes) == (10, segment.size_bytes)
+    assert (seen.first_timestamp_ms, seen.max_timestamp_ms) == (
+        first.max_timestamp_ms,
+        first.max_timestamp_ms + 6,
+    )
+    assert seen.index_bytes == segment.index_bytes > 0
+    assert CompactionSegment.of(segments.create(17)).first_timestamp_ms == -1
+
+
 def test_active_segment_is_never_cleaned() -> None:
     assert _plan(_segments((100, 10))) is None
     planned = _plan(_segments((100, 10), (100, 10)))
@@ -71,7 +85,6 @@ def test_log_is_due_when_more_than_the_ratio_is_dirty() -> None:
     assert [planned is not None for planned in due.values()] == [True, False, False]
     planned = due[0.39]
     assert planned is not None
-    assert (planned.dirty_ratio, planned.reason) == (0.4, CompactionReason.DIRTY_RATIO)
     assert [segment.base_offset for segment in planned.segments] == [0, 100]
 
 
@@ -80,7 +93,7 @@ def test_clean_log_is_never_due() -> None:
     assert _plan(_segments((60, 10), (40, 10)), first_dirty_offset=100, config=config) is None
 
 
-def test_young_segment_and_all_behind_it_wait_for_the_minimum_lag() -> None:
+def test_young_segment_and_all_after_it_wait_for_the_minimum_lag() -> None:
     segments = _segments((10, 500), (10, 99), (10, 500), (10, 500))
     planned = _plan(segments, config=replace(CONFIG, min_compaction_lag_ms=100))
     assert planned is not None
@@ -100,14 +113,12 @@ def test_young_segment_that_is_clean_already_holds_up_nothing() -> None:
 def test_old_dirty_record_makes_a_log_due_whatever_the_ratio() -> None:
     segments = _segments((1000, 900), (1, 501), (10, 0))
     config = replace(CONFIG, max_compaction_lag_ms=500)
-    planned = _plan(segments, first_dirty_offset=100, config=config)
-    assert planned is not None
-    assert planned.reason is CompactionReason.MAX_LAG
+    assert _plan(segments, first_dirty_offset=100, config=config) is not None
     later = replace(CONFIG, max_compaction_lag_ms=501)
     assert _plan(segments, first_dirty_offset=100, config=later) is None
 
 
-def test_what_is_not_final_stays_out() -> None:
+def test_segments_that_are_not_final_are_not_compacted() -> None:
     segments = _segments((10, 10), (10, 10), (10, 10))
     ends = []
     for cleanable_before_offset in (99, 100, 199, 200):
@@ -121,7 +132,7 @@ def test_checkpoint_outside_of_the_log_means_that_all_is_dirty(first_dirty_offse
     segments = _segments((10, 10), (10, 10), (10, 10), (10, 10))
     planned = _plan(segments, first_dirty_offset=first_dirty_offset, start_offset=50)
     assert planned is not None
-    assert (planned.first_dirty_offset, planned.dirty_ratio) == (50, 1.0)
+    assert planned.first_dirty_offset == 50
 
 
 def _groups(segments: list[CompactionSegment], end_offset: int, config: LogConfig) -> list[list[int]]:

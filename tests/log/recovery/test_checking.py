@@ -85,7 +85,7 @@ def test_missing_or_shorter_segment_is_noticed_after_a_clean_stop(
     assert lab.recovery.changed == ({10} if base == 0 else changed)
 
 
-def test_closed_segment_that_lost_its_end_is_damaged_though_the_recovery_point_is_behind_it(lab: Lab) -> None:
+def test_closed_segment_that_lost_its_end_is_damaged_though_the_recovery_point_is_after_it(lab: Lab) -> None:
     whole = lab.path(0).stat().st_size
     os.truncate(lab.path(0), whole // 2)
     check_from(lab.recovery, lab.found(), 25)

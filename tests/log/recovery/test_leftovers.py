@@ -46,7 +46,7 @@ def test_finished_compaction_replaces_the_segments_that_it_covers(tmp_path: Path
     assert [name for name, _ in events] == ["compaction_swap_finished"]
 
 
-def test_interrupted_anywhere_it_comes_to_the_same_end(tmp_path: Path) -> None:
+def test_repair_interrupted_anywhere_has_the_same_result(tmp_path: Path) -> None:
     runs = 0
     while True:
         folder = tmp_path / str(runs)
@@ -78,12 +78,12 @@ def test_unfinished_files_are_removed(tmp_path: Path, suffix: str) -> None:
     assert sizes == {"leader-epoch-checkpoint": 1}
 
 
-def test_name_of_a_deleted_partition_is_free_at_once(tmp_path: Path) -> None:
+def test_name_of_a_deleted_partition_is_free_immediately(tmp_path: Path) -> None:
     directory = tmp_path / ("t" * 249 + "-0")
     directory.mkdir()
     (directory / "file").write_bytes(b"x")
     files = FailingFileSystem()
-    aside = leftovers.set_directory_aside(files, str(directory))
+    aside = leftovers.rename_for_deletion(files, str(directory))
     assert not directory.exists()
     assert aside.endswith("-delete")
     leftovers.remove_directory_tree(files, aside)

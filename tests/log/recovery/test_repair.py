@@ -1,4 +1,4 @@
-"""Repair keeps every valid batch, says what is lost, and keeps the damaged file."""
+"""Repair keeps every valid batch, reports lost offsets, and keeps the damaged file."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def damage(path: Path, position: int, bytes_count: int = 1) -> None:
     path.write_bytes(content)
 
 
-def test_sound_log_needs_no_repair(tmp_path: Path) -> None:
+def test_valid_log_needs_no_repair(tmp_path: Path) -> None:
     written_log(tmp_path)
     assert plan_repair(tmp_path, files=FILES).segments == ()
 
 
-def test_folder_without_segments_is_refused(tmp_path: Path) -> None:
+def test_folder_without_segments_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(LogError):
         plan_repair(tmp_path, files=FILES)
 
@@ -86,7 +86,22 @@ def test_batch_with_only_a_wrong_offset_epoch_or_version_is_restored_without_los
     assert len(read_all(open_log(tmp_path, CONFIG))) == 2 * BATCHES
 
 
-def test_damage_in_several_places_is_repaired_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("byte", [7, 15])
+def test_wrong_offsets_or_epochs_of_successive_batches_are_restored_without_loss(
+    tmp_path: Path, byte: int
+) -> None:
+    path = written_log(tmp_path)[1]
+    original = path.read_bytes()
+    first, second, *_ = list(iterate_headers(original))
+    for position, _ in (first, second):
+        damage(path, position + byte)
+    plan = plan_repair(tmp_path, files=FILES)
+    assert plan.segments[0].lost == ()
+    repair(plan, files=FILES)
+    assert path.read_bytes() == original
+
+
+def test_damage_at_several_positions_is_repaired_in_one_run(tmp_path: Path) -> None:
     paths = written_log(tmp_path)
     for path, which in ((paths[0], 0), (paths[0], 3), (paths[2], 1)):
         position, _ = list(iterate_headers((path).read_bytes()))[which]

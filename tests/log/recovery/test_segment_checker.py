@@ -1,4 +1,4 @@
-"""Checking one segment: what is a torn tail, what is damage, and what is sound."""
+"""Checking one segment: torn tails, damage and valid batches."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path)
 
 
-def test_sound_segment_is_read_to_its_end_and_indexed(lab: Lab) -> None:
+def test_valid_segment_is_read_to_its_end_and_indexed(lab: Lab) -> None:
     end_offset, segment = lab.check()
     assert (end_offset, segment.next_offset, segment.size_bytes) == (COUNT, COUNT, lab.path.stat().st_size)
     assert (lab.damaged, lab.recovery.bytes_truncated, lab.recovery.last_epoch) == ([], 0, 0)

@@ -1,4 +1,4 @@
-"""Producer snapshots: which are kept, and what is restored from them."""
+"""Producer snapshots: which are kept, and the state that they restore."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.log.partition_log import PartitionLog
 from headrace.log.producer_state import ProducerStates
 from headrace.log.recovery.snapshots import ProducerSnapshots, snapshot_offsets, snapshot_path
 from headrace.testing.failing_filesystem import FailingFileSystem
-from tests.log.batches import NOW_MS, batch, open_folder, open_log
+from tests.log.batches import NOW_MS, batch, open_log
 
 CONFIG = LogConfig(segment_bytes_max=20_000, index_interval_bytes=1000)
 
@@ -26,15 +26,15 @@ def test_checkpoint_keeps_two_snapshots(tmp_path: Path) -> None:
 
 
 def test_newest_usable_snapshot_is_restored_and_the_rest_replayed(tmp_path: Path) -> None:
-    log = open_log(tmp_path, CONFIG)
+    events: list[tuple[str, Mapping[str, object]]] = []
+    log = open_log(tmp_path, CONFIG, events=events)
     expected = fill_and_checkpoint(log)
     (newest, *_) = snapshot_offsets(os.listdir(tmp_path))
     for damage in (b"", b"no snapshot", bytes(100)):
         Path(snapshot_path(str(tmp_path), newest)).write_bytes(damage)
-        events: list[tuple[str, Mapping[str, object]]] = []
-        folder = open_folder(tmp_path, CONFIG, events=events)
+        events.clear()
         producers = ProducerStates(producer_ids_max=10)
-        ProducerSnapshots(folder, log.segments, producers).restore(os.listdir(tmp_path))
+        ProducerSnapshots(log.segments, producers).restore(os.listdir(tmp_path))
         assert producers.encode() == expected
         assert [name for name, _ in events] == ["producer_snapshot_ignored"]
 
@@ -45,7 +45,7 @@ def test_snapshot_of_batches_that_the_log_lost_is_removed(tmp_path: Path) -> Non
     beyond = Path(snapshot_path(str(tmp_path), log.end_offset + 1))
     beyond.write_bytes(expected)
     producers = ProducerStates(producer_ids_max=10)
-    snapshots = ProducerSnapshots(open_folder(tmp_path, CONFIG), log.segments, producers)
+    snapshots = ProducerSnapshots(log.segments, producers)
     snapshots.restore(os.listdir(tmp_path))
     assert producers.encode() == expected
     assert not beyond.exists()

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.broker.configs.resource_configs import RefusedConfig, ResourceConfig, ResourceConfigs
-from headrace.broker.configs.topic_configs import (
-    INT32_MAX,
-    INT64_MAX,
-    ConfigType,
-    InvalidConfig,
-    whole_number,
-)
+from headrace.broker.configs.definitions import INT64_MAX, ConfigDefinition, by_name, int32, int64
+from headrace.broker.configs.resource_configs import ResourceConfigs
+from headrace.broker.rejections import RequestRejected
 from headrace.log.filesystem import FileSystem
+from headrace.protocol.error_codes import ErrorCode
 
 ALL_BROKERS = ""
 """The name of the resource whose configs apply to every broker."""
@@ -29,47 +25,24 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 SET_FROM_THE_START = {MIN_INSYNC_REPLICAS: "1"}
 
 
-def _rate(name: str) -> ResourceConfig:
-    return ResourceConfig(
-        name=name,
-        type=ConfigType.LONG,
-        default=str(INT64_MAX),
-        doc="Bytes per second for moving replicas. Accepted without effect: there is one node.",
-        parse=whole_number(name, 0, INT64_MAX),
-    )
+_RATE = "Bytes per second for moving replicas. Accepted without effect: there is one node."
+
+BROKER_CONFIGS = by_name(
+    int64("leader.replication.throttled.rate", INT64_MAX, 0, _RATE),
+    int64("follower.replication.throttled.rate", INT64_MAX, 0, _RATE),
+    int64("replica.alter.log.dirs.io.max.bytes.per.second", INT64_MAX, 0, _RATE),
+    int32(MIN_INSYNC_REPLICAS, 1, 1, "The default of topics. Accepted without effect: there is one node."),
+)
 
 
-BROKER_CONFIGS: dict[str, ResourceConfig] = {
-    config.name: config
-    for config in (
-        _rate("leader.replication.throttled.rate"),
-        _rate("follower.replication.throttled.rate"),
-        _rate("replica.alter.log.dirs.io.max.bytes.per.second"),
-        ResourceConfig(
-            name=MIN_INSYNC_REPLICAS,
-            type=ConfigType.INT,
-            default=SET_FROM_THE_START[MIN_INSYNC_REPLICAS],
-            doc="The default of topics. Accepted without effect: there is one node.",
-            parse=whole_number(MIN_INSYNC_REPLICAS, 1, INT32_MAX),
-        ),
-    )
-}
-
-
-def definition(name: str) -> ResourceConfig:
+def definition(name: str) -> ConfigDefinition:
     if name not in BROKER_CONFIGS:
-        raise RefusedConfig(
-            f"{name} cannot be altered while the broker runs", hint="set it when the broker starts"
+        raise RequestRejected(
+            ErrorCode.INVALID_REQUEST,
+            f"{name} cannot be altered while the broker runs",
+            hint="set it when the broker starts",
         )
     return BROKER_CONFIGS[name]
-
-
-def check_configs(configs: Mapping[str, str]) -> None:
-    for name, text in configs.items():
-        try:
-            definition(name).parse(text)
-        except InvalidConfig as error:
-            raise RefusedConfig(error.message, hint=error.hint) from error
 
 
 class BrokerConfigs(ResourceConfigs):
@@ -77,7 +50,7 @@ class BrokerConfigs(ResourceConfigs):
 
     def __init__(self, files: FileSystem, data_dir: str) -> None:
         super().__init__(
-            files, data_dir, file_name="broker-configs.json", check=check_configs, names_max=NAMES_MAX
+            files, data_dir, file_name="broker-configs.json", definition=definition, names_max=NAMES_MAX
         )
 
     def of(self, name: str) -> Mapping[str, str]:
@@ -85,9 +58,13 @@ class BrokerConfigs(ResourceConfigs):
         return {**inherent, **super().of(name)}
 
     def check(self, name: str, configs: Mapping[str, str]) -> None:
-        super().check(name, configs)
+        try:
+            super().check(name, configs)
+        except RequestRejected as error:
+            raise RequestRejected(ErrorCode.INVALID_REQUEST, error.message, hint=error.hint) from error
         if (MIN_INSYNC_REPLICAS in configs) != (name == ALL_BROKERS):
-            raise InvalidConfig(
+            raise RequestRejected(
+                ErrorCode.INVALID_CONFIG,
                 f"{MIN_INSYNC_REPLICAS} is set for all brokers together",
                 hint="set it there; it cannot be removed",
             )

@@ -10,59 +10,53 @@ import ipaddress
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from headrace.errors import HeadraceError
+from headrace.broker.configs.definitions import INT32_MAX, INT64_MAX
+from headrace.broker.configs.resource_configs import read_saved
+from headrace.broker.rejections import RequestRejected
 from headrace.log.filesystem import FileSystem
+from headrace.protocol.error_codes import ErrorCode
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 ANONYMOUS = "ANONYMOUS"
 PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE = "producer_byte_rate", "consumer_byte_rate"
-INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
 
 Entity = tuple[tuple[str, str | None], ...]
 """Types with names, in the order of the types; None is the default of the type."""
 
 
-class InvalidQuota(HeadraceError):
-    """An invalid quota or entity."""
+def invalid_quota(message: str, *, hint: str = "") -> RequestRejected:
+    return RequestRejected(ErrorCode.INVALID_REQUEST, message, hint=hint)
 
 
-class TooManyQuotas(HeadraceError):
-    """More entities with quotas than the limit."""
-
-
-class QuotaKind(Struct, frozen=True, kw_only=True):
-    is_whole: bool
-    most: float
-
-
-_OF_CLIENTS = {
-    PRODUCER_BYTE_RATE: QuotaKind(is_whole=True, most=INT64_MAX),
-    CONSUMER_BYTE_RATE: QuotaKind(is_whole=True, most=INT64_MAX),
-    "request_percentage": QuotaKind(is_whole=False, most=math.inf),
-    "controller_mutation_rate": QuotaKind(is_whole=False, most=math.inf),
+# The largest limits. A quota without one need not be a whole number.
+_OF_CLIENTS: Mapping[str, float] = {
+    PRODUCER_BYTE_RATE: INT64_MAX,
+    CONSUMER_BYTE_RATE: INT64_MAX,
+    "request_percentage": math.inf,
+    "controller_mutation_rate": math.inf,
 }
-_OF_ADDRESSES = {"connection_creation_rate": QuotaKind(is_whole=True, most=INT32_MAX)}
+_OF_ADDRESSES: Mapping[str, float] = {"connection_creation_rate": INT32_MAX}
 
 
 def entity(parts: Iterable[tuple[str, str | None]]) -> Entity:
-    """The entity that these types and names make."""
+    """The entity of these types and names."""
     named = dict(parts)
     if not named:
-        raise InvalidQuota("a quota has no entity", hint="name a user, a client id or an address")
+        raise invalid_quota("a quota has no entity", hint="name a user, a client id or an address")
     for kind, name in named.items():
         if kind not in (USER, CLIENT_ID, IP):
-            raise InvalidQuota(f"{kind!r} has no quotas", hint=f"choose {USER}, {CLIENT_ID} or {IP}")
+            raise invalid_quota(f"{kind!r} has no quotas", hint=f"choose {USER}, {CLIENT_ID} or {IP}")
         if name == "":
-            raise InvalidQuota(
+            raise invalid_quota(
                 f"the name of a {kind} is empty", hint="give it a name, or none for the default"
             )
     if IP in named:
         if len(named) > 1:
-            raise InvalidQuota(
+            raise invalid_quota(
                 "an address can't be combined with other types", hint=f"remove {USER} and {CLIENT_ID}"
             )
         _check_address(named[IP])
@@ -75,22 +69,22 @@ def _check_address(name: str | None) -> None:
         try:
             ipaddress.ip_address(name)
         except ValueError:
-            raise InvalidQuota(f"{name!r} is no IP address", hint="write one, such as 192.0.2.1") from None
+            raise invalid_quota(f"{name!r} is no IP address", hint="write one, such as 192.0.2.1") from None
 
 
 def check_quota(of: Entity, key: str, limit: float) -> None:
     kinds = _OF_ADDRESSES if of[0][0] == IP else _OF_CLIENTS
-    kind = kinds.get(key)
-    if kind is None:
-        raise InvalidQuota(f"such an entity has no quota {key}", hint=f"it may have {', '.join(kinds)}")
+    if key not in kinds:
+        raise invalid_quota(f"such an entity has no quota {key}", hint=f"it may have {', '.join(kinds)}")
     if not limit > 0:
-        raise InvalidQuota(f"{key}={limit} is not greater than 0", hint="remove the quota instead")
-    if limit > kind.most or (kind.is_whole and limit != int(limit)):
-        raise InvalidQuota(f"{key}={limit} is not a whole number up to {kind.most}")
+        raise invalid_quota(f"{key}={limit} is not greater than 0", hint="remove the quota instead")
+    most = kinds[key]
+    if most != math.inf and (limit > most or limit != int(limit)):
+        raise invalid_quota(f"{key}={limit} is not a whole number up to {most}")
 
 
 def applicable(client_id: str, user: str = ANONYMOUS) -> list[tuple[Entity, Entity]]:
-    """The entities that limit a client, from the first that counts to the last, each with who shares the limit."""
+    """The entities that limit a client, in the order of precedence, each with the entity that shares the limit."""
     shared_by_both: Entity = ((CLIENT_ID, client_id), (USER, user))
     shared_by_user: Entity = ((USER, user),)
     shared_by_client: Entity = ((CLIENT_ID, client_id),)
@@ -104,12 +98,25 @@ def applicable(client_id: str, user: str = ANONYMOUS) -> list[tuple[Entity, Enti
     return found
 
 
+class _Saved(Struct, frozen=True, kw_only=True):
+    entity: dict[str, str | None]
+    quotas: dict[str, float]
+
+
 class ClientQuotas:
     def __init__(self, files: FileSystem, data_dir: str, *, entities_max: int) -> None:
         self._files = files
         self._entities_max = entities_max
         self._path = os.path.join(data_dir, "metadata", "client-quotas.json")
-        self._by_entity: dict[Entity, dict[str, float]] = self._read()
+        saved = read_saved(
+            files,
+            self._path,
+            list[_Saved],
+            hint="restore it from a copy, or remove it: no client has quotas then",
+        )
+        self._by_entity: dict[Entity, dict[str, float]] = {
+            tuple(sorted(one.entity.items())): one.quotas for one in saved
+        }
 
     def __len__(self) -> int:
         return len(self._by_entity)
@@ -128,27 +135,16 @@ class ClientQuotas:
                 return limit, shared_by
         return None
 
-    def replace(self, changes: Sequence[tuple[Entity, Mapping[str, float]]]) -> None:
+    def replace(self, changes: Mapping[Entity, Mapping[str, float]]) -> None:
         """Replace the quotas of entities, in one write."""
-        changed = {**self._by_entity, **{which: dict(limits) for which, limits in changes}}
+        changed = {**self._by_entity, **{which: dict(limits) for which, limits in changes.items()}}
         changed = {which: limits for which, limits in changed.items() if limits}
         if len(changed) > max(self._entities_max, len(self._by_entity)):
-            raise TooManyQuotas(
+            raise RequestRejected(
+                ErrorCode.POLICY_VIOLATION,
                 f"{len(changed)} entities would have quotas",
                 hint="remove quotas that are not needed, or raise client_quotas_max",
             )
         saved = [{"entity": dict(which), "quotas": limits} for which, limits in changed.items()]
         self._files.write_whole(self._path, json.dumps(saved, indent=1).encode())
         self._by_entity = changed
-
-    def _read(self) -> dict[Entity, dict[str, float]]:
-        try:
-            saved = json.loads(self._files.read_whole(self._path))
-            return {tuple(sorted(each["entity"].items())): {**each["quotas"]} for each in saved}
-        except FileNotFoundError:
-            return {}
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
-            raise HeadraceError(
-                f"{self._path} is damaged: {error}",
-                hint="restore it from a copy, or remove it: no client has quotas then",
-            ) from error

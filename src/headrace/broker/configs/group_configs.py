@@ -7,33 +7,28 @@ broker's there, and a group's here); `headrace.*` are our own.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
-from headrace.broker.configs.resource_configs import ResourceConfig, ResourceConfigs
+from headrace.broker.configs.definitions import (
+    BOOLEANS,
+    ConfigDefinition,
+    by_name,
+    choice,
+    double,
+    int32,
+    text,
+)
+from headrace.broker.configs.resource_configs import ResourceConfigs
 from headrace.broker.configs.share_rules import Rules
-from headrace.broker.configs.topic_configs import ConfigType, InvalidConfig, whole_number
 from headrace.broker.internal_topics import INTERNAL_TOPICS
+from headrace.broker.rejections import RequestRejected
 from headrace.durations import iso_duration_us
-from headrace.errors import HeadraceError
 from headrace.log.filesystem import FileSystem
+from headrace.protocol.error_codes import ErrorCode
 from headrace.topic_names import check_topic_name
-
-
-def _number(name: str, default: int, least: int, most: int, doc: str) -> ResourceConfig:
-    parse = whole_number(name, least, most)
-    return ResourceConfig(name=name, type=ConfigType.INT, default=str(default), doc=doc, parse=parse)
-
-
-def _choice(name: str, default: str, values: Mapping[str, Any], doc: str) -> ResourceConfig:
-    def parse(text: str) -> Any:
-        if text.lower() not in values:
-            raise InvalidConfig(f"{name}={text} is invalid", hint=f"choose one of {', '.join(values)}")
-        return values[text.lower()]
-
-    kind = ConfigType.BOOLEAN if set(values) == {"true", "false"} else ConfigType.STRING
-    return ResourceConfig(name=name, type=kind, default=default, doc=doc, parse=parse)
 
 
 class OffsetReset(Struct, frozen=True, kw_only=True):
@@ -49,31 +44,15 @@ def _offset_reset(text: str) -> OffsetReset:
         return OffsetReset(strategy=text)
     age_us = iso_duration_us(duration)
     if strategy != "by_duration" or age_us is None:
-        raise InvalidConfig(
-            f"share.auto.offset.reset={text} is invalid",
-            hint="choose earliest, latest or by_duration:PnDTnHnMn.nS",
-        )
+        raise ValueError("choose earliest, latest or by_duration:PnDTnHnMn.nS")
     return OffsetReset(strategy=strategy, age_ms=age_us // 1_000)
-
-
-def _multiplier(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        raise InvalidConfig(f"{RETRY_MULTIPLIER}={text} is not a number") from None
-    if not 1 <= number <= 100:
-        raise InvalidConfig(f"{RETRY_MULTIPLIER}={text} is out of range", hint="it may be 1 to 100")
-    return number
 
 
 def _topic_name(text: str) -> str:
     if text:
-        try:
-            check_topic_name(text)
-        except HeadraceError as error:
-            raise InvalidConfig(f"{DEAD_LETTER_TOPIC}: {error.message}", hint=error.hint) from error
+        check_topic_name(text)
     if text in INTERNAL_TOPICS:
-        raise InvalidConfig(f"{DEAD_LETTER_TOPIC}: {text} is an internal topic", hint="name another topic")
+        raise ValueError("it is an internal topic; name another one")
     return text
 
 
@@ -95,132 +74,108 @@ RETRY_MULTIPLIER = "headrace.share.retry.backoff.multiplier"
 CONSUMER_SESSION_TIMEOUT = "consumer.session.timeout.ms"
 CONSUMER_HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
 
-_TRUTH = {"true": True, "false": False}
 
-GROUP_CONFIGS: dict[str, ResourceConfig] = {
-    config.name: config
-    for config in (
-        _number(
-            CONSUMER_SESSION_TIMEOUT,
-            45_000,
-            1_000,
-            DAY_MS,
-            "A member of a consumer group is removed after this time without a heartbeat.",
-        ),
-        _number(
-            CONSUMER_HEARTBEAT_INTERVAL,
-            5_000,
-            100,
-            DAY_MS,
-            "The interval of heartbeats that members of a consumer group get.",
-        ),
-        _number(
-            SESSION_TIMEOUT,
-            45_000,
-            1_000,
-            DAY_MS,
-            "A member of a share group is removed after this time without a heartbeat.",
-        ),
-        _number(
-            HEARTBEAT_INTERVAL,
-            5_000,
-            100,
-            DAY_MS,
-            "The interval of heartbeats that members of a share group get.",
-        ),
-        _number(
-            LOCK_DURATION,
-            30_000,
-            100,
-            DAY_MS,
-            "How long a record is locked before it is delivered to another member.",
-        ),
-        _number(
-            DELIVERY_LIMIT, 5, 1, 10_000, "How often a record is delivered before it becomes a dead letter."
-        ),
-        _number(
-            LOCKS_MAX,
-            2_000,
-            1,
-            1_000_000,
-            "How many records of a partition may be locked, or wait for their dead letter, at a time. A batch that is "
-            "delivered in part may exceed that, up to ten times as many.",
-        ),
-        ResourceConfig(
-            name=OFFSET_RESET,
-            type=ConfigType.STRING,
-            default="latest",
-            doc="Where a group starts in a topic that is new to it: earliest, latest, or by_duration:PnDTnHnMn.nS.",
-            parse=_offset_reset,
-        ),
-        _choice(
-            ISOLATION,
-            "read_uncommitted",
-            {"read_uncommitted": False, "read_committed": True},
-            "Whether only committed records are delivered, or those of open and aborted transactions too.",
-        ),
-        _choice(RENEW_ENABLE, "true", _TRUTH, "Whether members may renew locks."),
-        ResourceConfig(
-            name=DEAD_LETTER_TOPIC,
-            type=ConfigType.STRING,
-            default="",
-            doc="Dead-letter topic of records that are rejected or exceed the delivery limit. Empty: they are dropped.",
-            parse=_topic_name,
-        ),
-        _choice(
-            DEAD_LETTER_COPY,
-            "true",
-            _TRUTH,
-            "Whether a dead letter has the key, value and headers of its record, or only its offset. "
-            "Kafka's default is false; such a letter is useless after the record is deleted.",
-        ),
-        _choice(
-            DEAD_LETTER_CREATE,
-            "true",
-            _TRUTH,
-            "Whether a dead-letter topic that is missing is created. Otherwise the records stay, locked, until it is "
-            "there.",
-        ),
-        _number(
-            RETRY_BACKOFF,
-            0,
-            0,
-            DAY_MS,
-            "The back-off before the second delivery of a record that was released or whose lock timed out. Ours.",
-        ),
-        _number(RETRY_BACKOFF_MAX, 60_000, 0, DAY_MS, "The longest back-off. Ours."),
-        ResourceConfig(
-            name=RETRY_MULTIPLIER,
-            type=ConfigType.DOUBLE,
-            default="2.0",
-            doc="The factor by which the back-off grows with every delivery. Ours.",
-            parse=_multiplier,
-        ),
-    )
-}
+_choice = partial(choice, ignores_case=True)
 
 
-def definition(name: str) -> ResourceConfig:
+def _duration(name: str, default_ms: int, minimum_ms: int, doc: str) -> ConfigDefinition:
+    return int32(name, default_ms, minimum_ms, doc, maximum=DAY_MS)
+
+
+GROUP_CONFIGS = by_name(
+    _duration(
+        CONSUMER_SESSION_TIMEOUT,
+        45_000,
+        1_000,
+        "A member of a consumer group is removed after this time without a heartbeat.",
+    ),
+    _duration(
+        CONSUMER_HEARTBEAT_INTERVAL,
+        5_000,
+        100,
+        "The interval of heartbeats that members of a consumer group get.",
+    ),
+    _duration(
+        SESSION_TIMEOUT,
+        45_000,
+        1_000,
+        "A member of a share group is removed after this time without a heartbeat.",
+    ),
+    _duration(
+        HEARTBEAT_INTERVAL, 5_000, 100, "The interval of heartbeats that members of a share group get."
+    ),
+    _duration(
+        LOCK_DURATION, 30_000, 100, "How long a record is locked before it is delivered to another member."
+    ),
+    int32(
+        DELIVERY_LIMIT,
+        5,
+        1,
+        "How often a record is delivered before it becomes a dead letter.",
+        maximum=10_000,
+    ),
+    int32(
+        LOCKS_MAX,
+        2_000,
+        1,
+        "How many records of a partition may be locked, or wait for their dead letter, at a time. A batch that is "
+        "delivered in part may exceed that, up to ten times as many.",
+        maximum=1_000_000,
+    ),
+    text(
+        OFFSET_RESET,
+        "latest",
+        "Where a group starts in a topic that is new to it: earliest, latest, or by_duration:PnDTnHnMn.nS.",
+        _offset_reset,
+    ),
+    _choice(
+        ISOLATION,
+        "read_uncommitted",
+        {"read_uncommitted": False, "read_committed": True},
+        "Whether only committed records are delivered, or those of open and aborted transactions too.",
+    ),
+    _choice(RENEW_ENABLE, "true", BOOLEANS, "Whether members may renew locks."),
+    text(
+        DEAD_LETTER_TOPIC,
+        "",
+        "Dead-letter topic of records that are rejected or exceed the delivery limit. Empty: they are dropped.",
+        _topic_name,
+    ),
+    _choice(
+        DEAD_LETTER_COPY,
+        "true",
+        BOOLEANS,
+        "Whether a dead letter has the key, value and headers of its record, or only its offset. "
+        "Kafka's default is false; such a letter is useless after the record is deleted.",
+    ),
+    _choice(
+        DEAD_LETTER_CREATE,
+        "true",
+        BOOLEANS,
+        "Whether a dead-letter topic that is missing is created. Otherwise the records stay, locked, until it is "
+        "there.",
+    ),
+    _duration(
+        RETRY_BACKOFF,
+        0,
+        0,
+        "The back-off before the second delivery of a record that was released or whose lock timed out. Ours.",
+    ),
+    _duration(RETRY_BACKOFF_MAX, 60_000, 0, "The longest back-off. Ours."),
+    double(
+        RETRY_MULTIPLIER, 2.0, 1, 100, "The factor by which the back-off grows with every delivery. Ours."
+    ),
+)
+
+
+def definition(name: str) -> ConfigDefinition:
     if name not in GROUP_CONFIGS:
-        raise InvalidConfig(
-            f"a group has no config {name}", hint="describe the group's configs to see them all"
+        raise RequestRejected(
+            ErrorCode.INVALID_CONFIG,
+            f"a group has no config {name}",
+            hint="describe the group's configs to see them all",
         )
     return GROUP_CONFIGS[name]
-
-
-def check_configs(configs: Mapping[str, str]) -> None:
-    for name, text in configs.items():
-        definition(name).parse(text)
-    for session, heartbeat in (
-        (SESSION_TIMEOUT, HEARTBEAT_INTERVAL),
-        (CONSUMER_SESSION_TIMEOUT, CONSUMER_HEARTBEAT_INTERVAL),
-    ):
-        session_ms, heartbeat_ms = _value(configs, session), _value(configs, heartbeat)
-        if heartbeat_ms >= session_ms:
-            raise InvalidConfig(
-                f"{heartbeat}={heartbeat_ms} is not below {session}={session_ms}",
-                hint="members would be removed between two heartbeats",
-            )
 
 
 def _value(configs: Mapping[str, str], name: str) -> Any:
@@ -272,7 +227,7 @@ class GroupConfigs(ResourceConfigs):
         self, files: FileSystem, data_dir: str, *, defaults: Mapping[str, str], groups_max: int
     ) -> None:
         super().__init__(
-            files, data_dir, file_name="group-configs.json", check=check_configs, names_max=groups_max
+            files, data_dir, file_name="group-configs.json", definition=definition, names_max=groups_max
         )
         self.defaults = defaults
         """The broker's defaults for groups that do not set them."""
@@ -291,6 +246,20 @@ class GroupConfigs(ResourceConfigs):
         if found is None:
             found = self._shares[group_id] = share_config({**self.defaults, **own})
         return found
+
+    def check(self, name: str, configs: Mapping[str, str]) -> None:
+        super().check(name, configs)
+        for session, heartbeat in (
+            (SESSION_TIMEOUT, HEARTBEAT_INTERVAL),
+            (CONSUMER_SESSION_TIMEOUT, CONSUMER_HEARTBEAT_INTERVAL),
+        ):
+            session_ms, heartbeat_ms = _value(configs, session), _value(configs, heartbeat)
+            if heartbeat_ms >= session_ms:
+                raise RequestRejected(
+                    ErrorCode.INVALID_CONFIG,
+                    f"{heartbeat}={heartbeat_ms} is not below {session}={session_ms}",
+                    hint="members would be removed between two heartbeats",
+                )
 
     def replace(self, changes: Mapping[str, Mapping[str, str]]) -> None:
         super().replace(changes)

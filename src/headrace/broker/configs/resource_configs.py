@@ -9,31 +9,28 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TypeVar
 
-from msgspec import Struct
+import msgspec
 
-from headrace.broker.configs.topic_configs import ConfigType
+from headrace.broker.configs.definitions import ConfigDefinition
+from headrace.broker.rejections import RequestRejected
 from headrace.errors import HeadraceError
 from headrace.log.filesystem import FileSystem
+from headrace.protocol.error_codes import ErrorCode
+
+KindT = TypeVar("KindT")
 
 
-class ResourceConfig(Struct, frozen=True, kw_only=True):
-    """What a kind of resource can be configured with, by name."""
-
-    name: str
-    type: ConfigType
-    default: str
-    doc: str
-    parse: Callable[[str], Any]
-
-
-class RefusedConfig(HeadraceError):
-    """A change that Kafka answers with INVALID_REQUEST; for a topic it would be INVALID_CONFIG."""
-
-
-class TooManyResources(HeadraceError):
-    """More resources with configs than the limit."""
+def read_saved(files: FileSystem, path: str, kind: type[KindT], *, hint: str) -> KindT:
+    """The content of a JSON file; empty if the file is missing."""
+    try:
+        # The decoder of msgspec rejects infinity, which a quota may be.
+        return msgspec.convert(json.loads(files.read_whole(path)), kind)
+    except FileNotFoundError:
+        return kind()
+    except (ValueError, msgspec.ValidationError) as error:
+        raise HeadraceError(f"{path} is damaged: {error}", hint=hint) from error
 
 
 class ResourceConfigs:
@@ -43,14 +40,19 @@ class ResourceConfigs:
         data_dir: str,
         *,
         file_name: str,
-        check: Callable[[Mapping[str, str]], None],
+        definition: Callable[[str], ConfigDefinition],
         names_max: int,
     ) -> None:
         self._files = files
         self._path = os.path.join(data_dir, "metadata", file_name)
-        self._check = check
+        self._definition = definition
         self._names_max = names_max
-        self._by_name: dict[str, dict[str, str]] = self._read()
+        self._by_name = read_saved(
+            files,
+            self._path,
+            dict[str, dict[str, str]],
+            hint="restore it from a copy, or remove it: all configs in it are default then",
+        )
 
     def of(self, name: str) -> Mapping[str, str]:
         """The configs that are set for a resource; others have their defaults."""
@@ -62,7 +64,8 @@ class ResourceConfigs:
 
     def check(self, name: str, configs: Mapping[str, str]) -> None:
         """Raise what `replace` would raise for the configs of one resource."""
-        self._check(configs)
+        for config, text in configs.items():
+            self._definition(config).parse(text)
 
     def replace(self, changes: Mapping[str, Mapping[str, str]]) -> None:
         """Replace the configs of some resources, in one write."""
@@ -74,22 +77,11 @@ class ResourceConfigs:
             else:
                 changed.pop(name, None)
         if len(changed) > max(self._names_max, len(self._by_name)):
-            raise TooManyResources(
+            raise RequestRejected(
+                ErrorCode.POLICY_VIOLATION,
                 f"{len(changed)} would have configs of their own, {self._names_max} may",
                 hint="delete configs that are not used any more, or raise groups_max or client_metrics_max",
             )
         # Without indentation, because only that is encoded in C, and the file may be large.
         self._files.write_whole(self._path, json.dumps(changed).encode())
         self._by_name = changed
-
-    def _read(self) -> dict[str, dict[str, str]]:
-        try:
-            saved = json.loads(self._files.read_whole(self._path))
-            return {str(name): {**configs} for name, configs in saved.items()}
-        except FileNotFoundError:
-            return {}
-        except (ValueError, TypeError, AttributeError) as error:
-            raise HeadraceError(
-                f"{self._path} is damaged: {error}",
-                hint="restore it from a copy, or remove it: all configs in it are default then",
-            ) from error

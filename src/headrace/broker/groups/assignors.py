@@ -20,7 +20,7 @@ PartitionCounts = Mapping[uuid.UUID, int]
 NO_ASSIGNMENT: Assignment = {}
 
 
-class Place(NamedTuple):
+class TopicIdPartition(NamedTuple):
     """One partition of one topic."""
 
     topic_id: uuid.UUID
@@ -60,18 +60,18 @@ def uniform(candidates: Sequence[Candidate], partition_counts: PartitionCounts) 
     if not candidates:
         return {}
     if len({one.topic_ids for one in candidates}) == 1:
-        places = _share_out_evenly(candidates, partition_counts)
+        assigned = _assign_evenly(candidates, partition_counts)
     else:
-        places = _share_out_by_load(candidates, partition_counts)
-    return {one.member_id: _frozen(places[one.member_id], one.earlier) for one in candidates}
+        assigned = _assign_by_load(candidates, partition_counts)
+    return {one.member_id: _frozen(assigned[one.member_id], one.earlier) for one in candidates}
 
 
-def _frozen(places: Iterable[Place], earlier: Assignment) -> Assignment:
+def _frozen(assigned: Iterable[TopicIdPartition], earlier: Assignment) -> Assignment:
     by_topic: dict[uuid.UUID, set[int]] = {}
-    for topic_id, partition in places:
+    for topic_id, partition in assigned:
         by_topic.setdefault(topic_id, set()).add(partition)
     if by_topic == earlier:
-        return earlier  # the same object, so that an unchanged assignment is recognized at once
+        return earlier  # the same object, so that an unchanged assignment is recognized immediately
     return {topic_id: frozenset(partitions) for topic_id, partitions in by_topic.items()}
 
 
@@ -86,26 +86,28 @@ def _by_topic(
     return dict(sorted(subscribers.items()))
 
 
-def _kept(one: Candidate, partition_counts: PartitionCounts, taken: set[Place]) -> list[Place]:
+def _kept(
+    one: Candidate, partition_counts: PartitionCounts, taken: set[TopicIdPartition]
+) -> list[TopicIdPartition]:
     """The partitions of the last assignment that the member may keep."""
     return [
-        place
+        kept
         for topic_id in sorted(one.earlier)
         if topic_id in one.topic_ids
         for partition in sorted(one.earlier[topic_id])
         if partition < partition_counts.get(topic_id, 0)
-        and (place := Place(topic_id, partition)) not in taken
+        and (kept := TopicIdPartition(topic_id, partition)) not in taken
     ]
 
 
-def _share_out_evenly(
+def _assign_evenly(
     candidates: Sequence[Candidate], partition_counts: PartitionCounts
-) -> dict[str, list[Place]]:
+) -> dict[str, list[TopicIdPartition]]:
     """All subscribe to the same topics: some get one more than the others, first of all those that had more."""
     topic_ids = sorted(candidates[0].topic_ids & partition_counts.keys())
     least, longer = divmod(sum(partition_counts[topic_id] for topic_id in topic_ids), len(candidates))
-    taken: set[Place] = set()
-    places: dict[str, list[Place]] = {}
+    taken: set[TopicIdPartition] = set()
+    assigned: dict[str, list[TopicIdPartition]] = {}
     for one in candidates:
         kept = _kept(one, partition_counts, taken)
         if len(kept) > least:
@@ -113,37 +115,39 @@ def _share_out_evenly(
             longer -= is_longer
             kept = kept[: least + is_longer]
         taken.update(kept)
-        places[one.member_id] = kept
+        assigned[one.member_id] = kept
     free = [
-        Place(topic_id, partition)
+        partition
         for topic_id in topic_ids
-        for partition in range(partition_counts[topic_id])
-        if (topic_id, partition) not in taken
+        for partition in _partitions_of(topic_id, partition_counts)
+        if partition not in taken
     ]
-    _deal(free, places, least)
-    return places
+    _distribute(free, assigned, least)
+    return assigned
 
 
-def _deal(free: Sequence[Place], places: Mapping[str, list[Place]], least: int) -> None:
+def _distribute(
+    free: Sequence[TopicIdPartition], assigned: Mapping[str, list[TopicIdPartition]], least: int
+) -> None:
     """One by one to the members that have too few, in turns, so that each gets partitions of every topic."""
-    wanting = deque(given for given in places.values() if len(given) < least)
-    satisfied = deque(given for given in places.values() if len(given) == least)
-    for place in free:
+    wanting = deque(given for given in assigned.values() if len(given) < least)
+    satisfied = deque(given for given in assigned.values() if len(given) == least)
+    for partition in free:
         if wanting:
             given = wanting.popleft()
-            given.append(place)
+            given.append(partition)
             (wanting if len(given) < least else satisfied).append(given)
         else:
-            satisfied.popleft().append(place)
+            satisfied.popleft().append(partition)
 
 
-def _share_out_by_load(
+def _assign_by_load(
     candidates: Sequence[Candidate], partition_counts: PartitionCounts
-) -> dict[str, list[Place]]:
+) -> dict[str, list[TopicIdPartition]]:
     """Subscriptions differ: a free partition goes to the member with the fewest, then some move while that helps."""
-    owners: dict[Place, str] = {}
+    owners: dict[TopicIdPartition, str] = {}
     loads: dict[str, int] = {}
-    taken: set[Place] = set()
+    taken: set[TopicIdPartition] = set()
     for one in candidates:
         kept = _kept(one, partition_counts, taken)
         taken.update(kept)
@@ -156,19 +160,19 @@ def _share_out_by_load(
     # Topics with few subscribers come first, because there is less choice for them.
     for topic_id in sorted(subscribers, key=lambda topic_id: len(subscribers[topic_id])):
         lightest = _Lightest(subscribers[topic_id], loads)
-        for place in _places(topic_id, partition_counts):
-            if place not in owners:
-                _give(place, lightest.first(), owners, loads)
+        for partition in _partitions_of(topic_id, partition_counts):
+            if partition not in owners:
+                _assign(partition, lightest.first(), owners, loads)
     moves = 1
     while moves:  # every move makes the loads more equal, so that this ends
         moves = sum(
-            _even_out(_places(topic_id, partition_counts), members, owners, loads)
+            _even_out(_partitions_of(topic_id, partition_counts), members, owners, loads)
             for topic_id, members in subscribers.items()
         )
-    places: dict[str, list[Place]] = {one.member_id: [] for one in candidates}
-    for place, member_id in owners.items():
-        places[member_id].append(place)
-    return places
+    assigned: dict[str, list[TopicIdPartition]] = {one.member_id: [] for one in candidates}
+    for partition, member_id in owners.items():
+        assigned[member_id].append(partition)
+    return assigned
 
 
 class _Lightest:
@@ -187,29 +191,34 @@ class _Lightest:
             heapq.heapreplace(self._queue, (self._loads[member_id], index, member_id))
 
 
-def _give(place: Place, member_id: str, owners: dict[Place, str], loads: dict[str, int]) -> None:
-    before = owners.get(place)
+def _assign(
+    partition: TopicIdPartition, member_id: str, owners: dict[TopicIdPartition, str], loads: dict[str, int]
+) -> None:
+    before = owners.get(partition)
     if before is not None:
         loads[before] -= 1
-    owners[place] = member_id
+    owners[partition] = member_id
     loads[member_id] += 1
 
 
 def _even_out(
-    places: Sequence[Place], member_ids: Sequence[str], owners: dict[Place, str], loads: dict[str, int]
+    partitions: Sequence[TopicIdPartition],
+    member_ids: Sequence[str],
+    owners: dict[TopicIdPartition, str],
+    loads: dict[str, int],
 ) -> int:
     """Move partitions of one topic from members with the most to those with the fewest; how many."""
     lightest = _Lightest(member_ids, loads)
     moves = 0
-    for place in sorted(places, key=lambda place: -loads[owners[place]]):
-        if loads[owners[place]] - loads[lightest.first()] >= 2:
-            _give(place, lightest.first(), owners, loads)
+    for partition in sorted(partitions, key=lambda partition: -loads[owners[partition]]):
+        if loads[owners[partition]] - loads[lightest.first()] >= 2:
+            _assign(partition, lightest.first(), owners, loads)
             moves += 1
     return moves
 
 
-def _places(topic_id: uuid.UUID, partition_counts: PartitionCounts) -> list[Place]:
-    return [Place(topic_id, partition) for partition in range(partition_counts[topic_id])]
+def _partitions_of(topic_id: uuid.UUID, partition_counts: PartitionCounts) -> list[TopicIdPartition]:
+    return [TopicIdPartition(topic_id, partition) for partition in range(partition_counts[topic_id])]
 
 
 UNIFORM: Final = "uniform"

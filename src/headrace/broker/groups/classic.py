@@ -12,79 +12,78 @@ from headrace.broker.groups.events import (
     Action,
     AssignmentStored,
     Event,
-    Heartbeat,
-    HeartbeatAnswer,
     Join,
-    JoinAnswer,
-    JoinPhaseExpired,
-    Leave,
-    LeaveAnswer,
-    LeavingMember,
     MembersInherited,
-    SessionExpired,
     StaticMemberStored,
     StoreGroup,
-    Sync,
-    SyncAnswer,
-    SyncPhaseExpired,
+    TimerExpired,
     TimerKind,
+    failed_join,
+    left,
+    rejection,
 )
 from headrace.broker.groups.rebalance import (
     Step,
     assignment_of,
     complete_join_phase_if_all_joined,
     current_generation,
-    disturb,
     join_phase_expired,
+    prepare_rebalance,
     release_syncs,
     remove_members,
     sync_arrived,
     sync_phase_expired,
 )
-from headrace.broker.groups.state import (
-    UNKNOWN_MEMBER,
-    Group,
-    GroupLimits,
-    GroupState,
-    Member,
-    Trigger,
-)
+from headrace.broker.groups.state import UNKNOWN_MEMBER, Group, GroupLimits, GroupState, Member, Trigger
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headrace.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from headrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-def handle(group: Group, event: Event, *, limits: GroupLimits, now_ms: int) -> tuple[Group, list[Action]]:
-    """The changed group, and the actions to perform."""
+def handle(
+    group: Group, event: Event, *, limits: GroupLimits, now_ms: int, request: int = 0
+) -> tuple[Group, list[Action]]:
+    """The changed group, and the actions to perform. `request` is the number of an event that is a request."""
     assert group.state is not GroupState.DEAD, "a dead group is removed immediately, so no event can reach it"
-    step = Step(group=group, limits=limits, now_ms=now_ms)
+    step = Step(group=group, limits=limits, now_ms=now_ms, request=request)
+    try:
+        _apply(step, event)
+    except RequestRejected as rejected:
+        step.respond(request, rejection(event, rejected.code))
+    return step.group, step.actions
+
+
+def _apply(step: Step, event: Event) -> None:
     match event:
         case Join():
             _join(step, event)
-        case Sync():
+        case SyncGroupRequest():
             _sync(step, event)
-        case Heartbeat():
+        case HeartbeatRequest():
             _heartbeat(step, event)
-        case Leave():
+        case LeaveGroupRequest():
             _leave(step, event)
-        case SessionExpired():
+        case TimerExpired(kind=TimerKind.SESSION):
             _session_expired(step, event.member_id)
-        case JoinPhaseExpired():
+        case TimerExpired(kind=TimerKind.JOIN):
             join_phase_expired(step)
-        case SyncPhaseExpired():
+        case TimerExpired():
             sync_phase_expired(step)
         case MembersInherited():
-            disturb(step, Trigger.MEMBER_LEFT)
+            prepare_rebalance(step, Trigger.MEMBER_LEFT)
         case AssignmentStored():
             _assignment_stored(step, event)
         case StaticMemberStored():
             _static_member_stored(step, event)
-    return step.group, step.actions
 
 
 def _join(step: Step, join: Join) -> None:
     if not _has_room(step.group, join, step.limits.members_max):
-        _turn_away(step, join)
+        _reject_new_member(step, join)
     elif not step.group.supports(join.protocol_type, join.protocols):
-        _refuse(step, join, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        raise RequestRejected(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     elif join.member_id == UNKNOWN_MEMBER:
         _join_without_id(step, join)
     elif join.member_id in step.group.pending_member_ids and join.instance_id is None:
@@ -98,7 +97,7 @@ def _has_room(group: Group, join: Join, members_max: int) -> bool:
     if join.instance_id is not None and member is None:
         member = group.static_member(join.instance_id)
     if group.state is GroupState.PREPARING_REBALANCE:
-        # Only joined members count, so the last ones to rejoin are refused after the limit was lowered.
+        # Only joined members count, so the last ones to rejoin are rejected after the limit was lowered.
         is_joining = member is not None and member.join_request is not None
         if not is_joining and group.joining_count >= members_max:
             return False
@@ -107,18 +106,14 @@ def _has_room(group: Group, join: Join, members_max: int) -> bool:
     return len(group.members) + len(group.pending_member_ids) < members_max
 
 
-def _turn_away(step: Step, join: Join) -> None:
+def _reject_new_member(step: Step, join: Join) -> None:
     member = step.group.members.get(join.member_id)
     if member is not None:
-        remove_members(step, [member])
+        remove_members(step, member)
     step.group = replace(step.group, pending_member_ids=step.group.pending_member_ids - {join.member_id})
-    step.answer(join.request, JoinAnswer(error=ErrorCode.GROUP_MAX_SIZE_REACHED))
+    step.respond(step.request, failed_join(ErrorCode.GROUP_MAX_SIZE_REACHED))
     if member is not None:
-        disturb(step, Trigger.MEMBER_LEFT)
-
-
-def _refuse(step: Step, join: Join, error: ErrorCode) -> None:
-    step.answer(join.request, JoinAnswer(error=error, member_id=join.member_id))
+        prepare_rebalance(step, Trigger.MEMBER_LEFT)
 
 
 def _join_without_id(step: Step, join: Join) -> None:
@@ -129,9 +124,7 @@ def _join_without_id(step: Step, join: Join) -> None:
         pending = step.group.pending_member_ids | {join.new_member_id}
         step.group = replace(step.group, pending_member_ids=pending)
         step.arm(TimerKind.SESSION, join.session_timeout_ms, join.new_member_id)
-        step.answer(
-            join.request, JoinAnswer(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=join.new_member_id)
-        )
+        step.respond(step.request, failed_join(ErrorCode.MEMBER_ID_REQUIRED, join.new_member_id))
     else:
         _add_member(step, join, join.new_member_id)
 
@@ -148,46 +141,39 @@ def _add_member(step: Step, join: Join, member_id: str) -> None:
         session_timeout_ms=join.session_timeout_ms,
         rebalance_timeout_ms=join.rebalance_timeout_ms,
         protocols=join.protocols,
-        join_request=join.request,
+        join_request=step.request,
         is_new=True,
     )
     if not group.members:
         group = replace(group, protocol_type=join.protocol_type, leader_id=member_id)
     step.group = replace(group.put(member), pending_member_ids=group.pending_member_ids - {member_id})
-    # Until it is answered it has no id to send heartbeats with, and its client may have disconnected.
+    # Until it gets the response it has no id to send heartbeats with, and its client may have disconnected.
     step.arm(TimerKind.SESSION, step.limits.new_member_join_timeout_ms, member_id)
-    disturb(step, Trigger.MEMBER_JOINED)
+    prepare_rebalance(step, Trigger.MEMBER_JOINED)
 
 
 def _rejoin(step: Step, join: Join) -> None:
     group = step.group
-    error = group.check_member(join.member_id, join.instance_id)
-    if error is not ErrorCode.NONE:
-        _refuse(step, join, error)
-        return
-    member = group.members[join.member_id]
+    member = group.require_member(join.member_id, join.instance_id)
     leads_stable_group = group.state is GroupState.STABLE and join.member_id == group.leader_id
     is_repeated = member.protocols == join.protocols and not leads_stable_group
     if group.state is not GroupState.PREPARING_REBALANCE and is_repeated:
-        # The answer may be lost. The leader of a stable group rejoins because its topics have changed.
-        step.answer(join.request, current_generation(group, join.member_id))
+        # The response may be lost. The leader of a stable group rejoins because its topics have changed.
+        step.respond(step.request, current_generation(group, join.member_id))
         return
     _update_member(step, member, join)
-    disturb(step, Trigger.MEMBER_CHANGED)
+    prepare_rebalance(step, Trigger.MEMBER_CHANGED)
 
 
 def _update_member(step: Step, member: Member, join: Join) -> Member:
     # Two requests for one member: its client has closed the connection of the earlier one.
-    step.answer(
-        member.join_request,
-        JoinAnswer(error=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id),
-    )
+    step.respond(member.join_request, failed_join(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
     updated = replace(
         member,
         protocols=join.protocols,
         session_timeout_ms=join.session_timeout_ms,
         rebalance_timeout_ms=join.rebalance_timeout_ms,
-        join_request=join.request,
+        join_request=step.request,
     )
     step.group = step.group.put(updated)
     return updated
@@ -195,10 +181,8 @@ def _update_member(step: Step, member: Member, join: Join) -> Member:
 
 def _replace_static_member(step: Step, join: Join, absent: Member) -> None:
     """A static member returns with a new id: a client that still uses the old one is fenced."""
-    step.answer(
-        absent.join_request, JoinAnswer(error=ErrorCode.FENCED_INSTANCE_ID, member_id=absent.member_id)
-    )
-    step.answer(absent.sync_request, SyncAnswer(error=ErrorCode.FENCED_INSTANCE_ID))
+    step.respond(absent.join_request, failed_join(ErrorCode.FENCED_INSTANCE_ID, absent.member_id))
+    step.respond(absent.sync_request, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
     step.cancel(TimerKind.SESSION, absent.member_id)
     leader_id_before = step.group.leader_id
     is_leader = leader_id_before == absent.member_id
@@ -211,13 +195,13 @@ def _replace_static_member(step: Step, join: Join, absent: Member) -> None:
     step.arm_session(returned)
     is_stable = step.group.state is GroupState.STABLE
     if not is_stable or step.group.select_protocol() != step.group.protocol_name:
-        disturb(step, Trigger.MEMBER_CHANGED)
+        prepare_rebalance(step, Trigger.MEMBER_CHANGED)
     else:
         # It returns in time and unchanged: the assignment is kept, and only the new id has to be stored.
         # A client without support for that gets its old id as the leader's, so that it does not assign again.
         can_skip = join.can_skip_assignment
         stored = StaticMemberStored(
-            request=join.request,
+            request=step.request,
             member_id=returned.member_id,
             leader_id=step.group.leader_id if can_skip else leader_id_before,
             skip_assignment=is_leader and can_skip,
@@ -229,62 +213,55 @@ def _static_member_stored(step: Step, event: StaticMemberStored) -> None:
     group = step.group
     member = group.members.get(event.member_id)
     if member is None or member.join_request != event.request or group.state is not GroupState.STABLE:
-        return  # a rebalance has started in the meantime and answers it
+        return  # a rebalance has started in the meantime and responds to it
     step.group = group.put(replace(member, join_request=None))
     step.arm_session(member)
     if event.error is not ErrorCode.NONE:
         # It joins again and gets another id; the one that was not stored was never used.
-        step.answer(event.request, JoinAnswer(error=event.error))
+        step.respond(event.request, failed_join(event.error))
         return
-    answer = current_generation(group, event.member_id)
+    response = current_generation(group, event.member_id)
     if not event.skip_assignment:
-        answer = replace(answer, members=())
-    step.answer(
+        response = replace(response, members=())
+    step.respond(
         event.request,
-        replace(answer, leader_id=event.leader_id or "", skip_assignment=event.skip_assignment),
+        replace(response, leader=event.leader_id or "", skip_assignment=event.skip_assignment),
     )
 
 
-def _sync(step: Step, sync: Sync) -> None:
+def _sync(step: Step, sync: SyncGroupRequest) -> None:
     group = step.group
-    error = _check_sync(group, sync)
-    if error is not ErrorCode.NONE:
-        step.answer(sync.request, SyncAnswer(error=error))
-        return
-    member = group.members[sync.member_id]
+    member = _checked_sync(group, sync)
     if group.state is GroupState.STABLE:
         sync_arrived(step, member)
-        step.answer(sync.request, assignment_of(group, member))
+        step.respond(step.request, assignment_of(group, member))
         return
-    # As with joins: nobody waits for the earlier of two requests of one member.
-    step.answer(member.sync_request, SyncAnswer(error=ErrorCode.REBALANCE_IN_PROGRESS))
-    sync_arrived(step, replace(member, sync_request=sync.request))
+    # As with joins: the client has closed the connection of the earlier of two requests.
+    step.respond(member.sync_request, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    sync_arrived(step, replace(member, sync_request=step.request))
     if sync.member_id == group.leader_id and not group.is_assigning:
         _store_assignment(step, sync)
 
 
-def _check_sync(group: Group, sync: Sync) -> ErrorCode:
-    error = group.check_member(sync.member_id, sync.instance_id)
-    if error is not ErrorCode.NONE:
-        return error
-    if sync.generation != group.generation:
-        return ErrorCode.ILLEGAL_GENERATION
+def _checked_sync(group: Group, sync: SyncGroupRequest) -> Member:
+    member = group.require_member(sync.member_id, sync.group_instance_id)
+    if sync.generation_id != group.generation:
+        raise RequestRejected(ErrorCode.ILLEGAL_GENERATION)
     if group.state is GroupState.PREPARING_REBALANCE:
-        return ErrorCode.REBALANCE_IN_PROGRESS
+        raise RequestRejected(ErrorCode.REBALANCE_IN_PROGRESS)
     # Older clients do not name the protocol.
-    if sync.protocol_type is not None and sync.protocol_type != group.protocol_type:
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if sync.protocol_name is not None and sync.protocol_name != group.protocol_name:
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    return ErrorCode.NONE
+    is_type_known = sync.protocol_type in (None, group.protocol_type)
+    if not is_type_known or sync.protocol_name not in (None, group.protocol_name):
+        raise RequestRejected(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    return member
 
 
-def _store_assignment(step: Step, sync: Sync) -> None:
+def _store_assignment(step: Step, sync: SyncGroupRequest) -> None:
     step.group = replace(step.group, is_assigning=True)
-    assignments = {member_id: sync.assignments.get(member_id, b"") for member_id in step.group.members}
+    # A copy, because the bytes of the request are a part of its connection's buffer.
+    assignments = {part.member_id: bytes(part.assignment) for part in sync.assignments}
     stored = AssignmentStored(generation=step.group.generation, assignments=assignments)
-    assigned = _with_assignments(step.group, stored)
-    step.actions.append(StoreGroup(group=assigned, then=stored))
+    step.actions.append(StoreGroup(group=_with_assignments(step.group, stored), then=stored))
 
 
 def _assignment_stored(step: Step, event: AssignmentStored) -> None:
@@ -293,7 +270,7 @@ def _assignment_stored(step: Step, event: AssignmentStored) -> None:
         return  # another rebalance has started in the meantime
     if event.error is not ErrorCode.NONE:
         release_syncs(step, event.error)
-        disturb(step, Trigger.ASSIGNMENT_FAILED)
+        prepare_rebalance(step, Trigger.ASSIGNMENT_FAILED)
         return
     step.group = replace(_with_assignments(group, event), is_assigning=False)
     step.move(Trigger.ASSIGNED)
@@ -309,41 +286,40 @@ def _with_assignments(group: Group, stored: AssignmentStored) -> Group:
     )
 
 
-def _heartbeat(step: Step, heartbeat: Heartbeat) -> None:
+def _heartbeat(step: Step, heartbeat: HeartbeatRequest) -> None:
     group = step.group
-    error = group.check_member(heartbeat.member_id, heartbeat.instance_id)
-    if error is ErrorCode.NONE and heartbeat.generation != group.generation:
-        error = ErrorCode.ILLEGAL_GENERATION
-    if error is ErrorCode.NONE:
-        step.arm_session(group.members[heartbeat.member_id])
-        if group.state is GroupState.PREPARING_REBALANCE:
-            error = ErrorCode.REBALANCE_IN_PROGRESS
-    step.answer(heartbeat.request, HeartbeatAnswer(error=error))
+    member = group.require_member(heartbeat.member_id, heartbeat.group_instance_id)
+    if heartbeat.generation_id != group.generation:
+        raise RequestRejected(ErrorCode.ILLEGAL_GENERATION)
+    step.arm_session(member)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        raise RequestRejected(ErrorCode.REBALANCE_IN_PROGRESS)
+    step.respond(step.request, HeartbeatResponse())
 
 
-def _leave(step: Step, leave: Leave) -> None:
-    results = tuple((leaving, _leave_one(step, leaving)) for leaving in leave.members)
-    step.answer(leave.request, LeaveAnswer(members=results))
-    if any(error is ErrorCode.NONE for _, error in results) and step.group.state is not GroupState.EMPTY:
-        disturb(step, Trigger.MEMBER_LEFT)
+def _leave(step: Step, leave: LeaveGroupRequest) -> None:
+    results = tuple(left(member, _leave_one(step, member)) for member in leave.members)
+    step.respond(step.request, LeaveGroupResponse(members=results))
+    if step.group.state is not GroupState.EMPTY and any(not result.error_code for result in results):
+        prepare_rebalance(step, Trigger.MEMBER_LEFT)
 
 
-def _leave_one(step: Step, leaving: LeavingMember) -> ErrorCode:
-    group = step.group
+def _leave_one(step: Step, leaving: MemberIdentity) -> ErrorCode:
+    group, instance_id = step.group, leaving.group_instance_id
     if leaving.member_id in group.pending_member_ids:
         step.cancel(TimerKind.SESSION, leaving.member_id)
         step.group = group.without([leaving.member_id])
         return ErrorCode.NONE
-    if leaving.member_id == UNKNOWN_MEMBER:
-        # An administrator removes a static member by the name that its user gave it.
-        member = group.static_member(leaving.instance_id) if leaving.instance_id is not None else None
-        error = ErrorCode.NONE if member is not None else ErrorCode.UNKNOWN_MEMBER_ID
-    else:
-        error = group.check_member(leaving.member_id, leaving.instance_id)
-        member = group.members.get(leaving.member_id)
-    if error is ErrorCode.NONE and member is not None:
-        remove_members(step, [member])
-    return error
+    # An administrator removes a static member by its instance id alone.
+    by_instance = group.static_member(instance_id) if instance_id is not None else None
+    try:
+        if leaving.member_id == UNKNOWN_MEMBER and by_instance is not None:
+            remove_members(step, by_instance)
+        else:
+            remove_members(step, group.require_member(leaving.member_id, instance_id))
+    except RequestRejected as rejected:
+        return rejected.code
+    return ErrorCode.NONE
 
 
 def _session_expired(step: Step, member_id: str) -> None:
@@ -354,22 +330,17 @@ def _session_expired(step: Step, member_id: str) -> None:
         return
     member = group.members.get(member_id)
     if member is None or (member.is_waiting and not member.is_new):
-        return  # a member that waits for an answer counts as alive
-    remove_members(step, [member])
-    disturb(step, Trigger.MEMBER_LEFT)
+        return  # a member that waits for a response counts as alive
+    remove_members(step, member)
+    prepare_rebalance(step, Trigger.MEMBER_LEFT)
 
 
-def check_commit(group: Group, *, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-    """Whether this client may commit offsets for the group."""
+def check_commit(group: Group, *, member_id: str, instance_id: str | None, generation: int) -> None:
+    """Raise RequestRejected unless this client may commit offsets for the group."""
     if generation < 0 and group.state is GroupState.EMPTY:
-        return ErrorCode.NONE  # a tool, or a consumer that assigns partitions to itself
-    if generation < 0 and member_id == UNKNOWN_MEMBER and instance_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    error = group.check_member(member_id, instance_id)
-    if error is not ErrorCode.NONE:
-        return error
+        return  # a tool, or a consumer that assigns partitions to itself
+    group.require_member(member_id, instance_id)
     if generation != group.generation:
-        return ErrorCode.ILLEGAL_GENERATION
+        raise RequestRejected(ErrorCode.ILLEGAL_GENERATION)
     if group.state is GroupState.COMPLETING_REBALANCE:
-        return ErrorCode.REBALANCE_IN_PROGRESS
-    return ErrorCode.NONE
+        raise RequestRejected(ErrorCode.REBALANCE_IN_PROGRESS)

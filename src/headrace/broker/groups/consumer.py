@@ -1,7 +1,7 @@
 """The rules of the newer group protocol (KIP-848): what a heartbeat, a departure and a time-out do to a group.
 
-Nothing here waits, writes or reads a clock. Functions change the group of a `ConsumerStep` and return what the member
-gets as its answer; they raise `RequestRefused`. Members with the classic protocol are in `consumer_classic`.
+Nothing here waits, writes or reads a clock. Functions change the group of a `ConsumerStep` and return the result for
+the member; they raise `RequestRejected`. Members with the classic protocol are in `consumer_classic`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ from headrace.broker.groups.consumer_state import (
     Owned,
     Resolved,
 )
-from headrace.broker.groups.consumer_step import Arm, Cancel, ConsumerStep, ConsumerTimer
-from headrace.broker.patterns import InvalidPattern, compiled, matching
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.groups.consumer_step import ConsumerStep
+from headrace.broker.groups.events import TimerKind
+from headrace.broker.patterns import compiled, matching
+from headrace.broker.rejections import RequestRejected
+from headrace.errors import HeadraceError
 from headrace.protocol.error_codes import ErrorCode
 
 
@@ -48,15 +50,14 @@ class ConsumerHeartbeat(Struct, frozen=True, kw_only=True):
     client_host: str = ""
 
     @property
-    def says_all(self) -> bool:
-        """A member that sends all fields wants a full answer."""
-        is_full = self.rebalance_timeout_ms != -1 and self.reported is not None
-        return self.member_epoch == JOIN_EPOCH or (
-            is_full and (self.topics is not None or self.pattern is not None)
-        )
+    def is_full(self) -> bool:
+        """Whether all fields are set: then the response has them all, too."""
+        is_subscribing = self.topics is not None or self.pattern is not None
+        reports = self.rebalance_timeout_ms != -1 and self.reported is not None
+        return self.member_epoch == JOIN_EPOCH or (is_subscribing and reports)
 
 
-class ConsumerAnswer(Struct, frozen=True, kw_only=True):
+class ConsumerResult(Struct, frozen=True, kw_only=True):
     member_id: str
     member_epoch: int
     assignment: Owned | None = None
@@ -84,60 +85,52 @@ def check_heartbeat(heartbeat: ConsumerHeartbeat) -> None:
             raise _invalid("SubscribedTopicNames or SubscribedTopicRegex must be set when (re-)joining.")
     if heartbeat.assignor is not None and heartbeat.assignor not in ASSIGNORS:
         known = ", ".join(ASSIGNORS)
-        raise RequestRefused(
+        raise RequestRejected(
             ErrorCode.UNSUPPORTED_ASSIGNOR, f"There is no assignor {heartbeat.assignor}, but {known}."
         )
 
 
-def _invalid(message: str) -> RequestRefused:
-    return RequestRefused(ErrorCode.INVALID_REQUEST, message)
+def _invalid(message: str) -> RequestRejected:
+    return RequestRejected(ErrorCode.INVALID_REQUEST, message)
 
 
 # A member joins, or reports
 
 
-def heartbeat(step: ConsumerStep, heartbeat: ConsumerHeartbeat) -> ConsumerAnswer:
-    is_joining = heartbeat.member_epoch == JOIN_EPOCH
+def heartbeat(step: ConsumerStep, heartbeat: ConsumerHeartbeat) -> ConsumerResult:
     check_room(step, heartbeat.member_id, heartbeat.instance_id)
-    if heartbeat.instance_id is not None:
-        before = _static_member(step, heartbeat, is_joining)
-    else:
-        before = step.group.members.get(heartbeat.member_id)
-        if before is None and not is_joining:
-            raise unknown_member(heartbeat.member_id)
+    before = _member_before(step, heartbeat)
     if before is not None:
         _check_epoch(before, heartbeat)
     member = _updated(before or ConsumerMember(member_id=heartbeat.member_id), heartbeat)
     if member.pattern and (before is None or before.pattern != member.pattern):
         _check_pattern(member.pattern)
     step.put(member)
-    settled = settle(step, before, member, heartbeat.reported)
-    # Only a member that has changed, or that wants a full answer, gets its assignment.
-    has_changed = before is None or before.assigned != settled.assigned
-    return ConsumerAnswer(
-        member_id=settled.member_id,
-        member_epoch=settled.epoch,
-        assignment=settled.assigned if has_changed or heartbeat.says_all else None,
+    after = reconcile(step, before, member, heartbeat.reported)
+    # Only a member that has changed, or that sends all fields, gets its assignment.
+    has_changed = before is None or before.assigned != after.assigned
+    return ConsumerResult(
+        member_id=after.member_id,
+        member_epoch=after.epoch,
+        assignment=after.assigned if has_changed or heartbeat.is_full else None,
     )
 
 
-def settle(
+def reconcile(
     step: ConsumerStep, before: ConsumerMember | None, member: ConsumerMember, reported: Reported | None
 ) -> ConsumerMember:
     """Update the group after a change of a member: group epoch, target assignment, and the member's next step."""
-    is_changed = before is None or not before.subscribes_like(member)
-    refresh(step, is_changed=is_changed)
+    refresh(step, is_changed=before is None or not before.subscribes_like(member))
     assign_if_due(step)
-    target = _still_wanted(step, member)
-    settled = reconciled(step.group, member, target, reported)
-    step.put(settled)
-    step.arm_session(settled)
-    if settled.classic is None and settled != member:
-        if settled.state is MemberState.UNREVOKED_PARTITIONS:
-            step.timers.append(Arm(ConsumerTimer.REBALANCE, settled.member_id, settled.rebalance_timeout_ms))
+    after = reconciled(step.group, member, _still_wanted(step, member), reported)
+    step.put(after)
+    step.arm(TimerKind.SESSION, after)
+    if after.classic is None and after != member:
+        if after.state is MemberState.UNREVOKED_PARTITIONS:
+            step.arm(TimerKind.REBALANCE, after)
         else:
-            step.timers.append(Cancel(ConsumerTimer.REBALANCE, settled.member_id))
-    return settled
+            step.cancel(TimerKind.REBALANCE, after)
+    return after
 
 
 def _still_wanted(step: ConsumerStep, member: ConsumerMember) -> Assignment:
@@ -155,44 +148,49 @@ def check_room(step: ConsumerStep, member_id: str, instance_id: str | None) -> N
         instance_id is not None and group.static_member(instance_id) is not None
     )
     if not is_known and len(group.members) >= step.members_max:
-        raise RequestRefused(
+        raise RequestRejected(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"The group has {step.members_max} members, as many as group_members_max allows.",
         )
 
 
-def unknown_member(member_id: str) -> RequestRefused:
-    return RequestRefused(ErrorCode.UNKNOWN_MEMBER_ID, f"There is no member {member_id} in the group.")
+def unknown_member(member_id: str) -> RequestRejected:
+    return RequestRejected(ErrorCode.UNKNOWN_MEMBER_ID, f"There is no member {member_id} in the group.")
 
 
-def _static_member(
-    step: ConsumerStep, heartbeat: ConsumerHeartbeat, is_joining: bool
-) -> ConsumerMember | None:
-    assert heartbeat.instance_id is not None
-    existing = step.group.static_member(heartbeat.instance_id)
-    if not is_joining or (existing is not None and existing.member_id == heartbeat.member_id):
-        return known_static_member(step.group, heartbeat.instance_id, heartbeat.member_id)
-    step.waits_for_disk = True  # a member whose new id is lost would be fenced for good
-    if existing is None:
-        return step.group.members.get(heartbeat.member_id)
+def _member_before(step: ConsumerStep, heartbeat: ConsumerHeartbeat) -> ConsumerMember | None:
+    group, member_id, instance_id = step.group, heartbeat.member_id, heartbeat.instance_id
+    if heartbeat.member_epoch != JOIN_EPOCH:
+        return known_member(group, member_id, instance_id)
+    existing = None if instance_id is None else group.static_member(instance_id)
+    if instance_id is not None and (existing is None or existing.member_id != member_id):
+        step.waits_for_disk = True  # a member whose new id is lost would be fenced for good
+    if existing is None or existing.member_id == member_id:
+        return group.members.get(member_id)
     if existing.epoch != STATIC_LEAVE_EPOCH and existing.classic is None:
-        raise RequestRefused(
+        raise RequestRejected(
             ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"The instance id {heartbeat.instance_id} belongs to {existing.member_id}, which has not left.",
+            f"The instance id {instance_id} belongs to {existing.member_id}, which has not left.",
         )
-    return replace_static_member(step, existing, heartbeat.member_id)
+    return replace_static_member(step, existing, member_id)
 
 
-def known_static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
-    existing = group.static_member(instance_id)
-    if existing is None:
-        raise RequestRefused(ErrorCode.UNKNOWN_MEMBER_ID, f"There is no instance id {instance_id} here.")
-    if existing.member_id != member_id:
-        raise RequestRefused(
+def known_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
+    """The member that a request acts for. Raises RequestRejected."""
+    if instance_id is None:
+        member = group.members.get(member_id)
+        if member is None:
+            raise unknown_member(member_id)
+        return member
+    static = group.static_member(instance_id)
+    if static is None:
+        raise RequestRejected(ErrorCode.UNKNOWN_MEMBER_ID, f"There is no instance id {instance_id} here.")
+    if static.member_id != member_id:
+        raise RequestRejected(
             ErrorCode.FENCED_INSTANCE_ID,
-            f"The instance id {instance_id} belongs to the member {existing.member_id} by now.",
+            f"The instance id {instance_id} belongs to the member {static.member_id} now.",
         )
-    return existing
+    return static
 
 
 def replace_static_member(step: ConsumerStep, existing: ConsumerMember, member_id: str) -> ConsumerMember:
@@ -209,13 +207,13 @@ def _check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
     epoch = heartbeat.member_epoch
     if epoch == member.epoch or epoch == JOIN_EPOCH:
         return
-    # The answer with its new epoch may be lost: accept the old epoch if it owns only assigned partitions.
+    # The response with its new epoch may be lost: accept the old epoch if it owns only assigned partitions.
     is_behind = epoch == member.previous_epoch and epoch < member.epoch
     if not is_behind or not _is_part(heartbeat.reported, member.assigned):
-        raise RequestRefused(
+        raise RequestRejected(
             ErrorCode.FENCED_MEMBER_EPOCH,
             f"The member is at epoch {member.epoch} and not at {epoch}: "
-            "it must give up its partitions and join again.",
+            "it must revoke its partitions and join again.",
         )
 
 
@@ -246,8 +244,8 @@ def _updated(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> ConsumerMe
 def _check_pattern(pattern: str) -> None:
     try:
         compiled(pattern)
-    except InvalidPattern as error:
-        raise RequestRefused(
+    except HeadraceError as error:
+        raise RequestRejected(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"{pattern!r} is no regular expression: {error.message}",
         ) from error
@@ -280,7 +278,7 @@ def _resolve_patterns(step: ConsumerStep) -> None:
         known = group.patterns.get(pattern)
         if known is not None and is_seen:
             continue
-        topics = matching(pattern, step.catalog.names())
+        topics = matching(pattern, (topic.name for topic in step.catalog))
         if known is None or known.topics != topics:
             resolved = Resolved(topics=topics, version=version, resolved_at_ms=step.now_ms)
             step.set_pattern(pattern, resolved)
@@ -289,7 +287,7 @@ def _resolve_patterns(step: ConsumerStep) -> None:
 def _found(step: ConsumerStep) -> dict[str, FoundTopic]:
     """The subscribed topics that exist."""
     wanted = step.group.subscribed_topics()
-    return {name: topic for name in sorted(wanted) if (topic := step.catalog.find(name)) is not None}
+    return {name: topic for name in sorted(wanted) if (topic := step.catalog.get(name)) is not None}
 
 
 def _hash(found: Mapping[str, FoundTopic]) -> int:
@@ -300,7 +298,7 @@ def _hash(found: Mapping[str, FoundTopic]) -> int:
 
 
 def _topic_ids(step: ConsumerStep, names: frozenset[str]) -> frozenset[uuid.UUID]:
-    return frozenset(topic.id for name in names if (topic := step.catalog.find(name)) is not None)
+    return frozenset(topic.id for name in names if (topic := step.catalog.get(name)) is not None)
 
 
 def assign_if_due(step: ConsumerStep) -> None:
@@ -344,23 +342,16 @@ def _candidates(step: ConsumerStep) -> list[Candidate]:
 # A member leaves
 
 
-def leave(step: ConsumerStep, heartbeat: ConsumerHeartbeat) -> ConsumerAnswer:
-    if heartbeat.instance_id is not None:
-        member = known_static_member(step.group, heartbeat.instance_id, heartbeat.member_id)
-    else:
-        found = step.group.members.get(heartbeat.member_id)
-        if found is None:
-            raise unknown_member(heartbeat.member_id)
-        member = found
+def leave(step: ConsumerStep, heartbeat: ConsumerHeartbeat) -> ConsumerResult:
+    member = known_member(step.group, heartbeat.member_id, heartbeat.instance_id)
     if heartbeat.member_epoch == STATIC_LEAVE_EPOCH:
         # It stays a member until its session times out. By leaving it has revoked its partitions.
-        away = replace(member, epoch=STATIC_LEAVE_EPOCH, state=MemberState.STABLE, revoking={})
-        step.put(away)
+        step.put(replace(member, epoch=STATIC_LEAVE_EPOCH, state=MemberState.STABLE, revoking={}))
         step.waits_for_disk = True
-        step.timers.append(Cancel(ConsumerTimer.REBALANCE, member.member_id))
-        return ConsumerAnswer(member_id=member.member_id, member_epoch=STATIC_LEAVE_EPOCH)
+        step.cancel(TimerKind.REBALANCE, member)
+        return ConsumerResult(member_id=member.member_id, member_epoch=STATIC_LEAVE_EPOCH)
     fence(step, member)
-    return ConsumerAnswer(member_id=member.member_id, member_epoch=LEAVE_EPOCH)
+    return ConsumerResult(member_id=member.member_id, member_epoch=LEAVE_EPOCH)
 
 
 def fence(step: ConsumerStep, member: ConsumerMember) -> None:
@@ -372,14 +363,14 @@ def fence(step: ConsumerStep, member: ConsumerMember) -> None:
     step.becomes_classic = member.classic is None and 0 < left == step.group.classic_count
 
 
-def timer_due(step: ConsumerStep, kind: ConsumerTimer, member_id: str) -> bool:
+def timer_due(step: ConsumerStep, kind: TimerKind, member_id: str) -> bool:
     """Whether the time-out has removed its member."""
     member = step.group.members.get(member_id)
     if member is None:
         return False
-    if kind is ConsumerTimer.REBALANCE and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if kind is TimerKind.REBALANCE and member.state is not MemberState.UNREVOKED_PARTITIONS:
         return False
-    if kind in (ConsumerTimer.JOIN, ConsumerTimer.SYNC) and member.classic is None:
+    if kind in (TimerKind.JOIN, TimerKind.SYNC) and member.classic is None:
         return False  # it has changed its protocol in the meantime
     fence(step, member)
     return True
@@ -387,24 +378,20 @@ def timer_due(step: ConsumerStep, kind: ConsumerTimer, member_id: str) -> bool:
 
 def check_epoch_of(
     group: ConsumerGroup, member_id: str, epoch: int, *, covers: frozenset[tuple[uuid.UUID, int]] | None
-) -> ErrorCode:
-    """Whether a member may commit or read offsets with the epoch that it names.
+) -> None:
+    """Raise RequestRejected unless a member may commit or read offsets with the epoch that it names.
 
     An earlier epoch is as good for partitions (`covers`) that the member has had since then or longer.
     """
-    member = group.members.get(member_id)
-    if member is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
+    member = known_member(group, member_id, None)
     if epoch == member.epoch:
-        return ErrorCode.NONE
+        return
     if member.classic is not None:
-        return ErrorCode.ILLEGAL_GENERATION
-    if covers is not None and 0 < epoch < member.epoch:
+        raise RequestRejected(ErrorCode.ILLEGAL_GENERATION)
+    if covers is None or not 0 < epoch < member.epoch:
+        raise RequestRejected(ErrorCode.STALE_MEMBER_EPOCH)
+    for topic_id, partition in covers:
         both = (member.assigned, member.revoking)
-        since_epochs = [
-            max(owned.get(topic_id, {}).get(partition, -1) for owned in both)
-            for topic_id, partition in covers
-        ]
-        if all(0 < since_epoch <= epoch for since_epoch in since_epochs):
-            return ErrorCode.NONE
-    return ErrorCode.STALE_MEMBER_EPOCH
+        since_epoch = max(owned.get(topic_id, {}).get(partition, -1) for owned in both)
+        if not 0 < since_epoch <= epoch:
+            raise RequestRejected(ErrorCode.STALE_MEMBER_EPOCH)

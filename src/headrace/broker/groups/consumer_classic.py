@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from headrace.broker.groups.consumer import (
     check_room,
-    known_static_member,
+    known_member,
+    reconcile,
     replace_static_member,
-    settle,
     unknown_member,
 )
 from headrace.broker.groups.consumer_embedded import (
@@ -25,7 +25,7 @@ from headrace.broker.groups.consumer_embedded import (
     version_of,
     write_assignment,
 )
-from headrace.broker.groups.consumer_reconciliation import Reported, is_held_up
+from headrace.broker.groups.consumer_reconciliation import Reported, is_blocked
 from headrace.broker.groups.consumer_state import (
     Catalog,
     ClassicSide,
@@ -33,47 +33,54 @@ from headrace.broker.groups.consumer_state import (
     ConsumerMember,
     MemberState,
 )
-from headrace.broker.groups.consumer_step import Arm, Cancel, ConsumerStep, ConsumerTimer
-from headrace.broker.groups.events import (
-    Heartbeat,
-    HeartbeatAnswer,
-    Join,
-    JoinAnswer,
-    Leave,
-    LeaveAnswer,
-    LeavingMember,
-    Sync,
-    SyncAnswer,
-)
+from headrace.broker.groups.consumer_step import ConsumerStep
+from headrace.broker.groups.events import Join, Request, Response, TimerKind, failed_join, left
 from headrace.broker.groups.state import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headrace.protocol.messages.join_group import JoinGroupResponse
+from headrace.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from headrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from headrace.protocol.primitives import MalformedMessage
 
 
-def join(step: ConsumerStep, join: Join) -> JoinAnswer:
+def handle(step: ConsumerStep, request: Request) -> Response:
+    """The response to a request of a classic member. Raises RequestRejected."""
+    match request:
+        case Join():
+            return join(step, request)
+        case SyncGroupRequest():
+            return sync(step, request)
+        case HeartbeatRequest():
+            return heartbeat(step, request)
+        case LeaveGroupRequest():
+            return leave(step, request)
+
+
+def join(step: ConsumerStep, join: Join) -> JoinGroupResponse:
     group = step.group
     is_new = join.member_id == UNKNOWN_MEMBER
     member_id = join.new_member_id if is_new else join.member_id
     check_room(step, member_id, join.instance_id)
     if join.protocol_type != CONSUMER_PROTOCOL_TYPE or not group.supports_classic(join.protocols):
-        raise RequestRefused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        raise RequestRejected(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if is_new and join.instance_id is None and join.needs_known_id:
-        return JoinAnswer(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
+        return failed_join(ErrorCode.MEMBER_ID_REQUIRED, member_id)
     try:
         subscription = read_subscription(join.protocols)
     except MalformedMessage as error:
-        raise RequestRefused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL) from error
+        raise RequestRejected(ErrorCode.INCONSISTENT_GROUP_PROTOCOL) from error
     before = _member_before(step, join, member_id)
     member = _updated(before or ConsumerMember(member_id=member_id), join, subscription)
     step.put(member)
-    settled = settle(step, before, member, _reported(subscription, step.catalog))
-    step.timers.append(Cancel(ConsumerTimer.JOIN, member_id))
-    step.timers.append(Arm(ConsumerTimer.SYNC, member_id, join.rebalance_timeout_ms))
+    reconciled = reconcile(step, before, member, _reported(subscription, step.catalog))
+    step.cancel(TimerKind.JOIN, member)
+    step.arm(TimerKind.SYNC, member)
     step.becomes_classic = before is not None and before.classic is None and _all_classic(group)
-    return JoinAnswer(
+    return JoinGroupResponse(
         member_id=member_id,
-        generation=settled.epoch,
+        generation_id=reconciled.epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         protocol_name=join.protocols[0].name,
     )
@@ -87,7 +94,7 @@ def _member_before(step: ConsumerStep, join: Join, member_id: str) -> ConsumerMe
     if join.instance_id is None:
         return step.group.members.get(member_id)
     if join.member_id != UNKNOWN_MEMBER:
-        return known_static_member(step.group, join.instance_id, member_id)
+        return known_member(step.group, member_id, join.instance_id)
     step.waits_for_disk = True
     existing = step.group.static_member(join.instance_id)
     if existing is None:
@@ -115,26 +122,26 @@ def _reported(subscription: EmbeddedSubscription, catalog: Catalog) -> Reported:
     """The partitions that it owns. A member that revokes everything in a rebalance sends none, and owns none."""
     reported: dict[uuid.UUID, frozenset[int]] = {}
     for owned in subscription.owned_partitions:
-        topic = catalog.find(owned.topic)
+        topic = catalog.get(owned.topic)
         if topic is not None:
             reported[topic.id] = frozenset(owned.partitions)
     return reported
 
 
-def sync(step: ConsumerStep, sync: Sync) -> SyncAnswer:
-    member = _classic_member(step, sync.member_id, sync.instance_id, sync.generation)
+def sync(step: ConsumerStep, sync: SyncGroupRequest) -> SyncGroupResponse:
+    member = _classic_member(step, sync)
     assert member.classic is not None
     chosen = member.classic.protocols[0].name
     if sync.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or sync.protocol_name not in (None, chosen):
-        raise RequestRefused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        raise RequestRejected(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     # A member that still has to revoke partitions has rejoined already; it continues with what it keeps.
     is_behind = member.epoch < step.group.epochs.group
     if is_behind and member.state is not MemberState.UNREVOKED_PARTITIONS:
-        _call_back(step, member)
-        return SyncAnswer(error=ErrorCode.REBALANCE_IN_PROGRESS)
-    step.timers.append(Cancel(ConsumerTimer.SYNC, member.member_id))
-    step.arm_session(member)
-    return SyncAnswer(
+        step.arm(TimerKind.JOIN, member, is_kept=True)  # it must rejoin in time
+        return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    step.cancel(TimerKind.SYNC, member)
+    step.arm(TimerKind.SESSION, member)
+    return SyncGroupResponse(
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         protocol_name=chosen,
         assignment=assignment_of(member, step.catalog),
@@ -145,62 +152,49 @@ def assignment_of(member: ConsumerMember, catalog: Catalog) -> bytes:
     """The member's assignment in the format of its own protocol."""
     assert member.classic is not None
     assigned = tuple(
-        EmbeddedPartitions(topic=name, partitions=tuple(sorted(partitions)))
+        EmbeddedPartitions(topic=topic.name, partitions=tuple(sorted(partitions)))
         for topic_id, partitions in member.assigned.items()
-        if (name := catalog.name_of(topic_id)) is not None and partitions
+        if (topic := catalog.get_by_id(topic_id)) is not None and partitions
     )
     version = version_of(member.classic.protocols[0].metadata)
     return write_assignment(EmbeddedAssignment(assigned_partitions=assigned), version)
 
 
-def _classic_member(
-    step: ConsumerStep, member_id: str, instance_id: str | None, generation: int
-) -> ConsumerMember:
-    if instance_id is not None:
-        member = known_static_member(step.group, instance_id, member_id)
-    else:
-        found = step.group.members.get(member_id)
-        if found is None:
-            raise unknown_member(member_id)
-        member = found
+def _classic_member(step: ConsumerStep, request: SyncGroupRequest | HeartbeatRequest) -> ConsumerMember:
+    member = known_member(step.group, request.member_id, request.group_instance_id)
     if member.classic is None:
-        raise unknown_member(member_id)
-    if generation != member.epoch:
-        raise RequestRefused(ErrorCode.ILLEGAL_GENERATION)
+        raise unknown_member(request.member_id)
+    if request.generation_id != member.epoch:
+        raise RequestRejected(ErrorCode.ILLEGAL_GENERATION)
     return member
 
 
-def _call_back(step: ConsumerStep, member: ConsumerMember) -> None:
-    """Request the member to rejoin within its rebalance time-out."""
-    step.timers.append(Arm(ConsumerTimer.JOIN, member.member_id, member.rebalance_timeout_ms, is_kept=True))
-
-
-def heartbeat(step: ConsumerStep, heartbeat: Heartbeat) -> HeartbeatAnswer:
-    member = _classic_member(step, heartbeat.member_id, heartbeat.instance_id, heartbeat.generation)
-    step.arm_session(member)
-    can_go_on = member.state is MemberState.UNREVOKED_PARTITIONS or (
-        member.state is MemberState.UNRELEASED_PARTITIONS and not is_held_up(step.group, member)
+def heartbeat(step: ConsumerStep, heartbeat: HeartbeatRequest) -> HeartbeatResponse:
+    member = _classic_member(step, heartbeat)
+    step.arm(TimerKind.SESSION, member)
+    can_continue = member.state is MemberState.UNREVOKED_PARTITIONS or (
+        member.state is MemberState.UNRELEASED_PARTITIONS and not is_blocked(step.group, member)
     )
-    if member.epoch < step.group.epochs.group or can_go_on:
-        _call_back(step, member)
-        return HeartbeatAnswer(error=ErrorCode.REBALANCE_IN_PROGRESS)
-    return HeartbeatAnswer()
+    if member.epoch < step.group.epochs.group or can_continue:
+        step.arm(TimerKind.JOIN, member, is_kept=True)  # it must rejoin in time
+        return HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    return HeartbeatResponse()
 
 
-def leave(step: ConsumerStep, leave: Leave) -> LeaveAnswer:
+def leave(step: ConsumerStep, leave: LeaveGroupRequest) -> LeaveGroupResponse:
     """Members of either protocol, because an administrator may remove both."""
     had_newer = step.group.classic_count < len(step.group.members)
-    results = tuple((leaving, _leave_one(step, leaving)) for leaving in leave.members)
-    if any(error is ErrorCode.NONE for _, error in results):
+    results = tuple(left(member, _leave_one(step, member)) for member in leave.members)
+    if any(not result.error_code for result in results):
         step.bump()
         step.becomes_classic = had_newer and _all_classic(step.group)
-    return LeaveAnswer(members=results)
+    return LeaveGroupResponse(members=results)
 
 
-def _leave_one(step: ConsumerStep, leaving: LeavingMember) -> ErrorCode:
+def _leave_one(step: ConsumerStep, leaving: MemberIdentity) -> ErrorCode:
     group = step.group
-    if leaving.instance_id is not None:
-        member = group.static_member(leaving.instance_id)
+    if leaving.group_instance_id is not None:
+        member = group.static_member(leaving.group_instance_id)
         if member is not None and leaving.member_id not in (UNKNOWN_MEMBER, member.member_id):
             return ErrorCode.FENCED_INSTANCE_ID
     else:

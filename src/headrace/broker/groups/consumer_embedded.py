@@ -1,6 +1,7 @@
 """Messages of classic consumers to each other, as bytes: subscriptions and assignments.
 
-A classic group does not read them. A group that changes its protocol has to read and write them.
+A group that changes its protocol has to read and write them. To a classic group they are opaque but for the topics:
+offsets of a topic that is consumed must not be deleted.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Annotated, Final
 
 from msgspec import Struct
 
-from headrace.broker.groups.state import MemberProtocol
+from headrace.broker.groups.state import Group, MemberProtocol
 from headrace.protocol.codec import struct_codec
 from headrace.protocol.primitives import MalformedMessage
 from headrace.protocol.types import Int32, NullableBytes, NullableString, String, since
@@ -24,6 +25,12 @@ ASSIGNMENT_VERSION_NEWEST: Final = 3
 class EmbeddedPartitions(Struct, frozen=True, kw_only=True):
     topic: String
     partitions: tuple[Int32, ...]
+
+
+class EmbeddedTopics(Struct, frozen=True, kw_only=True):
+    """The first field of a subscription of every version."""
+
+    topics: tuple[String, ...]
 
 
 class EmbeddedSubscription(Struct, frozen=True, kw_only=True):
@@ -74,3 +81,24 @@ def read_assignment(data: bytes) -> EmbeddedAssignment:
 def write_assignment(assignment: EmbeddedAssignment, version: int) -> bytes:
     version = min(version, ASSIGNMENT_VERSION_NEWEST)
     return _VERSION.pack(version) + struct_codec(EmbeddedAssignment, version, False).encode(assignment)
+
+
+def is_subscribed(group: Group, topic: str) -> bool:
+    topics = subscribed_topics(group)
+    # If the topics are unknown, a group of consumers might consume any.
+    return group.uses_consumer_protocol if topics is None else topic in topics
+
+
+def subscribed_topics(group: Group) -> frozenset[str] | None:
+    """The topics that the members of a classic group subscribe to, or None if they are unknown."""
+    if not group.uses_consumer_protocol or (group.members and group.protocol_name is None):
+        return None
+    topics: set[str] = set()
+    codec = struct_codec(EmbeddedTopics, 0, False)
+    for member in group.members.values():
+        metadata = member.metadata_for(group.protocol_name)
+        try:
+            topics.update(codec.decode(metadata, _VERSION.size, allow_rest=True).topics)
+        except MalformedMessage:
+            return None
+    return frozenset(topics)

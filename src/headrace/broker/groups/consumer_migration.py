@@ -1,7 +1,7 @@
 """A classic group becomes one of the newer protocol, and back, while its members continue.
 
 Upgrade: a member of the newer protocol joins a classic group of consumers. All members keep their partitions; the new
-one starts a new epoch, and the answers to their heartbeats request the classic ones to rejoin.
+one starts a new epoch, and the responses to their heartbeats request the classic ones to rejoin.
 Downgrade: the last member of the newer protocol leaves. The others become a classic group, which rebalances.
 """
 
@@ -24,24 +24,25 @@ from headrace.broker.groups.consumer_state import (
     Owned,
 )
 from headrace.broker.groups.consumer_step import ConsumerStep
+from headrace.broker.groups.events import TimerKind
 from headrace.broker.groups.state import CONSUMER_PROTOCOL_TYPE, Group, GroupState, Member
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.primitives import MalformedMessage
 
 STANDARD_PROTOCOLS: Final = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
-"""Assignors without state that the broker could lose. (Kafka refuses user data of these, too.)"""
+"""Assignors without state that the broker could lose. (Kafka rejects user data of these, too.)"""
 
 
 def upgrade(step: ConsumerStep, classic: Group) -> None:
     """Fill the step's group, which is new, with the members of a classic one."""
     if not classic.uses_consumer_protocol:
-        raise RequestRefused(
+        raise RequestRejected(
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"Group {classic.group_id} is a classic group of other members than consumers.",
         )
     if classic.protocol_name not in STANDARD_PROTOCOLS and _has_own_data(classic):
-        raise RequestRefused(
+        raise RequestRejected(
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"Group {classic.group_id} is a classic group that assigns in a way of its own "
             f"({classic.protocol_name}); move it to one of {', '.join(sorted(STANDARD_PROTOCOLS))} first.",
@@ -49,7 +50,7 @@ def upgrade(step: ConsumerStep, classic: Group) -> None:
     try:
         members = [_member(classic, member, step.catalog) for member in classic.members.values()]
     except MalformedMessage as error:
-        raise RequestRefused(
+        raise RequestRejected(
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"Group {classic.group_id} is a classic group whose members can't be understood: {error.message}",
         ) from error
@@ -61,7 +62,7 @@ def upgrade(step: ConsumerStep, classic: Group) -> None:
             member.member_id,
             {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()},
         )
-        step.arm_session(member)
+        step.arm(TimerKind.SESSION, member)
 
 
 def _has_own_data(classic: Group) -> bool:
@@ -92,7 +93,7 @@ def _member(classic: Group, member: Member, catalog: Catalog) -> ConsumerMember:
 def _owned(assignment: bytes, epoch: int, catalog: Catalog) -> Owned:
     owned: dict[uuid.UUID, dict[int, int]] = {}
     for one in read_assignment(assignment).assigned_partitions:
-        topic = catalog.find(one.topic)
+        topic = catalog.get(one.topic)
         if topic is not None:
             owned.setdefault(topic.id, {}).update(dict.fromkeys(one.partitions, epoch))
     return owned
@@ -108,10 +109,6 @@ def downgraded(group: ConsumerGroup, catalog: Catalog, now_ms: int) -> Group:
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         leader_id=next(iter(group.members)),
     ).put(*(_classic_member(member, catalog) for member in group.members.values()))
-    return _with_protocol(classic)
-
-
-def _with_protocol(classic: Group) -> Group:
     return replace(classic, protocol_name=classic.select_protocol())
 
 

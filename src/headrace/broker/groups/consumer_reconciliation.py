@@ -1,11 +1,11 @@
 """How a member gets from its assignment to its target: it revokes first, and gets what others have revoked.
 
-    STABLE ──────── a newer target takes partitions away ───────> UNREVOKED_PARTITIONS
-    UNREVOKED_PARTITIONS ── it says that it has given them up ──> on, to one of the others
-    STABLE ──────── some of the new ones are still held ────────> UNRELEASED_PARTITIONS
-    UNRELEASED_PARTITIONS ── they were given up ────────────────> STABLE
+    STABLE ──────── a newer target lacks some of its partitions ─> UNREVOKED_PARTITIONS
+    UNREVOKED_PARTITIONS ── it reports that it has revoked them ─> one of the others
+    STABLE ──────── others still own some of the new ones ───────> UNRELEASED_PARTITIONS
+    UNRELEASED_PARTITIONS ── others have revoked them ───────────> STABLE
 
-Its epoch moves on when it has given up everything, so a member of the newest epoch holds nothing that is another's.
+Its epoch advances when it has revoked everything, so a member of the newest epoch owns no partition of another target.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from headrace.broker.groups.assignors import Assignment, Place
+from headrace.broker.groups.assignors import Assignment, TopicIdPartition
 from headrace.broker.groups.consumer_state import ConsumerGroup, ConsumerMember, MemberState, Owned
 
 Reported: TypeAlias = Mapping[uuid.UUID, frozenset[int]]
@@ -89,17 +89,17 @@ def _add_free(
     for topic_id, partitions in target.items():
         have = assigned.get(topic_id, {})
         for partition in partitions - have.keys():
-            if group.owner(Place(topic_id, partition)) in (None, member.member_id):
+            if group.owner(TopicIdPartition(topic_id, partition)) in (None, member.member_id):
                 assigned.setdefault(topic_id, {})[partition] = group.epochs.target
             else:
                 is_waiting = True
     return is_waiting
 
 
-def is_held_up(group: ConsumerGroup, member: ConsumerMember) -> bool:
+def is_blocked(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Whether others still own all partitions that the member waits for."""
     for topic_id, partitions in group.target(member.member_id).items():
         for partition in partitions - member.assigned.get(topic_id, {}).keys():
-            if group.owner(Place(topic_id, partition)) is None:
+            if group.owner(TopicIdPartition(topic_id, partition)) is None:
                 return False
     return True

@@ -11,13 +11,15 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, IntEnum
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from headrace.broker.groups.assignors import NO_ASSIGNMENT, Assignment, Place
+from headrace.broker.groups.assignors import NO_ASSIGNMENT, Assignment, TopicIdPartition
 from headrace.broker.groups.state import MemberProtocol
+
+ValueT = TypeVar("ValueT")
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -78,12 +80,12 @@ class ConsumerMember(Struct, frozen=True, kw_only=True):
     def subscribes_like(self, other: ConsumerMember) -> bool:
         return self.topics == other.topics and self.pattern == other.pattern
 
-    def places(self) -> Iterator[Place]:
+    def owned_partitions(self) -> Iterator[TopicIdPartition]:
         """All partitions that no other member may own now."""
         for owned in (self.assigned, self.revoking):
             for topic_id, partitions in owned.items():
                 for partition in partitions:
-                    yield Place(topic_id, partition)
+                    yield TopicIdPartition(topic_id, partition)
 
 
 class FoundTopic(Protocol):
@@ -91,22 +93,24 @@ class FoundTopic(Protocol):
     def id(self) -> uuid.UUID: ...
 
     @property
+    def name(self) -> str: ...
+
+    @property
     def partition_count(self) -> int: ...
 
 
 class Catalog(Protocol):
-    """The topics of the broker, as groups see them."""
+    """The topics of the broker. A pattern matches internal topics too, as in Kafka."""
 
     @property
     def version(self) -> int:
         """Changes when a topic is created, extended or deleted."""
 
-    def find(self, name: str) -> FoundTopic | None: ...
+    def __iter__(self) -> Iterator[FoundTopic]: ...
 
-    def name_of(self, topic_id: uuid.UUID) -> str | None: ...
+    def get(self, name: str, /) -> FoundTopic | None: ...
 
-    def names(self) -> Iterable[str]:
-        """Those that a pattern may match."""
+    def get_by_id(self, topic_id: uuid.UUID, /) -> FoundTopic | None: ...
 
 
 class Resolved(Struct, frozen=True, kw_only=True):
@@ -167,7 +171,7 @@ class ConsumerGroup:
         self.patterns: dict[str, Resolved] = {}
         self.seen_version: int | None = None
         """The version of the topics at the last check; not stored."""
-        self._owners: dict[Place, str] = {}
+        self._owners: dict[TopicIdPartition, str] = {}
         self._instances: dict[str, str] = {}
         self._topic_counts: Counter[str] = Counter()
         self._pattern_counts: Counter[str] = Counter()
@@ -180,37 +184,23 @@ class ConsumerGroup:
             case MemberChange():
                 self._apply_member(change.before, change.after)
             case TargetChange():
-                if change.after is None:
-                    self.targets.pop(change.member_id, None)
-                else:
-                    self.targets[change.member_id] = change.after
+                _set(self.targets, change.member_id, change.after)
             case PatternChange():
-                if change.after is None:
-                    self.patterns.pop(change.pattern, None)
-                else:
-                    self.patterns[change.pattern] = change.after
+                _set(self.patterns, change.pattern, change.after)
             case EpochsChange():
                 self.epochs = change.after
 
     def revert(self, change: Change) -> None:
-        match change:
-            case MemberChange():
-                self._apply_member(change.after, change.before)
-            case TargetChange():
-                self.apply(replace(change, before=change.after, after=change.before))
-            case PatternChange():
-                self.apply(replace(change, before=change.after, after=change.before))
-            case EpochsChange():
-                self.epochs = change.before
+        self.apply(replace(change, before=change.after, after=change.before))
         self.seen_version = None
 
     def _apply_member(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
         if before is not None:
             self._count(before, -1)
-            for place in before.places():
-                # It may have another owner by now.
-                if self._owners.get(place) == before.member_id:
-                    del self._owners[place]
+            for partition in before.owned_partitions():
+                # It may have another owner in the meantime.
+                if self._owners.get(partition) == before.member_id:
+                    del self._owners[partition]
             if before.instance_id and self._instances.get(before.instance_id) == before.member_id:
                 del self._instances[before.instance_id]
             if after is None or after.member_id != before.member_id:
@@ -218,8 +208,8 @@ class ConsumerGroup:
         if after is not None:
             self._count(after, 1)
             self.members[after.member_id] = after
-            for place in after.places():
-                self._owners[place] = after.member_id
+            for partition in after.owned_partitions():
+                self._owners[partition] = after.member_id
             if after.instance_id:
                 self._instances[after.instance_id] = after.member_id
 
@@ -243,8 +233,8 @@ class ConsumerGroup:
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 
-    def owner(self, place: Place) -> str | None:
-        return self._owners.get(place)
+    def owner(self, partition: TopicIdPartition) -> str | None:
+        return self._owners.get(partition)
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
         member_id = self._instances.get(instance_id)
@@ -278,6 +268,13 @@ class ConsumerGroup:
         if not self.classic_count:
             return bool(names)
         return any(self._classic_protocols[name] == self.classic_count for name in names)
+
+
+def _set(values: dict[str, ValueT], key: str, value: ValueT | None) -> None:
+    if value is None:
+        values.pop(key, None)
+    else:
+        values[key] = value
 
 
 def _add(counts: Counter[str], names: Iterable[str], by: int) -> None:

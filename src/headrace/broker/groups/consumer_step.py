@@ -1,11 +1,9 @@
-"""One event of a group of the newer protocol: the changes, the time-outs that start and end, the answer.
+"""One event of a group of the newer protocol: the changes, the time-outs that start and end.
 
-A step changes its group as it goes. If it can't be finished, or can't be stored, `undo` takes all of it back.
+A step changes its group immediately. If it can't be finished, or can't be stored, `undo` reverts all of it.
 """
 
 from __future__ import annotations
-
-from enum import Enum
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -23,35 +21,13 @@ from headrace.broker.groups.consumer_state import (
     Resolved,
     TargetChange,
 )
+from headrace.broker.groups.events import ArmTimer, CancelTimer, TimerKind
 
 ASSIGNED_AT_ONCE_MAX = 1_000
 """Members and partitions of a group whose target is computed at every change; that takes about a millisecond."""
 ASSIGNED_PER_MS_MAX = 20
 """A larger group waits in between, so that assigning takes a few percent of the time: with 10,000 members, half a
 second."""
-
-
-class ConsumerTimer(Enum):
-    SESSION = "session"
-    REBALANCE = "rebalance"
-    """A member must revoke partitions."""
-    JOIN = "join"
-    """A classic member must rejoin."""
-    SYNC = "sync"
-    """A classic member must ask for its assignment."""
-
-
-class Arm(Struct, frozen=True):
-    kind: ConsumerTimer
-    member_id: str
-    after_ms: int
-    is_kept: bool = False
-    """A timer that runs already is not changed."""
-
-
-class Cancel(Struct, frozen=True):
-    kind: ConsumerTimer
-    member_id: str
 
 
 class ConsumerStep(Struct, kw_only=True):
@@ -64,7 +40,7 @@ class ConsumerStep(Struct, kw_only=True):
     assigned_at_once_max: int = ASSIGNED_AT_ONCE_MAX
     assigned_per_ms_max: int = ASSIGNED_PER_MS_MAX
     changes: list[Change] = field(default_factory=list)
-    timers: list[Arm | Cancel] = field(default_factory=list)
+    timers: list[ArmTimer | CancelTimer] = field(default_factory=list)
     waits_for_disk: bool = False
     becomes_classic: bool = False
     """The last member of the newer protocol left: the others become a classic group."""
@@ -85,8 +61,8 @@ class ConsumerStep(Struct, kw_only=True):
     def remove(self, member: ConsumerMember) -> None:
         self._change(MemberChange(member_id=member.member_id, before=member, after=None))
         self.set_target(member.member_id, None)
-        for kind in ConsumerTimer:
-            self.timers.append(Cancel(kind, member.member_id))
+        for kind in TimerKind:
+            self.cancel(kind, member)
 
     def set_target(self, member_id: str, target: Assignment | None) -> None:
         before = self.group.targets.get(member_id)
@@ -110,7 +86,15 @@ class ConsumerStep(Struct, kw_only=True):
 
     # Time-outs
 
-    def arm_session(self, member: ConsumerMember) -> None:
-        classic = member.classic
-        after_ms = self.session_timeout_ms if classic is None else classic.session_timeout_ms
-        self.timers.append(Arm(ConsumerTimer.SESSION, member.member_id, after_ms))
+    def arm(self, kind: TimerKind, member: ConsumerMember, *, is_kept: bool = False) -> None:
+        """Start the time-out of a session, or of a member's part in a rebalance."""
+        after_ms = member.rebalance_timeout_ms
+        if kind is TimerKind.SESSION:
+            classic = member.classic
+            after_ms = self.session_timeout_ms if classic is None else classic.session_timeout_ms
+        self.timers.append(
+            ArmTimer(kind=kind, member_id=member.member_id, after_ms=after_ms, is_kept=is_kept)
+        )
+
+    def cancel(self, kind: TimerKind, member: ConsumerMember) -> None:
+        self.timers.append(CancelTimer(kind=kind, member_id=member.member_id))

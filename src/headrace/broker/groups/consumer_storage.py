@@ -1,15 +1,14 @@
 """Groups of the newer protocol in `__consumer_offsets`: the records of a change, and groups from records.
 
-The records are Kafka's. A member is two of them: what it says of itself, and what it has.
+The records are Kafka's. A member is two of them: its subscription, and its assignment.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from headrace.broker.groups.assignors import Assignment
@@ -32,8 +31,6 @@ from headrace.broker.state_topic import KeyValue
 from headrace.protocol import stored
 from headrace.protocol import stored_consumer_groups as formats
 
-ValueT = TypeVar("ValueT")
-
 Fact = tuple[formats.Key, object | None]
 """A key and its new value; None deletes it."""
 
@@ -44,41 +41,30 @@ def facts(group_id: str, changes: Iterable[Change]) -> Iterator[Fact]:
         match change:
             case MemberChange():
                 yield from _member_facts(group_id, change)
-            case TargetChange():
-                target = None if change.after is None else _target(change.after)
-                yield (
-                    formats.ConsumerGroupTargetAssignmentMemberKey(
-                        group_id=group_id, member_id=change.member_id
-                    ),
-                    target,
+            case TargetChange(member_id=member_id):
+                key = formats.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
+                yield key, None if change.after is None else _target(change.after)
+            case PatternChange(pattern=pattern):
+                regex = formats.ConsumerGroupRegularExpressionKey(
+                    group_id=group_id, regular_expression=pattern
                 )
-            case PatternChange():
-                yield (
-                    formats.ConsumerGroupRegularExpressionKey(
-                        group_id=group_id, regular_expression=change.pattern
-                    ),
-                    None if change.after is None else _regular_expression(change.after),
-                )
+                yield regex, None if change.after is None else _regular_expression(change.after)
             case EpochsChange():
                 yield from _epoch_facts(group_id, change)
 
 
 def _member_facts(group_id: str, change: MemberChange) -> Iterator[Fact]:
-    before, after = change.before, change.after
-    metadata_key = formats.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=change.member_id)
-    current_key = formats.ConsumerGroupCurrentMemberAssignmentKey(
-        group_id=group_id, member_id=change.member_id
-    )
+    member_id, before, after = change.member_id, change.before, change.after
+    metadata_key = formats.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id)
+    current_key = formats.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
     if after is None:
         yield current_key, None
         yield metadata_key, None
         return
-    metadata = _metadata(after)
-    if before is None or _metadata(before) != metadata:
-        yield metadata_key, metadata
-    current = _current(after)
-    if before is None or _current(before) != current:
-        yield current_key, current
+    if before is None or _metadata(before) != _metadata(after):
+        yield metadata_key, _metadata(after)
+    if before is None or _current(before) != _current(after):
+        yield current_key, _current(after)
 
 
 def _metadata(member: ConsumerMember) -> formats.ConsumerGroupMemberMetadataValue:
@@ -159,27 +145,27 @@ def _epoch_facts(group_id: str, change: EpochsChange) -> Iterator[Fact]:
 
 def tombstones(group: ConsumerGroup) -> Iterator[Fact]:
     """The tombstones of a group and all of its members; the group itself is last, and deletes it."""
-    group_id = group.group_id
-    for member_id in group.members:
-        yield (
-            formats.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id),
-            None,
-        )
-    for member_id in group.targets:
-        yield formats.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None
-    yield formats.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None
-    for member_id in group.members:
-        yield formats.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None
-    for pattern in group.patterns:
-        yield (
-            formats.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern),
-            None,
-        )
-    yield formats.ConsumerGroupMetadataKey(group_id=group_id), None
+    removals: list[Change] = [
+        *(
+            MemberChange(member_id=member_id, before=member, after=None)
+            for member_id, member in group.members.items()
+        ),
+        *(
+            TargetChange(member_id=member_id, before=target, after=None)
+            for member_id, target in group.targets.items()
+        ),
+        *(
+            PatternChange(pattern=pattern, before=resolved, after=None)
+            for pattern, resolved in group.patterns.items()
+        ),
+    ]
+    yield from facts(group.group_id, removals)
+    yield formats.ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id), None
+    yield formats.ConsumerGroupMetadataKey(group_id=group.group_id), None
 
 
 def entries(changed: Iterable[Fact]) -> Iterable[KeyValue]:
-    """Each key once, with its last value, at the place of its last change."""
+    """Each key once, with its last value, at the position of its last change."""
     last: dict[bytes, bytes | None] = {}
     for key, value in changed:
         encoded = stored.encode_key(key)
@@ -191,99 +177,60 @@ def entries(changed: Iterable[Fact]) -> Iterable[KeyValue]:
 # From records to groups
 
 
-class _Parts(Struct):
-    """The records of one group: the last of each key, in any order."""
-
-    epoch: formats.ConsumerGroupMetadataValue | None = None
-    target_epoch: formats.ConsumerGroupTargetAssignmentMetadataValue | None = None
-    metadata: dict[str, formats.ConsumerGroupMemberMetadataValue] = field(default_factory=dict)
-    current: dict[str, formats.ConsumerGroupCurrentMemberAssignmentValue] = field(default_factory=dict)
-    targets: dict[str, formats.ConsumerGroupTargetAssignmentMemberValue] = field(default_factory=dict)
-    patterns: dict[str, formats.ConsumerGroupRegularExpressionValue] = field(default_factory=dict)
+_VALUES = {one.key: one.value for one in formats.FORMATS}
 
 
 class ReadConsumerGroups:
-    """Collects records as they are read, and builds groups from them at the end."""
+    """Collects records as they are read, the last of each key, and builds groups from them at the end."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, _Parts] = {}
+        self._records: dict[str, dict[formats.Key, Any]] = {}
 
-    def put(self, key: object, data: bytes | None) -> bool:
-        """Whether it was a record of such a group."""
-        match key:
-            case formats.ConsumerGroupMetadataKey():
-                if data is None:
-                    self._parts.pop(key.group_id, None)
-                else:
-                    self._of(key.group_id).epoch = stored.decode_value(
-                        formats.ConsumerGroupMetadataValue, data
-                    )
-            case formats.ConsumerGroupTargetAssignmentMetadataKey():
-                self._of(key.group_id).target_epoch = _decoded(
-                    formats.ConsumerGroupTargetAssignmentMetadataValue, data
-                )
-            case formats.ConsumerGroupMemberMetadataKey():
-                value = _decoded(formats.ConsumerGroupMemberMetadataValue, data)
-                _set(self._of(key.group_id).metadata, key.member_id, value)
-            case formats.ConsumerGroupCurrentMemberAssignmentKey():
-                current = _decoded(formats.ConsumerGroupCurrentMemberAssignmentValue, data)
-                _set(self._of(key.group_id).current, key.member_id, current)
-            case formats.ConsumerGroupTargetAssignmentMemberKey():
-                target = _decoded(formats.ConsumerGroupTargetAssignmentMemberValue, data)
-                _set(self._of(key.group_id).targets, key.member_id, target)
-            case formats.ConsumerGroupRegularExpressionKey():
-                pattern = _decoded(formats.ConsumerGroupRegularExpressionValue, data)
-                _set(self._of(key.group_id).patterns, key.regular_expression, pattern)
-            case formats.ConsumerGroupPartitionMetadataKey():
-                pass  # written by older Kafka versions; the topics themselves have it
-            case _:
-                return False
-        return True
-
-    def _of(self, group_id: str) -> _Parts:
-        return self._parts.setdefault(group_id, _Parts())
+    def put(self, key: formats.Key, data: bytes | None) -> None:
+        records = self._records.setdefault(key.group_id, {})
+        if data is not None:
+            records[key] = stored.decode_value(_VALUES[type(key)], data)
+        elif isinstance(key, formats.ConsumerGroupMetadataKey):
+            del self._records[key.group_id]
+        else:
+            records.pop(key, None)
 
     def groups(self) -> dict[str, ConsumerGroup]:
         return {
-            group_id: _group(group_id, parts)
-            for group_id, parts in self._parts.items()
-            if parts.epoch is not None
+            group_id: _group(group_id, records)
+            for group_id, records in self._records.items()
+            if formats.ConsumerGroupMetadataKey(group_id=group_id) in records
         }
 
 
-def _decoded(cls: type[ValueT], data: bytes | None) -> ValueT | None:
-    return None if data is None else stored.decode_value(cls, data)
-
-
-def _set(values: dict[str, ValueT], name: str, value: ValueT | None) -> None:
-    if value is None:
-        values.pop(name, None)
-    else:
-        values[name] = value
-
-
-def _group(group_id: str, parts: _Parts) -> ConsumerGroup:
-    assert parts.epoch is not None
-    group = ConsumerGroup(group_id)
-    epochs = Epochs(group=parts.epoch.epoch, topics_hash=parts.epoch.metadata_hash)
-    if parts.target_epoch is not None:
-        epochs = replace(
-            epochs,
-            target=parts.target_epoch.assignment_epoch,
-            assigned_at_ms=parts.target_epoch.assignment_timestamp,
-        )
+def _group(group_id: str, records: Mapping[formats.Key, Any]) -> ConsumerGroup:
+    group, epochs = ConsumerGroup(group_id), Epochs()
+    for key, value in records.items():
+        match key:
+            case formats.ConsumerGroupMetadataKey():
+                epochs = replace(epochs, group=value.epoch, topics_hash=value.metadata_hash)
+            case formats.ConsumerGroupTargetAssignmentMetadataKey():
+                epochs = replace(
+                    epochs, target=value.assignment_epoch, assigned_at_ms=value.assignment_timestamp
+                )
+            case formats.ConsumerGroupMemberMetadataKey(member_id=member_id):
+                current = formats.ConsumerGroupCurrentMemberAssignmentKey(
+                    group_id=group_id, member_id=member_id
+                )
+                member = _member(member_id, value, records.get(current))
+                group.apply(MemberChange(member_id=member_id, before=None, after=member))
+            case formats.ConsumerGroupTargetAssignmentMemberKey(member_id=member_id):
+                if formats.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id) in records:
+                    target = {one.topic_id: frozenset(one.partitions) for one in value.topic_partitions}
+                    group.apply(TargetChange(member_id=member_id, before=None, after=target))
+            case formats.ConsumerGroupRegularExpressionKey(regular_expression=pattern):
+                resolved = Resolved(
+                    topics=frozenset(value.topics), version=value.version, resolved_at_ms=value.timestamp
+                )
+                group.apply(PatternChange(pattern=pattern, before=None, after=resolved))
+            case _:
+                pass  # a member's current assignment, read with it; topics, which only older Kafka versions write
     group.apply(EpochsChange(before=group.epochs, after=epochs))
-    for member_id, metadata in parts.metadata.items():
-        member = _member(member_id, metadata, parts.current.get(member_id))
-        group.apply(MemberChange(member_id=member_id, before=None, after=member))
-        target = parts.targets.get(member_id)
-        if target is not None:
-            group.apply(TargetChange(member_id=member_id, before=None, after=_assignment(target)))
-    for pattern, value in parts.patterns.items():
-        resolved = Resolved(
-            topics=frozenset(value.topics), version=value.version, resolved_at_ms=value.timestamp
-        )
-        group.apply(PatternChange(pattern=pattern, before=None, after=resolved))
     return group
 
 
@@ -328,11 +275,7 @@ def _member(
 def _owned(partitions: Iterable[formats.TopicPartitions], member_epoch: int) -> Owned:
     owned: dict[uuid.UUID, dict[int, int]] = {}
     for one in partitions:
-        # Kafka before 4.3 did not store the time; then it is the current time.
+        # Kafka before 4.3 did not store the epochs of partitions; then they are the member's.
         epochs = one.assignment_epochs or (member_epoch,) * len(one.partitions)
         owned[one.topic_id] = dict(zip(one.partitions, epochs, strict=True))
     return owned
-
-
-def _assignment(target: formats.ConsumerGroupTargetAssignmentMemberValue) -> Assignment:
-    return {one.topic_id: frozenset(one.partitions) for one in target.topic_partitions}

@@ -1,6 +1,6 @@
-"""Events of a classic group, the actions that follow, and the answers to members.
+"""Events of a classic group, the actions that follow, and the time-outs of members.
 
-Requests that wait for an answer are known here by a number; the coordinator keeps what stands behind it.
+Requests and responses are those of the protocol. A request that waits is known here by a number.
 """
 
 from __future__ import annotations
@@ -12,16 +12,42 @@ from msgspec import Struct
 
 from headrace.broker.groups.state import Group, MemberProtocol
 from headrace.protocol.error_codes import ErrorCode
+from headrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headrace.protocol.messages.join_group import JoinGroupResponse
+from headrace.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from headrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-# Events: requests of members.
+
+class TimerKind(Enum):
+    SESSION = "session"
+    REBALANCE = "rebalance"
+    """A member of the newer protocol must revoke partitions."""
+    JOIN = "join"
+    """Classic members must rejoin."""
+    SYNC = "sync"
+    """Classic members must request their assignment."""
+
+
+class TimerKey(Struct, frozen=True):
+    group_id: str
+    kind: TimerKind
+    member_id: str
+
+
+# Events.
 
 
 class Join(Struct, frozen=True, kw_only=True):
-    request: int = 0
-    """Numbered by the coordinator."""
+    """JoinGroup, with what the request itself does not have."""
+
     member_id: str
     new_member_id: str = ""
-    """The id of a new member, if `member_id` is empty; made outside of the rules, because it is random."""
+    """The id of a new member, if `member_id` is empty; created outside of the rules, because it is random."""
     instance_id: str | None
     client_id: str
     client_host: str
@@ -35,46 +61,25 @@ class Join(Struct, frozen=True, kw_only=True):
     """The client understands that it leads but must not assign again."""
 
 
-class Sync(Struct, frozen=True, kw_only=True):
-    request: int = 0
-    member_id: str
-    instance_id: str | None
-    generation: int
-    protocol_type: str | None
-    protocol_name: str | None
-    assignments: Mapping[str, bytes]
+Request = Join | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
+Response = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse | LeaveGroupResponse
 
 
-class Heartbeat(Struct, frozen=True, kw_only=True):
-    request: int = 0
-    member_id: str
-    instance_id: str | None
-    generation: int
+def failed_join(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=None)
 
 
-class LeavingMember(Struct, frozen=True, kw_only=True):
-    member_id: str
-    instance_id: str | None
+def left(member: MemberIdentity, error: ErrorCode) -> MemberResponse:
+    """The result of one member of a LeaveGroup."""
+    return MemberResponse(
+        member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=error
+    )
 
 
-class Leave(Struct, frozen=True, kw_only=True):
-    request: int = 0
-    members: tuple[LeavingMember, ...]
-
-
-# Events: a time-out, or the end of a write.
-
-
-class SessionExpired(Struct, frozen=True, kw_only=True):
-    member_id: str
-
-
-class JoinPhaseExpired(Struct, frozen=True, kw_only=True):
-    pass
-
-
-class SyncPhaseExpired(Struct, frozen=True, kw_only=True):
-    pass
+class TimerExpired(Struct, frozen=True, kw_only=True):
+    kind: TimerKind
+    member_id: str = ""
+    """Of a session; the join phase and the sync phase are those of the group."""
 
 
 class MembersInherited(Struct, frozen=True, kw_only=True):
@@ -91,65 +96,38 @@ class StaticMemberStored(Struct, frozen=True, kw_only=True):
     request: int
     member_id: str
     leader_id: str | None
-    """The leader in the answer to the returning member."""
+    """The leader in the response to the returning member."""
     skip_assignment: bool
     error: ErrorCode = ErrorCode.NONE
 
 
 Stored = AssignmentStored | StaticMemberStored
-Expired = SessionExpired | JoinPhaseExpired | SyncPhaseExpired
-Event = Join | Sync | Heartbeat | Leave | Expired | MembersInherited | Stored
+Event = Request | TimerExpired | MembersInherited | Stored
 
 
-# Answers.
-
-
-class MemberMetadata(Struct, frozen=True, kw_only=True):
-    member_id: str
-    instance_id: str | None
-    metadata: bytes
-
-
-class JoinAnswer(Struct, frozen=True, kw_only=True):
-    error: ErrorCode = ErrorCode.NONE
-    member_id: str = ""
-    generation: int = -1
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    leader_id: str = ""
-    members: tuple[MemberMetadata, ...] = ()
-    """The metadata of every member: for the leader only."""
-    skip_assignment: bool = False
-
-
-class SyncAnswer(Struct, frozen=True, kw_only=True):
-    error: ErrorCode = ErrorCode.NONE
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    assignment: bytes = b""
-
-
-class HeartbeatAnswer(Struct, frozen=True, kw_only=True):
-    error: ErrorCode = ErrorCode.NONE
-
-
-class LeaveAnswer(Struct, frozen=True, kw_only=True):
-    error: ErrorCode = ErrorCode.NONE
-    members: tuple[tuple[LeavingMember, ErrorCode], ...] = ()
+def rejection(request: Event, error: ErrorCode) -> Response:
+    """The response to a request that fails; other events are never rejected."""
+    match request:
+        case Join():
+            return failed_join(error, request.member_id)
+        case SyncGroupRequest():
+            return SyncGroupResponse(error_code=error)
+        case HeartbeatRequest():
+            return HeartbeatResponse(error_code=error)
+        case LeaveGroupRequest():
+            if error is not ErrorCode.UNKNOWN_MEMBER_ID:
+                return LeaveGroupResponse(error_code=error)
+            return LeaveGroupResponse(members=tuple(left(member, error) for member in request.members))
+        case _:
+            raise AssertionError(f"{request} is no request")
 
 
 # Actions.
 
 
-class TimerKind(Enum):
-    SESSION = "session"
-    JOIN_PHASE = "join phase"
-    SYNC_PHASE = "sync phase"
-
-
-class Answer(Struct, frozen=True, kw_only=True):
+class Respond(Struct, frozen=True, kw_only=True):
     request: int
-    answer: JoinAnswer | SyncAnswer | HeartbeatAnswer | LeaveAnswer
+    response: Response
 
 
 class ArmTimer(Struct, frozen=True, kw_only=True):
@@ -158,6 +136,8 @@ class ArmTimer(Struct, frozen=True, kw_only=True):
     kind: TimerKind
     after_ms: int
     member_id: str = ""
+    is_kept: bool = False
+    """A time-out that runs already is not changed."""
 
 
 class CancelTimer(Struct, frozen=True, kw_only=True):
@@ -175,4 +155,4 @@ class StoreGroup(Struct, frozen=True, kw_only=True):
     A static member's new id must be durable: without it the member would be fenced by its own old id."""
 
 
-Action = Answer | ArmTimer | CancelTimer | StoreGroup
+Action = Respond | ArmTimer | CancelTimer | StoreGroup

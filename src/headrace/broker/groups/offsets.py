@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from headrace.broker.groups.consumer_embedded import is_subscribed, subscribed_topics
 from headrace.broker.groups.state import Group, GroupState
-from headrace.broker.groups.subscription import is_subscribed, subscribed_topics
 
 
 class TopicPartition(NamedTuple):
@@ -80,35 +80,27 @@ def expired(
     else:
         return []
 
+    consumed = {topic for topic in {partition.topic for partition in offsets} if is_subscribed(group, topic)}
+    return unused(offsets, consumed, now_ms=now_ms, retention_ms=retention_ms, since_ms=empty_since_ms)
+
+
+def unused(
+    offsets: Mapping[TopicPartition, CommittedOffset],
+    consumed: Collection[str],
+    *,
+    now_ms: int,
+    retention_ms: int,
+    since_ms: int | None = None,
+) -> list[TopicPartition]:
+    """The offsets of topics that are not consumed, when the retention since their commit, or since then, is over."""
+
     def is_old(committed: CommittedOffset) -> bool:
         if committed.expires_at_ms is not None:
             return now_ms >= committed.expires_at_ms
-        since_ms = committed.committed_at_ms if empty_since_ms is None else empty_since_ms
-        return now_ms - since_ms >= retention_ms
+        return now_ms - (committed.committed_at_ms if since_ms is None else since_ms) >= retention_ms
 
-    consumed = {topic for topic in {partition.topic for partition in offsets} if is_subscribed(group, topic)}
     return [
         partition
         for partition, committed in offsets.items()
         if partition.topic not in consumed and is_old(committed)
-    ]
-
-
-def expired_of_consumers(
-    consumed: Collection[str],
-    offsets: Mapping[TopicPartition, CommittedOffset],
-    *,
-    now_ms: int,
-    retention_ms: int,
-) -> list[TopicPartition]:
-    """The same for a group of the newer protocol: there, an offset expires after the retention since its commit."""
-    return [
-        partition
-        for partition, committed in offsets.items()
-        if partition.topic not in consumed
-        and (
-            now_ms - committed.committed_at_ms >= retention_ms
-            if committed.expires_at_ms is None
-            else now_ms >= committed.expires_at_ms
-        )
     ]

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from headrace.broker.groups.state import GroupState
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol.error_codes import ErrorCode
 
 JOIN_EPOCH = 0
@@ -43,10 +44,8 @@ class ShareHeartbeat(Struct, frozen=True, kw_only=True):
     """None if unchanged."""
 
 
-class ShareHeartbeatAnswer(Struct, frozen=True, kw_only=True):
-    error: ErrorCode = ErrorCode.NONE
-    message: str | None = None
-    member_epoch: int = 0
+class ShareHeartbeatResult(Struct, frozen=True, kw_only=True):
+    member_epoch: int
     assignment: Assignment | None = None
     """None if unchanged."""
 
@@ -67,24 +66,24 @@ class Subscribers:
 
     def __init__(self) -> None:
         self._members: list[str] = []
-        self._places: dict[str, int] = {}
+        self._indexes: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._members)
 
     def add(self, member_id: str) -> None:
-        if member_id not in self._places:
-            self._places[member_id] = len(self._members)
+        if member_id not in self._indexes:
+            self._indexes[member_id] = len(self._members)
             self._members.append(member_id)
 
     def remove(self, member_id: str) -> None:
-        place = self._places.pop(member_id, None)
-        if place is None:
+        index = self._indexes.pop(member_id, None)
+        if index is None:
             return
         last = self._members.pop()
         if last != member_id:
-            self._members[place] = last
-            self._places[last] = place
+            self._members[index] = last
+            self._indexes[last] = index
 
     def partitions_of(self, member_id: str, partition_count: int) -> tuple[int, ...]:
         """An even share: every partition has as many members as any other, and loads differ by one at most.
@@ -92,15 +91,15 @@ class Subscribers:
         The partitions are dealt to the members in rounds, like cards. If a round ends with the last member, so that
         each would get the same partitions again, the next round starts one member further.
         """
-        place, members = self._places[member_id], len(self._members)
+        index, members = self._indexes[member_id], len(self._members)
         rounds = min(max(MEMBERS_PER_PARTITION_MIN, -(-members // partition_count)), members)
         if partition_count % members:
-            dealt = [card % partition_count for card in range(place, rounds * partition_count, members)]
+            dealt = [card % partition_count for card in range(index, rounds * partition_count, members)]
         else:
             dealt = [
                 card
                 for number in range(rounds)
-                for card in range((place - number) % members, partition_count, members)
+                for card in range((index - number) % members, partition_count, members)
             ]
         return tuple(sorted(dealt))
 
@@ -122,19 +121,16 @@ class ShareGroup:
 
     def heartbeat(
         self, heartbeat: ShareHeartbeat, found: Mapping[str, FoundTopic], *, members_max: int
-    ) -> ShareHeartbeatAnswer:
-        """The answer to a member that joins or reports. `found` are those of its topics that exist, by name."""
+    ) -> ShareHeartbeatResult:
+        """A member joins or reports. `found` are those of its topics that exist, by name. Raises RequestRejected."""
         member = self.members.get(heartbeat.member_id)
-        error = self._check(heartbeat, member, members_max)
-        if error is not ErrorCode.NONE:
-            return ShareHeartbeatAnswer(error=error, message=_MESSAGES[error])
-        is_joining = heartbeat.member_epoch == JOIN_EPOCH
+        self._check(heartbeat, member, members_max)
         if member is None:
             member = self._add(heartbeat)
         if heartbeat.topics is not None:
             self._subscribe(member, heartbeat.topics)
         self._note_topics(member, found)
-        return self._reconcile(member, is_full=is_joining)
+        return self._reconcile(member, is_full=heartbeat.member_epoch == JOIN_EPOCH)
 
     def leave(self, member_id: str) -> bool:
         """Whether it was a member."""
@@ -145,17 +141,23 @@ class ShareGroup:
         self.epoch += 1
         return True
 
-    def _check(self, heartbeat: ShareHeartbeat, member: ShareMember | None, members_max: int) -> ErrorCode:
+    def _check(self, heartbeat: ShareHeartbeat, member: ShareMember | None, members_max: int) -> None:
         if heartbeat.member_epoch == JOIN_EPOCH:
             if member is None and len(self.members) >= members_max:
-                return ErrorCode.GROUP_MAX_SIZE_REACHED
-            return ErrorCode.NONE
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        # The answer to an earlier heartbeat may be lost: then the member still sends its previous epoch.
-        if heartbeat.member_epoch not in (member.epoch, member.previous_epoch):
-            return ErrorCode.FENCED_MEMBER_EPOCH
-        return ErrorCode.NONE
+                raise RequestRejected(
+                    ErrorCode.GROUP_MAX_SIZE_REACHED,
+                    "The group has as many members as the broker's group_members_max allows.",
+                )
+        elif member is None:
+            raise RequestRejected(
+                ErrorCode.UNKNOWN_MEMBER_ID, "This member is not in the group; it may join again."
+            )
+        # The response to an earlier heartbeat may be lost: then the member still sends its previous epoch.
+        elif heartbeat.member_epoch not in (member.epoch, member.previous_epoch):
+            raise RequestRejected(
+                ErrorCode.FENCED_MEMBER_EPOCH,
+                "The member's epoch is not the one that it received; it must join again.",
+            )
 
     def _add(self, heartbeat: ShareHeartbeat) -> ShareMember:
         member = ShareMember(
@@ -195,14 +197,14 @@ class ShareGroup:
                 self._topics[name] = topic
             self.epoch += 1
 
-    def _reconcile(self, member: ShareMember, *, is_full: bool) -> ShareHeartbeatAnswer:
+    def _reconcile(self, member: ShareMember, *, is_full: bool) -> ShareHeartbeatResult:
         is_changed = False
         if member.epoch != self.epoch:
             assignment = self._assignment_of(member)
             is_changed = assignment != member.assignment
             member.assignment = assignment
             member.previous_epoch, member.epoch = member.epoch, self.epoch
-        return ShareHeartbeatAnswer(
+        return ShareHeartbeatResult(
             member_epoch=member.epoch, assignment=member.assignment if is_changed or is_full else None
         )
 
@@ -212,10 +214,3 @@ class ShareGroup:
             for name in member.topics
             if (topic := self._topics.get(name)) is not None
         }
-
-
-_MESSAGES = {
-    ErrorCode.UNKNOWN_MEMBER_ID: "This member is not in the group; it may join again.",
-    ErrorCode.FENCED_MEMBER_EPOCH: "The member's epoch is not the one that it received; it must join again.",
-    ErrorCode.GROUP_MAX_SIZE_REACHED: "The group has as many members as the broker's group_members_max allows.",
-}

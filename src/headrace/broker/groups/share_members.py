@@ -1,4 +1,4 @@
-"""Performs the rules of share groups: answers heartbeats, and removes members whose sessions time out.
+"""Performs the rules of share groups: handles heartbeats, and removes members whose sessions time out.
 
 Members are in memory only. After a restart of the broker a member gets UNKNOWN_MEMBER_ID and joins again;
 `broker.shares` stores which records its group has locked and acknowledged.
@@ -13,17 +13,16 @@ from typing import Protocol
 from msgspec import Struct
 
 from headrace.broker.configs.group_configs import GroupConfigs
-from headrace.broker.groups.member_memory import MemberMemory, size_of_names
-from headrace.broker.groups.registry import GroupRegistry
+from headrace.broker.groups.registry import GroupRegistry, size_of_names
 from headrace.broker.groups.share import (
     LEAVE_EPOCH,
     FoundTopic,
     ShareGroup,
     ShareHeartbeat,
-    ShareHeartbeatAnswer,
+    ShareHeartbeatResult,
 )
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.runtime import Runtime
-from headrace.broker.settings import BrokerSettings
 from headrace.broker.timers import Timers
 from headrace.broker.topics import Topics
 from headrace.protocol.error_codes import ErrorCode
@@ -42,27 +41,25 @@ class Shares(Protocol):
     def member_leaves(self, group_id: str, member_id: str) -> None:
         """A member leaves its group; it may still acknowledge for a moment."""
 
-    def member_left(self, group_id: str, member_id: str, *, is_orderly: bool) -> object:
+    def member_left(self, group_id: str, member_id: str, *, is_orderly: bool) -> None:
         """Release what a member has locked."""
 
 
 class ShareMembers:
     def __init__(
         self,
-        settings: BrokerSettings,
-        *,
         runtime: Runtime,
+        *,
         topics: Topics,
         configs: GroupConfigs,
         registry: GroupRegistry,
-        memory: MemberMemory,
         shares: Shares,
     ) -> None:
-        self._settings = settings
+        self._settings = runtime.settings
         self._topics = topics
         self._configs = configs
+        self._registry = registry
         self._groups = registry.share
-        self._memory = memory
         self._shares = shares
         self._timers: Timers[MemberKey] = Timers(runtime.loop, runtime.clock, self._session_expired)
 
@@ -87,35 +84,28 @@ class ShareMembers:
         """Whether there may be one more group."""
         if len(self._groups) < self._settings.groups_max:
             return True
-        logger.warning("share group refused: there are %d already; raise groups_max", len(self))
+        logger.warning("share group rejected: there are %d already; raise groups_max", len(self))
         return False
 
-    def heartbeat(self, group_id: str, heartbeat: ShareHeartbeat) -> ShareHeartbeatAnswer:
+    def heartbeat(self, group_id: str, heartbeat: ShareHeartbeat) -> ShareHeartbeatResult:
+        """A member joins, reports or leaves. Raises RequestRejected."""
         group = self._groups.get(group_id)
         if heartbeat.member_epoch == LEAVE_EPOCH:
             return self._leave(group_id, heartbeat.member_id)
-        is_new = group is None
-        if heartbeat.topics and not self._memory.admits(group_id, size_of_names(heartbeat.topics)):
-            return ShareHeartbeatAnswer(
-                error=ErrorCode.GROUP_MAX_SIZE_REACHED, message="The member subscribes to too many topics."
+        if heartbeat.topics and not self._registry.admits(group_id, size_of_names(heartbeat.topics)):
+            raise RequestRejected(
+                ErrorCode.GROUP_MAX_SIZE_REACHED, "The member subscribes to too many topics."
             )
         if group is None:
             if not self.has_room:
-                return ShareHeartbeatAnswer(
-                    error=ErrorCode.GROUP_MAX_SIZE_REACHED, message="There are too many groups."
-                )
+                raise RequestRejected(ErrorCode.GROUP_MAX_SIZE_REACHED, "There are too many groups.")
             group = ShareGroup(group_id)
-        answer = group.heartbeat(
-            heartbeat,
-            self._found(group, heartbeat),
-            members_max=self._settings.group_members_max,
-        )
-        if answer.error is ErrorCode.NONE:
-            if is_new:
-                self._groups[group_id] = group
-            timeout_ms = self._configs.share(group_id).session_timeout_ms
-            self._timers.arm(MemberKey(group_id, heartbeat.member_id), timeout_ms)
-        return answer
+        found = self._found(group, heartbeat)
+        result = group.heartbeat(heartbeat, found, members_max=self._settings.group_members_max)
+        self._groups[group_id] = group
+        timeout_ms = self._configs.share(group_id).session_timeout_ms
+        self._timers.arm(MemberKey(group_id, heartbeat.member_id), timeout_ms)
+        return result
 
     def _found(self, group: ShareGroup, heartbeat: ShareHeartbeat) -> Mapping[str, FoundTopic]:
         member = group.members.get(heartbeat.member_id)
@@ -126,13 +116,11 @@ class ShareMembers:
             if (topic := self._topics.get(name)) is not None
         }
 
-    def _leave(self, group_id: str, member_id: str) -> ShareHeartbeatAnswer:
+    def _leave(self, group_id: str, member_id: str) -> ShareHeartbeatResult:
         if not self._remove(MemberKey(group_id, member_id)):
-            return ShareHeartbeatAnswer(
-                error=ErrorCode.UNKNOWN_MEMBER_ID, message="This member is not in the group."
-            )
+            raise RequestRejected(ErrorCode.UNKNOWN_MEMBER_ID, "This member is not in the group.")
         self._shares.member_leaves(group_id, member_id)
-        return ShareHeartbeatAnswer(member_epoch=LEAVE_EPOCH)
+        return ShareHeartbeatResult(member_epoch=LEAVE_EPOCH)
 
     def _session_expired(self, key: MemberKey) -> None:
         if self._remove(key):

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol.error_codes import ErrorCode
 
 UNKNOWN_MEMBER = ""
@@ -33,10 +34,10 @@ class Trigger(Enum):
     """What changes the state of a group; the value is its text in the picture in the docs and in the log."""
 
     MEMBER_JOINED = "a member joins"
-    MEMBER_CHANGED = "a member rejoins with something new"
+    MEMBER_CHANGED = "a member rejoins with a new subscription"
     MEMBER_LEFT = "a member leaves or times out"
-    ALL_JOINED = "all have joined, or time is up"
-    NOBODY_JOINED = "nobody is left"
+    ALL_JOINED = "all joined, or the rebalance timed out"
+    NONE_JOINED = "the last member left"
     ASSIGNED = "the leader's assignment is stored"
     ASSIGNMENT_FAILED = "the assignment can't be stored"
     DELETED = "deleted or expired"
@@ -47,7 +48,7 @@ TRANSITIONS: Mapping[tuple[GroupState, Trigger], GroupState] = MappingProxyType(
         (GroupState.EMPTY, Trigger.MEMBER_JOINED): GroupState.PREPARING_REBALANCE,
         (GroupState.EMPTY, Trigger.DELETED): GroupState.DEAD,
         (GroupState.PREPARING_REBALANCE, Trigger.ALL_JOINED): GroupState.COMPLETING_REBALANCE,
-        (GroupState.PREPARING_REBALANCE, Trigger.NOBODY_JOINED): GroupState.EMPTY,
+        (GroupState.PREPARING_REBALANCE, Trigger.NONE_JOINED): GroupState.EMPTY,
         (GroupState.COMPLETING_REBALANCE, Trigger.ASSIGNED): GroupState.STABLE,
         (GroupState.COMPLETING_REBALANCE, Trigger.MEMBER_JOINED): GroupState.PREPARING_REBALANCE,
         (GroupState.COMPLETING_REBALANCE, Trigger.MEMBER_CHANGED): GroupState.PREPARING_REBALANCE,
@@ -86,12 +87,12 @@ class Member(Struct, frozen=True, kw_only=True):
     protocols: tuple[MemberProtocol, ...]
     assignment: bytes = b""
     join_request: int | None = None
-    """The JoinGroup request of this member that waits for its answer."""
+    """The JoinGroup request of this member that waits for its response."""
     sync_request: int | None = None
     is_new: bool = False
-    """Its first join was not answered yet, so it has no id to send heartbeats with."""
-    owes_sync: bool = False
-    """It has joined the generation, and has not asked for its assignment yet."""
+    """Its first join has no response yet, so it has no id to send heartbeats with."""
+    is_sync_pending: bool = False
+    """It has joined the generation, and has not requested its assignment yet."""
 
     @property
     def is_waiting(self) -> bool:
@@ -133,18 +134,18 @@ class Group(Struct, frozen=True, kw_only=True):
     """The leader's assignment is being stored."""
 
     def put(self, *members: Member) -> Group:
-        """The group with these members added, or in place of those with the same ids."""
+        """The group with these members added; they replace those with the same ids."""
         return self._rebuilt(dict(self.members), joined=members, left=())
 
     def without(self, member_ids: Iterable[str]) -> Group:
         """The group without these members and pending ids. If the leader is removed, another member becomes it."""
-        gone = set(member_ids)
-        left = [self.members[member_id] for member_id in gone if member_id in self.members]
+        removed = set(member_ids)
+        left = [self.members[member_id] for member_id in removed if member_id in self.members]
         group = self._rebuilt(dict(self.members), joined=(), left=left)
         leader_id = self.leader_id
-        if leader_id in gone:
+        if leader_id in removed:
             leader_id = next(iter(group.members), None)
-        return replace(group, leader_id=leader_id, pending_member_ids=self.pending_member_ids - gone)
+        return replace(group, leader_id=leader_id, pending_member_ids=self.pending_member_ids - removed)
 
     def _rebuilt(
         self, members: dict[str, Member], *, joined: Iterable[Member], left: Iterable[Member]
@@ -183,16 +184,13 @@ class Group(Struct, frozen=True, kw_only=True):
     def static_member(self, instance_id: str) -> Member | None:
         return next((member for member in self.members.values() if member.instance_id == instance_id), None)
 
-    def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Whether a request may act for this member."""
+    def require_member(self, member_id: str, instance_id: str | None) -> Member:
+        """The member that a request acts for. Raises RequestRejected."""
         member = self.members.get(member_id)
-        if instance_id is None:
-            return ErrorCode.NONE if member is not None else ErrorCode.UNKNOWN_MEMBER_ID
-        if member is not None and member.instance_id == instance_id:
-            return ErrorCode.NONE
-        if self.static_member(instance_id) is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.FENCED_INSTANCE_ID
+        if member is not None and instance_id in (None, member.instance_id):
+            return member
+        is_fenced = instance_id is not None and self.static_member(instance_id) is not None
+        raise RequestRejected(ErrorCode.FENCED_INSTANCE_ID if is_fenced else ErrorCode.UNKNOWN_MEMBER_ID)
 
     def supports(self, protocol_type: str, protocols: Iterable[MemberProtocol]) -> bool:
         """Whether a member that offers these could be in the group: all members must have one in common."""

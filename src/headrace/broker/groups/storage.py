@@ -16,6 +16,7 @@ from headrace.broker.groups.state import Group, GroupState, Member, MemberProtoc
 from headrace.broker.groups.transactional_offsets import PendingOffsets
 from headrace.broker.state_topic import KeyValue
 from headrace.protocol import stored
+from headrace.protocol import stored_consumer_groups as consumer_groups
 from headrace.protocol.error_codes import ErrorCode
 from headrace.records.batch import NO_PRODUCER_ID, BatchHeader
 from headrace.records.control import MarkerType, decode_marker
@@ -100,13 +101,14 @@ class Contents(Struct):
         key = stored.decode_key(record.key or b"")
         if isinstance(key, stored.OffsetCommitKey):
             self._apply_offset(key, record, producer_id)
-        elif not isinstance(key, stored.GroupMetadataKey):
+        elif isinstance(key, consumer_groups.Key):
             self._read.put(key, record.value)
-        elif record.value is None:
-            self.groups.pop(key.group, None)
-        else:
-            value = stored.decode_value(stored.GroupMetadataValue, record.value)
-            self.groups[key.group] = _group(key.group, value)
+        elif isinstance(key, stored.GroupMetadataKey):
+            if record.value is None:
+                self.groups.pop(key.group, None)
+            else:
+                value = stored.decode_value(stored.GroupMetadataValue, record.value)
+                self.groups[key.group] = _group(key.group, value)
 
     def _apply_offset(self, key: stored.OffsetCommitKey, record: Record, producer_id: int) -> None:
         partition = TopicPartition(key.topic, key.partition)
@@ -127,7 +129,7 @@ class Contents(Struct):
             # It changed its protocol while the disk was full: its protocol is the one that it has members of.
             is_newer = bool(self.consumer_groups[group_id].members)
             del (self.groups if is_newer else self.consumer_groups)[group_id]
-        # A consumer that commits without ever joining makes a group, too.
+        # A consumer that commits without ever joining has a group, too.
         for group_id in self.offsets.group_ids() - self.consumer_groups.keys():
             self.groups.setdefault(group_id, Group(group_id=group_id))
 

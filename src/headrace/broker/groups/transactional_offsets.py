@@ -1,4 +1,4 @@
-"""Offsets of open transactions: they are kept apart until their transaction ends.
+"""Offsets of open transactions: they are not committed until their transaction ends.
 
 A later commit of the same partition wins over an earlier one whose transaction ends after it, so every entry knows
 its offset in the log.

@@ -7,13 +7,15 @@ partitions are part of them. 5: the error TRANSACTION_ABORTABLE.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from headrace.broker.dispatch import Call, handles
+from headrace.broker.groups.offsets import TopicPartition
 from headrace.broker.internal_topics import INTERNAL_TOPICS
 from headrace.broker.partition import Pending
-from headrace.broker.refusals import RequestRefused
-from headrace.broker.transactions.state import ClientVersion, Producer, TopicPartition
+from headrace.broker.rejections import RequestRejected
+from headrace.broker.transactions.state import ClientVersion, Producer
 from headrace.log.errors import StorageFailed
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -59,19 +61,22 @@ async def _add(wanted: AddPartitionsToTxnTransaction, call: Call) -> Results:
     if wanted.verify_only:
         return _results(wanted.topics, lambda name: _verified(wanted, producer, name, call))
     names = [TopicPartition(topic.name, index) for topic in wanted.topics for index in topic.partitions]
-    codes = {name: code for name in names if (code := _refusal(name, call)) is not None}
+    codes = {name: code for name in names if (code := _rejection(name, call)) is not None}
     if codes:
         return _results(wanted.topics, lambda name: codes.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED))
+    code = ErrorCode.NONE
     try:
-        added = transactions.add_partitions(wanted.transactional_id, producer, names, ClientVersion.CLASSIC)
-        await when_durable(added, call)
-    except RequestRefused as refused:
-        code = code_for(refused.code, call, fenced_since=FENCED_SINCE)
-        return _results(wanted.topics, lambda name: code)
-    return _results(wanted.topics, lambda name: ErrorCode.NONE)
+        with fencing_as_known(call, since=FENCED_SINCE):
+            added = transactions.add_partitions(
+                wanted.transactional_id, producer, names, ClientVersion.CLASSIC
+            )
+            await when_durable(added, call)
+    except RequestRejected as rejected:
+        code = rejected.code
+    return _results(wanted.topics, lambda name: code)
 
 
-def _refusal(name: TopicPartition, call: Call) -> ErrorCode | None:
+def _rejection(name: TopicPartition, call: Call) -> ErrorCode | None:
     if name.topic in INTERNAL_TOPICS:
         # As in Kafka. The coordinator would read a marker in a state topic as state.
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -85,14 +90,18 @@ async def when_durable(added: Pending | None, call: Call) -> None:
     try:
         await call.parts.flusher.durable(added)
     except StorageFailed as failure:
-        raise RequestRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE) from failure
+        raise RequestRejected(ErrorCode.COORDINATOR_NOT_AVAILABLE) from failure
 
 
-def code_for(code: ErrorCode, call: Call, *, fenced_since: int) -> ErrorCode:
-    """The error code that clients of this version know."""
-    if code is ErrorCode.PRODUCER_FENCED and call.version < fenced_since:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    return code
+@contextmanager
+def fencing_as_known(call: Call, *, since: int) -> Iterator[None]:
+    """Reject clients before version `since` with an error that they know instead of PRODUCER_FENCED."""
+    try:
+        yield
+    except RequestRejected as rejected:
+        if rejected.code is ErrorCode.PRODUCER_FENCED and call.version < since:
+            raise RequestRejected(ErrorCode.INVALID_PRODUCER_EPOCH) from rejected
+        raise
 
 
 def _verified(
@@ -100,10 +109,10 @@ def _verified(
 ) -> ErrorCode:
     try:
         call.parts.transactions.check_partition(wanted.transactional_id, producer, name)
-    except RequestRefused as refused:
-        if refused.code is ErrorCode.TRANSACTION_ABORTABLE and call.version < ABORTABLE_SINCE:
+    except RequestRejected as rejected:
+        if rejected.code is ErrorCode.TRANSACTION_ABORTABLE and call.version < ABORTABLE_SINCE:
             return ErrorCode.INVALID_TXN_STATE
-        return refused.code
+        return rejected.code
     return ErrorCode.NONE
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.error_codes import error_code
-from headrace.broker.refusals import RequestRefused
-from headrace.errors import HeadraceError
+from headrace.broker.error_codes import Outcome, outcome_of
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.alter_share_group_offsets import (
@@ -15,21 +14,19 @@ from headrace.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
+from headrace.protocol.types import ZERO_UUID
 
 
 @handles(ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions=(0, 0))
 async def alter_share_group_offsets(
     request: AlterShareGroupOffsetsRequest, call: Call
 ) -> AlterShareGroupOffsetsResponse:
-    try:
-        if not request.group_id:
-            raise RequestRefused(ErrorCode.INVALID_GROUP_ID, "GroupId can't be empty.")
-        if call.parts.share_members.get(request.group_id) is None:
-            require_free(request.group_id, call)
-        else:
-            require_empty(request.group_id, call)
-    except RequestRefused as refused:
-        return AlterShareGroupOffsetsResponse(error_code=refused.code, error_message=refused.message)
+    if not request.group_id:
+        raise RequestRejected(ErrorCode.INVALID_GROUP_ID, "GroupId can't be empty.")
+    if call.parts.share_members.get(request.group_id) is None:
+        require_free(request.group_id, call)
+    else:
+        require_empty(request.group_id, call)
     topics = [await _alter(request.group_id, topic, call) for topic in request.topics]
     return AlterShareGroupOffsetsResponse(responses=tuple(topics))
 
@@ -38,9 +35,9 @@ def require_free(group_id: str, call: Call) -> None:
     """Raise the error of the response if no share group can have this name."""
     call.parts.shares.require_available()
     if call.parts.groups.is_taken(group_id):
-        raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        raise RequestRejected(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
     if not call.parts.share_members.has_room:
-        raise RequestRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, "There are too many groups.")
+        raise RequestRejected(ErrorCode.GROUP_MAX_SIZE_REACHED, "There are too many groups.")
 
 
 def require_empty(group_id: str, call: Call) -> None:
@@ -48,9 +45,9 @@ def require_empty(group_id: str, call: Call) -> None:
     call.parts.shares.require_available()
     group = call.parts.share_members.get(group_id)
     if group is None:
-        raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        raise RequestRejected(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
     if group.members:
-        raise RequestRefused(ErrorCode.NON_EMPTY_GROUP, f"Group {group_id} has members.")
+        raise RequestRejected(ErrorCode.NON_EMPTY_GROUP, f"Group {group_id} has members.")
 
 
 async def _alter(
@@ -63,19 +60,16 @@ async def _alter(
         for part in wanted.partitions
         if 0 <= part.partition_index < known
     }
-    failure: ErrorCode = ErrorCode.NONE
+    outcome = Outcome()
     if topic is not None and starts:
-        try:
-            await call.parts.shares.alter_offsets(group_id, topic, starts)
-        except (HeadraceError, OSError) as error:
-            failure = error_code(error)
+        outcome = await outcome_of(call.parts.shares.alter_offsets(group_id, topic, starts))
     return AlterShareGroupOffsetsResponseTopic(
         topic_name=wanted.topic_name,
-        **({"topic_id": topic.id} if topic is not None else {}),
+        topic_id=ZERO_UUID if topic is None else topic.id,
         partitions=tuple(
             AlterShareGroupOffsetsResponsePartition(
                 partition_index=part.partition_index,
-                error_code=failure
+                error_code=outcome.code
                 if part.partition_index in starts
                 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             )

@@ -31,7 +31,7 @@ def api_versions(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse
         logging.INFO if is_new else logging.DEBUG,
         "client connected",
         extra={
-            "client": f"{call.client.host}:{call.client.port}",
+            "client": call.client.address,
             "client_id": call.client_id,
             "software": f"{call.client.software_name} {call.client.software_version}",
         },

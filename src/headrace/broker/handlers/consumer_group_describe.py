@@ -8,11 +8,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping
 
-from headrace.broker.authorized_operations import GROUP_OPERATIONS_ALL, NOT_ASKED
+from headrace.broker.authorized_operations import GROUP_OPERATIONS_ALL, NOT_REQUESTED
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.assignors import UNIFORM
 from headrace.broker.groups.consumer_state import ConsumerGroup, ConsumerMember
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.handlers.describe_groups import why_missing
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.turns import in_turns
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -33,7 +34,7 @@ CONSUMER_MEMBER = 1
 async def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, call: Call
 ) -> ConsumerGroupDescribeResponse:
-    operations = GROUP_OPERATIONS_ALL if request.include_authorized_operations else NOT_ASKED
+    operations = GROUP_OPERATIONS_ALL if request.include_authorized_operations else NOT_REQUESTED
     described = await in_turns(request.group_ids, lambda group_id: _describe(group_id, operations, call))
     return ConsumerGroupDescribeResponse(groups=tuple(described))
 
@@ -43,16 +44,13 @@ def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
     try:
         group = call.parts.groups.consumer_group(group_id)
-    except RequestRefused as refused:
-        return DescribedGroup(group_id=group_id, error_code=refused.code)
+    except RequestRejected as rejected:
+        return DescribedGroup(group_id=group_id, error_code=rejected.code)
     if group is None:
-        is_other = call.parts.groups.is_taken(group_id)
         return DescribedGroup(
             group_id=group_id,
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"Group {group_id} is not a consumer group."
-            if is_other
-            else f"Group {group_id} not found.",
+            error_message=why_missing(group_id, "consumer", call),
         )
     return DescribedGroup(
         group_id=group_id,
@@ -75,13 +73,13 @@ def _member(group: ConsumerGroup, member: ConsumerMember, call: Call) -> Member:
         client_host=member.client_host,
         subscribed_topic_names=member.topics,
         subscribed_topic_regex=member.pattern,
-        assignment=_assignment(member.assigned, call),
-        target_assignment=_assignment(group.target(member.member_id), call),
+        assignment=described_assignment(member.assigned, call),
+        target_assignment=described_assignment(group.target(member.member_id), call),
         member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
 
 
-def _assignment(assigned: Mapping[uuid.UUID, Iterable[int]], call: Call) -> Assignment:
+def described_assignment(assigned: Mapping[uuid.UUID, Iterable[int]], call: Call) -> Assignment:
     return Assignment(
         topic_partitions=tuple(
             TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=tuple(sorted(partitions)))

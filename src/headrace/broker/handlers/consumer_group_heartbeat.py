@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from headrace.broker.configs.group_configs import CONSUMER_HEARTBEAT_INTERVAL
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.groups.consumer import ConsumerAnswer, ConsumerHeartbeat, check_heartbeat
+from headrace.broker.groups.consumer import ConsumerHeartbeat, ConsumerResult, check_heartbeat
 from headrace.broker.groups.consumer_reconciliation import Reported
 from headrace.broker.groups.consumer_state import JOIN_EPOCH, Owned
 from headrace.broker.partition import Pending
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -49,38 +49,34 @@ def consumer_group_heartbeat(
         client_id=call.client_id,
         client_host=f"/{call.client.host}",  # as Kafka writes an address without a host name
     )
-    try:
-        heartbeat = _checked(request, heartbeat, call)
-        done = call.parts.groups.consumer_heartbeat(request.group_id, heartbeat)
-    except RequestRefused as refused:
-        return Response(error_code=refused.code, error_message=refused.message)
-    response = _response(request.group_id, done.answer, call)
-    return response if done.pending is None else _when_durable(response, done.pending, call)
+    _check(request, heartbeat, call)
+    if not request.member_id:
+        heartbeat = replace(heartbeat, member_id=str(uuid4()))
+    result, pending = call.parts.groups.consumer_heartbeat(request.group_id, heartbeat)
+    response = _response(request.group_id, result, call)
+    return response if pending is None else _when_durable(response, pending, call)
 
 
-def _checked(
-    request: ConsumerGroupHeartbeatRequest, heartbeat: ConsumerHeartbeat, call: Call
-) -> ConsumerHeartbeat:
+def _check(request: ConsumerGroupHeartbeatRequest, heartbeat: ConsumerHeartbeat, call: Call) -> None:
     if not request.group_id:
-        raise RequestRefused(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+        raise RequestRejected(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
     if call.version >= OWN_IDS_SINCE and not request.member_id:
-        raise RequestRefused(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
+        raise RequestRejected(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
     check_heartbeat(heartbeat)
-    return heartbeat if heartbeat.member_id else replace(heartbeat, member_id=str(uuid4()))
 
 
 def _reported(topics: Iterable[TopicPartitions]) -> Reported:
     return {topic.topic_id: frozenset(topic.partitions) for topic in topics}
 
 
-def _response(group_id: str, answer: ConsumerAnswer, call: Call) -> Response:
-    is_member = answer.member_epoch >= JOIN_EPOCH
+def _response(group_id: str, result: ConsumerResult, call: Call) -> Response:
+    is_member = result.member_epoch >= JOIN_EPOCH
     interval_ms = call.parts.group_configs.value(group_id, CONSUMER_HEARTBEAT_INTERVAL)
     return Response(
-        member_id=answer.member_id,
-        member_epoch=answer.member_epoch,
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
         heartbeat_interval_ms=interval_ms if is_member else 0,
-        assignment=None if answer.assignment is None else _assignment(answer.assignment),
+        assignment=None if result.assignment is None else _assignment(result.assignment),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Mapping
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.storage import append_error
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -28,8 +28,8 @@ def _delete(group_id: str, call: Call) -> Awaitable[None] | ErrorCode:
         return call.parts.shares.delete_group(group_id)
     try:
         return call.parts.groups.delete(group_id)
-    except RequestRefused as refused:
-        return refused.code
+    except RequestRejected as rejected:
+        return rejected.code
 
 
 async def _respond(deleting: Mapping[str, Awaitable[None] | ErrorCode]) -> DeleteGroupsResponse:
@@ -48,8 +48,6 @@ async def _outcome(deletion: Awaitable[None] | ErrorCode) -> ErrorCode:
         return deletion
     try:
         await deletion
-    except RequestRefused as refused:
-        return refused.code
     except (HeadraceError, OSError) as error:
         return append_error(error)
     return ErrorCode.NONE

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from headrace.broker.configs.client_quotas import CLIENT_ID, IP, USER, Entity
 from headrace.broker.dispatch import Call, handles
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.describe_client_quotas import (
@@ -24,10 +25,7 @@ EXACT, DEFAULT, ANY = 0, 1, 2
 
 @handles(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=(0, 1))
 def describe_client_quotas(request: DescribeClientQuotasRequest, call: Call) -> DescribeClientQuotasResponse:
-    refused = _problem(request.components)
-    if refused is not None:
-        code, message = refused
-        return DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)
+    _check(request.components)
     return DescribeClientQuotasResponse(
         entries=tuple(
             EntryData(
@@ -40,23 +38,24 @@ def describe_client_quotas(request: DescribeClientQuotasRequest, call: Call) -> 
     )
 
 
-def _problem(components: tuple[ComponentData, ...]) -> tuple[ErrorCode, str] | None:
+def _check(components: tuple[ComponentData, ...]) -> None:
     kinds = [component.entity_type for component in components]
     for component in components:
         kind = component.entity_type
         if not kind:
-            return ErrorCode.INVALID_REQUEST, "a component of the filter has no type"
+            raise RequestRejected(ErrorCode.INVALID_REQUEST, "a component of the filter has no type")
         if kind not in (USER, CLIENT_ID, IP):
-            return ErrorCode.UNSUPPORTED_VERSION, f"{kind!r} has no quotas"
+            raise RequestRejected(ErrorCode.UNSUPPORTED_VERSION, f"{kind!r} has no quotas")
         if kinds.count(kind) > 1:
-            return ErrorCode.INVALID_REQUEST, f"{kind} is in the filter more than once"
+            raise RequestRejected(ErrorCode.INVALID_REQUEST, f"{kind} is in the filter more than once")
         if component.match_type not in (EXACT, DEFAULT, ANY):
-            return ErrorCode.INVALID_REQUEST, f"match type {component.match_type} is unknown"
+            raise RequestRejected(ErrorCode.INVALID_REQUEST, f"match type {component.match_type} is unknown")
         if (component.match_type == EXACT) != (component.match is not None):
-            return ErrorCode.INVALID_REQUEST, "an exact match needs a name, and no other match may have one"
+            raise RequestRejected(
+                ErrorCode.INVALID_REQUEST, "an exact match needs a name, and no other match may have one"
+            )
     if IP in kinds and len(kinds) > 1:
-        return ErrorCode.INVALID_REQUEST, "an address can't be combined with other types"
-    return None
+        raise RequestRejected(ErrorCode.INVALID_REQUEST, "an address can't be combined with other types")
 
 
 def _matches(which: Entity, request: DescribeClientQuotasRequest) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.broker.authorized_operations import CLUSTER_OPERATIONS_ALL, NOT_ASKED
+from headrace.broker.authorized_operations import CLUSTER_OPERATIONS_ALL, NOT_REQUESTED
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.endpoint import endpoint_for
 from headrace.protocol.api_keys import ApiKey
@@ -31,5 +31,5 @@ def describe_cluster(request: DescribeClusterRequest, call: Call) -> DescribeClu
         brokers=(DescribeClusterBroker(broker_id=endpoint.node_id, host=endpoint.host, port=endpoint.port),),
         cluster_authorized_operations=CLUSTER_OPERATIONS_ALL
         if request.include_cluster_authorized_operations
-        else NOT_ASKED,
+        else NOT_REQUESTED,
     )

@@ -6,21 +6,25 @@ import dataclasses
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
-
-from msgspec import Struct
 
 from headrace.broker.configs.broker_configs import ALL_BROKERS, BROKER_CONFIGS, MIN_INSYNC_REPLICAS
 from headrace.broker.configs.client_metrics import CLIENT_METRICS_CONFIGS
 from headrace.broker.configs.config_synonyms import BROKER_SYNONYMS
+from headrace.broker.configs.definitions import (
+    BROKER,
+    CLIENT_METRICS,
+    GROUP,
+    TOPIC,
+    ConfigDefinition,
+    ConfigType,
+)
 from headrace.broker.configs.group_configs import GROUP_CONFIGS
-from headrace.broker.configs.resource_configs import ResourceConfig
-from headrace.broker.configs.resource_types import BROKER, CLIENT_METRICS, GROUP, TOPIC
-from headrace.broker.configs.topic_configs import TOPIC_CONFIGS, ConfigType, TopicConfig
+from headrace.broker.configs.topic_configs import TOPIC_CONFIGS
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.endpoint import endpoint_for
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.settings import BrokerSettings
-from headrace.broker.shares.numbers import group_numbers
+from headrace.broker.shares.share_partition import group_numbers
 from headrace.broker.shares.states import RecordState
 from headrace.broker.topics import Topic
 from headrace.broker.turns import in_turns
@@ -45,14 +49,7 @@ READ_ONLY_PARTITIONS = "headrace.read.only.partitions"
 HEALTH = "headrace.health"
 
 
-class Inherited(Struct, frozen=True, kw_only=True):
-    """The value of a config that the resource does not set, and its source."""
-
-    value: str
-    source: int
-
-
-NOTHING: Mapping[str, Inherited] = MappingProxyType({})
+Results = list[DescribeConfigsResourceResult]
 
 # Settings with the same meaning as a setting of Kafka: tools look for them under its name.
 KAFKA_NAMES = {
@@ -93,134 +90,126 @@ async def describe_configs(request: DescribeConfigsRequest, call: Call) -> Descr
         wanted[:described_max], lambda resource: _describe(resource, request, call, problems)
     )
     message = f"{len(wanted)} resources are in the request; name at most {described_max}"
-    results += [_failed(one, ErrorCode.INVALID_REQUEST, message) for one in wanted[described_max:]]
+    too_many = RequestRejected(ErrorCode.INVALID_REQUEST, message)
+    results += [_failed(one, too_many) for one in wanted[described_max:]]
     return DescribeConfigsResponse(results=tuple(results))
 
 
 def _describe(
     resource: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call, problems: Sequence[str]
 ) -> DescribeConfigsResult:
-    name, keys = resource.resource_name, resource.configuration_keys
-    if resource.resource_type == TOPIC:
-        topic = call.parts.topics.get(name)
-        if topic is None:
-            return _failed(resource, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic does not exist")
-        configs = _topic_configs(topic, request, call)
-        if READ_ONLY_PARTITIONS in (keys or ()):
-            configs.append(_read_only_partitions(topic))
-    elif resource.resource_type == GROUP:
-        configs = _group_configs(name, request, call)
-        if SHARE_NUMBERS in (keys or ()):
-            configs.append(_share_numbers(name, call))
-    elif resource.resource_type == CLIENT_METRICS:
-        if not name:
-            return _failed(resource, ErrorCode.INVALID_REQUEST, "the subscription has no name")
-        overrides = call.parts.client_metrics.of(name)
-        configs = _resource_configs(
-            CLIENT_METRICS_CONFIGS.values(), overrides, CLIENT_METRICS_SOURCE, request
-        )
-    elif resource.resource_type == BROKER:
-        if name not in (ALL_BROKERS, str(call.parts.settings.node_id)):
-            return _failed(resource, ErrorCode.INVALID_REQUEST, "the broker does not exist")
-        configs = _altered_broker_configs(name, request, call)
-        if name != ALL_BROKERS:
-            configs += [*_broker_configs(call.parts.settings, request), _advertised_listeners(call)]
-        if HEALTH in (keys or ()):
-            configs.append(_health(problems))
-    else:
-        return _failed(
-            resource,
-            ErrorCode.INVALID_REQUEST,
-            f"resources of type {resource.resource_type} have no configs",
-        )
+    keys = resource.configuration_keys
+    try:
+        configs = _configs(resource, request, call)
+    except RequestRejected as rejected:
+        return _failed(resource, rejected)
+    if resource.resource_type == BROKER and HEALTH in (keys or ()):
+        configs.append(_read_only(HEALTH, problems, STATIC_BROKER_SOURCE))
     return DescribeConfigsResult(
         resource_type=resource.resource_type,
-        resource_name=name,
+        resource_name=resource.resource_name,
         configs=tuple(config for config in configs if keys is None or config.name in keys),
     )
 
 
-def _failed(resource: DescribeConfigsResource, code: ErrorCode, message: str) -> DescribeConfigsResult:
+def _failed(resource: DescribeConfigsResource, rejected: RequestRejected) -> DescribeConfigsResult:
     return DescribeConfigsResult(
-        error_code=code,
-        error_message=message,
+        error_code=rejected.code,
+        error_message=rejected.message,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
 
 
-def _topic_configs(
-    topic: Topic, request: DescribeConfigsRequest, call: Call
-) -> list[DescribeConfigsResourceResult]:
-    of_all_brokers = call.parts.broker_configs.of(ALL_BROKERS)
-    inherited = {
-        MIN_INSYNC_REPLICAS: Inherited(value=of_all_brokers[MIN_INSYNC_REPLICAS], source=ALL_BROKERS_SOURCE)
-    }
-    return _resource_configs(
-        TOPIC_CONFIGS.values(), topic.configs, TOPIC_SOURCE, request, inherited=inherited
-    )
+def _configs(resource: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call) -> Results:
+    kind, name, keys = resource.resource_type, resource.resource_name, resource.configuration_keys or ()
+    if kind == TOPIC:
+        topic = call.parts.topics.get(name)
+        if topic is None:
+            raise RequestRejected(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic does not exist")
+        configs = _topic_configs(topic, request, call)
+        if READ_ONLY_PARTITIONS in keys:
+            configs.append(_read_only(READ_ONLY_PARTITIONS, _read_only_reasons(topic), TOPIC_SOURCE))
+        return configs
+    if kind == GROUP:
+        configs = _group_configs(name, request, call)
+        if SHARE_NUMBERS in keys:
+            configs.append(_read_only(SHARE_NUMBERS, _share_numbers(name, call), GROUP_SOURCE))
+        return configs
+    if kind == CLIENT_METRICS:
+        if not name:
+            raise RequestRejected(ErrorCode.INVALID_REQUEST, "the subscription has no name")
+        overrides = call.parts.client_metrics.of(name)
+        return _resource_configs(CLIENT_METRICS_CONFIGS.values(), overrides, CLIENT_METRICS_SOURCE, request)
+    if kind != BROKER:
+        raise RequestRejected(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no configs")
+    if name == ALL_BROKERS:
+        return _altered_broker_configs(name, request, call)
+    if name != str(call.parts.settings.node_id):
+        raise RequestRejected(ErrorCode.INVALID_REQUEST, "the broker does not exist")
+    return [
+        *_altered_broker_configs(name, request, call),
+        *_broker_configs(call.parts.settings, request),
+        _advertised_listeners(call),
+    ]
 
 
-def _group_configs(
-    group_id: str, request: DescribeConfigsRequest, call: Call
-) -> list[DescribeConfigsResourceResult]:
+def _topic_configs(topic: Topic, request: DescribeConfigsRequest, call: Call) -> Results:
+    replicas = call.parts.broker_configs.of(ALL_BROKERS)[MIN_INSYNC_REPLICAS]
+    inherited = {MIN_INSYNC_REPLICAS: (replicas, ALL_BROKERS_SOURCE)}
+    return _resource_configs(TOPIC_CONFIGS.values(), topic.configs, TOPIC_SOURCE, request, inherited)
+
+
+def _group_configs(group_id: str, request: DescribeConfigsRequest, call: Call) -> Results:
     known = call.parts.group_configs
     inherited = {
-        name: Inherited(value=value, source=STATIC_BROKER_SOURCE)
+        name: (value, STATIC_BROKER_SOURCE)
         for name, value in known.defaults.items()
         if value != GROUP_CONFIGS[name].default
     }
-    return _resource_configs(
-        GROUP_CONFIGS.values(), known.of(group_id), GROUP_SOURCE, request, inherited=inherited
-    )
+    return _resource_configs(GROUP_CONFIGS.values(), known.of(group_id), GROUP_SOURCE, request, inherited)
 
 
-def _altered_broker_configs(
-    name: str, request: DescribeConfigsRequest, call: Call
-) -> list[DescribeConfigsResourceResult]:
+def _altered_broker_configs(name: str, request: DescribeConfigsRequest, call: Call) -> Results:
     """Only the configs that are set. For one broker, this includes those of all brokers."""
     of_all, source = call.parts.broker_configs.of(ALL_BROKERS), ALL_BROKERS_SOURCE
-    overrides, inherited = of_all, NOTHING
+    overrides, inherited = of_all, None
     if name != ALL_BROKERS:
         overrides, source = call.parts.broker_configs.of(name), BROKER_SOURCE
-        inherited = {each: Inherited(value=of_all[each], source=ALL_BROKERS_SOURCE) for each in of_all}
+        inherited = {each: (value, ALL_BROKERS_SOURCE) for each, value in of_all.items()}
     known = [config for each, config in BROKER_CONFIGS.items() if each in {**of_all, **overrides}]
-    return _resource_configs(
-        known, overrides, source, request, inherited=inherited, has_defaults=name != ALL_BROKERS
-    )
+    return _resource_configs(known, overrides, source, request, inherited, has_defaults=name != ALL_BROKERS)
 
 
 def _resource_configs(
-    configs: Iterable[TopicConfig | ResourceConfig],
+    configs: Iterable[ConfigDefinition],
     overrides: Mapping[str, str],
     source: int,
     request: DescribeConfigsRequest,
+    inherited: Mapping[str, tuple[str, int]] | None = None,
     *,
-    inherited: Mapping[str, Inherited] = NOTHING,
     has_defaults: bool = True,
-) -> list[DescribeConfigsResourceResult]:
+) -> Results:
+    """`inherited` has values of configs that the resource does not set, with their sources."""
     results = []
     for config in configs:
         synonym = BROKER_SYNONYMS.get(config.name)
         levels = []
         if config.name in overrides:
-            levels.append(
-                DescribeConfigsSynonym(name=config.name, value=overrides[config.name], source=source)
-            )
-        if (from_broker := inherited.get(config.name)) is not None:
-            levels.append(
-                DescribeConfigsSynonym(
-                    name=synonym or config.name, value=from_broker.value, source=from_broker.source
-                )
-            )
+            levels.append((config.name, overrides[config.name], source))
+        if inherited is not None and config.name in inherited:
+            levels.append((synonym or config.name, *inherited[config.name]))
         if synonym is not None and has_defaults:
-            levels.append(DescribeConfigsSynonym(name=synonym, value=config.default, source=DEFAULT_SOURCE))
+            levels.append((synonym, config.default, DEFAULT_SOURCE))
+        synonyms = tuple(
+            DescribeConfigsSynonym(name=name, value=value, source=origin) for name, value, origin in levels
+        )
         results.append(
             DescribeConfigsResourceResult(
                 name=config.name,
-                value=levels[0].value if levels else config.default,
-                config_source=levels[0].source if levels else DEFAULT_SOURCE,
-                synonyms=tuple(levels) if request.include_synonyms else (),
+                value=levels[0][1] if levels else config.default,
+                config_source=levels[0][2] if levels else DEFAULT_SOURCE,
+                synonyms=synonyms if request.include_synonyms else (),
                 config_type=config.type,
                 documentation=config.doc if request.include_documentation else None,
             )
@@ -228,56 +217,48 @@ def _resource_configs(
     return results
 
 
-def _share_numbers(group_id: str, call: Call) -> DescribeConfigsResourceResult:
+def _read_only(name: str, value: object, source: int) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=name, value=json.dumps(value), read_only=True, config_source=source
+    )
+
+
+def _share_numbers(group_id: str, call: Call) -> Mapping[str, object]:
     shares = [*call.parts.shares.of_group(group_id)]
-    numbers: dict[str, object] = {**group_numbers(shares, call.parts.runtime.clock.now_ms())}
     by_member = Counter[str]()
     for share in shares:
-        for span in share.window.spans():
+        for span in share.window.spans:
             if span.state is RecordState.ACQUIRED:
                 by_member[span.member_id] += span.records
-    numbers["in_flight_by_member"] = by_member
-    return DescribeConfigsResourceResult(
-        name=SHARE_NUMBERS, value=json.dumps(numbers), read_only=True, config_source=GROUP_SOURCE
-    )
+    numbers = group_numbers(shares, call.parts.runtime.clock.now_ms())
+    return {**numbers, "in_flight_by_member": by_member}
 
 
-def _health(problems: Sequence[str]) -> DescribeConfigsResourceResult:
-    return DescribeConfigsResourceResult(
-        name=HEALTH, value=json.dumps(problems), read_only=True, config_source=STATIC_BROKER_SOURCE
-    )
-
-
-def _read_only_partitions(topic: Topic) -> DescribeConfigsResourceResult:
+def _read_only_reasons(topic: Topic) -> Mapping[int, str]:
     """The partitions that are read-only until the broker restarts, and the reasons."""
-    reasons = {
+    return {
         partition.index: partition.log.read_only_reason
         for partition in topic.partitions
         if partition.log.read_only_reason is not None
     }
-    return DescribeConfigsResourceResult(
-        name=READ_ONLY_PARTITIONS, value=json.dumps(reasons), read_only=True, config_source=TOPIC_SOURCE
-    )
 
 
-def _broker_configs(
-    settings: BrokerSettings, request: DescribeConfigsRequest
-) -> list[DescribeConfigsResourceResult]:
+def _broker_configs(settings: BrokerSettings, request: DescribeConfigsRequest) -> Results:
     results = []
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
+        shown, kind = None if value is None else redacted(str(value)), ConfigType.STRING
+        if isinstance(value, bool):
+            shown, kind = str(value).lower(), ConfigType.BOOLEAN
+        elif isinstance(value, int):
+            kind = ConfigType.LONG
         results.append(
             DescribeConfigsResourceResult(
                 name=KAFKA_NAMES.get(field.name) or f"headrace.{field.name.replace('_', '.')}",
-                value=None
-                if value is None
-                else str(value).lower()
-                if isinstance(value, bool)
-                else redacted(str(value)),
+                value=shown,
                 read_only=True,
                 config_source=DEFAULT_SOURCE if value == field.default else STATIC_BROKER_SOURCE,
-                synonyms=(),
-                config_type=_config_type(value),
+                config_type=kind,
                 documentation=field.metadata["doc"] if request.include_documentation else None,
             )
         )
@@ -292,12 +273,5 @@ def _advertised_listeners(call: Call) -> DescribeConfigsResourceResult:
         value=f"PLAINTEXT://{endpoint.host}:{endpoint.port}",
         read_only=True,
         config_source=STATIC_BROKER_SOURCE,
-        synonyms=(),
         config_type=ConfigType.LIST,
     )
-
-
-def _config_type(value: object) -> ConfigType:
-    if isinstance(value, bool):
-        return ConfigType.BOOLEAN
-    return ConfigType.LONG if isinstance(value, int) else ConfigType.STRING

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from headrace.broker.authorized_operations import GROUP_OPERATIONS_ALL, NOT_ASKED
+from headrace.broker.authorized_operations import GROUP_OPERATIONS_ALL, NOT_REQUESTED
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.state import Group, GroupState
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.turns import in_turns
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -24,7 +24,7 @@ NOT_FOUND_SINCE = 6
 
 @handles(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), is_long=True)
 async def describe_groups(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
-    operations = GROUP_OPERATIONS_ALL if request.include_authorized_operations else NOT_ASKED
+    operations = GROUP_OPERATIONS_ALL if request.include_authorized_operations else NOT_REQUESTED
     described = await in_turns(request.groups, lambda group_id: _describe(group_id, operations, call))
     return DescribeGroupsResponse(groups=tuple(described))
 
@@ -32,17 +32,17 @@ async def describe_groups(request: DescribeGroupsRequest, call: Call) -> Describ
 def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
     try:
         group = call.parts.groups.group(group_id)
-    except RequestRefused as refused:
-        return DescribedGroup(group_id=group_id, error_code=refused.code)
+    except RequestRejected as rejected:
+        return DescribedGroup(group_id=group_id, error_code=rejected.code)
     if group is None:
         is_error = call.version >= NOT_FOUND_SINCE
         return DescribedGroup(
             group_id=group_id,
             group_state=GroupState.DEAD.value,
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE,
-            error_message=_why_not(group_id, call) if is_error else None,
+            error_message=why_missing(group_id, "classic", call) if is_error else None,
             # Only a group that exists has authorized operations.
-            authorized_operations=NOT_ASKED if is_error else operations,
+            authorized_operations=NOT_REQUESTED if is_error else operations,
         )
     is_stable = group.state is GroupState.STABLE
     return DescribedGroup(
@@ -55,9 +55,9 @@ def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
     )
 
 
-def _why_not(group_id: str, call: Call) -> str:
+def why_missing(group_id: str, kind: str, call: Call) -> str:
     is_other = call.parts.groups.is_taken(group_id)
-    return f"Group {group_id} is not a classic group." if is_other else f"Group {group_id} not found."
+    return f"Group {group_id} is not a {kind} group." if is_other else f"Group {group_id} not found."
 
 
 def _members(group: Group, is_stable: bool) -> tuple[DescribedGroupMember, ...]:

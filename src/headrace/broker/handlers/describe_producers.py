@@ -47,6 +47,6 @@ def _describe(topic: str, index: int, call: Call) -> PartitionResponse:
                 coordinator_epoch=state.coordinator_epoch,
                 current_txn_start_offset=producers.open_transactions.get(producer_id, NONE),
             )
-            for producer_id, state in producers.items()
+            for producer_id, state in producers.by_id.items()
         ),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.shares.share_partition import SharePartition
 from headrace.broker.shares.storage import ShareKey
 from headrace.protocol.api_keys import ApiKey
@@ -16,6 +16,7 @@ from headrace.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
+from headrace.protocol.types import ZERO_UUID
 
 
 @handles(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions=(0, 1))
@@ -31,9 +32,9 @@ def _describe(
     group_id = wanted.group_id
     try:
         call.parts.shares.require_available()
-    except RequestRefused as refused:
+    except RequestRejected as rejected:
         return DescribeShareGroupOffsetsResponseGroup(
-            group_id=group_id, error_code=refused.code, error_message=refused.message
+            group_id=group_id, error_code=rejected.code, error_message=rejected.message
         )
     if wanted.topics is None:
         topics = _all_topics(group_id, call)
@@ -60,15 +61,13 @@ def _topic(
     group_id: str, wanted: DescribeShareGroupOffsetsRequestTopic, call: Call
 ) -> DescribeShareGroupOffsetsResponseTopic:
     topic = call.parts.topics.get(wanted.topic_name)
-    if topic is None:
-        unknown = tuple(_partition(index, None) for index in wanted.partitions)
-        return DescribeShareGroupOffsetsResponseTopic(topic_name=wanted.topic_name, partitions=unknown)
+    topic_id = ZERO_UUID if topic is None else topic.id
     shares = call.parts.shares
     return DescribeShareGroupOffsetsResponseTopic(
         topic_name=wanted.topic_name,
-        topic_id=topic.id,
+        topic_id=topic_id,
         partitions=tuple(
-            _partition(index, shares.get(ShareKey(group_id, topic.id, index))) for index in wanted.partitions
+            _partition(index, shares.get(ShareKey(group_id, topic_id, index))) for index in wanted.partitions
         ),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.turns import in_turns
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -30,8 +30,8 @@ def _describe(transactional_id: str, call: Call) -> TransactionState:
         return TransactionState(transactional_id="", error_code=ErrorCode.INVALID_REQUEST)
     try:
         transaction = call.parts.transactions.transaction(transactional_id)
-    except RequestRefused as refused:
-        return TransactionState(transactional_id=transactional_id, error_code=refused.code)
+    except RequestRejected as rejected:
+        return TransactionState(transactional_id=transactional_id, error_code=rejected.code)
     if transaction is None:
         return TransactionState(
             transactional_id=transactional_id, error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND

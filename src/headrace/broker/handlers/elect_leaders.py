@@ -12,12 +12,12 @@ from headrace.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 
-PREFERRED, UNCLEAN = 0, 1
+PREFERRED, UNCLEAN = KNOWN_TYPES = 0, 1
 
 
 @handles(ApiKey.ELECT_LEADERS, versions=(0, 2))
 def elect_leaders(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
-    is_known = request.election_type in (PREFERRED, UNCLEAN)
+    is_known = request.election_type in KNOWN_TYPES
     if request.topic_partitions is None:
         # The response would list only partitions with a new leader.
         results = tuple(
@@ -28,8 +28,7 @@ def elect_leaders(request: ElectLeadersRequest, call: Call) -> ElectLeadersRespo
             ReplicaElectionResult(
                 topic=wanted.topic,
                 partition_result=tuple(
-                    _outcome(wanted.topic, index, call) if is_known else _unknown_election(request, index)
-                    for index in wanted.partitions
+                    _outcome(wanted.topic, index, request, call) for index in wanted.partitions
                 ),
             )
             for wanted in request.topic_partitions
@@ -39,19 +38,14 @@ def elect_leaders(request: ElectLeadersRequest, call: Call) -> ElectLeadersRespo
     )
 
 
-def _outcome(topic: str, index: int, call: Call) -> PartitionResult:
-    if call.parts.topics.get(topic) is None:
-        code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}"
+def _outcome(topic: str, index: int, request: ElectLeadersRequest, call: Call) -> PartitionResult:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if request.election_type not in KNOWN_TYPES:
+        code, message = ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
+    elif call.parts.topics.get(topic) is None:
+        message = f"No such topic as {topic}"
     elif call.parts.topics.partition(topic, index) is None:
-        code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{index}"
+        message = f"No such partition as {topic}-{index}"
     else:
         code, message = ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
     return PartitionResult(partition_id=index, error_code=code, error_message=message)
-
-
-def _unknown_election(request: ElectLeadersRequest, index: int) -> PartitionResult:
-    return PartitionResult(
-        partition_id=index,
-        error_code=ErrorCode.INVALID_REQUEST,
-        error_message=f"Unknown election type {request.election_type}",
-    )

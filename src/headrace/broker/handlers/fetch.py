@@ -14,10 +14,7 @@ from headrace.broker.error_codes import error_code
 from headrace.broker.fetch_sessions import (
     FetchSession,
     Followed,
-    InvalidSessionEpoch,
     PartitionKey,
-    SessionNotFound,
-    SessionTopicIdError,
 )
 from headrace.broker.fetch_waiters import FetchWaiter
 from headrace.broker.partition import Partition
@@ -41,12 +38,6 @@ logger = logging.getLogger(__name__)
 READ_COMMITTED = 1
 NO_ROOM = -1
 
-_SESSION_ERRORS = {
-    SessionNotFound: ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-    InvalidSessionEpoch: ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-    SessionTopicIdError: ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-}
-
 
 class Wanted(Struct, frozen=True, kw_only=True):
     """One partition of a fetch: what to read, or an error."""
@@ -69,10 +60,7 @@ class Found(Struct, kw_only=True):
 
 @handles(ApiKey.FETCH, versions=(4, 18))
 def fetch(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchResponse]:
-    try:
-        session = call.parts.fetch_sessions.find(request, call.version)
-    except (SessionNotFound, InvalidSessionEpoch, SessionTopicIdError) as error:
-        return FetchResponse(error_code=_SESSION_ERRORS[type(error)], responses=())
+    session = call.parts.fetch_sessions.find(request, call.version)
     wanted = _plan(request, session, call)
     try:
         found = _read(wanted, _bytes_max(request, call), nowait=True)
@@ -80,13 +68,18 @@ def fetch(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchR
         return _fetch_from_disk(request, session, call, wanted)
     if _is_enough(request, wanted, found, call):
         return _response(request, session, wanted, found, call)
-    waiter = call.parts.fetch_waiters.register(
+    missing_bytes = request.min_bytes - sum(len(one.records) for one in found)
+    waiter = _wait(wanted, missing_bytes, request.max_wait_ms / 1000, call)
+    return _fetch_later(request, session, call, waiter)
+
+
+def _wait(wanted: Sequence[Wanted], missing_bytes: int, timeout_s: float, call: Call) -> FetchWaiter:
+    return call.parts.fetch_waiters.register(
         [one.partition for one in wanted if one.partition is not None],
         client=call.client,
-        missing_bytes=request.min_bytes - sum(len(one.records) for one in found),
-        timeout_s=request.max_wait_ms / 1000,
+        missing_bytes=missing_bytes,
+        timeout_s=timeout_s,
     )
-    return _fetch_later(request, session, call, waiter)
 
 
 async def _fetch_later(
@@ -104,12 +97,7 @@ async def _fetch_later(
         if left_s <= 0 or not waiter.has_grown or not _waits_for_commit(request, wanted, found):
             _hold_until_counted(found, call)
             return _response(request, session, wanted, found, call)
-        waiter = call.parts.fetch_waiters.register(
-            [one.partition for one in wanted if one.partition is not None],
-            client=call.client,
-            missing_bytes=1,
-            timeout_s=left_s,
-        )
+        waiter = _wait(wanted, 1, left_s, call)
 
 
 def _waits_for_commit(request: FetchRequest, wanted: Sequence[Wanted], found: Sequence[Found]) -> bool:
@@ -122,8 +110,17 @@ def _waits_for_commit(request: FetchRequest, wanted: Sequence[Wanted], found: Se
 async def _fetch_from_disk(
     request: FetchRequest, session: FetchSession, call: Call, wanted: Sequence[Wanted]
 ) -> FetchResponse:
-    """Read in a thread what is not in memory, so that no other request waits for the disk."""
-    found = await _read_in_thread(request, wanted, call)
+    """Read records that are not in memory in a thread, so that no other request waits for the disk."""
+    reads_archive = any(
+        one.partition is not None
+        and one.followed.wanted.fetch_offset < one.partition.log.segments.local_start_offset
+        for one in wanted
+    )
+    found = await call.parts.runtime.in_thread(
+        # The free memory is checked when the thread starts: other requests may read before.
+        lambda: _read(wanted, _bytes_max(request, call), nowait=False),
+        reads_archive=reads_archive,
+    )
     _hold_until_counted(found, call)
     return _response(request, session, wanted, found, call)
 
@@ -136,22 +133,9 @@ def _hold_until_counted(found: Sequence[Found], call: Call) -> None:
     call.parts.runtime.loop.call_soon(call.client.memory.hold, -size_bytes)
 
 
-async def _read_in_thread(request: FetchRequest, wanted: Sequence[Wanted], call: Call) -> list[Found]:
-    reads_archive = any(
-        one.partition is not None
-        and one.followed.wanted.fetch_offset < one.partition.log.segments.local_start_offset
-        for one in wanted
-    )
-    return await call.parts.runtime.in_thread(
-        # The free memory is checked when the thread starts: other requests may read before.
-        lambda: _read(wanted, _bytes_max(request, call), nowait=False),
-        reads_archive=reads_archive,
-    )
-
-
 def _bytes_max(request: FetchRequest, call: Call) -> int:
     """The limit of a read, which returns at least one batch. NO_ROOM if the memory has no room for a batch."""
-    room_bytes = call.client.memory.answer_room_bytes()
+    room_bytes = call.client.memory.response_room_bytes()
     if not room_bytes:
         return NO_ROOM
     burst_bytes = call.parts.byte_rates.burst_bytes(CONSUMER_BYTE_RATE, call.client_id)
@@ -159,7 +143,7 @@ def _bytes_max(request: FetchRequest, call: Call) -> int:
     return int(min(requested_bytes, call.parts.settings.fetch_bytes_max, room_bytes))
 
 
-# What to read
+# Planning
 
 
 def _plan(request: FetchRequest, session: FetchSession, call: Call) -> list[Wanted]:
@@ -274,7 +258,7 @@ def _response(
             topics.setdefault((one.key.topic, one.key.topic_id), []).append(data)
     session.rotate(key for key in served if key in session.partitions)
     fetched_bytes = sum(len(one.records) for one in found)
-    call.parts.counters.fetched_bytes += fetched_bytes
+    call.parts.traffic.fetched_bytes += fetched_bytes
     return FetchResponse(
         throttle_time_ms=call.throttle_time_ms(CONSUMER_BYTE_RATE, fetched_bytes),
         session_id=session.id,
@@ -286,7 +270,7 @@ def _response(
 
 
 def _update_session(one: Wanted, found: Found) -> bool:
-    """Update the session with what this response contains of a partition; whether any of it is new to the client."""
+    """Update the session with the partition's state in this response; whether any of it is new to the client."""
     if one.partition is None or one.error or found.error is not None or _diverges(one) is not None:
         return one.followed.update(-1, -1, has_error=True)
     return one.followed.update(one.high_watermark, one.partition.log.start_offset, has_error=False)
@@ -348,7 +332,7 @@ def _diverges(one: Wanted) -> EpochEndOffset | None:
 def _note_failure(one: Wanted, error: HeadraceError | OSError, call: Call) -> None:
     if isinstance(error, OffsetOutOfRange) and error.offset < error.start_offset:
         missed = error.start_offset - error.offset
-        call.parts.counters.missed_records += missed
+        call.parts.traffic.missed_records += missed
         logger.warning(
             "a consumer fell behind retention",
             extra={

@@ -9,12 +9,14 @@ import logging
 from collections.abc import Awaitable
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.refusals import RequestRefused
-from headrace.broker.transactions.state import NO_EPOCH, NO_PRODUCER_ID, Producer
+from headrace.broker.handlers.add_partitions_to_txn import fencing_as_known
+from headrace.broker.rejections import RequestRejected
+from headrace.broker.transactions.state import NO_EPOCH, Producer
 from headrace.log.errors import StorageFailed
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from headrace.records.batch import NO_PRODUCER_ID
 
 logger = logging.getLogger(__name__)
 
@@ -29,14 +31,12 @@ def init_producer_id(
         return _idempotent(call)
     has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_EPOCH
     if not request.transactional_id or has_id != has_epoch:
-        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)
+        raise RequestRejected(ErrorCode.INVALID_REQUEST)
     expected = Producer(id=request.producer_id, epoch=request.producer_epoch) if has_id else None
-    try:
+    with fencing_as_known(call, since=FENCED_SINCE):
         storing = call.parts.transactions.init_producer(
             request.transactional_id, timeout_ms=request.transaction_timeout_ms, expected=expected
         )
-    except RequestRefused as refused:
-        return InitProducerIdResponse(error_code=_code_for(refused.code, call))
     return _when_stored(storing, call)
 
 
@@ -47,18 +47,10 @@ def _idempotent(call: Call) -> InitProducerIdResponse:
         repeated = call.parts.log_throttle.suppressed(call.parts.runtime.clock.monotonic_s(), "producer id")
         if repeated is not None:
             logger.error("no producer id: %s", failure, extra={"repeated": repeated})
-        return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        raise RequestRejected(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from failure
 
 
 async def _when_stored(storing: Awaitable[Producer], call: Call) -> InitProducerIdResponse:
-    try:
+    with fencing_as_known(call, since=FENCED_SINCE):
         producer = await storing
-    except RequestRefused as refused:
-        return InitProducerIdResponse(error_code=_code_for(refused.code, call))
     return InitProducerIdResponse(producer_id=producer.id, producer_epoch=producer.epoch)
-
-
-def _code_for(code: ErrorCode, call: Call) -> ErrorCode:
-    if code is ErrorCode.PRODUCER_FENCED and call.version < FENCED_SINCE:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    return code

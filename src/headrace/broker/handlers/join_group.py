@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from msgspec.structs import replace
+
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.groups.events import Join, JoinAnswer
+from headrace.broker.groups.events import Join
 from headrace.broker.groups.state import MemberProtocol
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupResponse,
-    JoinGroupResponseMember,
-)
+from headrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 KNOWN_ID_SINCE = 4
 NULL_PROTOCOL_SINCE = 7
@@ -46,23 +44,8 @@ def join_group(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResp
     return _respond(call.parts.groups.join(request.group_id, join), call.version)
 
 
-async def _respond(joining: Awaitable[JoinAnswer], version: int) -> JoinGroupResponse:
-    answer = await joining
-    protocol_name = answer.protocol_name
-    if protocol_name is None and version < NULL_PROTOCOL_SINCE:
-        protocol_name = ""
-    return JoinGroupResponse(
-        error_code=answer.error,
-        generation_id=answer.generation,
-        protocol_type=answer.protocol_type,
-        protocol_name=protocol_name,
-        leader=answer.leader_id,
-        skip_assignment=answer.skip_assignment,
-        member_id=answer.member_id,
-        members=tuple(
-            JoinGroupResponseMember(
-                member_id=member.member_id, group_instance_id=member.instance_id, metadata=member.metadata
-            )
-            for member in answer.members
-        ),
-    )
+async def _respond(joining: Awaitable[JoinGroupResponse], version: int) -> JoinGroupResponse:
+    response = await joining
+    if response.protocol_name is None and version < NULL_PROTOCOL_SINCE:
+        return replace(response, protocol_name="")
+    return response

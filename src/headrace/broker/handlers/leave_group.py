@@ -5,35 +5,20 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.groups.events import Leave, LeavingMember
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.error_codes import ErrorCode
-from headrace.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from headrace.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 MANY_SINCE = 3
 
 
 @handles(ApiKey.LEAVE_GROUP, versions=(0, 5))
 def leave_group(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
-    if call.version < MANY_SINCE:
-        return _leave_alone(request, call)
-    leaving = tuple(
-        LeavingMember(member_id=member.member_id, instance_id=member.group_instance_id)
-        for member in request.members
-    )
-    answer = call.parts.groups.leave(request.group_id, Leave(members=leaving))
-    return LeaveGroupResponse(
-        error_code=answer.error,
-        members=tuple(
-            MemberResponse(member_id=member.member_id, group_instance_id=member.instance_id, error_code=error)
-            for member, error in answer.members
-        ),
-    )
-
-
-def _leave_alone(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
-    leaving = LeavingMember(member_id=request.member_id, instance_id=None)
-    answer = call.parts.groups.leave(request.group_id, Leave(members=(leaving,)))
-    errors = [error for _, error in answer.members if error is not ErrorCode.NONE]
-    return LeaveGroupResponse(error_code=errors[0] if errors else answer.error)
+    if call.version >= MANY_SINCE:
+        return call.parts.groups.leave(request)
+    members = (MemberIdentity(member_id=request.member_id),)
+    response = call.parts.groups.leave(replace(request, members=members))
+    errors = [member.error_code for member in response.members if member.error_code]
+    return LeaveGroupResponse(error_code=errors[0] if errors else response.error_code)

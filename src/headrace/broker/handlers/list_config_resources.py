@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from headrace.broker.configs.resource_types import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from headrace.broker.configs.definitions import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from headrace.broker.dispatch import Call, handles
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.list_config_resources import (
@@ -33,7 +34,7 @@ _NAMES: dict[int, Callable[[Call], Iterable[str]]] = {
 def list_config_resources(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourcesResponse:
     types = (request.resource_types or tuple(_NAMES)) if call.version >= TYPES_SINCE else (CLIENT_METRICS,)
     if not _NAMES.keys() >= {*types}:
-        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        raise RequestRejected(ErrorCode.UNSUPPORTED_VERSION)
     return ListConfigResourcesResponse(
         config_resources=tuple(
             ConfigResource(resource_name=name, resource_type=kind)

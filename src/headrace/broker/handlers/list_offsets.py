@@ -8,6 +8,7 @@ from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.handlers.fetch import READ_COMMITTED, check_epoch
 from headrace.broker.partition import Partition
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.turns import Turns
 from headrace.errors import HeadraceError
 from headrace.log.archive.archived_segments import end_of
@@ -22,14 +23,8 @@ from headrace.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = (
-    -1,
-    -2,
-    -3,
-    -4,
-    -5,
-    -6,
-)
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6
 
 
 @handles(ApiKey.LIST_OFFSETS, versions=(1, 11))
@@ -49,16 +44,15 @@ async def _list(
     name: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, call: Call
 ) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
-    partition = call.parts.topics.partition(name, index)
-    if partition is None:
-        return ListOffsetsPartitionResponse(
-            partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        )
-    code = check_epoch(wanted.current_leader_epoch, partition)
-    if code:
-        return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
+    committed_only = request.isolation_level == READ_COMMITTED
     try:
-        found = await _find(partition, wanted.timestamp, request.isolation_level == READ_COMMITTED, call)
+        partition = call.parts.topics.partition(name, index)
+        if partition is None:
+            raise RequestRejected(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        code = check_epoch(wanted.current_leader_epoch, partition)
+        if code:
+            raise RequestRejected(code)
+        found = await _find(partition, wanted.timestamp, committed_only, call)
     except (HeadraceError, OSError) as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=error_code(error))
     if found is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.transactions.state import Transaction, TransactionState
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -15,13 +15,11 @@ from headrace.protocol.messages.list_transactions import ListTransactionsRequest
 
 @handles(ApiKey.LIST_TRANSACTIONS, versions=(0, 2))
 def list_transactions(request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
+    transactions = call.parts.transactions.transactions()
     try:
-        transactions = call.parts.transactions.transactions()
         pattern = re.compile(request.transactional_id_pattern or "")
-    except RequestRefused as refused:
-        return ListTransactionsResponse(error_code=refused.code)
-    except re.error:
-        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    except re.error as error:
+        raise RequestRejected(ErrorCode.INVALID_REGULAR_EXPRESSION) from error
     known = {state.display_name for state in TransactionState}
     now_ms = call.parts.runtime.clock.now_ms()
     return ListTransactionsResponse(

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Sequence
 
 from headrace.broker.authorized_operations import (
     CLUSTER_OPERATIONS_ALL,
-    NOT_ASKED,
+    NOT_REQUESTED,
     TOPIC_OPERATIONS_ALL,
 )
 from headrace.broker.dispatch import Call, handles
@@ -64,7 +64,7 @@ def _response(
         topics=tuple(topics),
         cluster_authorized_operations=CLUSTER_OPERATIONS_ALL
         if request.include_cluster_authorized_operations
-        else NOT_ASKED,
+        else NOT_REQUESTED,
     )
 
 
@@ -117,5 +117,5 @@ def _describe(topic: Topic, request: MetadataRequest, call: Call) -> MetadataRes
         ),
         topic_authorized_operations=TOPIC_OPERATIONS_ALL
         if request.include_topic_authorized_operations
-        else NOT_ASKED,
+        else NOT_REQUESTED,
     )

@@ -6,11 +6,12 @@ members of the newer protocol. 10: topic ids.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable
 
 from headrace.broker.dispatch import Call, handles
+from headrace.broker.groups.group_offsets import Committer
 from headrace.broker.groups.offsets import CommittedOffset, TopicPartition
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.offset_commit import (
@@ -21,10 +22,13 @@ from headrace.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from headrace.protocol.messages.txn_offset_commit import TxnOffsetCommitRequestPartition
 
 GROUP_NOT_FOUND_SINCE = 9
 MEMBER_EPOCH_SINCE = 9
 TOPIC_IDS_SINCE = 10
+
+Partition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 
 # The error of every partition, in the order of the request.
 Errors = list[ErrorCode]
@@ -36,24 +40,24 @@ def offset_commit(
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     errors: Errors = []
     offsets: dict[TopicPartition, CommittedOffset] = {}
-    for topic, partition in _partitions(request):
+    for topic in request.topics:
         name = _topic_name(topic, call)
-        error = _check(name, topic, partition, call)
-        errors.append(error)
-        if error is ErrorCode.NONE and name is not None:
-            key = TopicPartition(name, partition.partition_index)
-            offsets[key] = _committed(partition, request.retention_time_ms, call)
+        for partition in topic.partitions:
+            key = TopicPartition(name or "", partition.partition_index)
+            error = ErrorCode.UNKNOWN_TOPIC_ID if name is None else check_commit(key, partition, call)
+            errors.append(error)
+            if error is ErrorCode.NONE:
+                offsets[key] = committed(partition, call, retention_time_ms=request.retention_time_ms)
+    by = Committer(
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id_or_member_epoch,
+        has_epoch=call.version >= MEMBER_EPOCH_SINCE,
+    )
     try:
-        storing = call.parts.groups.offsets.commit(
-            request.group_id,
-            offsets,
-            member_id=request.member_id,
-            instance_id=request.group_instance_id,
-            generation=request.generation_id_or_member_epoch,
-            says_epoch=call.version >= MEMBER_EPOCH_SINCE,
-        )
-    except RequestRefused as refused:
-        return _respond(request, _refused(errors, _code(refused, call)))
+        storing = call.parts.groups.offsets.commit(request.group_id, offsets, by)
+    except RequestRejected as rejected:
+        return _respond(request, errors, rejected, call)
     return _when_stored(storing, request, errors, call)
 
 
@@ -62,17 +66,9 @@ async def _when_stored(
 ) -> OffsetCommitResponse:
     try:
         await storing
-    except RequestRefused as refused:
-        return _respond(request, _refused(errors, _code(refused, call)))
-    return _respond(request, errors)
-
-
-def _partitions(
-    request: OffsetCommitRequest,
-) -> Iterator[tuple[OffsetCommitRequestTopic, OffsetCommitRequestPartition]]:
-    for topic in request.topics:
-        for partition in topic.partitions:
-            yield topic, partition
+    except RequestRejected as rejected:
+        return _respond(request, errors, rejected, call)
+    return _respond(request, errors, None, call)
 
 
 def _topic_name(topic: OffsetCommitRequestTopic, call: Call) -> str | None:
@@ -82,12 +78,8 @@ def _topic_name(topic: OffsetCommitRequestTopic, call: Call) -> str | None:
     return None if found is None else found.name
 
 
-def _check(
-    name: str | None, topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition, call: Call
-) -> ErrorCode:
-    if name is None:
-        return ErrorCode.UNKNOWN_TOPIC_ID
-    if call.parts.topics.partition(name, partition.partition_index) is None:
+def check_commit(key: TopicPartition, partition: Partition, call: Call) -> ErrorCode:
+    if call.parts.topics.partition(*key) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     metadata = partition.committed_metadata or ""
     if len(metadata.encode()) > call.parts.settings.offset_metadata_bytes_max:
@@ -95,9 +87,7 @@ def _check(
     return ErrorCode.NONE
 
 
-def _committed(
-    partition: OffsetCommitRequestPartition, retention_time_ms: int, call: Call
-) -> CommittedOffset:
+def committed(partition: Partition, call: Call, *, retention_time_ms: int = -1) -> CommittedOffset:
     now_ms = call.parts.runtime.clock.now_ms()
     return CommittedOffset(
         offset=partition.committed_offset,
@@ -108,18 +98,13 @@ def _committed(
     )
 
 
-def _code(refused: RequestRefused, call: Call) -> ErrorCode:
-    if refused.code is ErrorCode.GROUP_ID_NOT_FOUND and call.version < GROUP_NOT_FOUND_SINCE:
-        return ErrorCode.ILLEGAL_GENERATION
-    return refused.code
-
-
-def _refused(errors: Errors, code: ErrorCode) -> Errors:
+def _respond(
+    request: OffsetCommitRequest, errors: Errors, rejected: RequestRejected | None, call: Call
+) -> OffsetCommitResponse:
     """Partitions with an error keep it; all others get the error of the group."""
-    return [code if error is ErrorCode.NONE else error for error in errors]
-
-
-def _respond(request: OffsetCommitRequest, errors: Errors) -> OffsetCommitResponse:
+    code = ErrorCode.NONE if rejected is None else rejected.code
+    if code is ErrorCode.GROUP_ID_NOT_FOUND and call.version < GROUP_NOT_FOUND_SINCE:
+        code = ErrorCode.ILLEGAL_GENERATION
     remaining = iter(errors)
     return OffsetCommitResponse(
         topics=tuple(
@@ -128,7 +113,7 @@ def _respond(request: OffsetCommitRequest, errors: Errors) -> OffsetCommitRespon
                 topic_id=topic.topic_id,
                 partitions=tuple(
                     OffsetCommitResponsePartition(
-                        partition_index=partition.partition_index, error_code=next(remaining)
+                        partition_index=partition.partition_index, error_code=next(remaining) or code
                     )
                     for partition in topic.partitions
                 ),

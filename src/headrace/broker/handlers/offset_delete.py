@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Mapping
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.offsets import TopicPartition
-from headrace.broker.refusals import RequestRefused
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.offset_delete import (
@@ -20,27 +19,18 @@ Results = Mapping[TopicPartition, ErrorCode]
 
 
 @handles(ApiKey.OFFSET_DELETE, versions=(0, 0))
-def offset_delete(
-    request: OffsetDeleteRequest, call: Call
-) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
+def offset_delete(request: OffsetDeleteRequest, call: Call) -> Awaitable[OffsetDeleteResponse]:
     wanted = [
         TopicPartition(topic.name, partition.partition_index)
         for topic in request.topics
         for partition in topic.partitions
         if call.parts.topics.get(topic.name) is not None
     ]
-    try:
-        deleting = call.parts.groups.offsets.delete(request.group_id, wanted)
-    except RequestRefused as refused:
-        return OffsetDeleteResponse(error_code=refused.code)
-    return _respond(request, deleting)
+    return _respond(request, call.parts.groups.offsets.delete(request.group_id, wanted))
 
 
 async def _respond(request: OffsetDeleteRequest, deleting: Awaitable[Results]) -> OffsetDeleteResponse:
-    try:
-        results = await deleting
-    except RequestRefused as refused:
-        return OffsetDeleteResponse(error_code=refused.code)
+    results = await deleting
     return OffsetDeleteResponse(
         topics=tuple(
             OffsetDeleteResponseTopic(

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.offsets import CommittedOffset, TopicPartition
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.offset_fetch import (
@@ -19,7 +21,6 @@ from headrace.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
@@ -40,17 +41,28 @@ def offset_fetch(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse
     if call.version >= MANY_GROUPS_SINCE:
         stable = request.require_stable
         return OffsetFetchResponse(groups=tuple(_fetch(group, stable, call) for group in request.groups))
-    topics = request.topics
-    alone = OffsetFetchRequestGroup(
-        group_id=request.group_id,
-        topics=None
-        if topics is None
-        else tuple(
-            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in topics
-        ),
+    # Before version 8 the same fields have other types.
+    wanted = msgspec.convert(
+        request.topics, tuple[OffsetFetchRequestTopics, ...] | None, from_attributes=True
     )
-    return _as_single(alone, _fetch(alone, request.require_stable, call), call)
+    alone = OffsetFetchRequestGroup(group_id=request.group_id, topics=wanted)
+    group = _fetch(alone, request.require_stable, call)
+    topics = group.topics
+    if group.error_code and call.version < GROUP_ERROR_SINCE:
+        topics = tuple(
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetFetchResponsePartitions(partition_index=index, error_code=group.error_code)
+                    for index in topic.partition_indexes
+                ),
+            )
+            for topic in request.topics or ()
+        )
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=msgspec.convert(topics, tuple[OffsetFetchResponseTopic, ...], from_attributes=True),
+    )
 
 
 def _fetch(wanted: OffsetFetchRequestGroup, require_stable: bool, call: Call) -> OffsetFetchResponseGroup:
@@ -59,8 +71,8 @@ def _fetch(wanted: OffsetFetchRequestGroup, require_stable: bool, call: Call) ->
         offsets = groups.offsets.committed(
             wanted.group_id, member_id=wanted.member_id, member_epoch=wanted.member_epoch
         )
-    except RequestRefused as refused:
-        return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=refused.code)
+    except RequestRejected as rejected:
+        return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=rejected.code)
     unstable = groups.offsets.unstable(wanted.group_id) if require_stable else ()
     if unstable:
         offsets = {**offsets, **dict.fromkeys(unstable, UNSTABLE)}
@@ -117,41 +129,4 @@ def _partition(
         committed_offset=committed.offset,
         committed_leader_epoch=committed.leader_epoch,
         metadata=committed.metadata,
-    )
-
-
-def _as_single(
-    wanted: OffsetFetchRequestGroup, group: OffsetFetchResponseGroup, call: Call
-) -> OffsetFetchResponse:
-    """The response before version 8. The oldest version has errors only in partitions."""
-    topics = group.topics
-    if group.error_code and call.version < GROUP_ERROR_SINCE:
-        topics = tuple(
-            OffsetFetchResponseTopics(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetFetchResponsePartitions(partition_index=index, error_code=group.error_code)
-                    for index in topic.partition_indexes
-                ),
-            )
-            for topic in wanted.topics or ()
-        )
-    return OffsetFetchResponse(
-        error_code=group.error_code,
-        topics=tuple(
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetFetchResponsePartition(
-                        partition_index=partition.partition_index,
-                        committed_offset=partition.committed_offset,
-                        committed_leader_epoch=partition.committed_leader_epoch,
-                        metadata=partition.metadata,
-                        error_code=partition.error_code,
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in topics
-        ),
     )

@@ -9,12 +9,12 @@ from functools import partial
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.broker.configs.client_quotas import PRODUCER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
 from headrace.broker.partition import Partition, Pending
-from headrace.broker.refusals import RequestRefused
 from headrace.broker.transactions.produce import enter_transaction, is_transactional
 from headrace.errors import HeadraceError
 from headrace.log.errors import InvalidRecord, RecordsWithoutKey, StorageFailed
@@ -43,11 +43,13 @@ Waiting = list[tuple[Pending, Partition]]
 def produce(
     request: ProduceRequest, call: Call
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    if request.acks not in (_ALL_REPLICAS, _NO_RESPONSE, _LEADER_ONLY):
-        return _rejected(request, ErrorCode.INVALID_REQUIRED_ACKS)
     produced = _Produced(request, call)
+    is_valid = request.acks in (_ALL_REPLICAS, _NO_RESPONSE, _LEADER_ONLY)
     for topic in request.topic_data:
-        produced.topics.append((topic.name, topic.topic_id, _append_topic(topic, produced)))
+        responses = (
+            _append_topic(topic, produced) if is_valid else _rejected(topic, ErrorCode.INVALID_REQUIRED_ACKS)
+        )
+        produced.topics.append((topic.name, topic.topic_id, responses))
     return _when_inspected(produced) if produced.inspected else _when_appended(produced)
 
 
@@ -65,6 +67,9 @@ class _Later(Struct, frozen=True):
             return _failure(self.partition_index, self.partition, error, call)
 
 
+_Responses = list[PartitionProduceResponse | _Later]
+
+
 class _Produced:
     """The outcome of a request so far. It does not reference the request, whose bytes belong to the connection."""
 
@@ -75,7 +80,7 @@ class _Produced:
         self.transactional_id = request.transactional_id
         self.call = call
         self.throttle_time_ms = _throttle_time_ms(request, call) if call.parts.client_quotas else 0
-        self.topics: list[tuple[str, UUID, list[PartitionProduceResponse | _Later]]] = []
+        self.topics: list[tuple[str, UUID, _Responses]] = []
         self.waiting: Waiting = []
         self.inspected: list[asyncio.Task[PartitionProduceResponse]] = []
 
@@ -113,27 +118,25 @@ def _when_appended(produced: _Produced) -> ProduceResponse | Awaitable[ProduceRe
     return _when_durable(response, waiting, call) if waiting else response
 
 
-def _append_topic(data: TopicProduceData, produced: _Produced) -> list[PartitionProduceResponse | _Later]:
+def _append_topic(data: TopicProduceData, produced: _Produced) -> _Responses:
     call = produced.call
     topics = call.parts.topics
     by_id = call.version >= 13
     topic = topics.get_by_id(data.topic_id) if by_id else topics.get(data.name)
-    unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    responses: list[PartitionProduceResponse | _Later] = []
-    for part in data.partition_data:
-        if topic is None:
-            responses.append(PartitionProduceResponse(index=part.index, error_code=unknown))
-        elif not topic.takes_records:
-            responses.append(
-                PartitionProduceResponse(index=part.index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION)
-            )
-        elif not 0 <= part.index < len(topic.partitions):
-            responses.append(
-                PartitionProduceResponse(index=part.index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            )
-        else:
-            responses.append(_append_now_or_later(part, topic.partitions[part.index], produced))
-    return responses
+    if topic is None:
+        return _rejected(data, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if not topic.takes_records:
+        return _rejected(data, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    return [
+        _append_now_or_later(part, topic.partitions[part.index], produced)
+        if 0 <= part.index < len(topic.partitions)
+        else PartitionProduceResponse(index=part.index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        for part in data.partition_data
+    ]
+
+
+def _rejected(data: TopicProduceData, code: ErrorCode) -> _Responses:
+    return [PartitionProduceResponse(index=part.index, error_code=code) for part in data.partition_data]
 
 
 def _append_now_or_later(
@@ -164,7 +167,7 @@ def _append(
         added = enter_transaction(transactional_id, batch, partition, parts.transactions, call.version)
     pending = partition.append(batch, now_ms=parts.runtime.clock.now_ms(), is_inspected=is_inspected)
     if not pending.is_duplicate:
-        parts.counters.produced_bytes += len(batch)
+        parts.traffic.produced_bytes += len(batch)
     if not pending.is_durable:
         produced.waiting.append((pending, partition))
     if added is not None and not added.is_durable:
@@ -179,7 +182,7 @@ def _append(
 
 def _failure(index: int, partition: Partition, error: HeadraceError, call: Call) -> PartitionProduceResponse:
     if isinstance(error, StorageFailed):
-        call.parts.counters.storage_failures += 1
+        call.parts.traffic.storage_failures += 1
     parts = call.parts
     repeated = parts.log_throttle.suppressed(parts.runtime.clock.monotonic_s(), str(partition), type(error))
     if repeated is not None:
@@ -194,7 +197,7 @@ def _failure(index: int, partition: Partition, error: HeadraceError, call: Call)
         )
     return PartitionProduceResponse(
         index=index,
-        error_code=error.code if isinstance(error, RequestRefused) else error_code(error),
+        error_code=error_code(error),
         record_errors=_record_errors(error),
         error_message=str(error),
         log_start_offset=partition.log.start_offset,
@@ -236,20 +239,13 @@ def _replace_failed(
     response: ProduceResponse, failed: dict[tuple[str, int], StorageFailed], call: Call
 ) -> ProduceResponse:
     """The same response, with errors for the partitions that could not be flushed."""
-    return ProduceResponse(
-        throttle_time_ms=response.throttle_time_ms,
-        responses=tuple(
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=tuple(
-                    _acknowledged_or_failed(topic, partition, failed, call)
-                    for partition in topic.partition_responses
-                ),
-            )
-            for topic in response.responses
-        ),
-    )
+    topics = []
+    for topic in response.responses:
+        partitions = [
+            _acknowledged_or_failed(topic, partition, failed, call) for partition in topic.partition_responses
+        ]
+        topics.append(replace(topic, partition_responses=tuple(partitions)))
+    return replace(response, responses=tuple(topics))
 
 
 def _acknowledged_or_failed(
@@ -265,23 +261,7 @@ def _acknowledged_or_failed(
     error = failed.get((name, partition.index))
     if error is None or partition.error_code:
         return partition
-    call.parts.counters.storage_failures += 1
+    call.parts.traffic.storage_failures += 1
     return PartitionProduceResponse(
         index=partition.index, error_code=error_code(error), error_message=str(error)
-    )
-
-
-def _rejected(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
-    return ProduceResponse(
-        responses=tuple(
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=tuple(
-                    PartitionProduceResponse(index=part.index, error_code=code)
-                    for part in topic.partition_data
-                ),
-            )
-            for topic in request.topic_data
-        )
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.refusals import RequestRefused
 from headrace.broker.shares.requests import Acknowledging, is_final, open_or_continue
 from headrace.broker.shares.sessions import PartitionKey
 from headrace.protocol.api_keys import ApiKey
@@ -18,14 +17,9 @@ from headrace.protocol.messages.share_acknowledge import (
 @handles(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 2))
 async def share_acknowledge(request: ShareAcknowledgeRequest, call: Call) -> ShareAcknowledgeResponse:
     shares = call.parts.shares
-    try:
-        await shares.ready()
-        session = open_or_continue(request, call.parts.shares, call.client, may_open=False)
-    except RequestRefused as refused:
-        return ShareAcknowledgeResponse(error_code=refused.code, error_message=refused.message)
-    acknowledging = Acknowledging(
-        session, shares=call.parts.shares, topics=call.parts.topics, version=call.version
-    )
+    await shares.ready()
+    session = open_or_continue(request, shares, call.client, may_open=False)
+    acknowledging = Acknowledging(session, shares=shares, topics=call.parts.topics, version=call.version)
     for topic in request.topics:
         for partition in topic.partitions:
             acknowledging.add(topic.topic_id, partition.partition_index, partition.acknowledgement_batches)

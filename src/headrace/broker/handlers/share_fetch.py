@@ -10,12 +10,11 @@ from uuid import UUID
 
 from headrace.broker.configs.client_quotas import CONSUMER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
-from headrace.broker.error_codes import error_code
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.error_codes import Outcome, error_code
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.shares.fetching import Delivered, Wanted
 from headrace.broker.shares.requests import (
     Acknowledging,
-    Outcome,
     is_final,
     open_or_continue,
     unknown_partition,
@@ -43,12 +42,9 @@ thousands of records that other workers could process. Clients of version 1 have
 
 @handles(ApiKey.SHARE_FETCH, versions=(1, 2))
 async def share_fetch(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
-    try:
-        await call.parts.shares.ready()
-        _check(request)
-        session = open_or_continue(request, call.parts.shares, call.client, may_open=True)
-    except RequestRefused as refused:
-        return ShareFetchResponse(error_code=refused.code, error_message=refused.message)
+    await call.parts.shares.ready()
+    _check(request)
+    session = open_or_continue(request, call.parts.shares, call.client, may_open=True)
     acknowledging = Acknowledging(
         session, shares=call.parts.shares, topics=call.parts.topics, version=call.version
     )
@@ -70,7 +66,7 @@ async def share_fetch(request: ShareFetchRequest, call: Call) -> ShareFetchRespo
 def _check(request: ShareFetchRequest) -> None:
     has_acknowledgements = any(part.acknowledgement_batches for _, part in _partitions(request))
     if request.share_session_epoch == INITIAL_EPOCH and has_acknowledgements:
-        raise RequestRefused(ErrorCode.INVALID_REQUEST, "a new session can't acknowledge records")
+        raise RequestRejected(ErrorCode.INVALID_REQUEST, "a new session can't acknowledge records")
 
 
 def _partitions(request: ShareFetchRequest) -> Iterator[tuple[PartitionKey, FetchPartition]]:
@@ -93,7 +89,7 @@ def _find(session: ShareSession, call: Call) -> tuple[dict[PartitionKey, ErrorCo
     errors: dict[PartitionKey, ErrorCode] = {}
     found = []
     for key in session.partitions:
-        share = call.parts.shares.begin(ShareKey(session.key.group_id, key.topic_id, key.partition))
+        share = call.parts.shares.start(ShareKey(session.key.group_id, key.topic_id, key.partition))
         if share is None:
             errors[key] = unknown_partition(key, call.parts.topics)
         else:
@@ -128,7 +124,7 @@ def _response(
         data = _partition_data(key, errors, found.get(key, Delivered()), outcomes.get(key, Outcome()))
         topics.setdefault(key.topic_id, []).append(data)
     fetched_bytes = sum(len(got.records) for got in delivered.values())
-    call.parts.counters.fetched_bytes += fetched_bytes
+    call.parts.traffic.fetched_bytes += fetched_bytes
     return ShareFetchResponse(
         throttle_time_ms=call.throttle_time_ms(CONSUMER_BYTE_RATE, fetched_bytes),
         acquisition_lock_timeout_ms=call.parts.group_configs.share(request.group_id or "").rules.lock_ms,

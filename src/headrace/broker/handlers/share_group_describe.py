@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from headrace.broker.authorized_operations import GROUP_OPERATIONS_ALL, NOT_ASKED
+from headrace.broker.authorized_operations import GROUP_OPERATIONS_ALL, NOT_REQUESTED
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.share import ShareMember
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.handlers.consumer_group_describe import described_assignment
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.turns import in_turns
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
-from headrace.protocol.messages.consumer_group_describe import Assignment, TopicPartitions
 from headrace.protocol.messages.share_group_describe import (
     DescribedGroup,
     Member,
@@ -22,7 +22,7 @@ ASSIGNOR = "simple"
 
 @handles(ApiKey.SHARE_GROUP_DESCRIBE, versions=(1, 1), is_long=True)
 async def share_group_describe(request: ShareGroupDescribeRequest, call: Call) -> ShareGroupDescribeResponse:
-    operations = GROUP_OPERATIONS_ALL if request.include_authorized_operations else NOT_ASKED
+    operations = GROUP_OPERATIONS_ALL if request.include_authorized_operations else NOT_REQUESTED
     described = await in_turns(request.group_ids, lambda group_id: _describe(group_id, operations, call))
     return ShareGroupDescribeResponse(groups=tuple(described))
 
@@ -30,8 +30,8 @@ async def share_group_describe(request: ShareGroupDescribeRequest, call: Call) -
 def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
     try:
         call.parts.shares.require_available()
-    except RequestRefused as refused:
-        return DescribedGroup(group_id=group_id, error_code=refused.code, error_message=refused.message)
+    except RequestRejected as rejected:
+        return DescribedGroup(group_id=group_id, error_code=rejected.code, error_message=rejected.message)
     group = call.parts.share_members.get(group_id)
     if group is None:
         return DescribedGroup(
@@ -51,7 +51,6 @@ def _describe(group_id: str, operations: int, call: Call) -> DescribedGroup:
 
 
 def _member(member: ShareMember, call: Call) -> Member:
-    topics = call.parts.topics
     return Member(
         member_id=member.member_id,
         rack_id=member.rack_id,
@@ -59,11 +58,5 @@ def _member(member: ShareMember, call: Call) -> Member:
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=member.topics,
-        assignment=Assignment(
-            topic_partitions=tuple(
-                TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=partitions)
-                for topic_id, partitions in member.assignment.items()
-                if (topic := topics.get_by_id(topic_id)) is not None
-            )
-        ),
+        assignment=described_assignment(member.assignment, call),
     )

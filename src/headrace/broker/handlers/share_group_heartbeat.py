@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.groups.share import Assignment, ShareHeartbeat
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
-from headrace.protocol.messages import share_group_heartbeat as wire
+from headrace.protocol.messages import consumer_group_heartbeat as wire
 from headrace.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
@@ -16,11 +16,8 @@ from headrace.protocol.messages.share_group_heartbeat import (
 
 @handles(ApiKey.SHARE_GROUP_HEARTBEAT, versions=(1, 1))
 def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
-    try:
-        _check(request, call)
-    except RequestRefused as refused:
-        return ShareGroupHeartbeatResponse(error_code=refused.code, error_message=refused.message)
-    answer = call.parts.share_members.heartbeat(
+    _check(request, call)
+    result = call.parts.share_members.heartbeat(
         request.group_id,
         ShareHeartbeat(
             member_id=request.member_id,
@@ -31,33 +28,31 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> Sh
             topics=request.subscribed_topic_names,
         ),
     )
-    if answer.error is not ErrorCode.NONE:
-        return ShareGroupHeartbeatResponse(error_code=answer.error, error_message=answer.message)
     config = call.parts.group_configs.share(request.group_id)
     return ShareGroupHeartbeatResponse(
         member_id=request.member_id,
-        member_epoch=answer.member_epoch,
+        member_epoch=result.member_epoch,
         heartbeat_interval_ms=config.heartbeat_interval_ms,
         assignment=None
-        if answer.assignment is None
-        else _assigned(request.group_id, answer.assignment, call),
+        if result.assignment is None
+        else _assigned(request.group_id, result.assignment, call),
     )
 
 
 def _check(request: ShareGroupHeartbeatRequest, call: Call) -> None:
     call.parts.shares.require_available()
     if not request.group_id:
-        raise RequestRefused(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+        raise RequestRejected(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
     if not request.member_id:
-        raise RequestRefused(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
+        raise RequestRejected(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
     if request.member_epoch < -1:
-        raise RequestRefused(
+        raise RequestRejected(
             ErrorCode.INVALID_REQUEST, f"MemberEpoch is {request.member_epoch}, but must be -1 or more."
         )
     if request.member_epoch == 0 and not request.subscribed_topic_names:
-        raise RequestRefused(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
+        raise RequestRejected(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
     if call.parts.groups.is_taken(request.group_id):
-        raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a share group.")
+        raise RequestRejected(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a share group.")
 
 
 def _assigned(group_id: str, assignment: Assignment, call: Call) -> wire.Assignment:
@@ -66,6 +61,6 @@ def _assigned(group_id: str, assignment: Assignment, call: Call) -> wire.Assignm
     for topic_id, indexes in assignment.items():
         topic = call.parts.topics.get_by_id(topic_id)
         if topic is not None:
-            call.parts.shares.begin_topic(group_id, topic)
+            call.parts.shares.start_topic(group_id, topic)
             partitions.append(wire.TopicPartitions(topic_id=topic.id, partitions=indexes))
     return wire.Assignment(topic_partitions=tuple(partitions))

@@ -7,20 +7,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 from headrace.broker.dispatch import Call, handles
+from headrace.broker.groups.group_offsets import Committer
 from headrace.broker.groups.offsets import CommittedOffset, TopicPartition
 from headrace.broker.groups.storage import OFFSETS_TOPIC
 from headrace.broker.handlers.add_partitions_to_txn import when_durable
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.handlers.offset_commit import check_commit, committed
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.transactions import state as transactions
 from headrace.log.errors import StorageFailed
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -29,7 +29,7 @@ from headrace.protocol.messages.txn_offset_commit import (
 ABORTABLE_SINCE = 4
 ADDS_SINCE = 5
 
-OFFSETS_PARTITION = transactions.TopicPartition(OFFSETS_TOPIC, 0)
+OFFSETS_PARTITION = TopicPartition(OFFSETS_TOPIC, 0)
 
 
 @handles(ApiKey.TXN_OFFSET_COMMIT, versions=(0, 5))
@@ -38,16 +38,18 @@ async def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnO
         return _respond(request, {}, ErrorCode.INVALID_GROUP_ID)
     errors: dict[TopicPartition, ErrorCode] = {}
     offsets: dict[TopicPartition, CommittedOffset] = {}
-    for name, partition in _partitions(request):
-        error = _check(name, partition, call)
-        if error is ErrorCode.NONE:
-            offsets[name] = _committed(partition, call)
-        else:
-            errors[name] = error
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
+            error = check_commit(key, partition, call)
+            if error is ErrorCode.NONE:
+                offsets[key] = committed(partition, call)
+            else:
+                errors[key] = error
     try:
         await _commit(request, offsets, call)
-    except RequestRefused as refused:
-        return _respond(request, errors, _code_for(refused.code, call))
+    except RequestRejected as rejected:
+        return _respond(request, errors, _code_for(rejected.code, call))
     except StorageFailed:
         return _respond(request, errors, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return _respond(request, errors, ErrorCode.NONE)
@@ -70,16 +72,15 @@ async def _commit(
         parts.transactions.check_partition(request.transactional_id, producer, OFFSETS_PARTITION)
     if not offsets:
         return
-    committed = parts.groups.offsets.commit_in_transaction(
-        request.group_id,
-        offsets,
-        producer_id=producer.id,
-        producer_epoch=producer.epoch,
+    by = Committer(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         generation=request.generation_id,
     )
-    await asyncio.gather(when_durable(added, call), parts.flusher.durable(committed))
+    committing = parts.groups.offsets.commit_in_transaction(
+        request.group_id, offsets, by, producer_id=producer.id, producer_epoch=producer.epoch
+    )
+    await asyncio.gather(when_durable(added, call), parts.flusher.durable(committing))
 
 
 def _code_for(code: ErrorCode, call: Call) -> ErrorCode:
@@ -90,32 +91,6 @@ def _code_for(code: ErrorCode, call: Call) -> ErrorCode:
     if code is ErrorCode.CONCURRENT_TRANSACTIONS and call.version < ADDS_SINCE:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # older clients retry only after this error
     return code
-
-
-def _partitions(
-    request: TxnOffsetCommitRequest,
-) -> Iterator[tuple[TopicPartition, TxnOffsetCommitRequestPartition]]:
-    for topic in request.topics:
-        for partition in topic.partitions:
-            yield TopicPartition(topic.name, partition.partition_index), partition
-
-
-def _check(name: TopicPartition, partition: TxnOffsetCommitRequestPartition, call: Call) -> ErrorCode:
-    if call.parts.topics.partition(*name) is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    metadata = partition.committed_metadata or ""
-    if len(metadata.encode()) > call.parts.settings.offset_metadata_bytes_max:
-        return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    return ErrorCode.NONE
-
-
-def _committed(partition: TxnOffsetCommitRequestPartition, call: Call) -> CommittedOffset:
-    return CommittedOffset(
-        offset=partition.committed_offset,
-        leader_epoch=partition.committed_leader_epoch,
-        metadata=partition.committed_metadata or "",
-        committed_at_ms=call.parts.runtime.clock.now_ms(),
-    )
 
 
 def _respond(

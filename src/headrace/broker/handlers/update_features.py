@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.features import SAFE_DOWNGRADE, UPGRADE, problem_of_update
+from headrace.broker.rejections import RequestRejected
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.update_features import (
@@ -23,9 +24,9 @@ def update_features(request: UpdateFeaturesRequest, call: Call) -> UpdateFeature
             upgrade_type = SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
         problem = problem_of_update(update.feature, update.max_version_level, upgrade_type)
         if problem is not None:
-            return UpdateFeaturesResponse(
-                error_code=ErrorCode.INVALID_UPDATE_VERSION,
-                error_message="The update failed for all features since the following feature had an error: "
+            raise RequestRejected(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                "The update failed for all features since the following feature had an error: "
                 f"level {update.max_version_level} of {update.feature}: {problem}",
             )
     return UpdateFeaturesResponse(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
-from headrace.broker.transactions.markers import MarkersFailed
 from headrace.errors import HeadraceError
 from headrace.protocol.api_keys import ApiKey
 from headrace.protocol.error_codes import ErrorCode
@@ -48,8 +47,6 @@ async def _write(marker: WritableTxnMarker, topic: str, index: int, call: Call) 
     try:
         partition.log.producers.check_marker(marker.producer_id, marker.producer_epoch)
         await parts.markers.write_one(partition, kind, marker.producer_id, marker.producer_epoch)
-    except MarkersFailed:
-        return ErrorCode.KAFKA_STORAGE_ERROR
     except HeadraceError as error:
         return error_code(error)
     return ErrorCode.NONE

@@ -23,12 +23,11 @@ from headrace.broker.flusher import Flusher
 from headrace.broker.partition import Partition, Pending
 from headrace.broker.retries import Retries
 from headrace.broker.runtime import Runtime
-from headrace.broker.settings import BrokerSettings
 from headrace.broker.shares.letters import Place, fit, letter, offset_in
-from headrace.broker.shares.originals import Bounds, Original, decodable, originals, unread
+from headrace.broker.shares.originals import Original, decodable, originals, unread
 from headrace.broker.shares.reasons import Reasons, reason_key
 from headrace.broker.shares.share_partition import SharePartition
-from headrace.broker.shares.window import Burial
+from headrace.broker.shares.window import DeadRecords
 from headrace.broker.topics import Topics
 from headrace.errors import HeadraceError
 from headrace.records.batch import HEADER_BYTES
@@ -42,16 +41,12 @@ LETTERS_BYTES_MAX = 1_048_576
 """Letters of one batch, and their bytes unless a single letter has more: bounds the memory."""
 
 TOPIC_CONFIGS = {"retention.ms": "-1"}
-"""Of a dead-letter topic that the broker creates: letters that nobody has read should not expire."""
-
-
-class DeadLetterTopicMissing(HeadraceError):
-    """The dead-letter topic of a group is missing, and the group's configs do not let the broker create it."""
+"""Of a dead-letter topic that the broker creates: unread letters should not expire."""
 
 
 class _Job(Struct, frozen=True):
     share: SharePartition
-    burial: Burial
+    dead: DeadRecords
     is_perhaps_written: bool
 
 
@@ -67,38 +62,32 @@ class _Letters(Struct, frozen=True):
 class DeadLetters:
     def __init__(
         self,
-        settings: BrokerSettings,
-        *,
         runtime: Runtime,
+        *,
         topics: Topics,
         flusher: Flusher,
         configs: GroupConfigs,
-        on_buried: Callable[[SharePartition, int, int], None],
+        on_written: Callable[[SharePartition, int, int], None],
     ) -> None:
-        self._settings = settings
         self._runtime = runtime
         self._topics = topics
         self._flusher = flusher
         self._configs = configs
-        self._on_buried = on_buried
-        self._bounds = Bounds(
-            bytes_max=settings.decompressed_batch_bytes_max,
-            records_max=settings.batch_records_max,
-        )
-        self._reasons = Reasons(runtime, topics, self._bounds)
+        self._on_written = on_written
+        self._reasons = Reasons(runtime, topics)
         self._jobs: deque[_Job] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._retries: Retries[_Job] = Retries(runtime.loop, self._retry)
+        self._retries: Retries[_Job] = Retries(runtime.loop, lambda: self._start(self._retries.take()))
         self._is_closed = False
         self._failing_groups: set[str] = set()
         # Offsets whose letters were found in a dead-letter partition, which is searched once for each share.
         self._found: dict[tuple[SharePartition, Partition], set[int]] = {}
 
-    def bury(
-        self, share: SharePartition, burials: Iterable[Burial], *, is_perhaps_written: bool = False
+    def write(
+        self, share: SharePartition, dead: Iterable[DeadRecords], *, is_perhaps_written: bool = False
     ) -> None:
         """Write the letters of records that are durably ARCHIVING; in the background, with retries."""
-        self._begin(_Job(share, one, is_perhaps_written) for one in burials)
+        self._start(_Job(share, one, is_perhaps_written) for one in dead)
 
     def close(self) -> None:
         """The next start writes what is left."""
@@ -107,7 +96,7 @@ class DeadLetters:
             self._task.cancel()
         self._retries.close()
 
-    def _begin(self, jobs: Iterable[_Job]) -> None:
+    def _start(self, jobs: Iterable[_Job]) -> None:
         self._jobs.extend(jobs)
         if self._jobs and self._task is None and not self._is_closed:
             self._task = self._runtime.loop.create_task(self._run())
@@ -115,7 +104,7 @@ class DeadLetters:
     async def _run(self) -> None:
         try:
             while self._jobs:
-                await self._write(self._take_like_the_first())
+                await self._write(self._next_jobs())
             if not self._retries:
                 self._found.clear()
         finally:
@@ -124,7 +113,7 @@ class DeadLetters:
     def _retry_later(self, jobs: Sequence[_Job], error: Exception) -> None:
         """Other groups need not wait for a group whose letters can't be written."""
         share = jobs[0].share
-        share.counters.dead_letter_failures += 1
+        share.counters["dead_letter_failures"] += 1
         if share.key.group_id not in self._failing_groups:
             self._failing_groups.add(share.key.group_id)
             self._runtime.failures.report(
@@ -132,24 +121,21 @@ class DeadLetters:
             )
         self._retries.add(jobs)
 
-    def _retry(self) -> None:
-        self._begin(self._retries.take())
-
-    def _take_like_the_first(self) -> list[_Job]:
+    def _next_jobs(self) -> list[_Job]:
         """Jobs of one group and partition by their offsets, up to a bound."""
         jobs = [self._jobs.popleft()]
-        letters = jobs[0].burial.records
+        letters = jobs[0].dead.records
         while self._jobs and self._jobs[0].share is jobs[0].share and letters < LETTERS_AT_ONCE_MAX:
             if self._jobs[0].is_perhaps_written != jobs[0].is_perhaps_written:
                 break
-            letters += self._jobs[0].burial.records
+            letters += self._jobs[0].dead.records
             jobs.append(self._jobs.popleft())
-        return sorted(jobs, key=lambda job: job.burial.first)
+        return sorted(jobs, key=lambda job: job.dead.first)
 
     async def _write(self, jobs: list[_Job]) -> None:
         """Write one batch of letters; the rest of the jobs comes next."""
         share = jobs[0].share
-        if share.is_gone:
+        if share.is_deleted:
             return
         config = self._configs.share(share.key.group_id)
         if not config.dead_letter_topic:
@@ -174,46 +160,44 @@ class DeadLetters:
             self._end(done)
 
     def _end(self, jobs: Iterable[_Job]) -> None:
-        """The letters are durable, or not wanted any more."""
+        """The letters are durable, or the group has no dead-letter topic any more."""
         for job in jobs:
-            share, burial = job.share, job.burial
-            for offset in range(burial.first, burial.last + 1):
+            share, dead = job.share, job.dead
+            for offset in range(dead.first, dead.last + 1):
                 self._reasons.forget(reason_key(*_place(share), offset))
-            share.counters.dead_letters += burial.records
-            self._on_buried(share, burial.first, burial.last)
+            share.counters["dead_letters"] += dead.records
+            self._on_written(share, dead.first, dead.last)
 
     def _target(self, share: SharePartition, name: str, may_create: bool) -> Partition:
         """As in Kafka: the partition of the same number, modulo the number of partitions."""
         if name == share.partition.topic_name:
-            raise DeadLetterTopicMissing(
+            raise HeadraceError(
                 f"{name} can't be the dead-letter topic of its own records", hint="name another topic"
             )
         topic = self._topics.get(name)
         if topic is None:
             if not may_create:
-                raise DeadLetterTopicMissing(
+                raise HeadraceError(
                     f"the dead-letter topic {name} does not exist",
                     hint="create it, or set errors.deadletterqueue.auto.create.topics.enable for the group",
                 )
-            topic = self._topics.create(name, self._settings.default_partitions, TOPIC_CONFIGS)
+            topic = self._topics.create(name, self._runtime.settings.default_partitions, TOPIC_CONFIGS)
         return topic.partitions[share.partition.index % len(topic.partitions)]
 
     async def _letters(self, jobs: Sequence[_Job], target: Partition, *, is_copied: bool) -> _Letters:
         share = jobs[0].share
         await self._reasons.read_on()
-        found = await self._already_written(share, target) if jobs[0].is_perhaps_written else set()
-        source = share.partition.log
-        reads_archive = is_copied and jobs[0].burial.first < source.segments.local_start_offset
+        found: set[int] = set()
+        if jobs[0].is_perhaps_written:
+            if (share, target) not in self._found:
+                search = partial(_written_letters, share, target)
+                self._found[share, target] = await self._runtime.in_thread(search)
+            found = self._found[share, target]
+        local_start_offset = share.partition.log.segments.local_start_offset
+        reads_archive = is_copied and jobs[0].dead.first < local_start_offset
         return await self._runtime.in_thread(
             partial(self._make_letters, jobs, target, is_copied, found), reads_archive=reads_archive
         )
-
-    async def _already_written(self, share: SharePartition, target: Partition) -> set[int]:
-        if (share, target) not in self._found:
-            self._found[share, target] = await self._runtime.in_thread(
-                partial(self._look_through, share, target)
-            )
-        return self._found[share, target]
 
     def _append(self, target: Partition, batch: bytes) -> Pending:
         if not batch:
@@ -225,35 +209,36 @@ class DeadLetters:
     def _make_letters(
         self, jobs: Sequence[_Job], target: Partition, is_copied: bool, found: Container[int]
     ) -> _Letters:
-        graves = [*islice(_graves(jobs), LETTERS_AT_ONCE_MAX)]
-        unwritten = {offset: burial for offset, burial in graves if offset not in found}
-        offsets = [*unwritten]
+        dead = dict(islice(_dead_offsets(jobs), LETTERS_AT_ONCE_MAX))
+        offsets = [offset for offset in dead if offset not in found]
+        last = next(reversed(dead))
         if not offsets:
-            return _Letters(b"", graves[-1][0])
+            return _Letters(b"", last)
         place = _place(jobs[0].share)
         log = jobs[0].share.partition.log
-        records = originals(log, offsets, self._bounds) if is_copied else unread(offsets)
+        records = originals(log, offsets) if is_copied else unread(offsets)
         config = target.log.config
         codec = config.compression if isinstance(config.compression, Codec) else Codec.NONE
         letters = fit(
-            (self._letter(place, unwritten[one.record.offset], one) for one in records),
+            (self._letter(place, dead[one.record.offset], one) for one in records),
             now_ms=self._runtime.clock.now_ms(),
             letter_bytes_max=_room(config.batch_bytes_max, codec),
             bytes_max=LETTERS_BYTES_MAX,
         )
         is_all = len(letters) == len(offsets)
         batch = encode_batch(letters, codec=codec, level=config.compression_level)
-        return _Letters(batch, graves[-1][0] if is_all else offsets[len(letters) - 1])
+        return _Letters(batch, last if is_all else offsets[len(letters) - 1])
 
-    def _letter(self, place: Place, burial: Burial, original: Original) -> Record:
+    def _letter(self, place: Place, dead: DeadRecords, original: Original) -> Record:
         reason = self._reasons.get(reason_key(*place, original.record.offset))
-        return letter(place, burial, original, reason or burial.reason)
+        return letter(place, dead, original, reason or dead.reason)
 
-    def _look_through(self, share: SharePartition, target: Partition) -> set[int]:
-        """The offsets in the window whose letters are in the topic."""
-        place, first, end = _place(share), share.window.start_offset, share.window.end_offset
-        offsets = (offset_in(record, place) for _, record in decodable(target.log, 0, self._bounds))
-        return {offset for offset in offsets if offset is not None and first <= offset < end}
+
+def _written_letters(share: SharePartition, target: Partition) -> set[int]:
+    """The offsets in the window whose letters are in the topic. In a thread."""
+    place, first, end = _place(share), share.window.start_offset, share.window.end_offset
+    offsets = (offset_in(record, place) for _, record in decodable(target.log))
+    return {offset for offset in offsets if offset is not None and first <= offset < end}
 
 
 def _place(share: SharePartition) -> Place:
@@ -266,10 +251,10 @@ def _room(batch_bytes_max: int, codec: Codec) -> int:
     return batch_bytes_max - HEADER_BYTES - growth_bytes
 
 
-def _graves(jobs: Iterable[_Job]) -> Iterator[tuple[int, Burial]]:
+def _dead_offsets(jobs: Iterable[_Job]) -> Iterator[tuple[int, DeadRecords]]:
     for job in jobs:
-        for offset in range(job.burial.first, job.burial.last + 1):
-            yield offset, job.burial
+        for offset in range(job.dead.first, job.dead.last + 1):
+            yield offset, job.dead
 
 
 def _split(jobs: Iterable[_Job], through: int) -> tuple[list[_Job], list[_Job]]:
@@ -277,8 +262,8 @@ def _split(jobs: Iterable[_Job], through: int) -> tuple[list[_Job], list[_Job]]:
     done: list[_Job] = []
     left: list[_Job] = []
     for job in jobs:
-        if job.burial.first <= through:
-            done.append(replace(job, burial=replace(job.burial, last=min(job.burial.last, through))))
-        if job.burial.last > through:
-            left.append(replace(job, burial=replace(job.burial, first=max(job.burial.first, through + 1))))
+        if job.dead.first <= through:
+            done.append(replace(job, dead=replace(job.dead, last=min(job.dead.last, through))))
+        if job.dead.last > through:
+            left.append(replace(job, dead=replace(job.dead, first=max(job.dead.first, through + 1))))
     return done, left

@@ -19,7 +19,7 @@ READ_BYTES = 262_144
 """The size of a read: enough for thousands of small records, and not much waste if fewer are wanted."""
 
 RUNS_MAX = 64
-"""Separate ranges that one answer reads: records that were released one by one are not adjacent."""
+"""Separate ranges that one fetch reads: records that were released one by one are not adjacent."""
 
 
 class Reading(Struct):
@@ -33,7 +33,7 @@ class Reading(Struct):
 
     def add(self, batch: LogBatch, run: Run) -> None:
         first = max(batch.first, run.first)
-        last = batch.last if run.last is None else min(batch.last, run.last)
+        last = min(batch.last, run.last)
         if not batch.is_hidden:
             self.records += last - first + 1
         self.next_offset = batch.last + 1
@@ -57,7 +57,7 @@ def _cut_behind(piece: Buffer, last: int) -> Buffer:
 
 
 class Aborted:
-    """Finds the batches of aborted transactions; ask in the order of the log."""
+    """Finds the batches of aborted transactions; it is called in the order of the log."""
 
     def __init__(self, transactions: Sequence[tuple[int, int]]) -> None:
         self._to_come = sorted(transactions, key=lambda one: one[1], reverse=True)
@@ -88,8 +88,10 @@ def read_runs(
     hidden = Aborted(aborted)
     for run in runs:
         offset = max(run.first, found.next_offset, log.start_offset)
-        while _wants(found, records_max, bytes_max) and offset < end_offset and _is_in(run, offset):
+        while found.records < records_max and offset < end_offset and offset <= run.last:
             room_bytes = bytes_max - found.size_bytes
+            if room_bytes <= 0:
+                return found
             data = log.reader.read(
                 offset,
                 bytes_max=min(READ_BYTES, room_bytes),
@@ -108,19 +110,11 @@ def read_runs(
     return found
 
 
-def _wants(found: Reading, records_max: int, bytes_max: int) -> bool:
-    return found.records < records_max and found.size_bytes < bytes_max
-
-
-def _is_in(run: Run, offset: int) -> bool:
-    return run.last is None or offset <= run.last
-
-
 def _take(found: Reading, data: Buffer, run: Run, records_max: int, hidden: Aborted) -> int:
     """Add batches until there are enough records; returns their bytes."""
     taken_bytes = 0
     for position, header in iterate_headers(data):
-        if not _is_in(run, header.base_offset):
+        if header.base_offset > run.last:
             break
         is_hidden = hidden.holds(header) or header.is_control
         found.add(LogBatch(header.base_offset, header.next_offset - 1, is_hidden), run)

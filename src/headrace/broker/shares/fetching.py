@@ -30,7 +30,7 @@ idle. One partition is delivered as far as the fetch allows, so that a backlog n
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """What a fetch asks for."""
+    """What a fetch requests."""
 
     records_max: int
     bytes_max: int
@@ -71,14 +71,11 @@ class ShareFetches:
         try:
             return await self._fetch(session, shares, wanted)
         finally:
-            self._pass_on(shares)
-
-    def _pass_on(self, shares: Sequence[SharePartition]) -> None:
-        """Wake the next waiting fetch if there are records left for it."""
-        coordinator = self._coordinator
-        for share in shares:
-            if len(share.waiters) and share.has_more(coordinator.now_ms(), coordinator.config(share)):
-                share.waiters.wake_first()
+            # The next waiting fetch gets the records that are left.
+            coordinator = self._coordinator
+            for share in shares:
+                if len(share.waiters) and share.has_more(coordinator.now_ms(), coordinator.config(share)):
+                    share.waiters.wake_first()
 
     async def _fetch(
         self, session: ShareSession, shares: Sequence[SharePartition], wanted: Wanted
@@ -94,23 +91,17 @@ class ShareFetches:
             if session.is_closed or coordinator.is_closed:
                 return {}
             left_s = deadline_s - clock.monotonic_s()
-            is_any_gone = any(
-                share.is_gone for share in shares
-            )  # the client is to hear that with its next fetch
-            waits = left_s > 0 and shares and not is_any_gone and not self._waiters.is_full
+            # The client learns of a deleted partition with its next fetch.
+            is_any_deleted = any(share.is_deleted for share in shares)
+            waits = left_s > 0 and shares and not is_any_deleted and not self._waiters.is_full
             waits = waits and session.client.memory.may_wait()
             if not waits or self._is_enough(plans, wanted):
                 delivered = self._acquire(session, plans, wanted)
                 if delivered or not waits:
                     return delivered
-            # A fetch that wants many bytes may be woken and take nothing, so it does not wait in a line with others.
+            # A fetch that requests many bytes may be woken and lock nothing, so it does not wait in the queue.
             places = shares if wanted.bytes_min <= 1 else [share.partition for share in shares]
-            waiter = self._waiters.register(
-                places,
-                client=session.client,
-                missing_bytes=1,
-                timeout_s=left_s,
-            )
+            waiter = self._waiters.register(places, client=session.client, missing_bytes=1, timeout_s=left_s)
             await waiter.woken
 
     async def _unstored(self, shares: Sequence[SharePartition]) -> list[_Plan]:
@@ -136,7 +127,7 @@ class ShareFetches:
         for share in shares:
             config = coordinator.config(share)
             window = share.window
-            if share.is_gone:
+            if share.is_deleted:
                 continue
             window.start_at(share.partition.log.start_offset)
             room = window.room(config.rules)
@@ -147,7 +138,10 @@ class ShareFetches:
             runs = window.runs(now_ms, records_max=records_max, runs_max=RUNS_MAX)
             runs = [run for run in runs if run.first < end_offset]
             if runs:
-                aborted = share.aborted(runs[0].first, end_offset) if config.is_read_committed else ()
+                reader = share.partition.log.reader
+                aborted = (
+                    reader.aborted_transactions(runs[0].first, end_offset) if config.is_read_committed else ()
+                )
                 plans.append(_Plan(share, runs, records_max, end_offset, aborted))
         return plans
 
@@ -155,9 +149,12 @@ class ShareFetches:
         try:
             _read_all(plans, wanted, nowait=True)
         except WouldBlock:
-            # What is not in memory is read in a thread, so that nobody else waits for the disk.
+            # What is not in memory is read in a thread, so that no other request waits for the disk.
+            reads_archive = any(
+                plan.runs[0].first < plan.share.partition.log.segments.local_start_offset for plan in plans
+            )
             await self._runtime.in_thread(
-                partial(_read_all, plans, wanted, nowait=False), reads_archive=_reads_archive(plans)
+                partial(_read_all, plans, wanted, nowait=False), reads_archive=reads_archive
             )
 
     def _acquire(
@@ -169,7 +166,7 @@ class ShareFetches:
             if plan.error is not None:
                 delivered[plan.share] = Delivered(error=plan.error)
                 continue
-            if left <= 0 or plan.share.is_gone:
+            if left <= 0 or plan.share.is_deleted:
                 continue
             acquired = self._coordinator.acquire(
                 plan.share,
@@ -179,7 +176,7 @@ class ShareFetches:
                 is_strict=wanted.is_strict,
             )
             if acquired:
-                left -= sum(one.last - one.first + 1 for one in acquired)
+                left -= sum(one.records for one in acquired)
                 records = plan.reading.up_to(acquired[-1].last)
                 delivered[plan.share] = Delivered(records, acquired)
         return delivered
@@ -187,12 +184,8 @@ class ShareFetches:
 
 def _within(wanted: Wanted, client: Client) -> Wanted:
     """As much as there is memory for."""
-    room_bytes = client.memory.answer_room_bytes()
+    room_bytes = client.memory.response_room_bytes()
     return wanted if room_bytes >= wanted.bytes_max else replace(wanted, bytes_max=room_bytes)
-
-
-def _reads_archive(plans: Sequence[_Plan]) -> bool:
-    return any(plan.runs[0].first < plan.share.partition.log.segments.local_start_offset for plan in plans)
 
 
 def _read_all(plans: Sequence[_Plan], wanted: Wanted, *, nowait: bool) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from headrace.broker.shares.originals import Original
-from headrace.broker.shares.window import Burial
+from headrace.broker.shares.window import DeadRecords
 from headrace.dead_letters import (
     DELIVERY_COUNT_HEADER,
     GROUP_HEADER,
@@ -30,7 +30,7 @@ class Place(NamedTuple):
     partition: int
 
 
-def letter(place: Place, burial: Burial, original: Original, reason: str) -> Record:
+def letter(place: Place, dead: DeadRecords, original: Original, reason: str) -> Record:
     """The record with error headers; only what is known if it could not be read."""
     record = original.record
     message = f"{reason} (not copied: {original.problem})" if original.problem else reason
@@ -39,7 +39,7 @@ def letter(place: Place, burial: Burial, original: Original, reason: str) -> Rec
         PARTITION_HEADER: str(place.partition),
         OFFSET_HEADER: str(record.offset),
         GROUP_HEADER: place.group_id,
-        DELIVERY_COUNT_HEADER: str(burial.delivery_count),
+        DELIVERY_COUNT_HEADER: str(dead.delivery_count),
         REASON_HEADER: message,
     }
     return replace(record, headers=with_errors(record.headers, errors))

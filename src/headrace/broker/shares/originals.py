@@ -15,18 +15,12 @@ from contextlib import suppress
 from msgspec import Struct
 
 from headrace.broker.stored_batches import batches_in
+from headrace.log.config import LogConfig
 from headrace.log.errors import CorruptArchive, CorruptSegment, OffsetOutOfRange
 from headrace.log.partition_log import PartitionLog
 from headrace.records.batch import checksum_matches, iterate_headers, read_header
 from headrace.records.errors import InvalidBatch
 from headrace.records.record import Record, check_record_count, iterate_records
-
-
-class Bounds(Struct, frozen=True, kw_only=True):
-    """How much of a batch is decompressed."""
-
-    bytes_max: int
-    records_max: int
 
 
 class Original(Struct, frozen=True):
@@ -42,7 +36,7 @@ def unread(offsets: Iterable[int], problem: str = "") -> Iterator[Original]:
         yield Original(Record(offset=offset, timestamp_ms=0, key=None, value=None), problem)
 
 
-def originals(log: PartitionLog, offsets: Sequence[int], bounds: Bounds) -> Iterator[Original]:
+def originals(log: PartitionLog, offsets: Sequence[int]) -> Iterator[Original]:
     """The records of ascending offsets; each batch is read and decompressed once.
 
     Raises failures that a retry may solve, such as an unreachable archive. Others become the problem of their records.
@@ -53,7 +47,7 @@ def originals(log: PartitionLog, offsets: Sequence[int], bounds: Bounds) -> Iter
         last_offset = read_header(batch).last_offset if batch else offsets[index]
         stop = bisect_right(offsets, last_offset)
         wanted = offsets[index:stop]
-        yield from (_in_batch(batch, wanted, bounds) if batch else unread(wanted, problem))
+        yield from (_in_batch(batch, wanted, log.config) if batch else unread(wanted, problem))
         index = stop
 
 
@@ -76,11 +70,11 @@ def _batch_of(log: PartitionLog, offset: int) -> tuple[bytes, str]:
     return (batch, "") if checksum_matches(batch) else (b"", "the checksum of its batch does not match")
 
 
-def _in_batch(batch: bytes, wanted: Sequence[int], bounds: Bounds) -> Iterator[Original]:
+def _in_batch(batch: bytes, wanted: Sequence[int], config: LogConfig) -> Iterator[Original]:
     found = 0
     problem = "removed by compaction"
     try:
-        for record in _records(batch, bounds):
+        for record in _records(batch, config):
             while found < len(wanted) and wanted[found] < record.offset:
                 yield from unread([wanted[found]], problem)
                 found += 1
@@ -94,12 +88,12 @@ def _in_batch(batch: bytes, wanted: Sequence[int], bounds: Bounds) -> Iterator[O
     yield from unread(wanted[found:], problem)
 
 
-def _records(batch: bytes, bounds: Bounds) -> Iterator[Record]:
-    check_record_count(read_header(batch).record_count, bounds.records_max)
-    return iterate_records(batch, bytes_max=bounds.bytes_max)
+def _records(batch: bytes, config: LogConfig) -> Iterator[Record]:
+    check_record_count(read_header(batch).record_count, config.batch_records_max)
+    return iterate_records(batch, bytes_max=config.decompressed_bytes_max)
 
 
-def decodable(log: PartitionLog, start_offset: int, bounds: Bounds) -> Iterator[tuple[int, Record]]:
+def decodable(log: PartitionLog, start_offset: int = 0) -> Iterator[tuple[int, Record]]:
     """All records from an offset on that can be decoded, each with the offset after its batch.
 
     Raises if a batch is damaged.
@@ -108,5 +102,5 @@ def decodable(log: PartitionLog, start_offset: int, bounds: Bounds) -> Iterator[
         if header.is_control:
             continue
         with suppress(InvalidBatch):
-            for record in _records(batch, bounds):
+            for record in _records(batch, log.config):
                 yield header.next_offset, record

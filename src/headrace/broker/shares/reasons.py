@@ -13,7 +13,7 @@ from functools import partial
 
 from headrace.broker.internal_topics import REASONS_TOPIC
 from headrace.broker.runtime import Runtime
-from headrace.broker.shares.originals import Bounds, decodable
+from headrace.broker.shares.originals import decodable
 from headrace.broker.topics import Topics
 from headrace.errors import HeadraceError
 from headrace.log.partition_log import PartitionLog
@@ -35,10 +35,9 @@ def reason_key(group_id: str, topic: str, partition: int, offset: int) -> str:
 
 
 class Reasons:
-    def __init__(self, runtime: Runtime, topics: Topics, bounds: Bounds) -> None:
+    def __init__(self, runtime: Runtime, topics: Topics) -> None:
         self._runtime = runtime
         self._topics = topics
-        self._bounds = bounds
         self._by_record: OrderedDict[str, str] = OrderedDict()
         self._chars = 0
         self._read_up_to: dict[int, int] = {}
@@ -73,7 +72,7 @@ class Reasons:
         """In a thread; the event loop does not use the reasons meanwhile."""
         end_offset = log.end_offset
         try:
-            for next_offset, record in decodable(log, start, self._bounds):
+            for next_offset, record in decodable(log, start):
                 start = next_offset
                 self._put(
                     (record.key or b"").decode(errors="replace"), (record.value or b"")[:REASON_BYTES_MAX]

@@ -4,73 +4,48 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from itertools import groupby
 from uuid import UUID
 
-from msgspec import Struct
-
 from headrace.broker.client import Client
-from headrace.broker.error_codes import error_code
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.error_codes import Outcome, failure
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.shares.coordinator import ShareCoordinator
 from headrace.broker.shares.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
-    InvalidSessionEpoch,
     PartitionKey,
     SessionKey,
-    SessionNotFound,
     ShareSession,
-    TooManySessions,
 )
 from headrace.broker.shares.storage import ShareKey
-from headrace.broker.shares.window import Acknowledgement, AcknowledgeType, InvalidRecordState
+from headrace.broker.shares.window import Acknowledgement, AcknowledgeType
 from headrace.broker.topics import Topics
 from headrace.errors import HeadraceError
 from headrace.protocol.error_codes import ErrorCode
-from headrace.protocol.messages.share_fetch import AcknowledgementBatch
+from headrace.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+from headrace.protocol.messages.share_fetch import AcknowledgementBatch, ShareFetchRequest
 
 RENEW_SINCE = 2
 
 
-class SessionRequest(Protocol):
-    @property
-    def group_id(self) -> str | None: ...
-    @property
-    def member_id(self) -> str | None: ...
-    @property
-    def share_session_epoch(self) -> int: ...
-
-
-class Outcome(Struct, frozen=True, kw_only=True):
-    """The outcome of the acknowledgements for a partition."""
-
-    code: ErrorCode = ErrorCode.NONE
-    message: str | None = None
+SessionRequest = ShareFetchRequest | ShareAcknowledgeRequest
 
 
 def open_or_continue(
     request: SessionRequest, shares: ShareCoordinator, client: Client, *, may_open: bool
 ) -> ShareSession:
-    """The session of a request; raises RequestRefused."""
+    """The session of a request; raises RequestRejected."""
     if not request.group_id or not request.member_id:
-        raise RequestRefused(ErrorCode.INVALID_REQUEST, "a group and a member are needed")
+        raise RequestRejected(ErrorCode.INVALID_REQUEST, "a group and a member are needed")
     key = SessionKey(request.group_id, request.member_id)
-    sessions = shares.sessions
-    try:
-        if request.share_session_epoch == INITIAL_EPOCH:
-            if not may_open:
-                raise InvalidSessionEpoch
-            session = sessions.open(key, client)
-        else:
-            session = sessions.advance(key, request.share_session_epoch, client)
-    except SessionNotFound:
-        raise RequestRefused(ErrorCode.SHARE_SESSION_NOT_FOUND) from None
-    except InvalidSessionEpoch:
-        raise RequestRefused(ErrorCode.INVALID_SHARE_SESSION_EPOCH) from None
-    except TooManySessions:
-        raise RequestRefused(ErrorCode.SHARE_SESSION_LIMIT_REACHED) from None
-    client.when_gone.add(shares.client_gone)
+    if request.share_session_epoch != INITIAL_EPOCH:
+        session = shares.sessions.advance(key, request.share_session_epoch, client)
+    elif may_open:
+        session = shares.sessions.open(key, client)
+    else:
+        raise RequestRejected(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+    client.when_disconnected.add(shares.client_disconnected)
     return session
 
 
@@ -79,13 +54,13 @@ def is_final(request: SessionRequest) -> bool:
 
 
 def acknowledgements(batches: Sequence[AcknowledgementBatch], version: int) -> list[Acknowledgement]:
-    """One for each run of offsets with the same type; raises RequestRefused if they are invalid."""
+    """One for each run of offsets with the same type; raises RequestRejected if they are invalid."""
     found: list[Acknowledgement] = []
     next_offset = 0
     for batch in batches:
         types, count = batch.acknowledge_types, batch.last_offset - batch.first_offset + 1
         if batch.first_offset < next_offset or count < 1 or len(types) not in (1, count):
-            raise RequestRefused(
+            raise RequestRejected(
                 ErrorCode.INVALID_REQUEST, "acknowledgements must be in order, with their types"
             )
         if len(types) == 1:
@@ -97,22 +72,20 @@ def acknowledgements(batches: Sequence[AcknowledgementBatch], version: int) -> l
 
 
 def _runs(first_offset: int, types: Sequence[int], version: int) -> Iterable[Acknowledgement]:
-    begin = 0
-    for index in range(1, len(types) + 1):
-        if index == len(types) or types[index] != types[begin]:
-            kind = _type(types[begin], version)
-            yield Acknowledgement(first_offset + begin, first_offset + index - 1, kind)
-            begin = index
+    for number, run in groupby(types):
+        next_offset = first_offset + len([*run])
+        yield Acknowledgement(first_offset, next_offset - 1, _type(number, version))
+        first_offset = next_offset
 
 
 def _type(number: int, version: int) -> AcknowledgeType:
     if not 0 <= number <= (AcknowledgeType.RENEW if version >= RENEW_SINCE else AcknowledgeType.REJECT):
-        raise RequestRefused(ErrorCode.INVALID_REQUEST, f"{number} is no type of acknowledgement")
+        raise RequestRejected(ErrorCode.INVALID_REQUEST, f"{number} is no type of acknowledgement")
     return AcknowledgeType(number)
 
 
 class Acknowledging:
-    """Acknowledgements of one request: they take effect at once, and are answered when they are durable."""
+    """Acknowledgements of one request: they take effect immediately; the response waits until they are durable."""
 
     def __init__(
         self, session: ShareSession, *, shares: ShareCoordinator, topics: Topics, version: int
@@ -129,19 +102,17 @@ class Acknowledging:
         self._outcomes[key] = Outcome()
         try:
             self._apply(key, batches)
-        except RequestRefused as refused:
-            self._outcomes[key] = Outcome(code=refused.code, message=refused.message)
-        except InvalidRecordState as error:
-            self._outcomes[key] = Outcome(code=ErrorCode.INVALID_RECORD_STATE, message=str(error))
+        except RequestRejected as rejected:
+            self._outcomes[key] = failure(rejected)
 
     def _apply(self, key: PartitionKey, batches: Sequence[AcknowledgementBatch]) -> None:
         shares, group_id = self._shares, self._session.key.group_id
         share = shares.get(ShareKey(group_id, key.topic_id, key.partition))
         if share is None:
-            raise RequestRefused(unknown_partition(key, self._topics))
+            raise RequestRejected(unknown_partition(key, self._topics))
         wanted = acknowledgements(batches, self._version)
         if not shares.config(share).may_renew and any(one.type == AcknowledgeType.RENEW for one in wanted):
-            raise RequestRefused(ErrorCode.INVALID_REQUEST, "locks of this group can't be renewed")
+            raise RequestRejected(ErrorCode.INVALID_REQUEST, "locks of this group can't be renewed")
         writing = shares.acknowledge(share, wanted, member_id=self._session.key.member_id)
         if writing is not None:
             self._writing[key] = writing
@@ -151,7 +122,7 @@ class Acknowledging:
             try:
                 await writing
             except (HeadraceError, OSError) as error:
-                self._outcomes[key] = Outcome(code=error_code(error), message=str(error))
+                self._outcomes[key] = failure(error)
         return self._outcomes
 
 

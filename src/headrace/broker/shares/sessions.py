@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from headrace.broker.client import Client
+from headrace.broker.rejections import RequestRejected
+from headrace.protocol.error_codes import ErrorCode
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -24,18 +26,6 @@ class SessionKey(NamedTuple):
 class PartitionKey(NamedTuple):
     topic_id: uuid.UUID
     partition: int
-
-
-class SessionNotFound(Exception):
-    """The session is unknown: the client opens another."""
-
-
-class InvalidSessionEpoch(Exception):
-    """The request is not the one that comes next in its session."""
-
-
-class TooManySessions(Exception):
-    """The bound on sessions is reached."""
 
 
 class ShareSession(Struct, eq=False):
@@ -63,7 +53,7 @@ class ShareSessions:
     def __init__(self, sessions_max: int) -> None:
         self._sessions_max = sessions_max
         self._sessions: dict[SessionKey, ShareSession] = {}
-        self._by_client: dict[int, set[ShareSession]] = {}
+        self._by_client: defaultdict[int, set[ShareSession]] = defaultdict(set)
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -75,24 +65,24 @@ class ShareSessions:
         """A new session, which replaces an older one of the member; what the member has locked stays locked."""
         self.close(key)
         if len(self._sessions) >= self._sessions_max:
-            raise TooManySessions
+            raise RequestRejected(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         session = self._sessions[key] = ShareSession(key, client)
-        self._by_client.setdefault(id(client), set()).add(session)
+        self._by_client[id(client)].add(session)
         return session
 
     def advance(self, key: SessionKey, epoch: int, client: Client) -> ShareSession:
         """The session that a request continues; a final request may have any epoch."""
         session = self._sessions.get(key)
         if session is None:
-            raise SessionNotFound
+            raise RequestRejected(ErrorCode.SHARE_SESSION_NOT_FOUND)
         if epoch != FINAL_EPOCH:
             if epoch != session.epoch:
-                raise InvalidSessionEpoch
+                raise RequestRejected(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
             session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
         if session.client is not client:
             self._leave_client(session)
             session.client = client
-            self._by_client.setdefault(id(client), set()).add(session)
+            self._by_client[id(client)].add(session)
         return session
 
     def close(self, key: SessionKey) -> None:
@@ -105,8 +95,7 @@ class ShareSessions:
         return [*self._by_client.get(id(client), ())]
 
     def _leave_client(self, session: ShareSession) -> None:
-        of_client = self._by_client.get(id(session.client))
-        if of_client is not None:
-            of_client.discard(session)
-            if not of_client:
-                del self._by_client[id(session.client)]
+        of_client = self._by_client[id(session.client)]
+        of_client.discard(session)
+        if not of_client:
+            del self._by_client[id(session.client)]

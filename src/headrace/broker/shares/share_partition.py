@@ -1,35 +1,45 @@
-"""One share group on one partition: its window, the log, and the fetches that wait for more."""
+"""One share group on one partition: its window, the log, the fetches that wait for more, and its metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct, field
 
 from headrace.broker.configs.group_configs import ShareConfig
 from headrace.broker.fetch_waiters import FetchWaiter
 from headrace.broker.partition import Partition
+from headrace.broker.shares.states import RecordState
 from headrace.broker.shares.storage import ShareKey, StoredWindow
 from headrace.broker.shares.window import Window
+from headrace.errors import HeadraceError
 from headrace.records.batch import iterate_headers
 
+SHARE_GAUGES = {
+    "members": "Members of a share group.",
+    "in_flight": "Records that are locked by members.",
+    "waiting": "Records that are to be delivered, for the first time or again.",
+    "dying": "Records whose dead letter is not written yet.",
+    "window_pieces": "Ranges that the state of a group consists of.",
+    "oldest_age_seconds": "Age of the oldest record that is not done.",
+}
 
-class ShareCounters(Struct):
-    """What happened since the start, for metrics."""
+SHARE_COUNTERS = {
+    "delivered": "Records handed to members.",
+    "redelivered": "Records handed to members for another time.",
+    "accepted": "Records accepted.",
+    "released": "Records released by members.",
+    "rejected": "Records rejected by members.",
+    "expired": "Records whose lock expired.",
+    "dead_letters": "Dead letters written.",
+    "dead_letter_failures": "Times that dead letters could not be written.",
+}
 
-    delivered: int = 0
-    accepted: int = 0
-    released: int = 0
-    rejected: int = 0
-    expired: int = 0
-    dead_letters: int = 0
-    dead_letter_failures: int = 0
 
-
-class Line:
+class FetchQueue:
     """Fetches that wait for records of a share group, in their order: new records wake only the first.
 
-    It stands among those who wait for the partition to grow, as if it were one of them.
+    The partition wakes it when it grows or is deleted, like one of its own fetches (`partition.Growth`).
     """
 
     def __init__(self) -> None:
@@ -50,24 +60,13 @@ class Line:
             waiter.wake()
             return
 
-    def wake_all(self) -> None:
-        for waiter in tuple(self._waiting):
-            waiter.wake()
-
-
-class GrowthOf:
-    """Wakes a line when its partition grows or is deleted."""
-
-    __slots__ = ("_line",)
-
-    def __init__(self, line: Line) -> None:
-        self._line = line
-
-    def add(self, added_bytes: int) -> None:
-        self._line.wake_first()
+    def grown(self, added_bytes: int) -> None:
+        self.wake_first()
 
     def wake(self) -> None:
-        self._line.wake_all()
+        """Wake all of them."""
+        for waiter in tuple(self._waiting):
+            waiter.wake()
 
 
 class SharePartition(Struct, eq=False):
@@ -76,9 +75,9 @@ class SharePartition(Struct, eq=False):
     is_stored: bool = False
     """Whether its start offset is durable: before that nothing is delivered."""
     next_event_ms: int | None = None
-    waiters: Line = field(default_factory=Line)
-    _growth: GrowthOf | None = None
-    counters: ShareCounters = field(default_factory=ShareCounters)
+    waiters: FetchQueue = field(default_factory=FetchQueue)
+    counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SHARE_COUNTERS, 0))
+    """What happened since the start, for metrics. Redeliveries are counted by the window."""
 
     @property
     def key(self) -> ShareKey:
@@ -89,15 +88,12 @@ class SharePartition(Struct, eq=False):
         return self.stored.window
 
     @property
-    def is_gone(self) -> bool:
-        return self.stored.is_gone
+    def is_deleted(self) -> bool:
+        return self.stored.is_deleted
 
     def end_offset(self, is_read_committed: bool) -> int:
         partition = self.partition
         return partition.last_stable_offset if is_read_committed else partition.high_watermark
-
-    def aborted(self, from_offset: int, below_offset: int) -> Sequence[tuple[int, int]]:
-        return self.partition.log.reader.aborted_transactions(from_offset, below_offset)
 
     @property
     def lag(self) -> int:
@@ -123,20 +119,46 @@ class SharePartition(Struct, eq=False):
 
     def watch(self) -> None:
         """Wake waiting fetches from now on when the partition grows."""
-        self._growth = GrowthOf(self.waiters)
-        self.partition.waiters.add(self._growth)
+        self.partition.waiters.add(self.waiters)
 
-    def go(self) -> None:
+    def delete(self) -> None:
         """The group or the topic was deleted: wake all fetches."""
-        self.stored.is_gone = True
-        if self._growth is not None:
-            self.partition.waiters.discard(self._growth)
-        self.waiters.wake_all()
+        self.stored.is_deleted = True
+        self.partition.waiters.discard(self.waiters)
+        self.waiters.wake()
 
     def has_more(self, now_ms: int, config: ShareConfig) -> bool:
         """Whether a fetch would get records now."""
         window = self.window
-        if self.is_gone or not window.room(config.rules):
+        if self.is_deleted or not window.room(config.rules):
             return False
         end_offset = self.end_offset(config.is_read_committed)
         return any(run.first < end_offset for run in window.runs(now_ms, records_max=1, runs_max=1))
+
+
+def group_numbers(shares: Iterable[SharePartition], now_ms: int) -> dict[str, float]:
+    """The metrics of a group by their names, without the members. Runs in a thread, which changes nothing."""
+    numbers: dict[str, float] = dict.fromkeys((*SHARE_GAUGES, *SHARE_COUNTERS), 0)
+    for share in shares:
+        window = share.window
+        in_flight, dying = (
+            window.spans.records_in[RecordState.ACQUIRED],
+            window.spans.records_in[RecordState.ARCHIVING],
+        )
+        numbers["in_flight"] += in_flight
+        numbers["dying"] += dying
+        numbers["waiting"] += max(share.lag - in_flight - dying, 0)
+        numbers["window_pieces"] += len(window.spans)
+        numbers["redelivered"] += window.redelivered_records
+        numbers["oldest_age_seconds"] = max(numbers["oldest_age_seconds"], _age_s(share, now_ms))
+        for name, count in share.counters.items():
+            numbers[name] += count
+    return numbers
+
+
+def _age_s(share: SharePartition, now_ms: int) -> float:
+    try:
+        oldest_ms = share.oldest_timestamp_ms()
+    except (HeadraceError, OSError):
+        return 0.0  # retention is deleting it
+    return max(now_ms - oldest_ms, 0) / 1000 if oldest_ms is not None and oldest_ms >= 0 else 0.0

@@ -1,4 +1,4 @@
-"""Ranges of offsets in order, without holes: what a window keeps instead of one object for each record.
+"""Ranges of offsets in order, without gaps: what a window keeps instead of one object for each record.
 
 A change of a range splits the spans that it touches and merges equal neighbours, so that memory grows with the number
 of spans and not of records.
@@ -14,24 +14,29 @@ from msgspec.structs import replace
 
 from headrace.broker.shares.states import FINAL_STATES, RecordState
 
-NOBODY = ""
+NO_MEMBER = ""
 
 
-class Span(Struct, frozen=True):
-    """Offsets in one state; both ends are included."""
+class OffsetRange(Struct, frozen=True):
+    """Both ends are included."""
 
     first: int
     last: int
-    state: RecordState
-    delivery_count: int = 0
-    member_id: str = NOBODY
-    """The member that has locked it, of an acquired span."""
-    until_ms: int = 0
-    """Monotonic: when the lock ends, of an acquired span; until when it is not delivered, of an available one."""
 
     @property
     def records(self) -> int:
         return self.last - self.first + 1
+
+
+class Span(OffsetRange, frozen=True):
+    """Offsets in one state."""
+
+    state: RecordState
+    delivery_count: int = 0
+    member_id: str = NO_MEMBER
+    """The member that has locked it, of an acquired span."""
+    until_ms: int = 0
+    """Monotonic: when the lock ends, of an acquired span; until when it is not delivered, of an available one."""
 
     def continues(self, other: Span) -> bool:
         """Whether both can be merged: the delivery count does not matter once a record is done."""
@@ -81,8 +86,8 @@ class Spans:
         return parts
 
     def put(self, span: Span) -> None:
-        """Replace a range; it begins within the spans or right after them."""
-        assert self.start <= span.first <= self.end, f"{span} leaves a hole behind {self.end}"
+        """Replace a range; it starts within the spans or right after them."""
+        assert self.start <= span.first <= self.end, f"{span} leaves a gap after {self.end}"
         begin, stop = self._split(span.first), self._split(span.last + 1)
         for old in self._spans[begin:stop]:
             self.records_in[old.state] -= old.records
@@ -113,7 +118,7 @@ class Spans:
         return self.end
 
     def _split(self, offset: int) -> int:
-        """The index of the span that begins at an offset; splits a span if necessary."""
+        """The index of the span that starts at an offset; splits a span if necessary."""
         if not self._spans or offset > self._spans[-1].last:
             return len(self._spans)
         index = bisect_right(self._firsts, offset) - 1

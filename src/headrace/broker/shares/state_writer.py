@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from headrace.broker.retries import Retries
 from headrace.broker.runtime import Runtime
 from headrace.broker.shares.storage import StoredWindow
-from headrace.broker.shares.window import Burial
+from headrace.broker.shares.window import DeadRecords
 from headrace.broker.state_topic import StateTopic
 from headrace.errors import HeadraceError
 from headrace.log.errors import StorageFailed
@@ -24,44 +24,38 @@ Waiting = dict[StoredWindow, list[asyncio.Future[None]]]
 
 
 class StateWriter:
-    """All changes that are made while a flush runs go into the next one."""
+    """All changes while a flush runs are written by the next one."""
 
     def __init__(
         self,
         runtime: Runtime,
         topic: StateTopic,
         *,
-        on_given_up: Callable[[StoredWindow, Sequence[Burial]], None],
+        on_dead: Callable[[StoredWindow, Sequence[DeadRecords]], None],
     ) -> None:
         self._runtime = runtime
-        self._loop = runtime.loop
         self._topic = topic
-        self._on_given_up = on_given_up
+        self._on_dead = on_dead
         self._waiting: Waiting = {}
         self._retries: Retries[StoredWindow] = Retries(runtime.loop, self._retry)
         self._task: asyncio.Task[None] | None = None
         self._is_failing = False
-        self.writes = 0
 
     def written(self, stored: StoredWindow) -> asyncio.Future[None]:
-        """Done when all that happened to a window up to now is as durable as the settings ask."""
-        done: asyncio.Future[None] = self._loop.create_future()
-        # A failure that nobody waits for is logged and retried all the same.
+        """Done when all that happened to a window up to now is as durable as the settings require."""
+        done: asyncio.Future[None] = self._runtime.loop.create_future()
+        # A failure without a request that waits is logged and retried all the same.
         done.add_done_callback(lambda finished: finished.cancelled() or finished.exception())
         self._waiting.setdefault(stored, []).append(done)
-        self._begin()
+        self._start()
         return done
-
-    async def idle(self) -> None:
-        if self._task is not None:
-            await self._task
 
     def close(self) -> None:
         self._retries.close()
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         if self._task is None:
-            self._task = self._loop.create_task(self._run())
+            self._task = self._runtime.loop.create_task(self._run())
 
     async def _run(self) -> None:
         try:
@@ -80,18 +74,17 @@ class StateWriter:
             self._task = None
 
     async def _write(self, waiting: Collection[StoredWindow]) -> None:
-        # A group that has started in partition 0 has started in all partitions (`begin_topic`). So partition 0 comes
+        # A group that has started in partition 0 has started in all partitions (`start_topic`). So partition 0 comes
         # last, and this holds after a crash between two batches, too.
         unwritten = [stored for stored in waiting if stored.is_unwritten]
         unwritten.sort(key=lambda stored: stored.key.partition, reverse=True)
         if unwritten:
             self._append(unwritten)
-            self.writes += 1
         await self._topic.durable(self._topic.partition.pending())
         for stored in waiting:
-            given_up, stored.given_up = stored.given_up, []
-            if given_up:
-                self._on_given_up(stored, given_up)
+            dead, stored.dead = stored.dead, []
+            if dead:
+                self._on_dead(stored, dead)
 
     def _append(self, windows: Sequence[StoredWindow]) -> None:
         now_ms = self._runtime.clock.now_ms()
@@ -110,14 +103,14 @@ class StateWriter:
             self._runtime.failures.report("states of share groups can't be stored, and are retried", error)
         for stored in waiting:
             if stored.is_unwritten:
-                stored.ask_for_snapshot()
-        self._retries.add(stored for stored in waiting if stored.is_owed)
+                stored.request_snapshot()
+        self._retries.add(stored for stored in waiting if stored.is_pending)
         _finish(waiting, error if is_foreseen else StorageFailed(f"the state was not stored: {error!r}"))
 
     def _retry(self) -> None:
         for stored in self._retries.take():
             self._waiting.setdefault(stored, [])
-        self._begin()
+        self._start()
 
     async def prune(self, windows: Collection[StoredWindow]) -> None:
         """Delete records that no window needs any more; windows that keep too many are written again first."""
@@ -128,7 +121,7 @@ class StateWriter:
         oldest = min((stored.snapshot_offset for stored in windows), default=log.end_offset)
         for stored in windows:
             if stored.snapshot_offset < old_below:
-                stored.ask_for_snapshot()
+                stored.request_snapshot()
                 self.written(stored)
         if oldest > log.start_offset:
             await self._topic.delete_before(oldest)

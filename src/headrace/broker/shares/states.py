@@ -17,16 +17,12 @@ class RecordState(IntEnum):
     """It is never delivered again, and its dead letter is not known to be durable."""
     ARCHIVED = 4
 
-    @property
-    def is_final(self) -> bool:
-        return self in FINAL_STATES
-
 
 FINAL_STATES = frozenset({RecordState.ACKNOWLEDGED, RecordState.ARCHIVED})
 
 
 class Trigger(Enum):
-    """What can move a record; the value says it in words for the picture in the docs."""
+    """What can move a record; the value is its text in the diagram of the docs."""
 
     ACQUIRE = "a member gets it, locked"
     ACCEPT = "accepted"
@@ -35,8 +31,8 @@ class Trigger(Enum):
     EXPIRE = "the lock expires"
     ABANDON = "its member leaves or its connection breaks"
     REJECT = "rejected, or past its delivery limit"
-    BURY = "the same, in a group with a dead-letter topic"
-    BURIED = "its dead letter is written"
+    ARCHIVE = "the same, in a group with a dead-letter topic"
+    LETTER_WRITTEN = "its dead letter is written"
     SKIP = "there is nothing to deliver (compacted, aborted or a control record)"
 
 
@@ -51,7 +47,7 @@ TRANSITIONS: Mapping[tuple[RecordState, Trigger], RecordState] = MappingProxyTyp
         (RecordState.ACQUIRED, Trigger.RENEW): RecordState.ACQUIRED,
         (RecordState.ACQUIRED, Trigger.REJECT): RecordState.ARCHIVED,
         (RecordState.ACQUIRED, Trigger.SKIP): RecordState.ARCHIVED,
-        (RecordState.ACQUIRED, Trigger.BURY): RecordState.ARCHIVING,
-        (RecordState.ARCHIVING, Trigger.BURIED): RecordState.ARCHIVED,
+        (RecordState.ACQUIRED, Trigger.ARCHIVE): RecordState.ARCHIVING,
+        (RecordState.ARCHIVING, Trigger.LETTER_WRITTEN): RecordState.ARCHIVED,
     }
 )

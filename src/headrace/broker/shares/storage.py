@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 
 from headrace.broker.shares.spans import Span
 from headrace.broker.shares.states import RecordState
-from headrace.broker.shares.window import Burial, Window
+from headrace.broker.shares.window import DeadRecords, Window
 from headrace.broker.state_topic import KeyValue
 from headrace.protocol.stored_share_state import (
     SHARE_GROUP_STATE,
@@ -53,28 +53,28 @@ class StoredWindow(Struct, eq=False):
     snapshot_offset: int = -1
     updates: int = 0
     """Since the snapshot."""
-    given_up: list[Burial] = field(default_factory=list)
+    dead: list[DeadRecords] = field(default_factory=list)
     """Their states are appended, and not known to be durable yet."""
-    is_gone: bool = False
-    """Its group or topic was deleted, or another window has taken its place."""
+    is_deleted: bool = False
+    """Its group or topic was deleted, or another window has replaced it."""
 
     @property
     def needs_snapshot(self) -> bool:
         return self.snapshot_epoch < 0 or self.updates >= UPDATES_PER_SNAPSHOT
 
-    def ask_for_snapshot(self) -> None:
+    def request_snapshot(self) -> None:
         """Make the next record a snapshot, so that single changes need not be kept until then."""
         self.updates = UPDATES_PER_SNAPSHOT
-        self.window.forget_changes()
+        self.window.clear_changes()
 
     @property
     def is_unwritten(self) -> bool:
-        return not self.is_gone and (self.needs_snapshot or self.window.is_changed)
+        return not self.is_deleted and (self.needs_snapshot or self.window.is_changed)
 
     @property
-    def is_owed(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether something of it is not durable yet."""
-        return self.is_unwritten or bool(self.given_up)
+        return self.is_unwritten or bool(self.dead)
 
     def entry(self, now_ms: int) -> KeyValue:
         """The record with everything that is not in the log yet. Call `appended` when the log has it."""
@@ -88,9 +88,9 @@ class StoredWindow(Struct, eq=False):
             self.updates = 0
         else:
             self.updates += 1
-        self.window.forget_changes()
-        self.given_up += self.window.burials
-        self.window.burials = []
+        self.window.clear_changes()
+        self.dead += self.window.dead
+        self.window.dead = []
 
 
 # Encoding
@@ -106,7 +106,11 @@ def _snapshot(stored: StoredWindow, now_ms: int) -> KeyValue:
         delivery_complete_count=window.done_records,
         create_timestamp=now_ms,
         write_timestamp=now_ms,
-        state_batches=_batches(span for span in window.snapshot() if not _is_new(span)),
+        state_batches=_batches(
+            span
+            for span in window.snapshot()
+            if span.state is not RecordState.AVAILABLE or span.delivery_count > 0
+        ),
     )
     key = ShareSnapshotKey(**asdict(stored.key))
     return KeyValue(SHARE_GROUP_STATE.encode_key(key), SHARE_GROUP_STATE.encode_value(value))
@@ -122,10 +126,6 @@ def _update(stored: StoredWindow) -> KeyValue:
     )
     key = ShareUpdateKey(**asdict(stored.key))
     return KeyValue(SHARE_GROUP_STATE.encode_key(key), SHARE_GROUP_STATE.encode_value(value))
-
-
-def _is_new(span: Span) -> bool:
-    return span.state is RecordState.AVAILABLE and span.delivery_count == 0
 
 
 def _batches(spans: Iterable[Span]) -> tuple[StateBatch, ...]:
@@ -177,16 +177,13 @@ class StoredWindows:
 
     def complete(self) -> None:
         for stored in self.by_key.values():
-            stored.window.settle()
-            stored.window.forget_changes()
+            stored.window.clear_changes()
 
 
 def _replay_update(stored: StoredWindow, update: ShareUpdateValue) -> None:
     if update.start_offset >= 0:
         stored.window.start_at(update.start_offset)
-    for span in _spans(update.state_batches):
-        stored.window.replay(span)
-    stored.window.settle()
+    stored.window.replay(_spans(update.state_batches))
     stored.updates += 1
 
 

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from functools import partial
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.broker.configs.share_rules import Rules
-from headrace.broker.shares.spans import NOBODY, Span, Spans
+from headrace.broker.rejections import RequestRejected
+from headrace.broker.shares.spans import NO_MEMBER, OffsetRange, Span, Spans
 from headrace.broker.shares.states import TRANSITIONS, RecordState, Trigger
+from headrace.protocol.error_codes import ErrorCode
+
+_not_held = partial(RequestRejected, ErrorCode.INVALID_RECORD_STATE)
+
+LOG_END = 2**63 - 1
 
 SPANS_MAX = 200_000
 """Spans that a window may have before it delivers nothing new: some 200 bytes each."""
@@ -34,60 +40,41 @@ class AcknowledgeType(IntEnum):
     RENEW = 4
 
 
-class InvalidRecordState(Exception):
-    """An acknowledgement of records that are not locked by the member that sends it."""
-
-
-class Acknowledgement(Struct, frozen=True):
-    first: int
-    last: int
+class Acknowledgement(OffsetRange, frozen=True):
     type: AcknowledgeType
 
 
-class LogBatch(Struct, frozen=True):
+class LogBatch(OffsetRange, frozen=True):
     """A batch as the log has it."""
 
-    first: int
-    last: int
     is_hidden: bool = False
     """Control records, and records of an aborted transaction: they are not delivered."""
 
 
-class Run(Struct, frozen=True):
-    """Offsets that can be delivered; `last` is None if the log's end is the limit."""
-
-    first: int
-    last: int | None
+class Run(OffsetRange, frozen=True):
+    """Offsets that can be delivered; `last` is LOG_END if the log's end is the limit."""
 
 
-class Acquired(Struct, frozen=True):
-    first: int
-    last: int
+class Acquired(OffsetRange, frozen=True):
     delivery_count: int
 
 
-class Burial(Struct, frozen=True):
+class DeadRecords(OffsetRange, frozen=True):
     """Records that become dead letters."""
 
-    first: int
-    last: int
     delivery_count: int
     reason: str
-
-    @property
-    def records(self) -> int:
-        return self.last - self.first + 1
 
 
 class Window:
     def __init__(self, start_offset: int) -> None:
-        self._spans = Spans(start_offset)
+        self.spans = Spans(start_offset)
         # Nothing below can be delivered, so that locked spans are not searched again and again.
         self._available_from = start_offset
         # Changes to store, in their order; the last one of an offset counts.
         self._changes: list[Span] = []
         self._is_start_changed = True
-        self.burials: list[Burial] = []
+        self.dead: list[DeadRecords] = []
         """The state writer takes them with the changes; their dead letters are written when those are durable."""
         self.redelivered_records = 0
 
@@ -95,41 +82,29 @@ class Window:
     def restored(cls, start_offset: int, spans: Iterable[Span]) -> Window:
         """From stored spans: what was locked is available again."""
         window = cls(start_offset)
-        for span in spans:
-            window.replay(span)
-        window.settle()
+        window.replay(spans)
         return window
 
     # Looking
 
     @property
     def start_offset(self) -> int:
-        return self._spans.start
+        return self.spans.start
 
     @property
     def end_offset(self) -> int:
-        return self._spans.end
-
-    @property
-    def pieces(self) -> int:
-        return len(self._spans)
-
-    def records_in(self, state: RecordState) -> int:
-        return self._spans.records_in[state]
+        return self.spans.end
 
     @property
     def locked_records(self) -> int:
-        counts = self._spans.records_in
+        counts = self.spans.records_in
         return counts[RecordState.ACQUIRED] + counts[RecordState.ARCHIVING]
 
     @property
     def done_records(self) -> int:
         """Records after the start that are done; the window still has records before them."""
-        counts = self._spans.records_in
+        counts = self.spans.records_in
         return counts[RecordState.ACKNOWLEDGED] + counts[RecordState.ARCHIVED]
-
-    def spans(self) -> list[Span]:
-        return [*self._spans]
 
     def room(self, rules: Rules) -> int:
         """How many more records may be locked."""
@@ -137,7 +112,7 @@ class Window:
 
     def next_event_ms(self) -> int | None:
         """When the next lock or delay ends, which `expire` does; None if there is none."""
-        return min((span.until_ms for span in self._spans if span.until_ms), default=None)
+        return min((span.until_ms for span in self.spans if span.until_ms), default=None)
 
     # Delivery
 
@@ -146,7 +121,7 @@ class Window:
         found: list[Run] = []
         records = 0
         hint: int | None = None
-        for span in self._spans.from_offset(self._available_from):
+        for span in self.spans.from_offset(self._available_from):
             if span.state is not RecordState.AVAILABLE:
                 continue
             if hint is None:
@@ -163,11 +138,11 @@ class Window:
             if records >= records_max:
                 break
         self._available_from = self.end_offset if hint is None else hint
-        if records < records_max and len(found) < runs_max and len(self._spans) < SPANS_MAX:
+        if records < records_max and len(found) < runs_max and len(self.spans) < SPANS_MAX:
             if found and found[-1].last == self.end_offset - 1:
-                found[-1] = Run(found[-1].first, None)
+                found[-1] = Run(found[-1].first, LOG_END)
             else:
-                found.append(Run(self.end_offset, None))
+                found.append(Run(self.end_offset, LOG_END))
         return found
 
     def acquire(
@@ -196,7 +171,7 @@ class Window:
             else:
                 allowed = rules.locks_max * BATCH_LOCKS_FACTOR_MAX - self.locked_records
             records += self._acquire_batch(batch, allowed, member_id, now_ms, rules, taken)
-        self.settle()
+        self._advance_start()
         return taken
 
     def _acquire_batch(
@@ -214,7 +189,7 @@ class Window:
         if batch.last >= self.end_offset:
             self._extend(batch.last)
         records = 0
-        for span in self._spans.overlapping(max(batch.first, self.start_offset), batch.last):
+        for span in self.spans.overlapping(max(batch.first, self.start_offset), batch.last):
             if span.state is not RecordState.AVAILABLE or span.until_ms > now_ms:
                 continue
             if batch.is_hidden:
@@ -229,7 +204,7 @@ class Window:
 
     def _extend(self, last: int) -> None:
         new = Span(self.end_offset, last, RecordState.AVAILABLE)
-        self._spans.put(new)
+        self.spans.put(new)
         self._available_from = min(self._available_from, new.first)
 
     def _lock(self, span: Span, member_id: str, now_ms: int, rules: Rules, taken: list[Acquired]) -> None:
@@ -249,20 +224,20 @@ class Window:
     def acknowledge(
         self, acknowledgements: Sequence[Acknowledgement], *, member_id: str, now_ms: int, rules: Rules
     ) -> None:
-        """Apply all of them, or none and raise InvalidRecordState."""
+        """Apply all of them, or none and raise RequestRejected if the member has not locked all of their records."""
         for one in acknowledgements:
             self._check_held(one, member_id)
         for one in acknowledgements:
-            for span in self._spans.overlapping(one.first, one.last):
+            for span in self.spans.overlapping(one.first, one.last):
                 self._apply(span, one.type, now_ms, rules)
-        self.settle()
+        self._advance_start()
 
     def _check_held(self, one: Acknowledgement, member_id: str) -> None:
         if not self.start_offset <= one.first <= one.last < self.end_offset:
-            raise InvalidRecordState(f"offsets {one.first} to {one.last} are not being delivered")
-        for span in self._spans.overlapping(one.first, one.last):
+            raise _not_held(f"offsets {one.first} to {one.last} are not being delivered")
+        for span in self.spans.overlapping(one.first, one.last):
             if span.state is not RecordState.ACQUIRED or span.member_id != member_id:
-                raise InvalidRecordState(f"offsets {span.first} to {span.last} are not locked by this member")
+                raise _not_held(f"offsets {span.first} to {span.last} are not locked by this member")
 
     def _apply(self, span: Span, kind: AcknowledgeType, now_ms: int, rules: Rules) -> None:
         match kind:
@@ -271,9 +246,9 @@ class Window:
             case AcknowledgeType.GAP:
                 self._move(span, Trigger.SKIP)
             case AcknowledgeType.RELEASE:
-                self._give_back(span, Trigger.RELEASE, now_ms, rules)
+                self._release(span, Trigger.RELEASE, now_ms, rules)
             case AcknowledgeType.REJECT:
-                self._give_up(span, rules, f"rejected by consumer {span.member_id}")
+                self._reject(span, rules, f"rejected by consumer {span.member_id}")
             case AcknowledgeType.RENEW:
                 self._move(
                     span,
@@ -287,52 +262,52 @@ class Window:
 
     def expire(self, now_ms: int, rules: Rules) -> None:
         """End the locks and the delays that are over."""
-        for span in self.spans():
+        for span in [*self.spans]:
             if not span.until_ms or span.until_ms > now_ms:
                 continue
             if span.state is RecordState.ACQUIRED:
-                self._give_back(span, Trigger.EXPIRE, now_ms, rules)
+                self._release(span, Trigger.EXPIRE, now_ms, rules)
             else:
-                self._spans.put(replace(span, until_ms=0))
-        self.settle()
+                self.spans.put(replace(span, until_ms=0))
+        self._advance_start()
 
     def abandon(self, member_id: str, now_ms: int, rules: Rules, *, is_orderly: bool) -> None:
         """Release all that a member has locked. If it left in order, its records are redelivered without a delay."""
-        for span in self.spans():
+        for span in [*self.spans]:
             if span.state is RecordState.ACQUIRED and span.member_id == member_id:
-                self._give_back(span, Trigger.ABANDON, now_ms, rules, is_delayed=not is_orderly)
-        self.settle()
+                self._release(span, Trigger.ABANDON, now_ms, rules, is_delayed=not is_orderly)
+        self._advance_start()
 
-    def buried(self, first: int, last: int) -> None:
+    def letters_written(self, first: int, last: int) -> None:
         """The dead letters of these records are durable."""
-        for span in self._spans.overlapping(first, last):
+        for span in self.spans.overlapping(first, last):
             if span.state is RecordState.ARCHIVING:
-                self._move(span, Trigger.BURIED)
-        self.settle()
+                self._move(span, Trigger.LETTER_WRITTEN)
+        self._advance_start()
 
     def start_at(self, offset: int) -> None:
         """Retention or DeleteRecords has deleted the records before this offset."""
         if offset > self.start_offset:
-            self._spans.cut_before(offset)
+            self.spans.cut_before(offset)
             self._available_from = max(self._available_from, self.start_offset)
             self._is_start_changed = True
-            self.settle()
+            self._advance_start()
 
-    def _give_back(
+    def _release(
         self, span: Span, trigger: Trigger, now_ms: int, rules: Rules, *, is_delayed: bool = True
     ) -> None:
         if span.delivery_count >= rules.delivery_count_max:
-            self._give_up(span, rules, f"delivery limit of {rules.delivery_count_max} reached")
+            self._reject(span, rules, f"delivery limit of {rules.delivery_count_max} reached")
             return
         delay_ms = rules.delay_ms(span.delivery_count) if is_delayed else 0
         until_ms = now_ms + delay_ms if delay_ms else 0
         self._move(span, trigger, delivery_count=span.delivery_count, until_ms=until_ms)
         self._available_from = min(self._available_from, span.first)
 
-    def _give_up(self, span: Span, rules: Rules, reason: str) -> None:
+    def _reject(self, span: Span, rules: Rules, reason: str) -> None:
         if rules.has_dead_letters:
-            self._move(span, Trigger.BURY, delivery_count=span.delivery_count)
-            self.burials.append(Burial(span.first, span.last, span.delivery_count, reason))
+            self._move(span, Trigger.ARCHIVE, delivery_count=span.delivery_count)
+            self.dead.append(DeadRecords(span.first, span.last, span.delivery_count, reason))
         else:
             self._move(span, Trigger.REJECT)
 
@@ -342,25 +317,25 @@ class Window:
         trigger: Trigger,
         *,
         delivery_count: int = 0,
-        member_id: str = NOBODY,
+        member_id: str = NO_MEMBER,
         until_ms: int = 0,
     ) -> None:
         state = TRANSITIONS[span.state, trigger]
         moved = Span(span.first, span.last, state, delivery_count, member_id, until_ms)
         if state is RecordState.ACQUIRED:
-            self._spans.put(moved)  # locks are not stored
+            self.spans.put(moved)  # locks are not stored
         else:
             self._put(moved)
 
     def _put(self, span: Span) -> None:
-        self._spans.put(span)
+        self.spans.put(span)
         self._changes.append(span)
 
-    def settle(self) -> None:
+    def _advance_start(self) -> None:
         """Move the start to the first record that is not done."""
-        unfinished = self._spans.first_unfinished()
+        unfinished = self.spans.first_unfinished()
         if unfinished > self.start_offset:
-            self._spans.cut_before(unfinished)
+            self.spans.cut_before(unfinished)
             self._available_from = max(self._available_from, unfinished)
             self._is_start_changed = True
 
@@ -371,7 +346,7 @@ class Window:
         return self._is_start_changed or bool(self._changes)
 
     def changes(self) -> list[Span]:
-        """Changes since `forget_changes`, of records that are still in the window."""
+        """Changes since `clear_changes`, of records that are still in the window."""
         start = self.start_offset
         return [
             span if span.first >= start else replace(span, first=start)
@@ -385,33 +360,35 @@ class Window:
             Span(span.first, span.last, RecordState.AVAILABLE, span.delivery_count - 1)
             if span.state is RecordState.ACQUIRED
             else span
-            for span in self._spans
+            for span in self.spans
         ]
 
-    def forget_changes(self) -> None:
+    def clear_changes(self) -> None:
         """They are in the log, as an update or within a snapshot."""
         self._changes = []
         self._is_start_changed = False
 
-    def replay(self, span: Span) -> None:
-        """Apply a stored change. Offsets without one were not acknowledged."""
-        if span.last < self.start_offset:
-            return
-        span = replace(span, first=max(span.first, self.start_offset), member_id=NOBODY, until_ms=0)
-        if span.first > self.end_offset:
-            self._spans.put(Span(self.end_offset, span.first - 1, RecordState.AVAILABLE))
-        self._spans.put(span)
+    def replay(self, spans: Iterable[Span]) -> None:
+        """Apply stored changes. Offsets without one were not acknowledged."""
+        for span in spans:
+            if span.last < self.start_offset:
+                continue
+            if span.first > self.end_offset:
+                self.spans.put(Span(self.end_offset, span.first - 1, RecordState.AVAILABLE))
+            first = max(span.first, self.start_offset)
+            self.spans.put(replace(span, first=first, member_id=NO_MEMBER, until_ms=0))
+        self._advance_start()
 
-    def unburied(self, rules: Rules) -> list[Burial]:
+    def without_letters(self, rules: Rules) -> list[DeadRecords]:
         """Records without a known dead letter at the last stop of the broker."""
         limit_reached = f"delivery limit of {rules.delivery_count_max} reached"
         return [
-            Burial(
+            DeadRecords(
                 span.first,
                 span.last,
                 span.delivery_count,
                 limit_reached if span.delivery_count >= rules.delivery_count_max else "rejected by consumer",
             )
-            for span in self._spans
+            for span in self.spans
             if span.state is RecordState.ARCHIVING
         ]

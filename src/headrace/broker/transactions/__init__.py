@@ -1,5 +1,5 @@
 """Transactions: all of a producer's writes and offsets become visible together, or none of them.
 
-`state` has the values and the table of what moves a transaction, `rules` says what each request does to one, `storage`
-how it is kept in `__transaction_state`, `coordinator` performs it.
+`state` has the values and the table of transitions, `rules` decides what each request does to a transaction, `storage`
+has its records in `__transaction_state`, `coordinator` performs it.
 """

@@ -17,37 +17,33 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
-from typing import TypeVar
 
 from headrace.broker.groups.coordinator import GroupCoordinator
+from headrace.broker.groups.offsets import TopicPartition
 from headrace.broker.log_throttle import LogThrottle
 from headrace.broker.partition import Pending
 from headrace.broker.producer_ids import ProducerIds
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.retries import RETRY_MS_MAX, until_done
 from headrace.broker.runtime import Runtime
-from headrace.broker.settings import BrokerSettings
-from headrace.broker.state_topic import StateTopic
-from headrace.broker.tasks import Tasks
+from headrace.broker.state_topic import Coordinator, StateTopic
 from headrace.broker.timers import Timers
 from headrace.broker.topics import Topics
 from headrace.broker.transactions import rules, storage
 from headrace.broker.transactions.markers import Markers, OpenTransaction, unknown_transactions
 from headrace.broker.transactions.state import (
-    NO_PRODUCER_ID,
     ClientVersion,
     Producer,
-    TopicPartition,
     Transaction,
     TransactionState,
+    Trigger,
 )
 from headrace.errors import HeadraceError
 from headrace.log.errors import StorageFailed
 from headrace.protocol.error_codes import ErrorCode
+from headrace.records.batch import NO_PRODUCER_ID
 
 logger = logging.getLogger(__name__)
-
-ResultT = TypeVar("ResultT")
 
 
 class TransactionCounters:
@@ -60,12 +56,11 @@ class TransactionCounters:
         """Of the aborted ones, those that timed out."""
 
 
-class TransactionCoordinator:
+class TransactionCoordinator(Coordinator):
     def __init__(
         self,
-        settings: BrokerSettings,
-        *,
         runtime: Runtime,
+        *,
         topics: Topics,
         state: StateTopic,
         markers: Markers,
@@ -73,12 +68,9 @@ class TransactionCoordinator:
         producer_ids: ProducerIds,
         log_throttle: LogThrottle,
     ) -> None:
-        self._settings = settings
-        self._runtime = runtime
-        self._loop = runtime.loop
-        self._clock = runtime.clock
+        super().__init__(runtime, state)
+        self._settings = runtime.settings
         self._topics = topics
-        self._topic = state
         self._markers = markers
         self._groups = groups
         self._producer_ids = producer_ids
@@ -88,28 +80,18 @@ class TransactionCoordinator:
         self._appended: dict[str, Pending] = {}
         """The last record of each id, if it was appended since the start."""
         self._timers: Timers[str] = Timers(runtime.loop, runtime.clock, self._timed_out)
-        self._tasks = Tasks(runtime.loop)
         self._unknown: set[OpenTransaction] = set()
         """Open in partitions at the start and in no known transaction, until they are aborted."""
-        self._unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     # From start to stop
 
-    @property
-    def unavailable(self) -> ErrorCode | None:
-        """Why every request fails now; None if the coordinator is available."""
-        return self._unavailable
-
-    def load(self) -> None:
-        """Start to load transactions; until that is done, requests fail with COORDINATOR_LOAD_IN_PROGRESS."""
-        self._tasks.start(self._load())
-
     async def _load(self) -> None:
+        # Without some transactions the broker would lose what they had decided.
         stored = await self._topic.load(storage.StoredTransactions, on_failure=self._not_loaded)
         if stored is None:
             return
         self._transactions = stored.by_id
-        # The end of a transaction makes its offsets count, so they must be loaded.
+        # The end of a transaction commits its offsets, so they must be loaded.
         await self._groups.loaded()
         if self._unavailable is ErrorCode.NOT_COORDINATOR:
             return  # stopped in the meantime
@@ -125,29 +107,25 @@ class TransactionCoordinator:
                 self._timers.arm(transaction.transactional_id, max(0, transaction.timeout_ms - open_ms))
         logger.info("transactions loaded", extra={"transactions": len(self._transactions)})
 
-    def _not_loaded(self) -> None:
-        """Without some transactions the broker would lose what they had decided."""
-        self._unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
-
     async def _abort_unknown(self, unknown: OpenTransaction) -> None:
         logger.warning("%s belongs to no known transaction, and is aborted", unknown)
-        await self._insist(f"{unknown} is not aborted", partial(self._markers.abort, unknown))
+        await self._until_done(f"{unknown} is not aborted", partial(self._markers.abort, unknown))
         self._unknown.discard(unknown)
 
     def close(self) -> None:
         """Cancel all time-outs; the next start completes what is prepared."""
-        self._unavailable = ErrorCode.NOT_COORDINATOR
+        super().close()
         self._timers.close()
         self._tasks.cancel()
 
     # Looking
 
     def transactions(self) -> Collection[Transaction]:
-        self._require_available()
+        self.require_available()
         return self._transactions.values()
 
     def transaction(self, transactional_id: str) -> Transaction | None:
-        self._require_available()
+        self.require_available()
         return self._transactions.get(transactional_id)
 
     # Requests of producers
@@ -155,33 +133,34 @@ class TransactionCoordinator:
     def init_producer(
         self, transactional_id: str, *, timeout_ms: int, expected: Producer | None
     ) -> Awaitable[Producer]:
-        """A new epoch for an id, which fences producers with older ones. Raises RequestRefused."""
-        self._require_available()
+        """A new epoch for an id, which fences producers with older ones. Raises RequestRejected."""
+        self.require_available()
         if not 0 < timeout_ms <= self._settings.transaction_timeout_ms_max:
-            raise RequestRefused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+            raise RequestRejected(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         now_ms = self._clock.now_ms()
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
             self._require_room()
-            outcome = rules.begin_producer(
-                transactional_id, self._new_producer_id(), timeout_ms=timeout_ms, now_ms=now_ms
+            after = Transaction(
+                transactional_id=transactional_id,
+                producer_id=self._new_producer_id(),
+                producer_epoch=0,
+                timeout_ms=timeout_ms,
+                updated_ms=now_ms,
             )
         else:
-            outcome = rules.init_producer(
+            after = rules.init_producer(
                 transaction,
                 expected,
                 spare_producer_id=self._spare_producer_id(transaction),
                 timeout_ms=timeout_ms,
                 now_ms=now_ms,
             )
-        if outcome.transaction is not None:
-            self._put(outcome.transaction)
-        if outcome.error:
-            if outcome.transaction is not None:
-                self._finish_later(outcome.transaction)
-            raise RequestRefused(outcome.error)
-        assert outcome.transaction is not None
-        return self._when_durable(outcome.transaction)
+        self._put(after)
+        if after.state.is_prepared:
+            self._finish_later(after)
+            raise RequestRejected(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return self._when_durable(after)
 
     def add_partitions(
         self,
@@ -190,59 +169,60 @@ class TransactionCoordinator:
         partitions: Collection[TopicPartition],
         client_version: ClientVersion,
     ) -> Pending | None:
-        """Make partitions part of a transaction, which begins with the first of them. Raises RequestRefused.
+        """Add partitions to a transaction, which starts with the first of them. Raises RequestRejected.
 
         Returns what has to be durable before the client may rely on that; None if it was durable at the start. Also
         if nothing changes: another request may have added the partition a moment ago.
         """
-        self._require_available()
+        self.require_available()
         if self._unknown and not self._unknown.isdisjoint(
             OpenTransaction(producer.id, name) for name in partitions
         ):
             # Otherwise records that are to be aborted would become part of this transaction.
-            raise RequestRefused(ErrorCode.CONCURRENT_TRANSACTIONS)
-        before = self._transactions.get(transactional_id)
-        outcome = rules.add_partitions(
+            raise RequestRejected(ErrorCode.CONCURRENT_TRANSACTIONS)
+        before = self._known(transactional_id)
+        after = rules.add_partitions(
             before, producer, partitions, client_version=client_version, now_ms=self._clock.now_ms()
         )
-        _require(outcome.error)
-        after = outcome.transaction
-        if after is not None:
+        if after is not before:
             self._put(after)
-            if before is None or before.state is not TransactionState.ONGOING:
-                self._timers.arm(transactional_id, after.timeout_ms)
+        if before.state is not TransactionState.ONGOING:
+            self._timers.arm(transactional_id, after.timeout_ms)
         return self._appended.get(transactional_id)
 
     def check_partition(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> None:
-        """Raise RequestRefused unless the partition is part of the producer's open transaction."""
-        self._require_available()
-        transaction = self._transactions.get(transactional_id)
-        _require(rules.check_partition(transaction, producer, partition))
+        """Raise RequestRejected unless the partition is part of the producer's open transaction."""
+        self.require_available()
+        rules.check_partition(self._known(transactional_id), producer, partition)
 
     def end(
         self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: ClientVersion
     ) -> Awaitable[Producer]:
-        """Commit or abort. Raises RequestRefused, also from the awaitable.
+        """Commit or abort. Raises RequestRejected, also from the awaitable.
 
         Done when the decision is durable and the partitions have their markers, or can't have them now. The result is
         the producer's id and epoch from then on.
         """
-        self._require_available()
-        transaction = self._transactions.get(transactional_id)
-        outcome = rules.end(
-            transaction,
+        self.require_available()
+        before = self._known(transactional_id)
+        after = rules.end(
+            before,
             producer,
             is_commit=is_commit,
             client_version=client_version,
-            spare_producer_id=NO_PRODUCER_ID if transaction is None else self._spare_producer_id(transaction),
+            spare_producer_id=self._spare_producer_id(before),
             now_ms=self._clock.now_ms(),
         )
-        _require(outcome.error)
-        if outcome.transaction is None:
-            assert transaction is not None
-            return self._when_durable(transaction)
-        self._put(outcome.transaction)
-        return self._finish_later(outcome.transaction)
+        if after is before:
+            return self._when_durable(before)
+        self._put(after)
+        return self._finish_later(after)
+
+    def _known(self, transactional_id: str) -> Transaction:
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            raise RequestRejected(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return transaction
 
     def _timed_out(self, transactional_id: str) -> None:
         transaction = self._transactions.get(transactional_id)
@@ -250,67 +230,66 @@ class TransactionCoordinator:
             return
         # First: if the abort fails, the timer retries it.
         self._timers.arm(transactional_id, RETRY_MS_MAX)
-        outcome = rules.fence(transaction, self._clock.now_ms())
-        assert outcome.transaction is not None
+        fenced = rules.fence(transaction, self._clock.now_ms())
         try:
-            self._put(outcome.transaction)
-        except RequestRefused:
+            self._put(fenced)
+        except RequestRejected:
             return  # logged already
         logger.warning("transaction of %r timed out and is aborted", transactional_id)
         self.counters.timed_out += 1
-        self._finish_later(outcome.transaction)
+        self._finish_later(fenced)
 
     # Ending
 
     def _finish_later(self, prepared: Transaction) -> Awaitable[Producer]:
         self._timers.cancel(prepared.transactional_id)
-        answer: asyncio.Future[Producer] = self._loop.create_future()
-        # Nobody may be waiting for it.
-        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._tasks.start(self._finish(prepared, answer))
-        return answer
+        decision: asyncio.Future[Producer] = self._runtime.loop.create_future()
+        # The client may have disconnected: then its exception is not used.
+        decision.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._tasks.start(self._finish(prepared, decision))
+        return decision
 
-    async def _finish(self, prepared: Transaction, answer: asyncio.Future[Producer]) -> None:
+    async def _finish(self, prepared: Transaction, decision: asyncio.Future[Producer]) -> None:
         name = prepared.transactional_id
 
         def undecided(failure: Exception) -> None:
-            if not answer.done():
-                answer.set_exception(RequestRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            if not decision.done():
+                decision.set_exception(RequestRejected(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
         def decided(_: Exception | None = None) -> None:
             # The decision holds after every start. The client retries until the end is stored.
-            if not answer.done():
-                answer.set_result(rules.complete(prepared, prepared.updated_ms).producer)
+            if not decision.done():
+                decision.set_result(rules.complete(prepared, prepared.updated_ms).producer)
 
         durable = partial(self._durable, name)
-        await self._insist(f"decision on the transaction of {name!r} is not stored", durable, undecided)
+        await self._until_done(f"decision on the transaction of {name!r} is not stored", durable, undecided)
         write = partial(self._markers.write, prepared)
-        await self._insist(f"transaction of {name!r} can't end", write, decided)
+        await self._until_done(f"transaction of {name!r} can't end", write, decided)
         if prepared.state.is_commit:
             self.counters.committed += 1
         else:
             self.counters.aborted += 1
         store = partial(self._store_end, prepared)
-        await self._insist(f"end of the transaction of {name!r} is not stored", store, decided)
+        await self._until_done(f"end of the transaction of {name!r} is not stored", store, decided)
         decided()
 
     async def _store_end(self, prepared: Transaction) -> None:
-        # Nobody waits for it: without this record the next start would find the markers and complete the transaction.
+        # No client waits for it: without this record the next start finds the markers and completes the transaction.
         self._topic.flush_soon(self._put(rules.complete(prepared, self._clock.now_ms())))
 
-    async def _insist(
+    async def _until_done(
         self,
         failing: str,
-        attempt: Callable[[], Awaitable[ResultT]],
+        attempt: Callable[[], Awaitable[None]],
         on_failure: Callable[[Exception], None] = lambda failure: None,
-    ) -> ResultT:
+    ) -> None:
         """Retry until it succeeds, and log failures now and then."""
 
         def failed(failure: Exception) -> None:
             self._log_failure(failing, failure)
             on_failure(failure)
 
-        return await until_done(attempt, on_failure=failed)
+        await until_done(attempt, on_failure=failed)
 
     # Expiration
 
@@ -322,8 +301,8 @@ class TransactionCoordinator:
         old = [one for one in self._transactions.values() if rules.is_expired(one, now_ms, expiration_ms)]
         for transaction in old:
             try:
-                self._topic.flush_soon(self._put(rules.expire(transaction, now_ms)))
-            except RequestRefused:
+                self._topic.flush_soon(self._put(transaction.moved(Trigger.EXPIRED, now_ms)))
+            except RequestRejected:
                 return  # logged already; the next round retries
         if old:
             logger.info("transactional ids expired", extra={"transactional_ids": len(old)})
@@ -358,9 +337,9 @@ class TransactionCoordinator:
             raise self._not_stored(f"producer {transaction.producer_id}", failure) from failure
         return transaction.producer
 
-    def _not_stored(self, what: str, failure: Exception) -> RequestRefused:
+    def _not_stored(self, what: str, failure: Exception) -> RequestRejected:
         self._log_failure(f"{what} is not stored", failure)
-        return RequestRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return RequestRejected(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _log_failure(self, failing: str, failure: Exception) -> None:
         """With a full disk every transaction fails again and again: the log gets one line for many of them.
@@ -386,14 +365,5 @@ class TransactionCoordinator:
 
     def _require_room(self) -> None:
         if len(self._transactions) >= self._settings.transactional_ids_max:
-            logger.warning("transactional id refused: raise transactional_ids_max")
-            raise RequestRefused(ErrorCode.POLICY_VIOLATION)
-
-    def _require_available(self) -> None:
-        if self._unavailable is not None:
-            raise RequestRefused(self._unavailable)
-
-
-def _require(error: ErrorCode) -> None:
-    if error is not ErrorCode.NONE:
-        raise RequestRefused(error)
+            logger.warning("transactional id rejected: raise transactional_ids_max")
+            raise RequestRejected(ErrorCode.POLICY_VIOLATION)

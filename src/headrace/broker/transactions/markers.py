@@ -9,20 +9,18 @@ from msgspec import Struct
 
 from headrace.broker.flusher import Flusher
 from headrace.broker.groups.group_offsets import GroupOffsets
+from headrace.broker.groups.offsets import TopicPartition
 from headrace.broker.groups.storage import OFFSETS_TOPIC
 from headrace.broker.partition import Partition
 from headrace.broker.topics import Topics
-from headrace.broker.transactions.state import EPOCH_MAX, TopicPartition, Transaction, TransactionState
+from headrace.broker.transactions.state import EPOCH_MAX, Transaction, TransactionState
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
+from headrace.log.errors import StorageFailed
 from headrace.records.control import EndTransactionMarker, MarkerType, encode_marker_batch
 
 # There is one coordinator, which never moves.
 COORDINATOR_EPOCH = 0
-
-
-class MarkersFailed(HeadraceError):
-    """A partition could not append its marker."""
 
 
 class Markers:
@@ -33,7 +31,9 @@ class Markers:
         self._offsets = offsets
 
     async def write(self, prepared: Transaction) -> None:
-        """End a transaction in all of its partitions; returns when that is durable. May be called again."""
+        """End a transaction in all of its partitions; returns when that is durable, and may be called again.
+
+        Raises StorageFailed if a partition can't append its marker."""
         kind = MarkerType.COMMIT if prepared.state is TransactionState.PREPARE_COMMIT else MarkerType.ABORT
         # All are appended before the first flush is waited for, so that the partitions' fsyncs run together.
         outcomes = await asyncio.gather(
@@ -62,11 +62,11 @@ class Markers:
         """Abort what a producer has open in one partition, in its next epoch.
 
         Its own epoch would be wrong: a retry of an aborted batch would look like a duplicate of a stored one, and the
-        transaction could be committed without it. So the partition refuses the producer until it has ended its
+        transaction could be committed without it. So the partition rejects the producer until it has ended its
         transaction.
         """
         partition = self._topics.partition(*unknown.partition)
-        state = None if partition is None else partition.log.producers.get(unknown.producer_id)
+        state = None if partition is None else partition.log.producers.by_id.get(unknown.producer_id)
         if partition is not None and state is not None:
             epoch = min(state.epoch + 1, EPOCH_MAX)
             await self.write_one(partition, MarkerType.ABORT, unknown.producer_id, epoch)
@@ -75,9 +75,9 @@ class Markers:
         self, partition: Partition, kind: MarkerType, producer_id: int, producer_epoch: int
     ) -> None:
         log = partition.log
-        if log.read_only_reason is not None and not partition.is_gone:
+        if log.read_only_reason is not None and not partition.is_deleted:
             # The marker may be in memory and not on disk: only a restart finds out.
-            raise MarkersFailed(f"{partition} is read-only: {log.read_only_reason}")
+            raise StorageFailed(f"{partition} is read-only: {log.read_only_reason}")
         try:
             if producer_id in log.producers.open_transactions:
                 marker = encode_marker_batch(
@@ -92,8 +92,8 @@ class Markers:
                 pending = partition.pending()
             await self._flusher.durable(pending)
         except (HeadraceError, OSError) as failure:
-            if not partition.is_gone:
-                raise MarkersFailed(f"{partition}: {failure}") from failure
+            if not partition.is_deleted:
+                raise StorageFailed(f"{partition}: {failure}") from failure
 
 
 class OpenTransaction(Struct, frozen=True):

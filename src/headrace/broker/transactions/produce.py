@@ -6,10 +6,11 @@ AddPartitionsToTxn.
 
 from __future__ import annotations
 
+from headrace.broker.groups.offsets import TopicPartition
 from headrace.broker.partition import Partition, Pending
-from headrace.broker.refusals import RequestRefused
+from headrace.broker.rejections import RequestRejected
 from headrace.broker.transactions.coordinator import TransactionCoordinator
-from headrace.broker.transactions.state import ClientVersion, Producer, TopicPartition
+from headrace.broker.transactions.state import ClientVersion, Producer
 from headrace.protocol.error_codes import ErrorCode
 from headrace.records.batch import ATTRIBUTES_POSITION, TRANSACTIONAL_BIT, Buffer, read_header
 
@@ -39,7 +40,7 @@ def enter_transaction(
     transactions: TransactionCoordinator,
     version: int,
 ) -> Pending | None:
-    """Raise RequestRefused unless the batch is part of an open transaction, or begins one.
+    """Raise RequestRejected unless the batch is part of an open transaction, or starts one.
 
     Returns what has to be durable before the batch may be acknowledged, if anything was added to the transaction.
     """
@@ -50,14 +51,14 @@ def enter_transaction(
     name = TopicPartition(partition.topic_name, partition.index)
     if transactional_id is None:
         # As in Kafka: without the id the transaction is unknown.
-        raise RequestRefused(ErrorCode.INVALID_TXN_STATE)
+        raise RequestRejected(ErrorCode.INVALID_TXN_STATE)
     try:
         if version < ADDS_SINCE:
             transactions.check_partition(transactional_id, producer, name)
             return None
         return transactions.add_partitions(transactional_id, producer, [name], ClientVersion.EPOCH_BUMPS)
-    except RequestRefused as refused:
-        raise RequestRefused(_code_for(refused.code, version)) from refused
+    except RequestRejected as rejected:
+        raise RequestRejected(_code_for(rejected.code, version)) from rejected
 
 
 def _code_for(code: ErrorCode, version: int) -> ErrorCode:

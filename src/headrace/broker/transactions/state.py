@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum, IntEnum
 from types import MappingProxyType
-from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-NO_PRODUCER_ID = -1
+from headrace.broker.groups.offsets import TopicPartition
+from headrace.records.batch import NO_PRODUCER_ID
+
 NO_EPOCH = -1
-# Epochs are 16 bits. The last one is never handed out: it fences the producer with the one before.
+# Epochs are 16 bits. No producer gets the last one: it fences the producer with the one before.
 EPOCH_MAX = 2**15 - 1
 EPOCH_HANDED_OUT_MAX = EPOCH_MAX - 1
 
@@ -56,13 +57,13 @@ class TransactionState(IntEnum):
 
 
 class Trigger(Enum):
-    """What can move a transaction; the value says it in words for the picture in the docs and for the log."""
+    """What changes the state of a transaction; the value is its text in the picture in the docs and in the log."""
 
     INITIALIZED = "an instance of the producer starts"
     PARTITION_ADDED = "a partition or a group is added"
     COMMITTED = "the producer commits"
     ABORTED = "the producer aborts"
-    FENCED = "a newer instance starts, or time is up"
+    FENCED = "a newer instance starts, or the timeout expires"
     MARKED = "every partition has its marker"
     EXPIRED = "not used for long"
 
@@ -100,11 +101,6 @@ class ClientVersion(IntEnum):
     EPOCH_BUMPS = 2
 
 
-class TopicPartition(NamedTuple):
-    topic: str
-    partition: int
-
-
 class Producer(Struct, frozen=True, kw_only=True):
     """A producer id, and the epoch of its instance or transaction."""
 
@@ -119,7 +115,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
     producer_id: int
     producer_epoch: int
     previous_epoch: int = NO_EPOCH
-    """The epoch that was bumped last: a producer that still has it did not get the answer."""
+    """The epoch that was bumped last: a producer that still has it did not get the response."""
     previous_producer_id: int = NO_PRODUCER_ID
     """The id before this one, which has no epochs left."""
     next_producer_id: int = NO_PRODUCER_ID
@@ -137,7 +133,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether no epoch is left that could be handed out."""
+        """Whether no epoch is left for another instance."""
         return self.producer_epoch >= EPOCH_HANDED_OUT_MAX
 
     def moved(self, trigger: Trigger, now_ms: int, **changes: object) -> Transaction:

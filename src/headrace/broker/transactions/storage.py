@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from headrace.broker.groups.offsets import TopicPartition
 from headrace.broker.state_topic import KeyValue
-from headrace.broker.transactions.state import (
-    ClientVersion,
-    TopicPartition,
-    Transaction,
-    TransactionState,
-)
+from headrace.broker.transactions.state import ClientVersion, Transaction, TransactionState
 from headrace.protocol.stored_transactions import (
     TRANSACTION_STATE,
     PartitionsSchema,

@@ -1,1 +1,1 @@
-"""Segments in an object store: what is there, copying them, reading them back."""
+"""Segments in an object store: their list, copies and reads."""

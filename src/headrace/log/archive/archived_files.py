@@ -46,7 +46,7 @@ class Archive:
             )
         return self._store
 
-    def read(self, name: str, position: int, count: int) -> bytes:
+    def read(self, name: str, position: int = 0, count: int | None = None) -> bytes:
         try:
             return self.store.read(name, position, count)
         except ObjectMissing:
@@ -68,10 +68,7 @@ class ArchivedFiles:
     def manifest(self) -> Manifest:
         if self._manifest is None:
             name = self._stem + MANIFEST_SUFFIX
-            try:
-                content = self._shared.store.read(name)
-            except ObjectMissing:
-                raise self._shared.corrupt(name, "it is missing") from None
+            content = self._shared.read(name)
             if crc32c(content) != self._manifest_crc32c:
                 raise self._shared.corrupt(name, "its checksum does not match")
             try:
@@ -145,12 +142,12 @@ class ArchivedFiles:
     def modified_ms(self, path: str) -> int:
         return self.manifest().written_ms
 
-    # Nobody changes an archived segment.
+    # An archived segment never changes.
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
+    def _reject(self, *_: object, **__: object) -> NoReturn:
         raise AssertionError(f"{self._stem} is in the archive and cannot be changed")
 
     create = open_directory = write = truncate = sync = sync_names = sync_directory = rename = remove = (
-        _refuse
+        _reject
     )
-    remove_directory = make_directory = list_directory = write_whole = _refuse
+    remove_directory = make_directory = list_directory = write_whole = _reject

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import google_crc32c
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.log.archive.archived_segments import ArchivedSegment, entry_of
 from headrace.log.archive.manifest import FileSum, Manifest, encode_manifest
@@ -46,17 +47,9 @@ class SegmentCopy(Struct, frozen=True, kw_only=True):
     snapshot_path: str
     """Producer snapshot as of the end of the segment; it may be missing."""
     object_stem: str
-    topic: str
-    topic_id: str
-    partition: int
-    base_offset: int
-    next_offset: int
     size_bytes: int
-    max_timestamp_ms: int
-    aborted_transactions: int
-    leader_epochs: tuple[tuple[int, int], ...]
-    chunk_bytes: int
-    now_ms: int
+    manifest: Manifest
+    """Without the files, which are known once they are read."""
     should_stop: Callable[[], bool]
 
     def run(self, store: ArchiveStore) -> ArchivedSegment:
@@ -72,15 +65,16 @@ class SegmentCopy(Struct, frozen=True, kw_only=True):
             store.put_file(self.object_stem + suffix, path)
         for suffix, expected in sums.items():
             self._compare(store, self.object_stem + suffix, expected)
-        manifest = self._manifest(sums)
+        written_ms = self.files.modified_ms(self.stem + LOG_SUFFIX)
+        manifest = replace(self.manifest, files=sums, written_ms=written_ms)
         content = encode_manifest(manifest)
         name = self.object_stem + MANIFEST_SUFFIX
         store.put(name, content)
         if store.read(name) != content:
             raise CopyDiffers(f"{name} reads back differently from the archive {store.address}")
-        if self.aborted_transactions:
+        if manifest.aborted_transactions:
             kept = self.files.read_whole(self.stem + ABORTED_INDEX_SUFFIX)
-            self.files.write_whole(aborted_path(self.directory, self.base_offset), kept)
+            self.files.write_whole(aborted_path(self.directory, manifest.base_offset), kept)
         return entry_of(manifest, crc32c(content))
 
     def _paths(self) -> dict[str, str]:
@@ -109,9 +103,10 @@ class SegmentCopy(Struct, frozen=True, kw_only=True):
 
     def _sum_of(self, read: Callable[[int, int], bytes], size_bytes: int) -> FileSum:
         whole, got_bytes, chunks = 0, 0, []
-        for position in range(0, size_bytes, self.chunk_bytes):
+        chunk_bytes = self.manifest.chunk_bytes
+        for position in range(0, size_bytes, chunk_bytes):
             self._check_stop()
-            chunk = read(position, min(self.chunk_bytes, size_bytes - position))
+            chunk = read(position, min(chunk_bytes, size_bytes - position))
             chunks.append(crc32c(chunk))
             whole = google_crc32c.extend(whole, chunk)
             got_bytes += len(chunk)
@@ -129,22 +124,6 @@ class SegmentCopy(Struct, frozen=True, kw_only=True):
                 f"{name} reads back differently from the archive {store.address}",
                 hint="the copy is retried; if this repeats, check the archive",
             )
-
-    def _manifest(self, sums: dict[str, FileSum]) -> Manifest:
-        return Manifest(
-            topic=self.topic,
-            topic_id=self.topic_id,
-            partition=self.partition,
-            base_offset=self.base_offset,
-            next_offset=self.next_offset,
-            max_timestamp_ms=self.max_timestamp_ms,
-            written_ms=self.files.modified_ms(self.stem + LOG_SUFFIX),
-            aborted_transactions=self.aborted_transactions,
-            leader_epochs=self.leader_epochs,
-            chunk_bytes=self.chunk_bytes,
-            files=sums,
-            archived_ms=self.now_ms,
-        )
 
     def _check_stop(self) -> None:
         if self.should_stop():

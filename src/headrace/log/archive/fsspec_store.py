@@ -6,7 +6,7 @@ fsspec is an optional dependency: it is imported when an address needs it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -50,17 +50,17 @@ class FsspecStore:
         self._root: str = root.rstrip("/")
 
     def put_file(self, name: str, path: str) -> None:
-        with self._told(f"copying {path} to {name}"):
+        with self._as_unreachable(f"copying {path} to {name}"):
             self._make_parent(name)
             self._files.put_file(path, self._path(name))
 
     def put(self, name: str, content: bytes) -> None:
-        with self._told(f"writing {name}"):
+        with self._as_unreachable(f"writing {name}"):
             self._make_parent(name)
             self._files.pipe_file(self._path(name), content)
 
     def read(self, name: str, position: int = 0, count: int | None = None) -> bytes:
-        with self._told(f"reading {name}"):
+        with self._as_unreachable(f"reading {name}"):
             if count == 0:
                 return b""
             # An empty object has no byte at which a range could start: a whole object is read without a range.
@@ -70,15 +70,13 @@ class FsspecStore:
             return content
 
     def delete(self, names: Sequence[str]) -> None:
-        with self._told("deleting"):
+        with self._as_unreachable("deleting"):
             for name in names:
-                try:
+                with suppress(FileNotFoundError):
                     self._files.rm_file(self._path(name))
-                except FileNotFoundError:
-                    continue
 
     def list(self, prefix: str) -> list[tuple[str, int]]:
-        with self._told(f"listing {prefix}"):
+        with self._as_unreachable(f"listing {prefix}"):
             self._files.invalidate_cache()  # listings are kept otherwise, and may be of yesterday
             found = self._files.find(self._path(prefix.rstrip("/")), detail=True)
             return [(path[len(self._root) + 1 :], int(info["size"])) for path, info in found.items()]
@@ -90,16 +88,16 @@ class FsspecStore:
         self._files.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _as_unreachable(self, what: str) -> Iterator[None]:
         try:
             yield
-        # Not `from error`: a trace would show what the text leaves out.
+        # Not `from error`: a trace would show the secrets that the text hides.
         except FileNotFoundError as error:
             text = scrubbed(str(error), self._secret_address)
             raise ObjectMissing(f"{what} in the archive {self.address} failed: there is no {text}") from None
-        except Exception as error:  # every file system behind fsspec has errors of its own
+        except Exception as error:  # every file system of fsspec has its own errors
             text = scrubbed(f"{type(error).__name__}: {error}", self._secret_address)
             raise ArchiveUnreachable(
                 f"{what} in the archive {self.address} failed: {text}",
-                hint="check address, credentials and network; it is tried again",
+                hint="check address, credentials and network; the operation is retried",
             ) from None

@@ -17,10 +17,10 @@ from headrace.log.archive.archived_segments import (
     plan_uploads,
 )
 from headrace.log.archive.copying import SegmentCopy
+from headrace.log.archive.manifest import Manifest
 from headrace.log.archive.object_names import object_stem
 from headrace.log.archive.partition_archive import PartitionArchive
 from headrace.log.epochs import LeaderEpochs
-from headrace.log.folder import PartitionFolder
 from headrace.log.producer_state import ProducerStates
 from headrace.log.recovery.snapshots import snapshot_path
 from headrace.log.retention import RetentionSegment
@@ -33,16 +33,14 @@ from headrace.log.transactions import last_stable_offset
 class LogArchive:
     def __init__(
         self,
-        folder: PartitionFolder,
         segments: Segments,
-        *,
         partition_archive: PartitionArchive | None,
         producers: ProducerStates,
         epochs: LeaderEpochs,
         retired: RetiredSegments,
     ) -> None:
-        self._folder = folder
         self._segments = segments
+        self._folder = segments.folder
         self._producers = producers
         self._epochs = epochs
         self._retired = retired
@@ -92,28 +90,31 @@ class LogArchive:
         self, segment: Segment, *, chunk_bytes: int, now_ms: int, should_stop: Callable[[], bool]
     ) -> SegmentCopy:
         """How to copy one of `segments_to_copy`: run it in a thread and pass its result to `add`."""
-        assert self.partition_archive is not None
+        own = self.partition_archive
+        assert own is not None
         return SegmentCopy(
             files=self._folder.files,
             directory=self._folder.path,
             stem=segment.stem,
             snapshot_path=snapshot_path(self._folder.path, segment.next_offset),
-            object_stem=object_stem(self.partition_archive.prefix, segment.base_offset),
-            topic=self.partition_archive.topic,
-            topic_id=self.partition_archive.topic_id,
-            partition=self.partition_archive.partition,
-            base_offset=segment.base_offset,
-            next_offset=segment.next_offset,
+            object_stem=object_stem(own.prefix, segment.base_offset),
             size_bytes=segment.size_bytes,
-            max_timestamp_ms=segment.largest_timestamp_ms(),
-            aborted_transactions=len(segment.aborted_index()),
-            leader_epochs=tuple(
-                (epoch.epoch, epoch.start_offset)
-                for epoch in self._epochs.starts
-                if epoch.start_offset < segment.next_offset
+            manifest=Manifest(
+                topic=own.topic,
+                topic_id=own.topic_id,
+                partition=own.partition,
+                base_offset=segment.base_offset,
+                next_offset=segment.next_offset,
+                max_timestamp_ms=segment.largest_timestamp_ms(),
+                aborted_transactions=len(segment.aborted_index()),
+                leader_epochs=tuple(
+                    (epoch.epoch, epoch.start_offset)
+                    for epoch in self._epochs.starts
+                    if epoch.start_offset < segment.next_offset
+                ),
+                chunk_bytes=chunk_bytes,
+                archived_ms=now_ms,
             ),
-            chunk_bytes=chunk_bytes,
-            now_ms=now_ms,
             should_stop=should_stop,
         )
 
@@ -121,7 +122,7 @@ class LogArchive:
         """These segments are archived, and the list on disk has them."""
         if self._folder.config.is_archived:
             self.entries = (*self.entries, *entries)
-            self.forget_expired()
+            self.drop_expired()
 
     def adopt(self, entries: tuple[ArchivedSegment, ...]) -> None:
         """Use what the archive has after the list of it was lost: the log starts there again."""
@@ -142,7 +143,7 @@ class LogArchive:
         self._retired.retire_oldest(count, now_ms)
         return count
 
-    def forget_expired(self) -> None:
+    def drop_expired(self) -> None:
         """Drop entries below the start of the log; their objects are deleted once the list on disk has dropped them."""
         if self.entries:
             self.entries = tuple(
@@ -155,4 +156,4 @@ class LogArchive:
         """After a change of the settings: a log that is no longer archived starts at its first local segment."""
         if self.entries and not self._folder.config.is_archived:
             self._segments.start_offset = self._segments.local_start_offset
-            self.forget_expired()
+            self.drop_expired()

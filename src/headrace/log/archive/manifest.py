@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, field, to_builtins
 
 from headrace.log.errors import InvalidFile
 
@@ -30,12 +30,12 @@ class Manifest(Struct, frozen=True, kw_only=True):
     base_offset: int
     next_offset: int
     max_timestamp_ms: int
-    written_ms: int
+    written_ms: int = 0
     aborted_transactions: int
     leader_epochs: tuple[tuple[int, int], ...]
     """(epoch, first offset) of all epochs up to this segment."""
     chunk_bytes: int
-    files: Mapping[str, FileSum]
+    files: Mapping[str, FileSum] = field(default_factory=dict)
     """By suffix."""
     archived_ms: int
 

@@ -16,7 +16,7 @@ from headrace.log.archive.archived_segments import (
     entries_from,
 )
 from headrace.log.archive.object_names import object_prefix, object_stem
-from headrace.log.errors import CorruptSegment, InvalidFile, LogError
+from headrace.log.errors import InvalidFile, LogError
 from headrace.log.filesystem import FileSystem
 from headrace.log.segment import Segment
 
@@ -27,8 +27,6 @@ SEGMENTS_READY_MAX = 8
 # Lists of aborted transactions stay local when their segment is only in the archive: they are small, and read by
 # threads that must not wait.
 ABORTED_SUFFIX = ".txnindex.archived"
-# How far a read of an archived segment searches at once; the index has its own distances.
-INDEX_INTERVAL_BYTES = 4096
 
 
 class PartitionArchive:
@@ -92,7 +90,6 @@ class PartitionArchive:
             base_offset=entry.base_offset,
             size_bytes=entry.size_bytes,
             next_offset=entry.next_offset,
-            index_interval_bytes=INDEX_INTERVAL_BYTES,
             created_ms=entry.written_ms,
         )
         _remember(self._ready, entry.base_offset, segment)
@@ -107,9 +104,7 @@ class PartitionArchive:
         known = self._aborted.get(entry.base_offset)
         if known is None:
             path = aborted_path(directory, entry.base_offset)
-            known = AbortedIndex.decode(files.read_whole(path))
-            if known is None:
-                raise CorruptSegment(path=path, position=0, reason="it is not a list of aborted transactions")
+            known = AbortedIndex.decode(files.read_whole(path), path)
             _remember(self._aborted, entry.base_offset, known)
         return known.entries
 

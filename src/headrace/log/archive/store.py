@@ -10,13 +10,16 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from headrace.log.errors import ArchiveUnreachable, ObjectMissing
-from headrace.log.filesystem import sync_file
+from headrace.log.filesystem import DiskFileSystem
+from headrace.sync import sync_file
 
 # An object that is still being written, in stores where that can be seen.
 PARTIAL_SUFFIX = ".part"
+
+_sync_directory = DiskFileSystem().sync_directory
 
 
 class ArchiveStore(Protocol):
@@ -84,27 +87,27 @@ class FolderStore:
             ]
 
     @contextmanager
-    def _new_object(self, name: str) -> Iterator[_Writer]:
+    def _new_object(self, name: str) -> Iterator[BinaryIO]:
         """A file that gets its name once it is complete and on disk."""
         self._check_root()
         path = os.path.join(self.address, name)
         folder = os.path.dirname(path)
         if not os.path.isdir(folder):
             os.makedirs(folder, exist_ok=True)
-            _sync_folder(os.path.dirname(folder))
-            _sync_folder(self.address)
+            _sync_directory(os.path.dirname(folder))
+            _sync_directory(self.address)
         with open(path + PARTIAL_SUFFIX, "wb") as file:
             yield file
             file.flush()
             sync_file(file.fileno())
         os.replace(path + PARTIAL_SUFFIX, path)
-        _sync_folder(folder)
+        _sync_directory(folder)
 
     def _tidy(self, folder: str) -> None:
         """Sync a folder from which objects were removed; remove it, and its parents, if they are empty."""
         path = os.path.join(self.address, folder)
         with suppress(FileNotFoundError):
-            _sync_folder(path)
+            _sync_directory(path)
         while folder:
             with suppress(OSError):  # not empty, or removed already
                 os.rmdir(os.path.join(self.address, folder))
@@ -125,15 +128,3 @@ class FolderStore:
                 f"{what} in the archive {self.address} failed: {error}",
                 hint="check the disk of the archive; the operation is retried",
             ) from error
-
-
-class _Writer(Protocol):
-    def write(self, content: bytes, /) -> int: ...
-
-
-def _sync_folder(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        sync_file(fd)
-    finally:
-        os.close(fd)

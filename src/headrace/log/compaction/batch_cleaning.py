@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from headrace.log.compaction.compacted_transactions import Fate
 from headrace.log.compaction.offset_map import OffsetMap, decode_spans
+from headrace.log.config import LogConfig
 from headrace.records.batch import (
     CODEC_BITS,
     DELETE_HORIZON_BIT,
@@ -22,21 +23,8 @@ from headrace.records.batch import (
     read_header,
 )
 from headrace.records.compression import compress
-from headrace.records.errors import InvalidBatch
-from headrace.records.record import BATCH_RECORDS_MAX, RecordSpan
+from headrace.records.record import RecordSpan
 from headrace.records.varint import append_varint
-
-
-class CleanedBatch(Struct, frozen=True, kw_only=True):
-    """The outcome for one batch."""
-
-    batch: bytes | None
-    """What to write; None if nothing is left."""
-    records_read: int
-    records_kept: int
-    keyless_removed: int = 0
-    problem: InvalidBatch | None = None
-    """Why the batch was kept without being decoded."""
 
 
 class CleaningRules(Struct, frozen=True, kw_only=True):
@@ -44,9 +32,11 @@ class CleaningRules(Struct, frozen=True, kw_only=True):
 
     offset_map: OffsetMap
     now_ms: int
-    delete_retention_ms: int
-    decompressed_bytes_max: int
-    batch_records_max: int = BATCH_RECORDS_MAX
+    config: LogConfig
+
+    @property
+    def delete_horizon_ms(self) -> int:
+        return self.now_ms + self.config.delete_retention_ms
 
 
 def clean_batch(
@@ -56,63 +46,48 @@ def clean_batch(
     *,
     keep_if_empty: bool,
     keep_tombstones: bool,
-) -> CleanedBatch:
-    """Apply `rules` to one batch.
+) -> bytes | None:
+    """What replaces the batch: itself if nothing changes, None if nothing is left.
 
+    Raises InvalidBatch if it cannot be decoded.
     `keep_if_empty`: a batch that loses all its records is kept as a header, because its sequence numbers or its
     offsets are needed. `keep_tombstones`: none may be removed, whatever its age, because a value that it deletes may
     still be in a batch that cannot be decoded.
     """
     header = read_header(batch)
     if header.base_offset > rules.offset_map.latest_offset:
-        return _untouched(batch, header)
+        return batch
     if header.record_count == 0:
-        return CleanedBatch(batch=batch if keep_if_empty else None, records_read=0, records_kept=0)
+        return batch if keep_if_empty else None
     if header.is_control:
         is_needed = fate is not Fate.ENDS_NOTHING
         return _clean_marker(batch, header, rules, keep_if_empty=keep_if_empty, is_needed=is_needed)
     if fate is Fate.ABORTED:
-        emptied = _empty_batch(header) if keep_if_empty else None
-        return CleanedBatch(batch=emptied, records_read=header.record_count, records_kept=0)
-    try:
-        section, spans = decode_spans(
-            batch, header, bytes_max=rules.decompressed_bytes_max, records_max=rules.batch_records_max
-        )
-    except InvalidBatch as problem:
-        return _untouched(batch, header, problem)
+        return _emptied(header, keep_if_empty=keep_if_empty)
+    section, spans = decode_spans(batch, header, rules.config)
     drops_tombstones = not keep_tombstones and _horizon_has_passed(header, rules.now_ms)
     kept = [span for span in spans if _survives(span, header, rules.offset_map, drops_tombstones)]
-    return CleanedBatch(
-        batch=_rewritten(batch, header, section, kept, rules, keep_if_empty=keep_if_empty),
-        records_read=len(spans),
-        records_kept=len(kept),
-        keyless_removed=sum(1 for span in spans if span.key is None),
-    )
+    if not kept:
+        return _emptied(header, keep_if_empty=keep_if_empty)
+    has_tombstone = any(span.value_bytes < 0 for span in kept)
+    if has_tombstone and not header.has_delete_horizon:
+        return _with_delete_horizon(header, section, kept, rules.delete_horizon_ms)
+    if len(kept) == header.record_count:
+        return batch
+    # Base offset and base timestamp do not change, so that the bytes of every record stay valid.
+    return _pack(header, b"".join(section[span.start : span.end] for span in kept), kept)
 
 
 def _clean_marker(
     batch: bytes, header: BatchHeader, rules: CleaningRules, *, keep_if_empty: bool, is_needed: bool
-) -> CleanedBatch:
+) -> bytes | None:
     """A marker is kept like a tombstone, from the time when no record of its transaction is left."""
     if is_needed or (header.has_delete_horizon and not _horizon_has_passed(header, rules.now_ms)):
-        return _untouched(batch, header)
+        return batch
     if header.has_delete_horizon:
-        emptied = _empty_batch(header) if keep_if_empty else None
-        return CleanedBatch(batch=emptied, records_read=1, records_kept=0)
-    try:
-        section, spans = decode_spans(
-            batch, header, bytes_max=rules.decompressed_bytes_max, records_max=rules.batch_records_max
-        )
-    except InvalidBatch as problem:
-        return _untouched(batch, header, problem)
-    marked = _with_delete_horizon(header, section, spans, rules.now_ms + rules.delete_retention_ms)
-    return CleanedBatch(batch=marked, records_read=1, records_kept=1)
-
-
-def _untouched(batch: bytes, header: BatchHeader, problem: InvalidBatch | None = None) -> CleanedBatch:
-    # The record count of a batch that cannot be decoded is not reliable.
-    count = 0 if problem else header.record_count
-    return CleanedBatch(batch=batch, records_read=count, records_kept=count, problem=problem)
+        return _emptied(header, keep_if_empty=keep_if_empty)
+    section, spans = decode_spans(batch, header, rules.config)
+    return _with_delete_horizon(header, section, spans, rules.delete_horizon_ms)
 
 
 def _horizon_has_passed(header: BatchHeader, now_ms: int) -> bool:
@@ -126,26 +101,6 @@ def _survives(span: RecordSpan, header: BatchHeader, offset_map: OffsetMap, drop
     if offset_map.is_superseded(span.key, header.base_offset + span.offset_delta):
         return False
     return span.value_bytes >= 0 or not drops_tombstones
-
-
-def _rewritten(
-    batch: bytes,
-    header: BatchHeader,
-    section: bytes,
-    kept: Sequence[RecordSpan],
-    rules: CleaningRules,
-    *,
-    keep_if_empty: bool,
-) -> bytes | None:
-    if not kept:
-        return _empty_batch(header) if keep_if_empty else None
-    has_tombstone = any(span.value_bytes < 0 for span in kept)
-    if has_tombstone and not header.has_delete_horizon:
-        return _with_delete_horizon(header, section, kept, rules.now_ms + rules.delete_retention_ms)
-    if len(kept) == header.record_count:
-        return batch
-    # Base offset and base timestamp do not change, so that the bytes of every record stay valid.
-    return _pack(header, b"".join(section[span.start : span.end] for span in kept), kept)
 
 
 def _with_delete_horizon(
@@ -177,8 +132,10 @@ def _pack(
     return pack_batch(replace(header, record_count=len(kept)), compress(header.compression, section))
 
 
-def _empty_batch(header: BatchHeader) -> bytes:
+def _emptied(header: BatchHeader, *, keep_if_empty: bool) -> bytes | None:
     """A header without records, which keeps the producer's last sequence and the offsets."""
+    if not keep_if_empty:
+        return None
     emptied = replace(
         header,
         attributes=header.attributes & ~(CODEC_BITS | DELETE_HORIZON_BIT),

@@ -1,4 +1,4 @@
-"""The offset of the last value of each key: what the cleaner must know before it removes a record.
+"""The offset of the last value of each key: needed before a record can be removed.
 
 Bounded in memory: a full map covers a prefix of the dirty part, and the next pass continues from there.
 """
@@ -10,15 +10,10 @@ from hashlib import blake2b
 
 from msgspec import Struct
 
-from headrace.records.batch import BatchHeader, checksum_matches, read_header
-from headrace.records.errors import CorruptBatch, InvalidBatch
-from headrace.records.record import (
-    BATCH_RECORDS_MAX,
-    RecordSpan,
-    check_record_count,
-    records_section,
-    walk_records,
-)
+from headrace.log.config import LogConfig
+from headrace.records.batch import BatchHeader, read_header
+from headrace.records.errors import InvalidBatch
+from headrace.records.record import RecordSpan, check_record_count, records_section, walk_records
 
 # Keys are kept as a digest of this size, whatever their length: at 128 bits two never collide by chance.
 _DIGEST_BYTES = 16
@@ -41,11 +36,10 @@ class OffsetMap(Struct, frozen=True, kw_only=True):
 
 def build_offset_map(
     batches: Iterable[bytes],
+    config: LogConfig,
     *,
     first_dirty_offset: int,
     entries_max: int,
-    decompressed_bytes_max: int,
-    batch_records_max: int = BATCH_RECORDS_MAX,
     is_aborted: Callable[[BatchHeader], bool] = lambda header: False,
 ) -> OffsetMap:
     """Walk the dirty batches in the order of the log, until they end or the map is full.
@@ -63,29 +57,16 @@ def build_offset_map(
         if len(offsets) >= entries_max:
             return OffsetMap(offsets=offsets, latest_offset=latest_offset, is_full=True)
         if not header.is_control and not is_aborted(header):
-            _add_keys(
-                offsets,
-                batch,
-                header,
-                first_dirty_offset,
-                bytes_max=decompressed_bytes_max,
-                records_max=batch_records_max,
-            )
+            _add_keys(offsets, batch, header, first_dirty_offset, config)
         latest_offset = header.last_offset
     return OffsetMap(offsets=offsets, latest_offset=latest_offset, is_full=False)
 
 
 def _add_keys(
-    offsets: dict[bytes, int],
-    batch: bytes,
-    header: BatchHeader,
-    first_dirty_offset: int,
-    *,
-    bytes_max: int,
-    records_max: int,
+    offsets: dict[bytes, int], batch: bytes, header: BatchHeader, first_dirty_offset: int, config: LogConfig
 ) -> None:
     try:
-        _, spans = decode_spans(batch, header, bytes_max=bytes_max, records_max=records_max)
+        _, spans = decode_spans(batch, header, config)
     except InvalidBatch:
         return  # cleaning keeps it and reports it
     for span in spans:
@@ -94,15 +75,10 @@ def _add_keys(
             offsets[_digest(span.key)] = offset
 
 
-def decode_spans(
-    batch: bytes, header: BatchHeader, *, bytes_max: int, records_max: int
-) -> tuple[bytes, list[RecordSpan]]:
+def decode_spans(batch: bytes, header: BatchHeader, config: LogConfig) -> tuple[bytes, list[RecordSpan]]:
     """The decompressed records and the position of each; InvalidBatch unless the whole batch is valid."""
-    # A damaged batch must not be rewritten with a valid checksum, nor supersede other records.
-    if not checksum_matches(batch):
-        raise CorruptBatch("the checksum does not match", hint="the file is damaged")
-    check_record_count(header.record_count, records_max)
-    section = records_section(batch, bytes_max=bytes_max)
+    check_record_count(header.record_count, config.batch_records_max)
+    section = records_section(batch, bytes_max=config.decompressed_bytes_max)
     return section, list(walk_records(section, header.record_count))
 
 

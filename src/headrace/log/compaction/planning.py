@@ -1,25 +1,22 @@
-"""When a log is due for compaction, and which segments a pass covers. Plain values, no I/O."""
+"""When a log is due for compaction, and which segments a pass covers. Plans are made from plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 from itertools import pairwise
-from pathlib import Path
 
 from msgspec import Struct
 
 from headrace.log.config import LogConfig
-
-# An index entry holds offsets relative to the segment's base, and positions, in 32 signed bits.
-RELATIVE_MAX = 2**31 - 1
+from headrace.log.index import NO_TIMESTAMP, TIME_ENTRY_BYTES
+from headrace.log.segment import RELATIVE_OFFSET_MAX, Segment
+from headrace.records.batch import HEADER_BYTES
 
 
 class CompactionSegment(Struct, frozen=True, kw_only=True):
     """What the plan needs to know about a segment, closed or active."""
 
     base_offset: int
-    path: Path
     size_bytes: int
     index_bytes: int
     time_index_bytes: int
@@ -27,12 +24,17 @@ class CompactionSegment(Struct, frozen=True, kw_only=True):
     """The largest timestamp of the first batch; -1 if the segment is empty."""
     max_timestamp_ms: int
 
-
-class CompactionReason(Enum):
-    """Why a log is due."""
-
-    DIRTY_RATIO = "enough of the log is dirty"
-    MAX_LAG = "a dirty record has waited for max.compaction.lag.ms"
+    @classmethod
+    def of(cls, segment: Segment) -> CompactionSegment:
+        first = next(segment.walk(0, chunk_bytes=HEADER_BYTES), None) if segment.size_bytes else None
+        return cls(
+            base_offset=segment.base_offset,
+            size_bytes=segment.size_bytes,
+            index_bytes=segment.index_bytes,
+            time_index_bytes=len(segment.time_index()) * TIME_ENTRY_BYTES,
+            first_timestamp_ms=NO_TIMESTAMP if first is None else first[1].max_timestamp_ms,
+            max_timestamp_ms=segment.largest_timestamp_ms(),
+        )
 
 
 class CompactionPlan(Struct, frozen=True, kw_only=True):
@@ -42,8 +44,6 @@ class CompactionPlan(Struct, frozen=True, kw_only=True):
     first_dirty_offset: int
     end_offset: int
     """The base offset of the first segment that the pass does not cover."""
-    dirty_ratio: float
-    reason: CompactionReason
 
 
 def plan_compaction(
@@ -73,15 +73,10 @@ def plan_compaction(
     if dirty_bytes == 0:
         return None
     dirty_ratio = dirty_bytes / sum(segment.size_bytes for segment in cleanable)
-    reason = _reason(dirty, dirty_ratio, now_ms, config)
-    if reason is None:
+    if dirty_ratio <= config.min_cleanable_dirty_ratio and not _has_waited(dirty, now_ms, config):
         return None
     return CompactionPlan(
-        segments=tuple(cleanable),
-        first_dirty_offset=first_dirty_offset,
-        end_offset=end_offset,
-        dirty_ratio=dirty_ratio,
-        reason=reason,
+        segments=tuple(cleanable), first_dirty_offset=first_dirty_offset, end_offset=end_offset
     )
 
 
@@ -112,15 +107,10 @@ def dirty_segments(
     return [segment for segment, end in zip(cleanable, ends, strict=False) if end > first_dirty_offset]
 
 
-def _reason(
-    dirty: Sequence[CompactionSegment], dirty_ratio: float, now_ms: int, config: LogConfig
-) -> CompactionReason | None:
+def _has_waited(dirty: Sequence[CompactionSegment], now_ms: int, config: LogConfig) -> bool:
+    """Whether a dirty record has waited for `max.compaction.lag.ms`."""
     timestamps_ms = [segment.first_timestamp_ms for segment in dirty if segment.first_timestamp_ms >= 0]
-    if timestamps_ms and now_ms - min(timestamps_ms) > config.max_compaction_lag_ms:
-        return CompactionReason.MAX_LAG
-    if dirty_ratio > config.min_cleanable_dirty_ratio:
-        return CompactionReason.DIRTY_RATIO
-    return None
+    return bool(timestamps_ms) and now_ms - min(timestamps_ms) > config.max_compaction_lag_ms
 
 
 def group_segments(
@@ -142,5 +132,5 @@ def _fits(group: Sequence[CompactionSegment], next_offset: int, config: LogConfi
         sum(segment.size_bytes for segment in group) <= config.segment_bytes_max
         and sum(segment.index_bytes for segment in group) <= config.index_bytes_max
         and sum(segment.time_index_bytes for segment in group) <= config.index_bytes_max
-        and next_offset - 1 - group[0].base_offset <= RELATIVE_MAX
+        and next_offset - 1 - group[0].base_offset <= RELATIVE_OFFSET_MAX
     )

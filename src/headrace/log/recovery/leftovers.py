@@ -1,7 +1,7 @@
 """Unfinished files of an earlier process: opening a partition finishes or removes them.
 
 The suffixes are Kafka's: `.cleaned` is an unfinished compaction and is removed; a log with `.swap` is a finished one,
-and replaces the segments that it was made from; `.deleted` was waiting for its removal; `.repaired` is an interrupted
+and replaces its source segments; `.deleted` was waiting for its removal; `.repaired` is an interrupted
 repair.
 """
 
@@ -72,9 +72,6 @@ def _end_of_swapped(files: FileSystem, directory: str, name: str, base: int) -> 
         stem=segment_path(directory, base),
         base_offset=base,
         size_bytes=files.size(path),
-        next_offset=base,
-        index_interval_bytes=4096,
-        created_ms=0,
         suffix=SWAP_SUFFIX,
     )
     next_offset = base
@@ -84,8 +81,8 @@ def _end_of_swapped(files: FileSystem, directory: str, name: str, base: int) -> 
     return next_offset
 
 
-def set_directory_aside(files: FileSystem, directory: str) -> str:
-    """Rename the directory of a partition, so that its name is free at once and the next start removes it."""
+def rename_for_deletion(files: FileSystem, directory: str) -> str:
+    """Rename the directory of a partition, so that its name is free immediately and the next start removes it."""
     parent, name = os.path.split(directory)
     suffix = f".{uuid.uuid4().hex}{DELETED_DIRECTORY_SUFFIX}"
     aside = os.path.join(parent, name[: NAME_BYTES_MAX - len(suffix)] + suffix)

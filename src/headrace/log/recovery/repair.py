@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.log import checkpoints
-from headrace.log.config import LogConfig
 from headrace.log.damage import Damage
 from headrace.log.errors import InvalidFile, LogError
 from headrace.log.filesystem import FileSystem
@@ -104,10 +104,15 @@ def plan_repair(directory: str | os.PathLike[str], *, files: FileSystem) -> Repa
     repairs = []
     for number, base in enumerate(bases):
         next_base = bases[number + 1] if number + 1 < len(bases) else None
-        segment = _segment(files, folder, base, sizes[segment_name(base) + LOG_SUFFIX])
+        segment = Segment(
+            files=files,
+            stem=segment_path(folder, base),
+            base_offset=base,
+            size_bytes=sizes[segment_name(base) + LOG_SUFFIX],
+        )
         recovery = replace(known, damages=[])
         SegmentChecker(recovery, segment, next_base_offset=next_base, is_last=False).check(base)
-        damages = [damage for damage in recovery.damages if not _is_torn_tail(damage, segment, next_base)]
+        damages = [damage for damage in recovery.damages if not _is_torn_tail(damage, next_base)]
         if damages:
             repairs.append(_plan_segment(segment, damages, recovery, next_base))
         segment.release()
@@ -152,19 +157,7 @@ def _known(files: FileSystem, folder: str) -> Recovery:
     )
 
 
-def _segment(files: FileSystem, folder: str, base: int, size_bytes: int) -> Segment:
-    return Segment(
-        files=files,
-        stem=segment_path(folder, base),
-        base_offset=base,
-        size_bytes=size_bytes,
-        next_offset=base,
-        index_interval_bytes=LogConfig().index_interval_bytes,
-        created_ms=0,
-    )
-
-
-def _is_torn_tail(damage: Damage, segment: Segment, next_base: int | None) -> bool:
+def _is_torn_tail(damage: Damage, next_base: int | None) -> bool:
     """The broker truncates it when it opens the log."""
     return next_base is None and damage.next_offset == damage.first_offset
 
@@ -181,13 +174,13 @@ def _plan_segment(
         if damage.position > position:
             parts.append(Part(position=position, end_position=damage.position))
         position = damage.end_position
-        prefix = _restored_prefix(segment, damage, recovery, next_base)
-        if prefix:
+        restored_parts = _restored_parts(segment, damage, recovery, next_base)
+        if restored_parts:
             restored.append(damage)
-            parts.append(Part(position=damage.position, end_position=position, prefix=prefix))
+            parts += restored_parts
             continue
         lost.append(damage)
-        # The first piece is made even if it is empty: it replaces the damaged file.
+        # The first piece is created even if it is empty: it replaces the damaged file.
         if parts or not pieces:
             pieces.append(Piece(base_offset=base, parts=tuple(parts)))
         base, parts = damage.next_offset, []
@@ -201,20 +194,37 @@ def _plan_segment(
     return SegmentRepair(path=segment.path, lost=tuple(lost), restored=tuple(restored), pieces=tuple(pieces))
 
 
-def _restored_prefix(segment: Segment, damage: Damage, recovery: Recovery, next_base: int | None) -> bytes:
-    """Correct offset, epoch and version for a batch that is valid otherwise; empty if more of it is damaged."""
-    size = damage.end_position - damage.position
-    batch = segment.read(size, damage.position)
-    if size < HEADER_BYTES or not checksum_matches(batch):
-        return b""
-    header = read_header(batch)
-    ends_at = damage.first_offset + header.last_offset_delta + 1
-    if header.size_bytes != size or ends_at != damage.next_offset or (next_base or ends_at) < ends_at:
-        return b""
-    epoch = recovery.epoch_at(damage.first_offset)
+def _restored_parts(
+    segment: Segment, damage: Damage, recovery: Recovery, next_base: int | None
+) -> list[Part]:
+    """The damaged batches with their correct offset, epoch and version; empty if more of them is damaged."""
+    parts: list[Part] = []
+    position, offset, is_own = damage.position, damage.first_offset, False
+    while position < damage.end_position:
+        left_bytes = damage.end_position - position
+        if left_bytes < HEADER_BYTES:
+            return []
+        header = read_header(segment.read(HEADER_BYTES, position))
+        if not HEADER_BYTES <= header.size_bytes <= left_bytes:
+            return []
+        batch = segment.read(header.size_bytes, position)
+        if not checksum_matches(batch):
+            return []
+        # If its offset fits, another field is wrong. Compaction leaves gaps between offsets.
+        is_own = offset <= header.base_offset <= damage.next_offset - header.last_offset_delta - 1
+        first_offset = header.base_offset if is_own else offset
+        prefix = _restored_prefix(batch, first_offset, recovery.epoch_at(first_offset))
+        end_position = position + header.size_bytes
+        parts.append(Part(position=position, end_position=end_position, prefix=prefix))
+        position, offset = end_position, first_offset + header.last_offset_delta + 1
+    fits = offset == damage.next_offset or is_own
+    return parts if fits and offset <= (next_base or offset) else []
+
+
+def _restored_prefix(batch: bytes, first_offset: int, epoch: int | None) -> bytes:
     head = bytearray(batch[: MAGIC_POSITION + 1])
     head[MAGIC_POSITION] = MAGIC
-    head[BASE_OFFSET_POSITION : BASE_OFFSET_POSITION + 8] = damage.first_offset.to_bytes(8, "big")
+    head[BASE_OFFSET_POSITION : BASE_OFFSET_POSITION + 8] = first_offset.to_bytes(8, "big")
     if epoch is not None:
         head[12:16] = epoch.to_bytes(4, "big")
     return bytes(head)
@@ -233,7 +243,8 @@ def _repair_segment(folder: str, plan: SegmentRepair, files: FileSystem) -> None
         files.close(source)
     if replaces:
         for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            _remove_if_there(files, plan.path.removesuffix(LOG_SUFFIX) + suffix)
+            with suppress(FileNotFoundError):
+                files.remove(plan.path.removesuffix(LOG_SUFFIX) + suffix)
         _remove_aborted(folder, plan, files)
     # The later pieces first: as long as the damaged file has its name, this can be planned and run again.
     for piece in reversed(plan.pieces):
@@ -272,10 +283,3 @@ def _write(files: FileSystem, path: str, source: int, parts: tuple[Part, ...] | 
         files.sync(fd)
     finally:
         files.close(fd)
-
-
-def _remove_if_there(files: FileSystem, path: str) -> None:
-    try:
-        files.remove(path)
-    except FileNotFoundError:
-        return

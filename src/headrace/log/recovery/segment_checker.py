@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Container, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from headrace.log.checkpoints import EpochStart
 from headrace.log.damage import Damage, missing_offsets
@@ -66,18 +67,8 @@ class Recovery(Struct, kw_only=True):
 
     def report(self, damage: Damage) -> None:
         self.damages.append(damage)
-        self.on_event(
-            "segment_damaged",
-            {
-                "path": damage.path,
-                "position": damage.position,
-                "end_position": damage.end_position,
-                "first_offset": damage.first_offset,
-                "next_offset": damage.next_offset,
-                "reason": damage.reason,
-                "hint": f"stop the broker and run `headrace log repair {os.path.dirname(damage.path)}`",
-            },
-        )
+        hint = f"stop the broker and run `headrace log repair {os.path.dirname(damage.path)}`"
+        self.on_event("segment_damaged", {**asdict(damage), "hint": hint})
 
     def epoch_at(self, offset: int) -> int | None:
         """Epoch that a batch with this offset must have."""
@@ -235,18 +226,21 @@ class SegmentChecker:
             return _NO_HEADER, "no whole batch starts here"
         if not checksum_matches(self._bytes_at(position, header.size_bytes)):
             return _NO_HEADER, "the checksum of the batch does not match"
-        if header.base_offset < expected or header.last_offset_delta < 0:
-            return header, f"the batch starts at offset {header.base_offset}, expected is {expected}"
-        if header.base_offset > expected and not self._gap_is_genuine(position, header):
-            return header, f"the batch starts at offset {header.base_offset}, expected is {expected}"
+        return header, self._problem(position, header, expected)
+
+    def _problem(self, position: int, header: BatchHeader, expected: int) -> str | None:
+        """Why a batch cannot be at a position, if its checksum matches."""
+        is_behind = header.base_offset < expected or header.last_offset_delta < 0
+        if is_behind or (header.base_offset > expected and not self._gap_is_genuine(position, header)):
+            return f"the batch starts at offset {header.base_offset}, expected is {expected}"
         if header.last_offset - self._segment.base_offset > RELATIVE_OFFSET_MAX:
-            return header, f"offset {header.last_offset} cannot be in this segment"
+            return f"offset {header.last_offset} cannot be in this segment"
         if self._next_base_offset is not None and header.next_offset > self._next_base_offset:
-            return header, f"the next segment starts at offset {self._next_base_offset} already"
+            return f"the next segment starts at offset {self._next_base_offset} already"
         epoch = self._recovery.epoch_at(header.base_offset)
         if epoch is not None and header.leader_epoch != epoch:
-            return header, f"the batch has leader epoch {header.leader_epoch}, expected is {epoch}"
-        return header, None
+            return f"the batch has leader epoch {header.leader_epoch}, expected is {epoch}"
+        return None
 
     def _gap_is_genuine(self, position: int, header: BatchHeader) -> bool:
         """Compaction leaves gaps, but in closed segments only; the policy may have changed since.
@@ -301,16 +295,12 @@ class SegmentChecker:
 
     def _is_valid_after(self, position: int, expected: int) -> bool:
         header = self._header_at(position)
-        if header is None or header.base_offset < expected or header.last_offset_delta < 0:
-            return False
-        if self._next_base_offset is not None and header.next_offset > self._next_base_offset:
-            return False
-        if header.last_offset - self._segment.base_offset > RELATIVE_OFFSET_MAX:
-            return False
-        epoch = self._recovery.epoch_at(header.base_offset)
-        if epoch is not None and header.leader_epoch != epoch:
-            return False
-        return checksum_matches(self._bytes_at(position, header.size_bytes))
+        return (
+            header is not None
+            and header.base_offset >= expected
+            and self._problem(position, header, header.base_offset) is None
+            and checksum_matches(self._bytes_at(position, header.size_bytes))
+        )
 
     def _truncate(self, position: int, reason: str) -> None:
         bytes_count = self._end - position

@@ -6,15 +6,14 @@ skipped for the one before.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 
 from headrace.log.errors import CorruptSegment, InvalidFile
-from headrace.log.folder import PartitionFolder
 from headrace.log.producer_state import ProducerStates
 from headrace.log.segment import Segment
+from headrace.log.segment_names import segment_bases, segment_path
 from headrace.log.segments import Segments
-from headrace.log.transactions import forget_aborted, replay_marker
+from headrace.log.transactions import drop_aborted, replay_marker
 
 SNAPSHOT_SUFFIX = ".snapshot"
 # One to load, and one in case that it is damaged.
@@ -23,20 +22,19 @@ SNAPSHOTS_KEPT = 2
 
 def snapshot_offsets(names: Iterable[str]) -> list[int]:
     """Offsets that have a snapshot, newest first."""
-    stems = (name.removesuffix(SNAPSHOT_SUFFIX) for name in names if name.endswith(SNAPSHOT_SUFFIX))
-    return sorted((int(stem) for stem in stems if stem.isdigit()), reverse=True)
+    return segment_bases(names, SNAPSHOT_SUFFIX)[::-1]
 
 
 def snapshot_path(directory: str, offset: int) -> str:
-    return os.path.join(directory, f"{offset:020d}{SNAPSHOT_SUFFIX}")
+    return segment_path(directory, offset) + SNAPSHOT_SUFFIX
 
 
 class ProducerSnapshots:
     """Writes the state of the producers of one log, and restores it."""
 
-    def __init__(self, folder: PartitionFolder, segments: Segments, producers: ProducerStates) -> None:
-        self._folder = folder
+    def __init__(self, segments: Segments, producers: ProducerStates) -> None:
         self._segments = segments
+        self._folder = segments.folder
         self._producers = producers
         self._offset = -1
 
@@ -117,7 +115,7 @@ def _aborted_are_readable(segments: Sequence[Segment], from_offset: int) -> bool
 
 def replay(segment: Segment, producers: ProducerStates, from_offset: int, *, now_ms: int) -> None:
     """Apply the batches of a segment from an offset on, as if they were appended now. Reads headers only."""
-    forget_aborted(segment, from_offset)
+    drop_aborted(segment, from_offset)
     start = segment.offset_index().position_at_or_before(from_offset)
     for position, header in segment.walk(start):
         if header.producer_id < 0 or header.base_offset < from_offset:

@@ -1,8 +1,8 @@
 """AddPartitionsToTxn: partitions that a transaction is about to write to.
 
 2: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH.
-3: flexible. The last version that clients ask for.
-4: for brokers: several transactions at once, or only whether a partition is part of one already.
+3: flexible. The last version that clients use.
+4: for brokers: several transactions in one request, or only whether a partition is part of one already.
 5: the error TRANSACTION_ABORTABLE.
 """
 

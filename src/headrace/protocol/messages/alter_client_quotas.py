@@ -8,12 +8,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.messages.describe_client_quotas import EntityData
 from headrace.protocol.types import Bool, Float64, Int16, Int32, NullableString, String, message
-
-
-class EntityData(Struct, frozen=True, kw_only=True):
-    entity_type: String
-    entity_name: NullableString
 
 
 class OpData(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets: put a share group without members to other offsets."""
+"""AlterShareGroupOffsets: set the offsets of a share group without members."""
 
 from __future__ import annotations
 

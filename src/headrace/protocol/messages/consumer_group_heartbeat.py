@@ -1,9 +1,9 @@
 """ConsumerGroupHeartbeat: a member of a group of the newer protocol joins, reports, leaves, and learns its partitions.
 
 In the request, null (or -1) means unchanged since the last heartbeat. The epoch is 0 to join, -1 to leave, -2 for a
-static member that will be back. An answer without an assignment leaves the member with the one that it has.
+static member that will return. A response without an assignment does not change the member's.
 
-1: members make up their own ids; subscription by a regular expression that the broker resolves.
+1: members choose their own ids; subscription by a regular expression that the broker resolves.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""CreateTopics: make topics, by partition count or by an assignment of replicas.
+"""CreateTopics: create topics, by partition count or by an assignment of replicas.
 
 4: -1 for partition count and replication factor takes the broker's default.
-5: flexible; the answer holds the topic's settings.
+5: flexible; the response has the topic's configs.
 6: creation may be throttled.
-7: the answer holds the topic's id.
+7: the response has the topic's id.
 """
 
 from __future__ import annotations

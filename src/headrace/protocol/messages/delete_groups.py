@@ -1,4 +1,4 @@
-"""DeleteGroups: forget empty groups and their offsets.
+"""DeleteGroups: delete empty groups and their offsets.
 
 2: flexible.
 """

@@ -1,4 +1,4 @@
-"""DeleteRecords: move the beginning of partitions forward; offset -1 means to the end.
+"""DeleteRecords: advance the log start offset of partitions; offset -1 means to the end.
 
 2: flexible.
 """

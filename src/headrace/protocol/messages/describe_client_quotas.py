@@ -43,4 +43,4 @@ class DescribeClientQuotasResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: NullableString = None
-    entries: tuple[EntryData, ...] | None = ()
+    entries: tuple[EntryData, ...] | None = None

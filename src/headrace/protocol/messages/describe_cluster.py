@@ -1,7 +1,7 @@
 """DescribeCluster: the brokers, the controller and the id of the cluster.
 
-1: brokers or controllers can be asked for.
-2: fenced brokers, where asked for.
+1: brokers or controllers.
+2: fenced brokers, if requested.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DescribeConfigs: settings of topics, brokers and groups, and where each value comes from.
 
-3: the type of each setting, and its documentation where asked for.
+3: the type of each setting, and its documentation, if requested.
 4: flexible.
 """
 

@@ -1,7 +1,7 @@
 """DescribeGroups: state and members of groups.
 
 1: throttle time.
-3: permitted operations, where asked for.
+3: permitted operations, if requested.
 4: static members' instance ids.
 5: flexible.
 6: an unknown group is GROUP_ID_NOT_FOUND with a message; before, a group in state Dead.

@@ -1,4 +1,4 @@
-"""DescribeProducers: the idempotent and transactional producers that a partition knows."""
+"""DescribeProducers: the idempotent and transactional producers of a partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeQuorum: who votes on the cluster's metadata, who leads, and how far each has come.
+"""DescribeQuorum: the voters of the cluster's metadata, their leader, and the end offset of each.
 
 1: when a replica fetched and had caught up. 2: messages with errors, ids of folders, addresses of the nodes.
 """

@@ -1,4 +1,4 @@
-"""ElectLeaders: make the preferred replica, or in need any, the leader of partitions.
+"""ElectLeaders: elect the preferred replica, or in need any, as leader of partitions.
 
 1: the kind of election, and an error for the whole. 2: flexible.
 """

@@ -3,7 +3,7 @@
 2: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH.
 3: flexible.
 4: the error TRANSACTION_ABORTABLE.
-5: every transaction ends an epoch: the answer has the producer's id and epoch for the next one.
+5: every transaction ends an epoch: the response has the producer's id and epoch for the next one.
 """
 
 from __future__ import annotations

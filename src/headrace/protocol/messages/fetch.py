@@ -1,14 +1,14 @@
 """Fetch: read record batches from partitions, waiting a while for new ones if there are too few.
 
- 5: each partition's answer says where its log begins.
+ 5: the log start offset of each partition.
  7: fetch sessions: the client names partitions once and then only what changes.
- 9: the client's idea of the leader epoch, so that a stale one is fenced.
+ 9: the leader epoch that the client knows, so that a stale one is fenced.
 10: zstd batches may be sent.
-11: the client's rack, and in the answer a nearer replica to read from.
+11: the client's rack, and in the response a nearer replica to read from.
 12: flexible; the epoch of the last fetched record, so that a truncated log is noticed; leader hints in tags.
 13: topics by id instead of by name.
-15: a follower says who it is in a tag.
-16: addresses of new leaders come along.
+15: the replica id of a follower in a tag.
+16: the response has the addresses of new leaders.
 17, 18: a follower's directory id, and its high watermark.
 """
 
@@ -132,5 +132,5 @@ class FetchResponse(Struct, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, since(7)] = 0
     session_id: Annotated[Int32, since(7)] = 0
-    responses: tuple[FetchableTopicResponse, ...]
+    responses: tuple[FetchableTopicResponse, ...] = ()
     node_endpoints: Annotated[tuple[NodeEndpoint, ...], since(16), tagged(0)] = ()

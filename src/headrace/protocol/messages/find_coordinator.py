@@ -2,7 +2,7 @@
 
 1: key type (0 group, 1 transaction), error message, throttle time.
 3: flexible.
-4: several keys at once: `coordinator_keys` and `coordinators` replace the fields of a single one.
+4: several keys in one request: `coordinator_keys` and `coordinators` replace the fields of a single one.
 5: the error TRANSACTION_ABORTABLE.
 6: key type 2, a share group's partition.
 """

@@ -8,7 +8,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Bool, Int8, Int16, Int32, NullableString, String, message
+from headrace.protocol.messages.alter_configs import AlterConfigsResponse
+from headrace.protocol.types import Bool, Int8, NullableString, String, message
 
 
 class AlterableConfig(Struct, frozen=True, kw_only=True):
@@ -29,14 +30,6 @@ class IncrementalAlterConfigsRequest(Struct, frozen=True, kw_only=True):
     validate_only: Bool = False
 
 
-class AlterConfigsResourceResponse(Struct, frozen=True, kw_only=True):
-    error_code: Int16 = 0
-    error_message: NullableString = None
-    resource_type: Int8
-    resource_name: String
-
-
 @message(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), flexible_since=1)
-class IncrementalAlterConfigsResponse(Struct, frozen=True, kw_only=True):
-    throttle_time_ms: Int32 = 0
-    responses: tuple[AlterConfigsResourceResponse, ...]
+class IncrementalAlterConfigsResponse(AlterConfigsResponse, frozen=True):
+    """The fields of AlterConfigs."""

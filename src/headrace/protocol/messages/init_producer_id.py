@@ -1,7 +1,7 @@
 """InitProducerId: an id and an epoch for an idempotent or transactional producer.
 
 2: flexible.
-3: a producer that has an id asks for its next epoch.
+3: a producer that has an id requests its next epoch.
 4: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH.
 5: the error TRANSACTION_ABORTABLE.
 """

@@ -5,9 +5,9 @@
 4: a new member first gets its id with MEMBER_ID_REQUIRED and joins again with it.
 5: static members.
 6: flexible.
-7: the answer names the protocol type, and a null protocol in errors.
-8: the client says why it joins.
-9: the response may tell the leader to keep the assignment.
+7: the response has the protocol type, and a null protocol in errors.
+8: the reason of the client to join.
+9: the leader may be required to keep the assignment.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """LeaveGroup: members leave without waiting for their sessions to end.
 
 1: throttle time.
-3: several members at once: `members` replaces `member_id`.
+3: several members in one request: `members` replaces `member_id`.
 4: flexible.
 5: the reason.
 """

@@ -1,7 +1,7 @@
 """ListConfigResources: what has settings of its own: topics, brokers, groups, subscriptions to client metrics.
 
 0: subscriptions to client metrics only.
-1: of the types asked for, or of all.
+1: of the requested types, or of all.
 """
 
 from __future__ import annotations

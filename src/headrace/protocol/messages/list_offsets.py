@@ -1,13 +1,13 @@
-"""ListOffsets: the offset at a time, or at a special place such as the beginning or the end of a partition.
+"""ListOffsets: the offset at a time, or a special one such as the start or the end of a partition.
 
  2: isolation level: the end that a reader of committed data sees.
- 4: leader epochs, for fencing and in the answer.
+ 4: leader epochs, for fencing and in the response.
  6: flexible.
- 7: timestamp -3 asks for the record with the largest timestamp.
- 8: timestamp -4 asks for the start of what is on local disk.
- 9: timestamp -5 asks for the end of what was archived.
-10: how long the broker may take when it has to ask the archive.
-11: timestamp -6 asks for the first offset not archived yet.
+ 7: timestamp -3 requests the record with the largest timestamp.
+ 8: timestamp -4 requests the start of the local log.
+ 9: timestamp -5 requests the end of the archived log.
+10: how long the broker may wait for the archive.
+11: timestamp -6 requests the first offset not archived yet.
 """
 
 from __future__ import annotations

@@ -3,15 +3,15 @@
  0: an empty list of topics means all of them.
  1: null means all, empty means none; racks, controller, internal topics.
  2: cluster id.
- 4: the client says whether an unknown topic may be created.
+ 4: whether an unknown topic may be created.
  5: offline replicas.
  7: leader epochs.
- 8: permitted operations, where asked for.
+ 8: permitted operations, if requested.
  9: flexible.
-10: topic ids in the answer.
+10: topic ids in the response.
 11: the cluster's permitted operations moved to DescribeCluster.
-12: topics may be asked for by id, with a null name.
-13: an error code for the whole answer.
+12: topics may be requested by id, with a null name.
+13: an error code for the whole response.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""OffsetCommit: store how far a group has read.
+"""OffsetCommit: commit the offsets of a group.
 
  3: throttle time.
- 5: the client no longer says for how long offsets are kept.
+ 5: the client no longer sets the retention of offsets.
  6: the leader epoch of the last record read.
  7: static members.
  8: flexible.

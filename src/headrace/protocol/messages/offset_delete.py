@@ -1,4 +1,4 @@
-"""OffsetDelete: forget a group's offsets for some partitions."""
+"""OffsetDelete: delete a group's offsets in some partitions."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """OffsetFetch: how far a group has read.
 
- 2: null asks for all topics; an error code for the whole answer.
+ 2: null requests all topics; an error code for the whole response.
  3: throttle time.
  5: the leader epoch that was committed.
  6: flexible.
  7: the reader may insist on offsets that no open transaction can change.
- 8: several groups at once: `groups` replaces the fields of a single group.
- 9: members of the newer group protocol say who they are.
+ 8: several groups in one request: `groups` replaces the fields of a single group.
+ 9: the member id and epoch of members of the newer group protocol.
 10: topics by id instead of by name.
 """
 

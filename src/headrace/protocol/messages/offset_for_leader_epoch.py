@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch: where a leader epoch ends in a partition's log, so that a reader notices truncation.
 
-3: who asks; -2 stands for a tool that may see everything.
+3: the replica id of the client; -2 for a tool that may see everything.
 4: flexible.
 """
 

@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 from headrace.protocol.types import (
     ZERO_UUID,
     Int16,
@@ -45,18 +46,6 @@ class ProduceRequest(Struct, frozen=True, kw_only=True):
 class BatchIndexAndErrorMessage(Struct, frozen=True, kw_only=True):
     batch_index: Int32
     batch_index_error_message: NullableString = None
-
-
-class LeaderIdAndEpoch(Struct, frozen=True, kw_only=True):
-    leader_id: Int32 = -1
-    leader_epoch: Int32 = -1
-
-
-class NodeEndpoint(Struct, frozen=True, kw_only=True):
-    node_id: Int32
-    host: String
-    port: Int32
-    rack: NullableString = None
 
 
 class PartitionProduceResponse(Struct, frozen=True, kw_only=True):

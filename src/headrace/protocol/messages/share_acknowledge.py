@@ -3,7 +3,7 @@
 Epochs and acknowledge types are those of ShareFetch.
 
 1: the first version of share groups that is not a preview.
-2: renewal of locks; the answer says for how long they last.
+2: renewal of locks; the response has the lock timeout.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Annotated
 from msgspec import Struct
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.messages.share_fetch import AcknowledgementBatch, LeaderIdAndEpoch, NodeEndpoint
+from headrace.protocol.messages.fetch import NodeEndpoint
+from headrace.protocol.messages.share_fetch import AcknowledgementBatch, LeaderIdAndEpoch
 from headrace.protocol.types import Bool, Int16, Int32, NullableString, Uuid, message, since
 
 

@@ -1,8 +1,8 @@
-"""ShareFetch: acquire records for a member of a share group, and acknowledge earlier ones on the way.
+"""ShareFetch: acquire records for a member of a share group, and acknowledge earlier ones.
 
 The session's epoch is 0 to open it and -1 to close it; in between it counts requests. Acknowledge types are 0 for a
 gap, 1 to accept, 2 to release, 3 to reject and 4 to renew; one of them for a whole batch, or one for each offset. The
-answer's records may be more than those acquired: only `acquired_records` are the member's.
+records of the response may be more than those acquired: only `acquired_records` are the member's.
 
 1: the first version of share groups that is not a preview.
 2: renewal of locks; a strict limit of records (acquire mode 1) instead of whole batches (0).
@@ -15,6 +15,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from headrace.protocol.api_keys import ApiKey
+from headrace.protocol.messages.fetch import NodeEndpoint
 from headrace.protocol.types import (
     Bool,
     Buffer,
@@ -23,7 +24,6 @@ from headrace.protocol.types import (
     Int32,
     Int64,
     NullableString,
-    String,
     Uuid,
     Wire,
     message,
@@ -97,13 +97,6 @@ class PartitionData(Struct, frozen=True, kw_only=True):
 class ShareFetchableTopicResponse(Struct, frozen=True, kw_only=True):
     topic_id: Uuid
     partitions: tuple[PartitionData, ...]
-
-
-class NodeEndpoint(Struct, frozen=True, kw_only=True):
-    node_id: Int32
-    host: String
-    port: Int32
-    rack: NullableString = None
 
 
 @message(ApiKey.SHARE_FETCH, versions=(1, 2), flexible_since=0)

@@ -8,14 +8,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.messages.consumer_group_describe import Assignment
-from headrace.protocol.types import Bool, Int16, Int32, NullableString, String, message
+from headrace.protocol.messages.consumer_group_describe import Assignment, ConsumerGroupDescribeRequest
+from headrace.protocol.types import Int16, Int32, NullableString, String, message
 
 
 @message(ApiKey.SHARE_GROUP_DESCRIBE, versions=(1, 1), flexible_since=0)
-class ShareGroupDescribeRequest(Struct, frozen=True, kw_only=True):
-    group_ids: tuple[String, ...]
-    include_authorized_operations: Bool = False
+class ShareGroupDescribeRequest(ConsumerGroupDescribeRequest, frozen=True):
+    """The fields of ConsumerGroupDescribe."""
 
 
 class Member(Struct, frozen=True, kw_only=True):

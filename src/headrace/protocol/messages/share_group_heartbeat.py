@@ -1,7 +1,7 @@
 """ShareGroupHeartbeat: a member of a share group joins, reports, leaves, and learns its partitions.
 
-In the request, null means unchanged since the last heartbeat. The epoch is 0 to join and -1 to leave. An answer
-without an assignment leaves the member with the one that it has.
+In the request, null means unchanged since the last heartbeat. The epoch is 0 to join and -1 to leave. A response
+without an assignment does not change the member's.
 
 1: the first version of share groups that is not a preview.
 """
@@ -11,7 +11,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from headrace.protocol.api_keys import ApiKey
-from headrace.protocol.types import Int16, Int32, NullableString, String, Uuid, message
+from headrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from headrace.protocol.types import Int32, NullableString, String, message
 
 
 @message(ApiKey.SHARE_GROUP_HEARTBEAT, versions=(1, 1), flexible_since=0)
@@ -23,21 +24,6 @@ class ShareGroupHeartbeatRequest(Struct, frozen=True, kw_only=True):
     subscribed_topic_names: tuple[String, ...] | None = None
 
 
-class TopicPartitions(Struct, frozen=True, kw_only=True):
-    topic_id: Uuid
-    partitions: tuple[Int32, ...]
-
-
-class Assignment(Struct, frozen=True, kw_only=True):
-    topic_partitions: tuple[TopicPartitions, ...]
-
-
 @message(ApiKey.SHARE_GROUP_HEARTBEAT, versions=(1, 1), flexible_since=0)
-class ShareGroupHeartbeatResponse(Struct, frozen=True, kw_only=True):
-    throttle_time_ms: Int32 = 0
-    error_code: Int16 = 0
-    error_message: NullableString = None
-    member_id: NullableString = None
-    member_epoch: Int32 = 0
-    heartbeat_interval_ms: Int32 = 0
-    assignment: Assignment | None = None
+class ShareGroupHeartbeatResponse(ConsumerGroupHeartbeatResponse, frozen=True):
+    """The fields of ConsumerGroupHeartbeat."""

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader hands in the assignment, everyone gets their part of it.
+"""SyncGroup: the leader sends the assignment, every member gets its part of it.
 
 1: throttle time.
 3: static members.

@@ -1,7 +1,7 @@
 """TxnOffsetCommit: store how far a group has read, valid only if the transaction commits.
 
 2: the leader epoch of the last record read.
-3: flexible; which member of the group commits, so that one that lost its partitions is refused.
+3: flexible; which member of the group commits, so that one that lost its partitions is rejected.
 4: the error TRANSACTION_ABORTABLE.
 5: under transaction version 2, it also adds the group to the transaction: no AddOffsetsToTxn comes before it.
 """

@@ -1,7 +1,7 @@
 """WriteTxnMarkers: put the end of transactions into the partitions that they wrote to.
 
 1: flexible.
-2: under which version of the transaction rules the marker was made.
+2: the version of the transaction protocol of the marker.
 """
 
 from __future__ import annotations

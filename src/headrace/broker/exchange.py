@@ -1,36 +1,33 @@
-"""An answer of a connection: from the request, over the response, to the bytes that are sent."""
+"""A request of a connection and its response, up to the bytes that are sent."""
 
 from __future__ import annotations
 
 from itertools import groupby
 from typing import Any
 
+from msgspec import Struct, field
+
 from headrace.broker.dispatch import Handler
 from headrace.protocol.codec import Codec
 from headrace.protocol.framing import RequestHeader, response_prefix
 from headrace.protocol.types import Buffer
 
-# Below this the parts of an answer are joined before they are sent: a copy is cheaper than a longer iovec.
+# Below this the parts of a response are joined before they are sent: a copy is cheaper than a longer iovec.
 JOINED_BYTES_MAX = 65_536
-# In an answer with more parts, small parts are joined: uvloop closes a connection that writes a million of them.
+# In a response with more parts, small parts are joined: uvloop closes a connection that writes a million of them.
 PARTS_MAX = 1_000
 
 
-class Answer:
-    """A request that was read, and its answer once there is one."""
+class Exchange(Struct, eq=False):
+    """A request that was read, and its response once there is one."""
 
-    __slots__ = ("codec", "done", "handler", "header", "held_bytes", "parts")
-
-    def __init__(
-        self, handler: Handler, codec: Codec[Any], header: RequestHeader, request_bytes: int
-    ) -> None:
-        self.handler = handler
-        self.codec = codec
-        self.header = header
-        # The memory that it holds: the bytes of the request until it is answered, then the answer until it is sent.
-        self.held_bytes = request_bytes
-        self.done = False
-        self.parts: list[Buffer] = []
+    handler: Handler
+    codec: Codec[Any]
+    header: RequestHeader
+    held_bytes: int
+    """The memory that it holds: the bytes of the request until it is handled, then the response until it is sent."""
+    done: bool = False
+    parts: list[Buffer] = field(default_factory=list)
 
     def encode(self, response: Any) -> int:
         """Encode a response into `parts`; how many bytes they have."""
