@@ -19,6 +19,6 @@ def test_headers_of_the_record_come_first_and_those_of_an_earlier_failure_are_dr
     )
 
 
-def test_error_headers_are_told_by_their_prefix() -> None:
+def test_error_headers_are_recognized_by_their_prefix() -> None:
     assert is_error_header(REASON_HEADER)
     assert not is_error_header("headrace.redrive.count")

@@ -1,4 +1,4 @@
-"""What a shell gets that asks for completions."""
+"""The completions that a shell gets."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_internal_topics_are_completed_only_once_their_underscore_is_typed(
     assert "__consumer_offsets" in completed(environment, "consume __c")
 
 
-def test_without_a_broker_nothing_is_completed_and_nothing_said(
+def test_without_a_broker_nothing_is_completed_and_nothing_printed(
     environment: dict[str, str], free_port: int
 ) -> None:
     without = {**environment, "HEADRACE_BOOTSTRAP": f"127.0.0.1:{free_port}"}

@@ -86,7 +86,7 @@ def test_moved_group_reads_from_its_new_position(headrace: Headrace, topic: str,
     assert headrace("consume", topic, "--group", group).lines == ["11", "12"]
 
 
-def test_dry_run_shows_the_change_and_makes_none(headrace: Headrace, topic: str, group: str) -> None:
+def test_dry_run_shows_the_change_and_commits_nothing(headrace: Headrace, topic: str, group: str) -> None:
     shown = headrace("group", "reset", group, "--topic", f"{topic}:0", "--to-earliest", "--dry-run")
 
     assert [topic, "0", "10", "0"] in [line.split() for line in shown.lines]
@@ -112,11 +112,11 @@ def test_reset_wants_one_target_and_topics(headrace: Headrace, topic: str, group
     assert "no partition '7'" in wrong.err
 
 
-def test_time_that_cannot_be_read_is_refused(headrace: Headrace, group: str) -> None:
-    refused = headrace("group", "reset", group, "--all-topics", "--to-time", "yesterday", code=1)
-    assert "'yesterday' is not a time" in refused.err
-    refused = headrace("group", "reset", group, "--all-topics", "--by-duration", "soon", code=1)
-    assert "'soon' is not a duration" in refused.err
+def test_time_that_cannot_be_read_is_rejected(headrace: Headrace, group: str) -> None:
+    rejected = headrace("group", "reset", group, "--all-topics", "--to-time", "yesterday", code=1)
+    assert "'yesterday' is not a time" in rejected.err
+    rejected = headrace("group", "reset", group, "--all-topics", "--by-duration", "soon", code=1)
+    assert "'soon' is not a duration" in rejected.err
 
 
 @pytest.fixture
@@ -136,18 +136,18 @@ def test_group_with_members_is_shown_with_them_and_neither_moved_nor_deleted(
     assert all(each["member"] for each in described["partitions"])
     assert "1 members" in headrace("group", "describe", group).out
 
-    refused = headrace("group", "reset", group, "--all-topics", "--to-earliest", code=1)
-    assert "has 1 members" in refused.err
+    rejected = headrace("group", "reset", group, "--all-topics", "--to-earliest", code=1)
+    assert "has 1 members" in rejected.err
     assert "stop" in headrace("group", "delete", group, "--yes", code=1).err
 
 
-def test_deleted_group_is_gone(headrace: Headrace, group: str) -> None:
+def test_deleted_group_is_not_listed(headrace: Headrace, group: str) -> None:
     assert "--yes" in headrace("group", "delete", group, code=1).err
     headrace("group", "delete", group, "--yes")
     assert group not in headrace("group", "list").out
 
 
-def test_seek_shifts_by_so_many_records_within_what_is_there(
+def test_seek_shifts_by_a_number_of_records_within_the_partition(
     headrace: Headrace, numbers: str, name: str
 ) -> None:
     headrace("consume", numbers, "--group", name)
@@ -174,7 +174,7 @@ def test_seek_takes_a_duration_for_a_time(headrace: Headrace, numbers: str, name
     assert headrace("consume", numbers, "--group", name).lines == [*"0123456789"]
 
 
-def test_internal_groups_are_listed_only_when_asked_for(headrace: Headrace, numbers: str, name: str) -> None:
+def test_internal_groups_are_listed_only_with_internal(headrace: Headrace, numbers: str, name: str) -> None:
     internal, job = f"headrace-sink:{name}", f"headrace-job-{name}"
     for each in (internal, job):
         headrace("group", "seek", each, "--topic", numbers, "--to-earliest")
@@ -189,12 +189,12 @@ def test_internal_groups_are_listed_only_when_asked_for(headrace: Headrace, numb
     assert {job, internal} <= {*everything}
 
 
-def test_mistyped_group_is_refused_with_the_one_that_was_meant(
+def test_mistyped_group_is_rejected_with_the_nearest_name(
     headrace: Headrace, numbers: str, name: str
 ) -> None:
     headrace("consume", numbers, "--group", name)
     mistyped = name.replace("cli", "cil")
 
-    refused = headrace("group", "describe", mistyped, code=1)
+    rejected = headrace("group", "describe", mistyped, code=1)
 
-    assert refused.err == f"headrace: there is no group {mistyped}\n  hint: did you mean {name}?\n"
+    assert rejected.err == f"headrace: there is no group {mistyped}\n  hint: did you mean {name}?\n"

@@ -35,7 +35,7 @@ def test_dump_shows_each_batch(headrace: Headrace, folder: Path) -> None:
     assert "value=" not in shown
 
 
-def test_dump_of_a_folder_shows_records_when_asked_for(headrace: Headrace, folder: Path) -> None:
+def test_dump_of_a_folder_shows_records_on_request(headrace: Headrace, folder: Path) -> None:
     shown = headrace("log", "dump", str(folder), "--records").out
 
     assert str(segment_of(folder)) in shown
@@ -63,7 +63,7 @@ def test_damage_is_shown_and_makes_the_command_fail(headrace: Headrace, folder: 
     assert "1 places" in failed.err
 
 
-def test_repair_says_first_what_is_lost_and_keeps_the_rest(headrace: Headrace, folder: Path) -> None:
+def test_repair_reports_lost_offsets_first_and_keeps_the_rest(headrace: Headrace, folder: Path) -> None:
     content = bytearray(segment_of(folder).read_bytes())
     content[80] ^= 1
     segment_of(folder).write_bytes(content)
@@ -92,22 +92,22 @@ def test_repair_as_json_is_as_declared(headrace: Headrace, folder: Path) -> None
     assert json.loads(planned)["segments"][0]["lost_offsets"] == 3
 
 
-def test_repair_refuses_while_a_broker_runs(headrace: Headrace, broker: BrokerUnderTest, topic: str) -> None:
+def test_repair_rejects_while_a_broker_runs(headrace: Headrace, broker: BrokerUnderTest, topic: str) -> None:
     if broker.kind != "headrace":
         pytest.skip("Apache Kafka locks its folder in its own way")
-    refused = headrace("log", "repair", str(broker.data_dir / f"{topic}-0"), code=1)
+    rejected = headrace("log", "repair", str(broker.data_dir / f"{topic}-0"), code=1)
 
-    assert "a broker is using" in refused.err
+    assert "a broker is using" in rejected.err
 
 
-def test_repair_of_something_else_is_refused(headrace: Headrace, tmp_path: Path) -> None:
+def test_repair_of_something_else_is_rejected(headrace: Headrace, tmp_path: Path) -> None:
     assert "there is no folder" in headrace("log", "repair", str(tmp_path / "none"), code=1).err
     assert "no segments" in headrace("log", "repair", str(tmp_path), code=1).err
 
 
-def test_file_that_is_none_of_a_logs_is_refused(headrace: Headrace, tmp_path: Path) -> None:
+def test_file_that_is_none_of_a_logs_is_rejected(headrace: Headrace, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
 
-    assert "none of a partition's files" in headrace("log", "dump", str(tmp_path / "notes.txt"), code=1).err
+    assert "not a file of a partition" in headrace("log", "dump", str(tmp_path / "notes.txt"), code=1).err
     assert "is missing" in headrace("log", "dump", str(tmp_path / "missing.log"), code=1).err
     assert "no segments" in headrace("log", "dump", str(tmp_path), code=1).err

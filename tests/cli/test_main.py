@@ -26,7 +26,11 @@ LEAVES = [
     *(["topic", each] for each in ("create", "list", "describe", "alter", "delete")),
     *(["group", each] for each in ("list", "describe", "seek", "reset", "delete")),
     *(["queue", each] for each in ("list", "describe", "alter", "delete")),
-    *(["queue", "dead", each] for each in ("list", "show", "redrive", "purge")),
+    *(
+        [kind, "dead", each]
+        for kind in ("queue", "job")
+        for each in ("list", "show", "redrive", "discard", "purge")
+    ),
     *(["job", each] for each in ("run", "prepare", "list", "status", "stop", "reset", "explain")),
     *(["log", each] for each in ("dump", "repair")),
 ]
@@ -70,7 +74,7 @@ def test_help_of_every_command_has_an_example(command: list[str]) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS_WITH_BOOTSTRAP, ids=" ".join)
-def test_broker_that_is_not_there_is_said_with_a_hint(command: list[str], closed_port: int) -> None:
+def test_missing_broker_is_reported_with_a_hint(command: list[str], closed_port: int) -> None:
     address = f"127.0.0.1:{closed_port}"
 
     failed = headrace(*command, "--bootstrap", address)
@@ -98,7 +102,7 @@ def test_bootstrap_comes_from_flag_before_environment_before_file(closed_port: i
 
 
 @pytest.mark.parametrize("address", ["nowhere", "host:", ":9092", "host:port", "host:99999"])
-def test_address_that_is_none_is_refused(address: str) -> None:
+def test_bad_address_is_rejected(address: str) -> None:
     failed = headrace("topic", "list", "--bootstrap", address)
 
     assert failed.returncode == 1

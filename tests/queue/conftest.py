@@ -1,4 +1,4 @@
-"""Topics with messages, and queues on them; on whichever broker the tests run against."""
+"""Topics with messages, and queues on them, on the broker that the tests run against."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.kafka.cluster import Cluster
 from headrace.queue import Message, Queue
 
 TIMEOUT_S = 30.0
-"""A hang is a failure; nothing that works takes anywhere near so long."""
+"""A hang is a failure: an operation takes milliseconds."""
 
 OpenQueue = Callable[..., Queue]
 Send = Callable[..., None]
@@ -51,7 +51,7 @@ def topic(create_topic: Callable[..., str], name: str) -> str:
 
 @pytest.fixture
 def send(bootstrap: str) -> Send:
-    """Messages, each in a batch of its own: that is as Apache Kafka hands them out."""
+    """Messages, each in a batch of its own: Apache Kafka delivers whole batches."""
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "batch.num.messages": 1})
 
     def send(topic: str, *values: str, key: str | None = None, **headers: str) -> None:
@@ -82,11 +82,11 @@ def set_group(bootstrap: str) -> Callable[..., None]:
 
 
 def take(queue: Queue, count: int) -> list[Message]:
-    """So many messages, not settled."""
+    """The next messages, not acknowledged."""
     messages: list[Message] = []
     for _ in range(count):
         message = queue.get(timeout=TIMEOUT_S)
-        assert message is not None, f"only {len(messages)} of {count} messages came"
+        assert message is not None, f"only {len(messages)} of {count} messages were delivered"
         messages.append(message)
     return messages
 

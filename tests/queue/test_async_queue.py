@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.queue import AsyncMessage, AsyncQueue, MessageSettled, QueueUnusable
+from headrace.queue import AlreadyAcknowledged, AsyncMessage, AsyncQueue, QueueUnusable
 from headrace.testing.ports import free_ports
 from tests.queue.conftest import TIMEOUT_S, OpenQueue, Send, take, values
 
@@ -34,8 +34,8 @@ def test_messages_are_put_iterated_and_accepted(
     async def main() -> list[bytes]:
         seen: list[bytes] = []
         async with open_async(topic, group=group) as queue:
-            places = await asyncio.gather(*(queue.put(f"message {number}", key="k") for number in range(20)))
-            assert [place.offset for place in places] == list(range(20))
+            ids = await asyncio.gather(*(queue.put(f"message {number}", key="k") for number in range(20)))
+            assert [each.offset for each in ids] == list(range(20))
             async for message in queue:
                 async with message.process():
                     seen.append(message.value)
@@ -49,7 +49,7 @@ def test_messages_are_put_iterated_and_accepted(
         assert queue.get(timeout=0.5) is None
 
 
-def test_released_message_comes_again_and_rejected_one_does_not(
+def test_released_message_is_redelivered_and_a_rejected_one_is_not(
     open_async: Open, topic: str, group: str, send: Send
 ) -> None:
     send(topic, "again", "never")
@@ -59,14 +59,14 @@ def test_released_message_comes_again_and_rejected_one_does_not(
             again, never = await take_async(queue), await take_async(queue)
             await again.release()
             await never.reject("bad")
-            with pytest.raises(MessageSettled):
+            with pytest.raises(AlreadyAcknowledged):
                 await never.accept()
             message = await take_async(queue)
             assert (message.value, message.delivery_count) == (b"again", 2)
             with pytest.raises(ValueError, match="bad"):
                 async with message.process(reject_on=(ValueError,)):
                     raise ValueError("bad")
-            assert message.is_settled
+            assert message.is_acknowledged
             await queue.flush()
             assert await queue.get(timeout=0.2) is None
 
@@ -94,7 +94,7 @@ def test_message_for_a_get_that_was_cancelled_goes_to_the_next_one(
     asyncio.run(main())
 
 
-def test_run_settles_by_the_outcome_of_handlers_that_run_beside_each_other(
+def test_run_acknowledges_by_the_outcome_of_concurrent_handlers(
     open_async: Open, topic: str, group: str, send: Send
 ) -> None:
     send(topic, "a", "b", "busy", "bad")
@@ -133,20 +133,20 @@ def test_loop_goes_on_while_a_queue_waits_for_messages(open_async: Open, topic: 
     asyncio.run(main())
 
 
-def test_cancelled_run_gives_its_messages_back(
+def test_cancelled_run_releases_its_messages(
     open_async: Open, open_queue: OpenQueue, topic: str, group: str, send: Send
 ) -> None:
     send(topic, "one")
 
     async def main() -> None:
-        begun = asyncio.Event()
+        started = asyncio.Event()
 
         async def handle(_message: AsyncMessage) -> None:
-            begun.set()
+            started.set()
             await asyncio.Event().wait()
 
         running = asyncio.create_task(open_async(topic, group=group).run(handle))
-        await begun.wait()
+        await started.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
@@ -194,7 +194,7 @@ def test_queue_that_cannot_be_opened_says_why(open_async: Open, topic: str, grou
     asyncio.run(main())
 
 
-def test_message_that_is_kept_beyond_its_queue_can_no_longer_be_settled(
+def test_message_of_a_closed_queue_cannot_be_acknowledged(
     open_async: Open, topic: str, group: str, send: Send
 ) -> None:
     send(topic, "one")
@@ -202,7 +202,7 @@ def test_message_that_is_kept_beyond_its_queue_can_no_longer_be_settled(
     async def main() -> None:
         async with open_async(topic, group=group) as queue:
             message = await take_async(queue)
-        with pytest.raises(MessageSettled, match="when its queue was closed"):
+        with pytest.raises(AlreadyAcknowledged, match="when its queue was closed"):
             await message.accept()
         with pytest.raises(QueueUnusable, match="was closed"):
             await queue.open()

@@ -1,4 +1,4 @@
-"""Dead letters: what a rejected message becomes, and how it comes back."""
+"""Dead letters: rejected messages with the reason, listed, redriven and purged."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.queue.dead_letters import DeadLetters, NoDeadLetters, matching
+from headrace.queue.dead_letters import DeadLetters, Discarded, NoDeadLetters, matching
 from headrace.queue.errors import QueueError, QueueUnusable
 from headrace.queue.letters import DeadLetter
-from headrace.queue.message import Place
+from headrace.queue.message import MessageId
 from headrace.testing.ports import free_ports
+from tests.compatibility.topic_contents import read_to_end
 from tests.queue.conftest import TIMEOUT_S, OpenQueue, Send, take, values
 
 
@@ -43,12 +44,12 @@ def reject(open_queue: OpenQueue, topic: str, group: str, send: Send) -> Callabl
     return reject
 
 
-def test_rejected_message_becomes_a_letter_with_all_of_it_and_the_reason(
+def test_rejected_message_becomes_a_letter_with_its_content_and_the_reason(
     letters: DeadLetters, reject: Callable[..., None], topic: str, group: str
 ) -> None:
     reject(mail="no such mailbox")
     (letter,) = letters_when(letters, 1)
-    assert letter.original == Place(topic, 0, 0)
+    assert letter.original == MessageId(topic, 0, 0)
     assert (letter.reason, letter.group, letter.delivery_count) == ("no such mailbox", group, 1)
     assert (letter.key, letter.value, letter.headers) == (b"k", b"mail", [("colour", b"red")])
 
@@ -95,7 +96,7 @@ def test_letters_go_to_the_topic_that_the_queue_names(
     assert [letter.value for letter in letters_when(letters, 1)] == [b"bad"]
 
 
-def test_redrive_puts_letters_back_as_they_were_and_counts_it(
+def test_redrive_writes_the_original_message_with_a_redrive_count(
     letters: DeadLetters, reject: Callable[..., None], open_queue: OpenQueue, topic: str, group: str
 ) -> None:
     reject(one="bad", two="bad")
@@ -128,6 +129,19 @@ def test_redrive_of_some_leaves_the_others_to_be_listed(
         assert sorted(values(take(queue, 2))) == ["one", "three"]
 
 
+def test_discarded_letters_are_neither_listed_nor_redriven(
+    letters: DeadLetters, reject: Callable[..., None], topic: str, bootstrap: str
+) -> None:
+    reject(one="mailbox full", two="no such mailbox", three="mailbox full")
+    letters_when(letters, 3)
+    done = letters.discard(matching("full"))
+    assert (done.discarded, done.left) == (2, 1)
+    assert [letter.value for letter in letters.read()] == [b"two"]
+    assert letters.discard() == Discarded(discarded=1, left=0)
+    assert letters.redrive().redriven == 0
+    assert len(read_to_end(bootstrap, topic)) == 3
+
+
 def test_interrupted_redrive_loses_nothing(
     letters: DeadLetters, reject: Callable[..., None], open_queue: OpenQueue, topic: str, group: str
 ) -> None:
@@ -158,45 +172,47 @@ def test_groups_that_share_a_topic_see_only_their_own_letters(
     groups = [group, f"{group}-2"]
     for each in groups:
         with open_queue(topic, group=each, dead_letters=f"{name}-shared") as queue:
-            take(queue, 1)[0].reject(f"says {each}")
+            take(queue, 1)[0].reject(f"rejected by {each}")
     mine, yours = (DeadLetters(each, bootstrap=bootstrap, topic=f"{name}-shared") for each in groups)
     letters_when(mine, 2)
-    assert [letter.reason for letter in mine.read()] == [f"says {group}"]
-    with pytest.raises(QueueError, match="letters of group"):
+    assert [letter.reason for letter in mine.read()] == [f"rejected by {group}"]
+    with pytest.raises(QueueError, match=f"letters of {group}-2"):
         mine.purge()
     assert mine.redrive().redriven == 1
-    assert [letter.reason for letter in yours.read()] == [f"says {group}-2"]
+    assert [letter.reason for letter in yours.read()] == [f"rejected by {group}-2"]
 
 
-def test_purged_letters_are_gone(letters: DeadLetters, reject: Callable[..., None]) -> None:
+def test_purge_deletes_all_letters(letters: DeadLetters, reject: Callable[..., None]) -> None:
     reject(one="bad", two="bad")
     letters_when(letters, 2)
     assert letters.purge() == 2
     assert (letters.count(), list(letters.read())) == (0, [])
 
 
-def test_one_letter_is_found_by_its_place(letters: DeadLetters, reject: Callable[..., None]) -> None:
+def test_letter_is_found_by_its_partition_and_offset(
+    letters: DeadLetters, reject: Callable[..., None]
+) -> None:
     reject(one="bad", two="worse")
-    places = {letter.place for letter in letters_when(letters, 2)}
-    assert {letters.get(place.partition, place.offset).reason for place in places} == {"bad", "worse"}
+    ids = {letter.id for letter in letters_when(letters, 2)}
+    assert {letters.get(each.partition, each.offset).reason for each in ids} == {"bad", "worse"}
     with pytest.raises(NoDeadLetters, match="0:99"):
         letters.get(0, 99)
 
 
-def test_group_without_letters_says_so(letters: DeadLetters, topic: str) -> None:
+def test_group_without_letters_is_an_error_that_names_the_topic(letters: DeadLetters, topic: str) -> None:
     assert letters.count() == 0
     with pytest.raises(NoDeadLetters, match=re.escape(letters.topic)):
         list(letters.read())
 
 
-def test_letters_without_a_broker_fail_at_once_with_the_address() -> None:
+def test_letters_without_a_broker_fail_immediately_with_the_address() -> None:
     """With a time limit that the test would not survive."""
     (port,) = free_ports(1)
     with pytest.raises(QueueUnusable, match=rf"no broker answers at 127\.0\.0\.1:{port}"):
         DeadLetters("senders", bootstrap=f"127.0.0.1:{port}", timeout_s=3600)
 
 
-def test_pattern_that_is_no_regular_expression_is_refused() -> None:
+def test_pattern_that_is_no_regular_expression_is_rejected() -> None:
     with pytest.raises(QueueError, match="not a regular expression"):
         matching("(")
 
@@ -207,7 +223,7 @@ def test_rejection_without_dead_letters_only_removes_the_message(
     send(topic, "bad", "good")
     with open_queue(topic, group=group, dead_letters="") as queue:
         bad, good = take(queue, 2)
-        bad.reject("nobody will read this")
+        bad.reject("bad")
         good.accept()
         queue.flush()
         assert queue.get(timeout=0.2) is None

@@ -1,4 +1,4 @@
-"""kill -9 of a worker with a message in its hands: somebody else gets it, and nothing that was accepted."""
+"""kill -9 of a worker: another one gets the message that it had locked, and none that it had accepted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ with Queue(topic, group=group, bootstrap=bootstrap) as queue:
 """
 
 
-def test_message_of_a_killed_worker_goes_to_another(
+def test_message_of_a_killed_worker_is_redelivered_to_another(
     open_queue: OpenQueue, set_group: Callable[..., None], bootstrap: str, topic: str, group: str, send: Send
 ) -> None:
     set_group(group, share_record_lock_duration_ms=2000)

@@ -1,4 +1,4 @@
-"""Putting messages: each is stored when it is confirmed, and what is not stored is an error."""
+"""Putting messages: each is stored when it is confirmed, and a message that is not stored is an error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace import Broker
-from headrace.queue import MessageNotStored, Place, Queue, QueueUnusable
+from headrace.queue import MessageId, MessageNotStored, Queue, QueueUnusable
 from tests.queue.conftest import TIMEOUT_S, OpenQueue, take, values
 
 
@@ -17,10 +17,10 @@ def test_message_that_was_put_is_delivered_with_key_and_headers(
     open_queue: OpenQueue, topic: str, group: str
 ) -> None:
     with open_queue(topic, group=group) as queue:
-        place = queue.put("hello", key="k", headers={"colour": "red", "nothing": None})
-        assert place == Place(topic, 0, 0)
+        stored = queue.put("hello", key="k", headers={"colour": "red", "nothing": None})
+        assert stored == MessageId(topic, 0, 0)
         (message,) = take(queue, 1)
-        assert (message.value, message.key, message.place) == (b"hello", b"k", place)
+        assert (message.value, message.key, message.id) == (b"hello", b"k", stored)
         assert message.headers == [("colour", b"red"), ("nothing", None)]
         message.accept()
 
@@ -63,13 +63,13 @@ def test_queue_of_several_topics_names_the_one_to_put_to(
         with pytest.raises(QueueUnusable, match=f"there is no topic {name}.uk"):
             queue.put("to nowhere", topic=f"{name}.uk")
         for topic in topics:
-            assert queue.put(f"to {topic}", topic=topic) == Place(topic, 0, 0)
+            assert queue.put(f"to {topic}", topic=topic) == MessageId(topic, 0, 0)
             (message,) = take(queue, 1)
             message.accept()
             assert message.value.decode() == f"to {topic}"
 
 
-def test_message_that_the_broker_refuses_is_an_error(
+def test_message_that_the_broker_rejects_is_an_error(
     admin: AdminClient, open_queue: OpenQueue, name: str, group: str
 ) -> None:
     admin.create_topics([NewTopic(name, 1, 1, config={"max.message.bytes": "1000"})])[name].result(TIMEOUT_S)
@@ -83,7 +83,7 @@ def test_message_that_the_broker_refuses_is_an_error(
         queue.flush()
 
 
-def test_put_to_a_broker_that_is_gone_is_an_error_and_goes_on_when_it_is_back(tmp_path: Path) -> None:
+def test_put_fails_while_the_broker_is_unavailable_and_works_after_its_restart(tmp_path: Path) -> None:
     with Broker(str(tmp_path / "data")) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         admin.create_topics([NewTopic("emails", 1, 1)])["emails"].result(TIMEOUT_S)
@@ -99,6 +99,6 @@ def test_put_to_a_broker_that_is_gone_is_an_error_and_goes_on_when_it_is_back(tm
         assert queue.put("three").offset == 1
 
 
-def test_queue_that_is_not_open_puts_nothing(open_queue: OpenQueue, topic: str, group: str) -> None:
+def test_put_needs_an_open_queue(open_queue: OpenQueue, topic: str, group: str) -> None:
     with pytest.raises(QueueUnusable, match="not open"):
         open_queue(topic, group=group).put("hello")

@@ -1,4 +1,4 @@
-"""A broker that goes away and comes back under a queue that is in use."""
+"""A broker that restarts under a queue that is in use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.queue.conftest import TIMEOUT_S, take, values
 MESSAGES = [f"message {number}" for number in range(20)]
 
 
-def test_queue_goes_on_after_a_restart_without_what_it_has_accepted(tmp_path: Path) -> None:
+def test_queue_continues_after_a_restart_without_the_accepted_messages(tmp_path: Path) -> None:
     with Broker(str(tmp_path / "data"), port=0) as broker:
         bootstrap = broker.bootstrap
         producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
@@ -29,7 +29,7 @@ def test_queue_goes_on_after_a_restart_without_what_it_has_accepted(tmp_path: Pa
         held = take(queue, 1)[0]
     port = int(bootstrap.rpartition(":")[2])
     with Broker(str(tmp_path / "data"), port=port), queue:
-        held.accept()  # refused: nobody has it locked now
+        held.accept()  # rejected: its lock ended with the old broker
         later: set[str] = set()
         while len(later) < len(MESSAGES) - len(first):
             (message,) = take(queue, 1)

@@ -1,6 +1,6 @@
 """Names of topics and groups, for a shell that completes a command.
 
-The broker has a second to answer. If it does not, the shell shows no names: never an error.
+The broker has a second to respond. If it does not, the shell shows no names: never an error.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from headrace.cli.connecting import connect
+from headrace.cli.command import connect
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:

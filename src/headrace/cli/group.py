@@ -6,27 +6,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from msgspec import Struct
+from msgspec.structs import astuple
 
-from headrace.cli.addresses import BadArgument
+from headrace.cli.arguments import parse_time_ms
+from headrace.cli.command import Bootstrap, command_group, connect
 from headrace.cli.completion import complete_groups, complete_topics
-from headrace.cli.connecting import connect
-from headrace.cli.moments import parse_moment_ms
-from headrace.cli.output import Format, OutputFormat, Shape, note, print_table, result, show
-from headrace.cli.settings import Bootstrap
+from headrace.cli.output import Format, Shape, note, print_rows, print_table, result, show, show_rows
 from headrace.clock import SystemClock
 from headrace.durations import parse_duration_ms
+from headrace.errors import HeadraceError
 from headrace.names import did_you_mean
 
 if TYPE_CHECKING:
     from headrace.kafka.cluster import Cluster, Partition
-    from headrace.kafka.errors import NoSuchGroup
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    help="List, describe, move and delete consumer groups.",
-)
+app = command_group("List, describe, move and delete consumer groups.")
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="The group's name.", autocompletion=complete_groups)
@@ -82,7 +76,7 @@ def list_groups(
         bool,
         typer.Option("--internal", help="Also show the groups in which Headrace keeps its own positions."),
     ] = False,
-    format: Format = OutputFormat.TEXT,
+    format: Format = "text",
     bootstrap: Bootstrap = None,
 ) -> None:
     """List consumer groups and their states.
@@ -93,18 +87,11 @@ def list_groups(
     """
     cluster = connect(bootstrap)
     listed = [ListedGroup(group=name, state=state) for name, state in cluster.groups(internal=internal)]
-    show(listed, format, lambda: _print_groups(listed))
-
-
-def _print_groups(groups: list[ListedGroup]) -> None:
-    if groups:
-        print_table(("group", "state"), [(each.group, each.state) for each in groups])
-    else:
-        typer.echo("no groups yet: `headrace consume TOPIC --group NAME` creates one")
+    show_rows(listed, format, empty="no groups yet: `headrace consume TOPIC --group NAME` creates one")
 
 
 @app.command()
-def describe(name: Name, format: Format = OutputFormat.TEXT, bootstrap: Bootstrap = None) -> None:
+def describe(name: Name, format: Format = "text", bootstrap: Bootstrap = None) -> None:
     """Show a group's members, and the lag of each partition.
 
     \b
@@ -115,16 +102,13 @@ def describe(name: Name, format: Format = OutputFormat.TEXT, bootstrap: Bootstra
     group = cluster.describe_group(name)
     committed = cluster.committed(name)
     if group is None or not (group.members or committed):
-        raise _no_group(cluster, name)
+        near = did_you_mean(name, [each for each, _ in cluster.groups(internal=True)])
+        hint = near or "`headrace group list` lists the groups"
+        raise HeadraceError(f"there is no group {name}", hint=hint)
     described = DescribedGroup(
         group=name,
         state=group.state.name.lower(),
-        partitions=[
-            GroupPartition(
-                topic=topic, partition=partition, committed=offset, end=end, lag=lag, member=member
-            )
-            for topic, partition, offset, end, lag, member in _lag_rows(cluster, group, committed)
-        ],
+        partitions=_described_partitions(cluster, group, committed),
         members=[
             GroupMember(
                 member=each.member_id,
@@ -139,32 +123,18 @@ def describe(name: Name, format: Format = OutputFormat.TEXT, bootstrap: Bootstra
 
 
 def _print_group(group: DescribedGroup) -> None:
-    print_table(
-        ("topic", "partition", "committed", "end", "lag", "member"),
-        [
-            (each.topic, each.partition, each.committed, each.end, each.lag, each.member)
-            for each in group.partitions
-        ],
-        title=f"group {group.group}: {group.state}, {len(group.members)} members",
-    )
+    title = f"group {group.group}: {group.state}, {len(group.members)} members"
+    print_rows(GroupPartition, group.partitions, title=title)
     if group.members:
         typer.echo()
-        members = [(each.member, each.client, each.host, each.partitions) for each in group.members]
-        print_table(("member", "client", "host", "partitions"), members)
-
-
-def _no_group(cluster: Cluster, name: str) -> NoSuchGroup:
-    from headrace.kafka.errors import NoSuchGroup
-
-    near = did_you_mean(name, [each for each, _ in cluster.groups(internal=True)])
-    return NoSuchGroup(f"there is no group {name}", hint=near or "`headrace group list` lists the groups")
+        print_rows(GroupMember, group.members)
 
 
 @app.command()
 def delete(
     name: Name,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm: the committed offsets are deleted.")] = False,
-    format: Format = OutputFormat.TEXT,
+    format: Format = "text",
     bootstrap: Bootstrap = None,
 ) -> None:
     """Delete a group that has no members, with its committed offsets.
@@ -175,7 +145,7 @@ def delete(
     cluster = connect(bootstrap)
     if not yes:
         count = len(cluster.committed(name))
-        raise BadArgument(
+        raise HeadraceError(
             f"group {name} has committed offsets of {count} partitions", hint="add --yes to delete them"
         )
     cluster.delete_groups([name])
@@ -193,12 +163,7 @@ class Target(Struct, frozen=True, kw_only=True):
     shift: int | None
 
     def __post_init__(self) -> None:
-        given = [
-            self.earliest,
-            self.latest,
-            *(each is not None for each in (self.offset, self.time, self.duration, self.shift)),
-        ]
-        if sum(given) != 1:
+        if sum(each is not None and each is not False for each in astuple(self)) != 1:
             raise typer.BadParameter(
                 "give one of --to-earliest, --to-latest, --to-offset, --to-time, --by-duration and --shift-by"
             )
@@ -209,10 +174,10 @@ class Target(Struct, frozen=True, kw_only=True):
         """The new offset of each partition, between its start and its end."""
         start, end = cluster.earliest(partitions), cluster.latest(partitions)
         if self.earliest:
-            return start
-        if self.latest:
-            return end
-        if self.offset is not None:
+            wanted = start
+        elif self.latest:
+            wanted = end
+        elif self.offset is not None:
             wanted = dict.fromkeys(partitions, self.offset)
         elif self.shift is not None:
             wanted = {each: committed.get(each, start[each]) + self.shift for each in partitions}
@@ -223,7 +188,7 @@ class Target(Struct, frozen=True, kw_only=True):
     def _time_ms(self) -> int:
         now_ms = SystemClock().now_ms()
         if self.time is not None:
-            return parse_moment_ms(self.time, now_ms)
+            return parse_time_ms(self.time, now_ms)
         assert self.duration is not None
         return now_ms - parse_duration_ms(self.duration)
 
@@ -251,22 +216,17 @@ def seek(
     ] = False,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the oldest record.")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end: skip all records.")] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="To this offset.")] = None,
+    to_offset: Annotated[int | None, typer.Option(min=0, help="To this offset.")] = None,
     to_time: Annotated[
-        str | None,
-        typer.Option("--to-time", metavar="TIME", help="ISO 8601, ms since 1970, or 1h for an hour ago."),
+        str | None, typer.Option(metavar="TIME", help="ISO 8601, ms since 1970, or 1h for an hour ago.")
     ] = None,
-    by_duration: Annotated[
-        str | None, typer.Option("--by-duration", metavar="AGO", help="1h, 90s, PT1H ago.")
-    ] = None,
+    by_duration: Annotated[str | None, typer.Option(metavar="AGO", help="1h, 90s, PT1H ago.")] = None,
     shift_by: Annotated[
         int | None,
-        typer.Option(
-            "--shift-by", metavar="N", help="N records forward from the committed offset, or back with -N."
-        ),
+        typer.Option(metavar="N", help="N records forward from the committed offset, or back with -N."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
-    format: Format = OutputFormat.TEXT,
+    format: Format = "text",
     bootstrap: Bootstrap = None,
 ) -> None:
     """Move a group to other offsets. It must have no members: a running consumer would continue from its own position.
@@ -295,14 +255,14 @@ def seek(
     group = cluster.describe_group(name)
     members = group.members if group else []
     if members and not dry_run:
-        raise BadArgument(
+        raise HeadraceError(
             f"group {name} has {len(members)} members, which would continue from their own positions",
             hint=f"stop them first; `headrace group describe {name}` shows them",
         )
     committed = cluster.committed(name)
     partitions = sorted(committed) if all_topics else _named_partitions(cluster, topic or [])
     if not partitions:
-        raise BadArgument(f"group {name} has no committed offsets", hint="name the topics with --topic")
+        raise HeadraceError(f"group {name} has no committed offsets", hint="name the topics with --topic")
     wanted = target.offsets(cluster, partitions, committed)
     if not dry_run:
         cluster.commit(name, wanted)
@@ -322,7 +282,9 @@ def _assigned(member: Any) -> list[Any]:
     return list(member.assignment.topic_partitions) if member.assignment else []
 
 
-def _lag_rows(cluster: Cluster, group: Any, committed: dict[Partition, int]) -> list[tuple[Any, ...]]:
+def _described_partitions(
+    cluster: Cluster, group: Any, committed: dict[Partition, int]
+) -> list[GroupPartition]:
     from headrace.kafka.cluster import Partition
 
     holders = {
@@ -336,11 +298,14 @@ def _lag_rows(cluster: Cluster, group: Any, committed: dict[Partition, int]) -> 
     partitions = sorted(each for name in read for each in topics[name])
     start, end = cluster.earliest(partitions), cluster.latest(partitions)
     return [
-        # Without a committed offset all records count, unless the client's `auto.offset.reset` skips them.
-        (
-            *(each.topic, each.number, committed.get(each), end[each]),
-            end[each] - max(committed.get(each, 0), start[each]),
-            holders.get(each),
+        GroupPartition(
+            topic=each.topic,
+            partition=each.number,
+            committed=committed.get(each),
+            end=end[each],
+            # Without a committed offset all records count, unless the client's `auto.offset.reset` skips them.
+            lag=end[each] - max(committed.get(each, 0), start[each]),
+            member=holders.get(each),
         )
         for each in partitions
     ]
@@ -353,7 +318,7 @@ def _named_partitions(cluster: Cluster, names: list[str]) -> list[Partition]:
         there = cluster.partitions(topic)
         picked = [each for each in there if not colon or str(each.number) == number]
         if not picked:
-            raise BadArgument(
+            raise HeadraceError(
                 f"topic {topic} has no partition {number!r}", hint=f"it has 0 to {len(there) - 1}"
             )
         chosen.update(picked)

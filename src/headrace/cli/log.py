@@ -5,35 +5,22 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 from msgspec import Struct
 
-from headrace.cli.output import Format, OutputFormat, Shape, format_time, result, show
+from headrace.cli.command import command_group
+from headrace.cli.output import Format, Shape, ended_by_closed_pipe, format_time, result, show
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
-    from headrace.log.damage import Damage
     from headrace.log.dump import Dumped, DumpedBatch
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    help="Show the files of a log, and repair a damaged one.",
-)
-
-
-@app.callback()
-def log() -> None:
-    """Show the files of a log, and repair a damaged one."""
-    # Without it Typer treats a group of one command as the command itself: `log dump FILE` would be unknown.
+app = command_group("Show the files of a log, and repair a damaged one.")
 
 
 @result("log dump", shape=Shape.LINES)
@@ -65,17 +52,13 @@ class RepairedPartition(Struct, frozen=True, kw_only=True):
     segments: Annotated[list[RepairedSegment], "those with damage; empty if nothing is damaged"]
 
 
-class DamageFound(HeadraceError):
-    """Damage in the files of a log."""
-
-
 @app.command()
 def dump(
     path: Annotated[
         Path, typer.Argument(metavar="SEGMENT|FOLDER", help="A file, or the folder of a partition.")
     ],
     records: Annotated[bool, typer.Option("--records", help="Show the records of each batch too.")] = False,
-    format: Format = OutputFormat.TEXT,
+    format: Format = "text",
 ) -> None:
     """Show the batches of a segment, or the entries of an index, snapshot or checkpoint file.
 
@@ -89,23 +72,18 @@ def dump(
     from headrace.log.dump import dump as dump_file
 
     problems = 0
-    try:
+    with ended_by_closed_pipe():
         for file in _files(path):
-            if format is OutputFormat.TEXT:
+            if format == "text":
                 print(f"{file}:")
             for item in dump_file(file, with_records=records):
                 problems += _is_problem(item)
-                if format is OutputFormat.JSON:
-                    print(json.dumps({"file": str(file), **_as_json(item)}, ensure_ascii=False))
+                if format == "json":
+                    print(_as_json(file, item))
                 else:
                     print("\n".join(f"  {line}" for line in _as_text(item)))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader closed the pipe (`| head`); Python would raise again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return
     if problems:
-        raise DamageFound(
+        raise HeadraceError(
             f"{problems} places are damaged",
             hint="`headrace log repair FOLDER` shows what can be repaired",
         )
@@ -117,7 +95,7 @@ def repair(
     yes: Annotated[
         bool, typer.Option("--yes", help="Repair it. Without this, only show what would be done.")
     ] = False,
-    format: Format = OutputFormat.TEXT,
+    format: Format = "text",
 ) -> None:
     """Repair a damaged partition while no broker runs: all valid batches are kept, and lost offsets are reported.
 
@@ -133,7 +111,7 @@ def repair(
     from headrace.log.recovery.repair import repair as carry_out
 
     if not folder.is_dir():
-        raise DamageFound(
+        raise HeadraceError(
             f"there is no folder {folder}", hint="give the folder of one partition, such as data/clicks-0"
         )
     files = DiskFileSystem()
@@ -144,24 +122,11 @@ def repair(
     repaired = RepairedPartition(
         folder=str(folder),
         is_repaired=bool(plan.segments) and yes,
-        segments=[
-            RepairedSegment(
-                path=segment.path,
-                lost_offsets=segment.lost_offsets,
-                lost_bytes=segment.lost_bytes,
-                lost=[_place(damage) for damage in segment.lost],
-                restored=[_place(damage) for damage in segment.restored],
-            )
-            for segment in plan.segments
-        ],
+        segments=msgspec.convert(plan.segments, list[RepairedSegment], from_attributes=True),
     )
     show(repaired, format, lambda: _print_repair(repaired))
     if repaired.segments and not yes:
-        raise DamageFound(f"{folder} is damaged, and nothing was changed", hint="add --yes to repair it")
-
-
-def _place(damage: Damage) -> DamagedPlace:
-    return DamagedPlace(position=damage.position, end_position=damage.end_position, reason=damage.reason)
+        raise HeadraceError(f"{folder} is damaged, and nothing was changed", hint="add --yes to repair it")
 
 
 def _print_repair(partition: RepairedPartition) -> None:
@@ -188,7 +153,7 @@ def _no_broker_on(data_dir: Path) -> Iterator[None]:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise DamageFound(f"a broker is using {data_dir}", hint="stop it first") from error
+            raise HeadraceError(f"a broker is using {data_dir}", hint="stop it first") from error
         yield
 
 
@@ -200,7 +165,7 @@ def _files(path: Path) -> Iterator[Path]:
         each for each in path.iterdir() if each.suffix in (".log", ".index", ".timeindex", ".snapshot")
     )
     if not found:
-        raise DamageFound(
+        raise HeadraceError(
             f"there are no segments in {path}", hint="give the folder of one partition, such as data/clicks-0"
         )
     yield from found
@@ -248,18 +213,10 @@ def _batch_as_text(batch: DumpedBatch) -> Iterator[str]:
         )
 
 
-def _as_json(item: Dumped) -> dict[str, Any]:
-    return {"kind": type(item).__name__.removeprefix("Dumped").lower(), **_json_value(item)}
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.decode(errors="backslashreplace")
-    if isinstance(value, msgspec.Struct):
-        return {name: _json_value(inner) for name, inner in msgspec.structs.asdict(value).items()}
-    if isinstance(value, list | tuple):
-        return [_json_value(inner) for inner in value]
-    return value
+def _as_json(file: Path, item: Dumped) -> str:
+    kind = type(item).__name__.removeprefix("Dumped").lower()
+    fields = msgspec.to_builtins(item, builtin_types=(bytes,))
+    return json.dumps({"file": str(file), "kind": kind, **fields}, ensure_ascii=False, default=_shown)
 
 
 def _shown(value: object) -> str:

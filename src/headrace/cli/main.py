@@ -1,7 +1,7 @@
 """The `headrace` command: its command groups, and how errors become messages and exit codes.
 
 Only the table of names is read at the start; a group's module is imported when it is called.
-`headrace broker` has to answer within a fraction of a second and pays for nothing that it does not use.
+`headrace broker` has to be ready within a fraction of a second and imports nothing that it does not use.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped with Ctrl-C, 143 stopped with SIGTERM.
 """
@@ -23,7 +23,7 @@ from headrace.printable import printable_lines
 COMMANDS = {
     "run": "headrace.cli.demo.run",
     "broker": "headrace.cli.broker.commands",
-    "topic": "headrace.cli.topic.commands",
+    "topic": "headrace.cli.topic",
     "produce": "headrace.cli.records.produce",
     "consume": "headrace.cli.records.consume",
     "group": "headrace.cli.group",

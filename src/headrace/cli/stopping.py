@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from types import FrameType, TracebackType
 from typing import Self
 
 # Windows has no SIGHUP.
@@ -12,7 +11,7 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "
 
 
 class Stopping:
-    """Within this context the first signal sets a flag; a second one ends the process at once."""
+    """Within this context the first signal sets a flag; a second one ends the process immediately."""
 
     def __init__(self) -> None:
         self.exit_code = 0
@@ -29,13 +28,11 @@ class Stopping:
             signal.signal(each, self._on_signal)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         for each, handler in self._before.items():
             signal.signal(each, handler)
 
-    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _frame: object) -> None:
         if self.is_wanted:
             sys.exit(128 + number)
         self.exit_code = 128 + number

@@ -20,52 +20,53 @@ from headrace.exports import lazy_exports
 
 if TYPE_CHECKING:
     from headrace.queue.async_queue import AsyncMessage, AsyncQueue
-    from headrace.queue.dead_letters import DeadLetters, NoDeadLetters, Redriven, matching
+    from headrace.queue.dead_letters import DeadLetters, Discarded, NoDeadLetters, Redriven, matching
     from headrace.queue.errors import (
         AcknowledgementLost,
+        AlreadyAcknowledged,
         MessageNotStored,
-        MessageSettled,
         QueueError,
         QueueUnusable,
     )
     from headrace.queue.letters import DeadLetter
-    from headrace.queue.message import Message, Place
-    from headrace.queue.queue import Begin, Queue, QueueOptions
+    from headrace.queue.message import Message, MessageId
+    from headrace.queue.queue import Queue, QueueOptions, StartAt
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             "async_queue": ("AsyncMessage", "AsyncQueue"),
-            "dead_letters": ("DeadLetters", "NoDeadLetters", "Redriven", "matching"),
+            "dead_letters": ("DeadLetters", "Discarded", "NoDeadLetters", "Redriven", "matching"),
             "errors": (
                 "AcknowledgementLost",
                 "MessageNotStored",
-                "MessageSettled",
+                "AlreadyAcknowledged",
                 "QueueError",
                 "QueueUnusable",
             ),
             "letters": ("DeadLetter",),
-            "message": ("Message", "Place"),
-            "queue": ("Begin", "Queue", "QueueOptions"),
+            "message": ("Message", "MessageId"),
+            "queue": ("StartAt", "Queue", "QueueOptions"),
         },
     )
 
 __all__ = [
     "AcknowledgementLost",
+    "AlreadyAcknowledged",
     "AsyncMessage",
     "AsyncQueue",
-    "Begin",
     "DeadLetter",
     "DeadLetters",
+    "Discarded",
     "Message",
+    "MessageId",
     "MessageNotStored",
-    "MessageSettled",
     "NoDeadLetters",
-    "Place",
     "Queue",
     "QueueError",
     "QueueOptions",
     "QueueUnusable",
     "Redriven",
+    "StartAt",
     "matching",
 ]

@@ -13,12 +13,12 @@ from typing import Self, TypeVar, Unpack
 from confluent_kafka import AcknowledgeType
 
 from headrace.queue.errors import QueueUnusable
-from headrace.queue.message import Delivery, Errors, Message, Place
+from headrace.queue.message import Delivery, Errors, Message, MessageId
 from headrace.queue.outbox import FULL_S, Headers
 from headrace.queue.queue import RUN_MEMBERS_MAX, Queue, QueueOptions
 from headrace.queue.runner import LOOK_S, Allowance, raise_or_log, stopped_by_signals
 
-SETTLERS = 8
+CALLERS = 8
 """Threads for calls that are brief or wait for one answer: acknowledging, opening, closing."""
 
 T = TypeVar("T")
@@ -35,20 +35,20 @@ class AsyncMessage(Delivery):
         self._message = message
 
     @property
-    def is_settled(self) -> bool:
-        return self._message.is_settled
+    def is_acknowledged(self) -> bool:
+        return self._message.is_acknowledged
 
     async def accept(self) -> None:
         """Done: no worker of the group gets it again. `await queue.flush()` waits for the broker's answer."""
-        await self._settle(AcknowledgeType.ACCEPT)
+        await self._acknowledge(AcknowledgeType.ACCEPT)
 
     async def release(self, reason: str = "") -> None:
         """Not now: it is redelivered after the group's back-off."""
-        await self._settle(AcknowledgeType.RELEASE, reason)
+        await self._acknowledge(AcknowledgeType.RELEASE, reason)
 
     async def reject(self, reason: str = "") -> None:
         """Never: it is not redelivered, and becomes a dead letter of the group, with the reason."""
-        await self._settle(AcknowledgeType.REJECT, reason)
+        await self._acknowledge(AcknowledgeType.REJECT, reason)
 
     @asynccontextmanager
     async def process(self, *, reject_on: Errors = ()) -> AsyncIterator[None]:
@@ -57,24 +57,26 @@ class AsyncMessage(Delivery):
         try:
             yield
         except BaseException as error:
-            await self.settle_by(error, reject_on)
+            await self.acknowledge_by(error, reject_on)
             raise
-        await self.settle_by(None, reject_on)
+        await self.acknowledge_by(None, reject_on)
 
-    async def settle_by(self, error: BaseException | None, reject_on: Errors) -> None:
-        await self._queue.in_thread(lambda: self._message.settle_by(error, reject_on))
+    async def acknowledge_by(self, error: BaseException | None, reject_on: Errors) -> None:
+        await self._queue.in_thread(lambda: self._message.acknowledge_by(error, reject_on))
 
-    async def _settle(self, how: AcknowledgeType, reason: str = "") -> None:
-        await self._queue.in_thread(lambda: self._message.settle(how, reason))
+    async def _acknowledge(self, how: AcknowledgeType, reason: str = "") -> None:
+        await self._queue.in_thread(lambda: self._message.acknowledge(how, reason))
 
 
 class AsyncQueue:
-    """`Queue` for asyncio: the same arguments, the same promises, everything that waits is awaited.
+    """`Queue` for asyncio, with the same arguments.
 
-    async with AsyncQueue("emails", group="senders") as queue:
-        async for message in queue:
-            async with message.process():
-                await send(message.value)
+        async with AsyncQueue("emails", group="senders") as queue:
+            async for message in queue:
+                async with message.process():
+                    await send(message.value)
+
+    Every call that may wait is awaited.
     """
 
     def __init__(self, *topics: str, **options: Unpack[QueueOptions]) -> None:
@@ -106,7 +108,7 @@ class AsyncQueue:
         """Connect. Raises QueueUnusable as `Queue.open` does."""
         self._is_closed = False
         self._takers = ThreadPoolExecutor(RUN_MEMBERS_MAX, thread_name_prefix="queue-take")
-        self._settlers = ThreadPoolExecutor(SETTLERS, thread_name_prefix="queue-settle")
+        self._callers = ThreadPoolExecutor(CALLERS, thread_name_prefix="queue-call")
         try:
             await self.in_thread(self._queue.open)
         except BaseException:
@@ -128,12 +130,12 @@ class AsyncQueue:
     def _end_threads(self) -> None:
         self._is_closed = True
         self._takers.shutdown(wait=False)
-        self._settlers.shutdown(wait=False)
+        self._callers.shutdown(wait=False)
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         if self._is_closed:
-            return call()  # the threads have ended, and the call fails at once
-        return await asyncio.get_running_loop().run_in_executor(self._settlers, call)
+            return call()  # the threads have ended, and the call fails immediately
+        return await asyncio.get_running_loop().run_in_executor(self._callers, call)
 
     # Taking messages
 
@@ -159,16 +161,16 @@ class AsyncQueue:
             self._takers, deliveries.take, timeout, lambda: not is_cancelled.is_set()
         )
 
-        def give_back(taken: asyncio.Future[Message | None]) -> None:
+        def put_back(taken: asyncio.Future[Message | None]) -> None:
             is_there = not taken.cancelled() and taken.exception() is None
             if is_there and (message := taken.result()) is not None and self._is_open:
-                self._takers.submit(deliveries.give_back, message)
+                self._takers.submit(deliveries.put_back, message)
 
         try:
             message = await asyncio.shield(taking)
         except asyncio.CancelledError:
             is_cancelled.set()
-            taking.add_done_callback(give_back)
+            taking.add_done_callback(put_back)
             raise
         return None if message is None else AsyncMessage(self, message)
 
@@ -236,7 +238,7 @@ class AsyncQueue:
         key: bytes | str | None = None,
         headers: Headers = (),
         topic: str | None = None,
-    ) -> Place:
+    ) -> MessageId:
         """Write a message and wait until it is stored; its topic, partition and offset. Raises MessageNotStored.
 
         `asyncio.gather` of several keeps their order, and does not wait for each in turn.
@@ -248,7 +250,7 @@ class AsyncQueue:
 
     async def _send(
         self, value: bytes | str, key: bytes | str | None, headers: Headers, topic: str | None
-    ) -> Future[Place]:
+    ) -> Future[MessageId]:
         outbox = self._queue.outbox
         if not outbox.is_started:
             await self.in_thread(outbox.started)
@@ -263,7 +265,7 @@ class AsyncQueue:
     # In flight
 
     async def flush(self) -> None:
-        """Wait until the broker has answered every acknowledgement; raises AcknowledgementLost if it refused some."""
+        """Wait until the broker has answered every acknowledgement; raises AcknowledgementLost if it rejected some."""
         self._require_open()
         await self.in_thread(self._queue.flush)
 
@@ -274,7 +276,7 @@ class AsyncQueue:
 
     @property
     def lost(self) -> int:
-        """Acknowledgements that the broker refused, mostly because the lock had timed out."""
+        """Acknowledgements that the broker rejected, mostly because the lock had timed out."""
         return self._queue.lost
 
     def _require_open(self) -> None:
@@ -290,5 +292,5 @@ async def _handle(
         await handler(message)
     except BaseException as error:
         failure = error
-    await message.settle_by(failure, reject_on)
+    await message.acknowledge_by(failure, reject_on)
     raise_or_log(message, failure)

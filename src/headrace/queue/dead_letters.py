@@ -1,47 +1,52 @@
-"""The dead letters of a group: list, redrive and purge them.
+"""The dead letters of a group or a job: list, redrive, discard and purge them.
 
-A consumer group of its own commits the offset up to which the letters were redriven. So several people can redrive at
-the same time, a crash loses nothing, and the letters stay in their topic until they are purged.
+A consumer group of its own commits the offset up to which the letters were redriven or discarded. So several people can
+redrive at the same time, a crash loses nothing, and the letters stay in their topic until they are purged.
 """
 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import closing
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 from msgspec import Struct
 
 from headrace.dead_letters import dead_letter_topic
 from headrace.kafka.cluster import Cluster, Partition
 from headrace.kafka.settings import client_config, require_broker
-from headrace.queue.errors import QueueError, queue_errors
+from headrace.queue.errors import MessageNotStored, QueueError, queue_errors
 from headrace.queue.group_settings import read_settings
 from headrace.queue.letters import DeadLetter, read_letter, redriven_headers
-from headrace.queue.message import Place, headers_of
+from headrace.queue.message import MessageId, headers_of
+from headrace.queue.outbox import ANY_PARTITION, Outbox
+from headrace.queue.partition_reader import read_partition
+from headrace.queue.redriven import RedrivenRecords
 
 REDRIVE_BATCH = 500
 """Letters that are redriven between two commits: a crash redrives at most these twice."""
 
-# As the client has it.
-ANY_PARTITION = -1
-NOW = 0
-
-IDLE_S_MAX = 20.0
-"""A broker delivers records that exist within milliseconds; this is for a broker that hangs."""
-
 
 class NoDeadLetters(QueueError):
-    """The group has no dead-letter topic, or the letter does not exist."""
+    """The group or job has no dead-letter topic, or the letter does not exist."""
 
 
 class Redriven(Struct, frozen=True, kw_only=True):
     """How many letters were redriven, and how many were not."""
 
     redriven: int
+    left: int
+    """They do not match or can't be redriven, and are still listed afterwards."""
+
+
+class Discarded(Struct, frozen=True, kw_only=True):
+    """How many letters were discarded, and how many were not."""
+
+    discarded: int
     left: int
     """They do not match, and are still listed afterwards."""
 
@@ -54,15 +59,24 @@ class _Span(Struct, frozen=True, kw_only=True):
     end: int
 
 
+class _Batch(Struct, frozen=True, kw_only=True):
+    """Letters of one partition of the dead-letter topic, and the offset after them."""
+
+    partition: int
+    end: int
+    letters: list[tuple[KafkaMessage, DeadLetter]]
+
+
 class DeadLetters:
-    """The dead letters of one group.
+    """The dead letters of one group, or of one job on Spark.
 
-    letters = DeadLetters("senders")
-    for letter in letters.read():
-        print(letter.original, letter.reason)
-    letters.redrive()
+        letters = DeadLetters("senders")
+        for letter in letters.read():
+            print(letter.original, letter.reason)
+        letters.redrive()
 
-    `bootstrap` is by default that of the commands, as for `Queue`.
+    `bootstrap` is by default that of the commands, as for `Queue`; `topic` is by default the group's setting, else
+    dlq.NAME.
     """
 
     def __init__(
@@ -93,7 +107,10 @@ class DeadLetters:
     # Reading
 
     def count(self) -> int:
-        """How many letters were not redriven. Letters of other groups in the same topic count too: none is read."""
+        """How many letters were neither redriven nor discarded, without reading any.
+
+        Letters of other groups in the same topic count too, and so do several letters of one record.
+        """
         try:
             spans = self._spans()
         except NoDeadLetters:
@@ -101,9 +118,20 @@ class DeadLetters:
         return sum(span.end - span.done for span in spans.values())
 
     def read(self) -> Iterator[DeadLetter]:
-        """The group's letters that were not redriven, up to the current end, oldest first in each partition."""
+        """The letters that were neither redriven nor discarded, up to the current end, oldest first in each partition.
+
+        If a job has several letters of one record with the same reason, because it was reset or because it ran over
+        bounded rows more than once, the first one is returned.
+        """
+        redriven = self._redriven()
+        seen: set[tuple[str, str]] = set()
         for number, span in self._spans().items():
-            yield from self._read(number, span.done, span.end)
+            for letter in self._read(number, span.done, span.end):
+                if redriven.has(letter) or (letter.record, letter.reason) in seen:
+                    continue
+                if letter.record is not None:
+                    seen.add((letter.record, letter.reason))
+                yield letter
 
     def get(self, partition: int, offset: int) -> DeadLetter:
         """One letter, by its partition and offset in the dead-letter topic."""
@@ -114,7 +142,7 @@ class DeadLetters:
                 return letter
         raise NoDeadLetters(
             f"{self.topic} has no letter {partition}:{offset} of group {self.group}",
-            hint=f"`headrace queue dead list {self.group}` lists them",
+            hint="`headrace queue dead list` lists those of a group, `headrace job dead list` those of a job",
         )
 
     # Redriving
@@ -127,106 +155,107 @@ class DeadLetters:
     ) -> Redriven:
         """Write letters to their original topics again, with key, value, headers and a count of redrives.
 
+        All readers of the topic get the record. A record of a job that was redriven for one letter is not redriven for
+        another one, of the same job or another. Rows that a sink rejected, late rows and truncated values can't be
+        redriven: their letters do not have the original record.
+
         A letter that is not wanted is written again to the end of the dead-letter topic, so that one offset per
         partition is the position. It is committed once all letters before it are stored: a crash loses none, and
         duplicates at most the last `REDRIVE_BATCH` letters.
         """
-        producer = Producer(self._cluster.client_config(acks="all", enable_idempotence=True))
-        redriven = left = 0
-        for number, span in self._spans().items():
-            letters = self._read_raw(number, span.done, span.end)
-            for batch in _batches(letters, REDRIVE_BATCH):
-                failed: list[KafkaError] = []
-                for raw in batch:
-                    letter = _letter(raw)
-                    if not self._is_ours(letter):
+        redriven = self._redriven()
+        count = left = 0
+        with self._outbox() as outbox:
+            for batch in self._pending_batches():
+                stored: list[Future[MessageId]] = []
+                again: list[DeadLetter] = []
+                for raw, letter in batch.letters:
+                    if redriven.has(letter):
                         continue
-                    if letter.original and is_wanted(letter):
-                        self._send_back(producer, letter, failed)
-                        redriven += 1
+                    if letter.original and letter.can_be_redriven and is_wanted(letter):
+                        stored.append(self._redrive(outbox, letter, letter.original))
+                        redriven.add(letter)
+                        again.append(letter)
                     else:
-                        self._keep(producer, raw, failed)
+                        stored.append(self._keep(outbox, raw))
                         left += 1
-                self._finish(producer, failed)
-                self._commit(number, (batch[-1].offset() or 0) + 1)
-                on_progress(redriven)
-            self._commit(number, span.end)
-        return Redriven(redriven=redriven, left=left)
+                _wait(stored)
+                _wait(redriven.store(outbox, again))
+                self._commit(batch.partition, batch.end)
+                count += len(again)
+                on_progress(count)
+        return Redriven(redriven=count, left=left)
 
-    def _send_back(self, producer: Producer, letter: DeadLetter, failed: list[KafkaError]) -> None:
+    # Discarding
+
+    def discard(
+        self,
+        is_wanted: Callable[[DeadLetter], bool] = lambda letter: True,
+        *,
+        on_progress: Callable[[int], None] = lambda count: None,
+    ) -> Discarded:
+        """Remove letters from the list without redriving them. They stay in their topic until it is purged."""
+        discarded = left = 0
+        with self._outbox() as outbox:
+            for batch in self._pending_batches():
+                kept = [raw for raw, letter in batch.letters if not is_wanted(letter)]
+                _wait([self._keep(outbox, raw) for raw in kept])
+                self._commit(batch.partition, batch.end)
+                left += len(kept)
+                discarded += len(batch.letters) - len(kept)
+                on_progress(discarded)
+        return Discarded(discarded=discarded, left=left)
+
+    def _outbox(self) -> closing[Outbox]:
+        return closing(Outbox(self._cluster.client_config(), self._timeout_s))
+
+    def _redriven(self) -> RedrivenRecords:
+        redriven = RedrivenRecords(self._cluster)
+        redriven.load()
+        return redriven
+
+    def _pending_batches(self) -> Iterator[_Batch]:
+        """The letters that are listed now. The position is after a batch when it is committed."""
+        for number, span in self._spans().items():
+            for batch in _batches(self._read_raw(number, span.done, span.end), REDRIVE_BATCH):
+                pairs = ((raw, read_letter(raw)) for raw in batch)
+                yield _Batch(
+                    partition=number,
+                    end=(batch[-1].offset() or 0) + 1,
+                    letters=[pair for pair in pairs if self._is_ours(pair[1])],
+                )
+            yield _Batch(partition=number, end=span.end, letters=[])
+
+    def _redrive(self, outbox: Outbox, letter: DeadLetter, original: MessageId) -> Future[MessageId]:
         """To its original partition: its producer may have chosen the partition by the key, in its own way."""
-        assert letter.original is not None
-        topic = letter.original.topic
+        topic = original.topic
         if topic not in self._partition_counts:
             with queue_errors():
                 self._partition_counts[topic] = len(self._cluster.topics().get(topic, ()))
-        is_there = 0 <= letter.original.partition < self._partition_counts[topic]
-        self._produce(
-            producer,
+        exists = 0 <= original.partition < self._partition_counts[topic]
+        return outbox.send_when_room(
             topic,
-            letter.key,
             letter.value,
+            letter.key,
             redriven_headers(letter),
-            failed,
-            partition=letter.original.partition if is_there else ANY_PARTITION,
+            partition=original.partition if exists else ANY_PARTITION,
         )
 
-    def _keep(self, producer: Producer, raw: KafkaMessage, failed: list[KafkaError]) -> None:
-        written_ms = raw.timestamp()[1]
-        self._produce(
-            producer, self.topic, raw.key(), raw.value(), headers_of(raw), failed, timestamp_ms=written_ms
+    def _keep(self, outbox: Outbox, raw: KafkaMessage) -> Future[MessageId]:
+        return outbox.send_when_room(
+            self.topic, raw.value(), raw.key(), headers_of(raw), timestamp_ms=raw.timestamp()[1]
         )
-
-    def _produce(
-        self,
-        producer: Producer,
-        topic: str,
-        key: bytes | None,
-        content: bytes | None,
-        headers: Sequence[tuple[str, bytes | None]],
-        failed: list[KafkaError],
-        *,
-        partition: int = ANY_PARTITION,
-        timestamp_ms: int = NOW,
-    ) -> None:
-        def on_delivery(error: KafkaError | None, _message: KafkaMessage) -> None:
-            if error is not None:
-                failed.append(error)
-
-        while True:
-            try:
-                producer.produce(
-                    topic,
-                    content,
-                    key,
-                    headers=[*headers],
-                    on_delivery=on_delivery,
-                    partition=partition,
-                    timestamp=timestamp_ms,
-                )
-                return
-            except BufferError:
-                producer.poll(0.1)
-
-    def _finish(self, producer: Producer, failed: list[KafkaError]) -> None:
-        unsent = producer.flush(self._timeout_s)
-        if failed or unsent:
-            why = failed[0].str() if failed else f"no answer within {self._timeout_s} s"
-            raise QueueError(
-                f"not all letters could be redriven: {why}",
-                hint="run it again: it continues after the last commit",
-            )
 
     # Purging
 
     def purge(self) -> int:
-        """Delete all letters of the dead-letter topic, redriven or not; how many there were."""
+        """Delete all letters of the dead-letter topic, listed or not; how many there were."""
         spans = self._spans()
         for number, span in spans.items():
             for raw in self._read_raw(number, span.start, span.end):
-                if not self._is_ours(letter := _letter(raw)):
+                if not self._is_ours(letter := read_letter(raw)):
                     raise QueueError(
-                        f"{self.topic} has letters of group {letter.group} too, such as {letter.place}",
+                        f"{self.topic} has letters of {letter.group} too, such as {letter.id}",
                         hint="delete the topic, or set its retention, to delete all of them",
                     )
         with queue_errors():
@@ -244,8 +273,9 @@ class DeadLetters:
             topics = self._cluster.topics()
         if self.topic not in topics:
             raise NoDeadLetters(
-                f"group {self.group} has no dead letters: there is no topic {self.topic}",
-                hint="it is created with the first message that is rejected or delivered too often",
+                f"{self.group} has no dead letters: there is no topic {self.topic}",
+                hint="it is created with the first message that is rejected or delivered too often, or with the first "
+                "record that a job can't parse",
             )
         consumer = self._consumer()
         try:
@@ -263,7 +293,7 @@ class DeadLetters:
 
     def _read(self, number: int, first: int, end: int) -> Iterator[DeadLetter]:
         for raw in self._read_raw(number, first, end):
-            letter = _letter(raw)
+            letter = read_letter(raw)
             if self._is_ours(letter):
                 yield letter
 
@@ -272,39 +302,10 @@ class DeadLetters:
         return letter.group in ("", self.group)
 
     def _read_raw(self, number: int, first: int, end: int) -> Iterator[KafkaMessage]:
-        if first >= end:
-            return
-        consumer = self._consumer()
-        try:
-            consumer.assign([TopicPartition(self.topic, number, first)])
-            idle_since_s = time.monotonic()
-            while time.monotonic() < idle_since_s + IDLE_S_MAX:
-                message = consumer.poll(0.5)
-                if message is None:
-                    continue
-                idle_since_s = time.monotonic()
-                error = message.error()
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    raise QueueError(f"{self.topic} can't be read: {error.str()}")
-                # The last offsets may have no records: transaction markers, or records that compaction removed.
-                offset = message.offset() or 0
-                if error is None and offset < end:
-                    yield message
-                if offset >= end - (error is None):
-                    return
-            raise QueueError(f"{self.topic} can't be read: no record within {IDLE_S_MAX} s")
-        finally:
-            consumer.close()
+        return read_partition(self._cluster.client_config(), self.topic, number, first, end)
 
     def _consumer(self) -> Consumer:
-        return Consumer(
-            self._cluster.client_config(
-                group_id=self.progress_group,
-                enable_auto_commit=False,
-                enable_partition_eof=True,
-                auto_offset_reset="earliest",
-            )
-        )
+        return Consumer(self._cluster.client_config(group_id=self.progress_group, enable_auto_commit=False))
 
     def _commit(self, number: int, offset: int) -> None:
         consumer = self._consumer()
@@ -338,15 +339,15 @@ def _text(content: bytes | None) -> str:
     return "" if content is None else content.decode(errors="replace")
 
 
-def _letter(raw: KafkaMessage) -> DeadLetter:
-    place = Place(raw.topic() or "", raw.partition() or 0, raw.offset() or 0)
-    return read_letter(
-        place=place,
-        timestamp_ms=raw.timestamp()[1],
-        key=raw.key(),
-        content=raw.value(),
-        headers=headers_of(raw),
-    )
+def _wait(stored: Iterable[Future[MessageId]]) -> None:
+    try:
+        for each in stored:
+            each.result()
+    except MessageNotStored as error:
+        raise QueueError(
+            f"not all letters could be redriven: {error.message}",
+            hint="run it again: it continues after the last commit",
+        ) from error
 
 
 def _batches(messages: Iterable[KafkaMessage], size: int) -> Iterator[list[KafkaMessage]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from confluent_kafka import AcknowledgeType
 
-from headrace.queue.errors import AcknowledgementLost, MessageSettled
+from headrace.queue.errors import AcknowledgementLost, AlreadyAcknowledged
 from headrace.queue.member import SERVE_S, Member
 from headrace.queue.message import Message
 from headrace.queue.rejections import Rejections
@@ -117,7 +117,7 @@ class Deliveries:
             self._close_idle_members()
         return None
 
-    def give_back(self, message: Message) -> None:
+    def put_back(self, message: Message) -> None:
         """Return a message whose caller was cancelled: the next `take` gets it."""
         with self._changed:
             if self._is_open:
@@ -141,13 +141,13 @@ class Deliveries:
             *(len(expired), self._group, self._prefetch, self.lock_s * 1000),
         )
         for member in {each.member for each in expired}:
-            # One refused acknowledgement fails the whole request: the valid ones are sent before it.
-            member.settle_all(self._timeout_s)
+            # One rejected acknowledgement fails the whole request: the valid ones are sent before it.
+            member.flush(self._timeout_s)
         for message in expired:
-            message.is_settled = True
+            message.is_acknowledged = True
             message.member.acknowledge(message.raw, AcknowledgeType.RELEASE)
         for member in {each.member for each in expired}:
-            member.settle_all(self._timeout_s)
+            member.flush(self._timeout_s)
 
     def _idle_member(self) -> Member | None:
         """A member that can be polled now; a new one only if all others hold messages."""
@@ -183,7 +183,7 @@ class Deliveries:
 
     # Acknowledging
 
-    def settle(self, message: Message, how: AcknowledgeType, reason: str) -> None:
+    def acknowledge(self, message: Message, how: AcknowledgeType, reason: str) -> None:
         """Acknowledge a message: `accept`, `release` or `reject`."""
         self._require_held(message)
         is_final = how is AcknowledgeType.REJECT
@@ -200,19 +200,19 @@ class Deliveries:
             member = message.member
             is_late = message.locked_until_s <= time.monotonic()
             if is_late:
-                # It is likely refused, and the whole request with it.
-                member.settle_all(self._timeout_s)
-            message.is_settled = True
+                # It is likely rejected, and the whole request with it.
+                member.flush(self._timeout_s)
+            message.is_acknowledged = True
             member.acknowledge(message.raw, how)
             if is_late:
-                member.settle_all(self._timeout_s)
+                member.flush(self._timeout_s)
             elif member.has_waiting and not self._has_waiting.is_set():
                 self._has_waiting.set()
             if member.held == 0:
                 self._changed.notify_all()
 
     def flush(self, timeout: float) -> None:
-        """Wait until the broker has answered every acknowledgement; raises AcknowledgementLost if it refused some."""
+        """Wait until the broker has answered every acknowledgement; raises AcknowledgementLost if it rejected some."""
         deadline_s = time.monotonic() + timeout
         while True:
             with self._changed:
@@ -225,7 +225,7 @@ class Deliveries:
         if self.lost > self._lost_reported:
             count, self._lost_reported = self.lost - self._lost_reported, self.lost
             raise AcknowledgementLost(
-                f"{count} acknowledgements were refused, their messages are delivered again",
+                f"{count} acknowledgements were rejected, their messages are delivered again",
                 hint="the broker was restarted, or their locks had timed out: then lower prefetch, or raise the "
                 "group's share.record.lock.duration.ms",
             )
@@ -252,7 +252,7 @@ class Deliveries:
             time.sleep(SERVE_S)
 
     def _require_held(self, message: Message) -> None:
-        if message.is_settled:
-            raise MessageSettled(f"{message.place} was accepted, released or rejected already")
+        if message.is_acknowledged:
+            raise AlreadyAcknowledged(f"{message.id} was accepted, released or rejected already")
         if not self._is_open:
-            raise MessageSettled(f"{message.place} was released when its queue was closed")
+            raise AlreadyAcknowledged(f"{message.id} was released when its queue was closed")

@@ -25,7 +25,7 @@ class QueueUnusable(QueueError):
     """The queue cannot be opened, or the broker rejects its consumer for good."""
 
 
-class MessageSettled(QueueError):
+class AlreadyAcknowledged(QueueError):
     """A message that was accepted, released or rejected already, or whose queue is closed."""
 
 

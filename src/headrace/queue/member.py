@@ -1,7 +1,7 @@
 """One member of a share group: confluent-kafka's ShareConsumer, and what it holds.
 
 The client returns the next messages only once all of the last ones are acknowledged. It sends acknowledgements that are
-close together in one request, in the order of the calls, and brokers refuse a request whose offsets do not ascend. So
+close together in one request, in the order of the calls, and brokers reject a request whose offsets do not ascend. So
 an acknowledgement after one with a higher offset waits here until the broker has answered.
 
 The caller makes sure that only one thread at a time uses a member.
@@ -52,7 +52,7 @@ class Member:
         self.held = 0
         """Messages that are not acknowledged; while there are any, no others can be polled."""
         self.lost = 0
-        """Acknowledgements that the broker refused or never received."""
+        """Acknowledgements that the broker rejected or never received."""
 
     def subscribe(self, topics: Sequence[str]) -> None:
         if sorted(topics) != self._topics:
@@ -126,7 +126,7 @@ class Member:
         if ready:
             self._consumer.commit_async()
 
-    def settle_all(self, timeout_s: float) -> bool:
+    def flush(self, timeout_s: float) -> bool:
         """Wait until the broker has answered every acknowledgement; whether it has."""
         deadline_s = time.monotonic() + timeout_s
         while self.unconfirmed:
@@ -137,11 +137,11 @@ class Member:
         return True
 
     def close(self, timeout_s: float) -> None:
-        """Send the acknowledgements. The broker releases the other messages at once. A second call does nothing."""
+        """Send the acknowledgements. The broker releases the other messages immediately. A second call does nothing."""
         if self._is_closed:
             return
         self._is_closed = True
-        self.settle_all(timeout_s)
+        self.flush(timeout_s)
         try:
             self._consumer.close()
         except KafkaException as error:
@@ -169,7 +169,7 @@ class Member:
         if error is not None:
             self.lost += count
             logger.warning(
-                "%d acknowledgements were refused, their messages are delivered again: %s",
+                "%d acknowledgements were rejected, their messages are delivered again: %s",
                 count,
                 error.args[0].str(),
             )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from confluent_kafka import AcknowledgeType
 from msgspec import Struct
 
-from headrace.queue.errors import MessageSettled
+from headrace.queue.errors import AlreadyAcknowledged
 
 if TYPE_CHECKING:
     from confluent_kafka import Message as KafkaMessage
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headrace.queue")
 
 
-class Place(Struct, frozen=True):
+class MessageId(Struct, frozen=True):
     """Topic, partition and offset of a record."""
 
     topic: str
@@ -32,8 +32,8 @@ class Place(Struct, frozen=True):
         return f"{self.topic}-{self.partition}@{self.offset}"
 
 
-class Settles(Protocol):
-    def settle(self, message: Message, how: AcknowledgeType, reason: str) -> None: ...
+class Acknowledges(Protocol):
+    def acknowledge(self, message: Message, how: AcknowledgeType, reason: str) -> None: ...
 
 
 Errors = type[BaseException] | tuple[type[BaseException], ...]
@@ -76,21 +76,19 @@ class Delivery:
 
     @property
     def topic(self) -> str:
-        return self._raw.topic() or ""
+        return self.id.topic
 
     @property
     def partition(self) -> int:
-        number = self._raw.partition()
-        return -1 if number is None else number
+        return self.id.partition
 
     @property
     def offset(self) -> int:
-        offset = self._raw.offset()
-        return -1 if offset is None else offset
+        return self.id.offset
 
     @property
-    def place(self) -> Place:
-        return Place(self.topic, self.partition, self.offset)
+    def id(self) -> MessageId:
+        return id_of(self._raw)
 
     @property
     def timestamp(self) -> datetime:
@@ -109,38 +107,38 @@ class Delivery:
         return self._raw.delivery_count() or 1
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.place}, delivery_count={self.delivery_count})"
+        return f"{type(self).__name__}({self.id}, delivery_count={self.delivery_count})"
 
 
 class Message(Delivery):
     """Locked for this worker until it is accepted, released or rejected, or its lock ends."""
 
-    __slots__ = ("_queue", "is_settled", "locked_until_s", "member")
+    __slots__ = ("_queue", "is_acknowledged", "locked_until_s", "member")
 
-    def __init__(self, queue: Settles, member: Member, raw: KafkaMessage, locked_until_s: float) -> None:
+    def __init__(self, queue: Acknowledges, member: Member, raw: KafkaMessage, locked_until_s: float) -> None:
         super().__init__(raw)
         self._queue = queue
         self.member = member
         self.locked_until_s = locked_until_s
         """By the monotonic clock. About then the broker delivers it to another worker."""
-        self.is_settled = False
+        self.is_acknowledged = False
 
     def accept(self) -> None:
         """Done: no worker of the group gets it again.
 
-        Returns at once; the acknowledgement is sent in the background. `queue.flush()`, and leaving the queue, wait
+        Returns immediately; the acknowledgement is sent in the background. `queue.flush()`, and leaving the queue, wait
         for the broker's answer.
         """
-        self.settle(AcknowledgeType.ACCEPT)
+        self.acknowledge(AcknowledgeType.ACCEPT)
 
     def release(self, reason: str = "") -> None:
         """Not now: it is redelivered after the group's back-off. The reason is for the dead letter, if this was its
         last delivery."""
-        self.settle(AcknowledgeType.RELEASE, reason)
+        self.acknowledge(AcknowledgeType.RELEASE, reason)
 
     def reject(self, reason: str = "") -> None:
         """Never: it is not redelivered, and becomes a dead letter of the group, with the reason."""
-        self.settle(AcknowledgeType.REJECT, reason)
+        self.acknowledge(AcknowledgeType.REJECT, reason)
 
     @contextmanager
     def process(self, *, reject_on: Errors = ()) -> Iterator[None]:
@@ -149,22 +147,27 @@ class Message(Delivery):
         try:
             yield
         except BaseException as error:
-            self.settle_by(error, reject_on)
+            self.acknowledge_by(error, reject_on)
             raise
-        self.settle_by(None, reject_on)
+        self.acknowledge_by(None, reject_on)
 
-    def settle_by(self, error: BaseException | None, reject_on: Errors) -> None:
+    def acknowledge_by(self, error: BaseException | None, reject_on: Errors) -> None:
         """Acknowledge by the outcome, unless it is acknowledged already, or was released because its queue was
         closed."""
-        if self.is_settled:
+        if self.is_acknowledged:
             return
         try:
-            self.settle(*verdict(error, reject_on))
-        except MessageSettled as error_of_message:
+            self.acknowledge(*verdict(error, reject_on))
+        except AlreadyAcknowledged as error_of_message:
             logger.warning("%s", error_of_message)
 
-    def settle(self, how: AcknowledgeType, reason: str = "") -> None:
-        self._queue.settle(self, how, reason)
+    def acknowledge(self, how: AcknowledgeType, reason: str = "") -> None:
+        self._queue.acknowledge(self, how, reason)
+
+
+def id_of(raw: KafkaMessage) -> MessageId:
+    """Of a message that is stored: then the client knows all three."""
+    return MessageId(raw.topic() or "", raw.partition() or 0, raw.offset() or 0)
 
 
 def headers_of(raw: KafkaMessage) -> list[tuple[str, bytes | None]]:

@@ -16,9 +16,13 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as KafkaMessage
 
 from headrace.queue.errors import MessageNotStored
-from headrace.queue.message import Place
+from headrace.queue.message import MessageId, id_of
 
 Headers = Mapping[str, str | bytes | None] | Sequence[tuple[str, str | bytes | None]]
+
+# As the client has it.
+ANY_PARTITION = -1
+NOW = 0
 
 SERVE_S = 0.25
 """How long one poll for confirmations takes at most."""
@@ -46,38 +50,60 @@ class Outbox:
             "message.timeout.ms": int(timeout_s * 1000),
             **client_config,
         }
+        self._timeout_s = timeout_s
         self._lock = threading.Lock()
         self._producer: Producer | None = None
         self._is_closed = False
 
     def send(
-        self, topic: str, value: bytes | str | None, key: bytes | str | None, headers: Headers
-    ) -> Future[Place]:
-        """Raises BufferError if the client's buffer is full. The broker's answer is in the future."""
-        stored: Future[Place] = Future()
+        self,
+        topic: str,
+        value: bytes | str | None,
+        key: bytes | str | None,
+        headers: Headers,
+        *,
+        partition: int = ANY_PARTITION,
+        timestamp_ms: int = NOW,
+    ) -> Future[MessageId]:
+        """Raises BufferError if the client's buffer is full. The broker's response is in the future."""
+        stored: Future[MessageId] = Future()
         stored.set_running_or_notify_cancel()  # it is in flight: nothing can cancel it
 
         def on_delivery(error: KafkaError | None, message: KafkaMessage) -> None:
             if error is None:
-                place = Place(message.topic() or topic, message.partition() or 0, message.offset() or 0)
-                stored.set_result(place)
+                stored.set_result(id_of(message))
             else:
                 self._fail(stored, topic, error)
 
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         try:
-            self.started().produce(topic, value, key, headers=[*pairs], on_delivery=on_delivery)
+            self.started().produce(
+                topic,
+                value,
+                key,
+                headers=[*pairs],
+                on_delivery=on_delivery,
+                partition=partition,
+                timestamp=timestamp_ms,
+            )
         except KafkaException as error:
             self._fail(stored, topic, error.args[0])
         return stored
 
     def send_when_room(
-        self, topic: str, value: bytes | str | None, key: bytes | str | None, headers: Headers
-    ) -> Future[Place]:
+        self,
+        topic: str,
+        value: bytes | str | None,
+        key: bytes | str | None,
+        headers: Headers,
+        *,
+        partition: int = ANY_PARTITION,
+        timestamp_ms: int = NOW,
+    ) -> Future[MessageId]:
         """`send` that waits for room: every message in the buffer is stored or fails within its timeout."""
         while True:
             try:
-                return self.send(topic, value, key, headers)
+                return self.send(topic, value, key, headers, partition=partition, timestamp_ms=timestamp_ms)
             except BufferError:
                 time.sleep(FULL_S)
 
@@ -86,8 +112,8 @@ class Outbox:
         producer = self._producer
         return producer is None or producer.flush(timeout_s) == 0
 
-    def close(self, timeout_s: float) -> None:
-        if not self.flush(timeout_s) and self._producer is not None:
+    def close(self) -> None:
+        if not self.flush(self._timeout_s) and self._producer is not None:
             self._producer.purge()
             self._producer.flush(SERVE_S)
         self._is_closed = True
@@ -112,7 +138,7 @@ class Outbox:
         while not self._is_closed and (producer is self._producer or len(producer)):
             producer.poll(SERVE_S)
 
-    def _fail(self, stored: Future[Place], topic: str, error: KafkaError) -> None:
+    def _fail(self, stored: Future[MessageId], topic: str, error: KafkaError) -> None:
         if error.fatal():
             # An idempotent producer that lost its sequence can't continue; the next message gets a new one.
             self._producer = None

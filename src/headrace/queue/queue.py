@@ -21,7 +21,7 @@ from headrace.queue.group_settings import (
     OFFSET_RESET,
     ensure_settings,
 )
-from headrace.queue.message import Errors, Message, Place
+from headrace.queue.message import Errors, Message, MessageId
 from headrace.queue.outbox import Headers, Outbox
 from headrace.queue.rejections import Rejections
 from headrace.queue.runner import Allowance, Runner, raise_or_log, stopped_by_signals
@@ -39,10 +39,10 @@ TOPIC_APPEARS_S_MAX = 0.5
 """Apache Kafka's nodes learn of a new topic a moment after its creation was confirmed."""
 
 TIMEOUT_S = 30.0
-"""For requests that a running broker answers at once."""
+"""For requests that a running broker answers immediately."""
 
 
-Begin = Literal["earliest", "latest"]
+StartAt = Literal["earliest", "latest"]
 
 
 class QueueOptions(TypedDict, total=False):
@@ -53,7 +53,7 @@ class QueueOptions(TypedDict, total=False):
     pattern: str | re.Pattern[str] | None
     prefetch: int
     members: int
-    begin: Begin
+    start: StartAt
     dead_letters: str | None
     config: Mapping[str, Any] | None
     timeout_s: float
@@ -79,7 +79,7 @@ class Queue:
                       batches, as the producer made them.
     members           how many members this queue may add to the group. The client returns the next messages only once
                       all of the last ones are acknowledged; with a member for each thread, no thread waits for another.
-    begin             where a new group starts: "earliest" (default) or "latest". A group that has the setting keeps it.
+    start             where a new group starts: "earliest" (default) or "latest". A group that has the setting keeps it.
     dead_letters      the topic for rejected messages, `dlq.GROUP` by default; "" for none. A group that has the setting
                       keeps it.
     config            more settings for confluent-kafka's clients, such as those for TLS
@@ -93,7 +93,7 @@ class Queue:
         pattern: str | re.Pattern[str] | None = None,
         prefetch: int = PREFETCH,
         members: int = 1,
-        begin: Begin = "earliest",
+        start: StartAt = "earliest",
         dead_letters: str | None = None,
         config: Mapping[str, Any] | None = None,
         timeout_s: float = TIMEOUT_S,
@@ -102,9 +102,9 @@ class Queue:
             raise QueueUnusable("a queue needs topics or a pattern", hint='Queue("emails", group=…)')
         if prefetch < 1 or members < 1:
             raise QueueUnusable("prefetch and members are at least 1")
-        if begin not in get_args(Begin):
+        if start not in get_args(StartAt):
             raise QueueUnusable(
-                f"begin={begin!r} is unknown", hint=f"choose one of {', '.join(get_args(Begin))}"
+                f"start={start!r} is unknown", hint=f"choose one of {', '.join(get_args(StartAt))}"
             )
         self.group = group
         self._topics = topics
@@ -117,7 +117,7 @@ class Queue:
         self._client_config = client_config(bootstrap, config)
         self.bootstrap: str = self._client_config["bootstrap.servers"]
         self._cluster = Cluster(self.bootstrap, timeout_s=timeout_s, config=config)
-        self._begin = begin
+        self._start = start
         self._dead_letter_topic = dead_letter_topic(group) if dead_letters is None else dead_letters
         self._is_open = self._is_stopped = self._is_closed = False
         self._deliveries: Deliveries | None = None
@@ -154,7 +154,7 @@ class Queue:
         self._is_open = True
 
     def _open_deliveries(self) -> Deliveries:
-        wanted: dict[str, str] = {OFFSET_RESET: self._begin}
+        wanted: dict[str, str] = {OFFSET_RESET: self._start}
         if self._dead_letter_topic:
             wanted[DEAD_LETTER_TOPIC] = self._dead_letter_topic
             wanted[DEAD_LETTER_COPY] = "true"
@@ -180,7 +180,7 @@ class Queue:
     def _current_topics(self) -> Callable[[], Sequence[str]]:
         if self._pattern is None:
             return lambda: self._topics
-        # Never the group's own dead letters: a rejected message would be redelivered at once.
+        # Never the group's own dead letters: a rejected message would be redelivered immediately.
         return MatchingTopics(self._cluster, self._pattern, exclude=self._dead_letter_topic).current
 
     def stop(self) -> None:
@@ -195,7 +195,7 @@ class Queue:
         self._is_open, self._is_closed = False, True
         if self._deliveries is not None:
             self._deliveries.close()
-        self._outbox.close(self._timeout_s)
+        self._outbox.close()
         if self._put_failures:
             logger.error("%d messages were not stored: %s", len(self._put_failures), self._put_failures[0])
 
@@ -272,7 +272,7 @@ class Queue:
         key: bytes | str | None = None,
         headers: Headers = (),
         topic: str | None = None,
-    ) -> Place:
+    ) -> MessageId:
         """Write a message and wait until it is stored; its topic, partition and offset. Raises MessageNotStored.
 
         topic   where to, if the queue reads several
@@ -286,7 +286,7 @@ class Queue:
         key: bytes | str | None = None,
         headers: Headers = (),
         topic: str | None = None,
-    ) -> Future[Place]:
+    ) -> Future[MessageId]:
         """Write a message without waiting: the future is done when it is stored. `flush` waits for all of them."""
         stored = self._send(value, key=key, headers=headers, topic=topic)
         stored.add_done_callback(self._note_failure)
@@ -294,7 +294,7 @@ class Queue:
 
     def _send(
         self, value: bytes | str, *, key: bytes | str | None, headers: Headers, topic: str | None
-    ) -> Future[Place]:
+    ) -> Future[MessageId]:
         return self._outbox.send_when_room(self.topic_of_put(topic), value, key, headers)
 
     def topic_of_put(self, topic: str | None) -> str:
@@ -317,7 +317,7 @@ class Queue:
     def outbox(self) -> Outbox:
         return self._outbox
 
-    def _note_failure(self, stored: Future[Place]) -> None:
+    def _note_failure(self, stored: Future[MessageId]) -> None:
         error = stored.exception()
         if isinstance(error, MessageNotStored):
             self._put_failures.append(error)
@@ -327,7 +327,7 @@ class Queue:
     def flush(self, timeout: float = TIMEOUT_S) -> None:
         """Wait until the broker has answered every acknowledgement and stored every message.
 
-        Raises AcknowledgementLost if it refused some, and MessageNotStored if a message of `put_nowait` was not stored.
+        Raises AcknowledgementLost if it rejected one, and MessageNotStored if a message of `put_nowait` was not stored.
         """
         if self._deliveries is not None:
             self._deliveries.flush(timeout)
@@ -349,7 +349,7 @@ class Queue:
 
     @property
     def lost(self) -> int:
-        """Acknowledgements that the broker refused, mostly because the lock had timed out."""
+        """Acknowledgements that the broker rejected, mostly because the lock had timed out."""
         return 0 if self._deliveries is None else self._deliveries.lost
 
 
@@ -359,5 +359,5 @@ def _handle(message: Message, handler: Callable[[Message], object], reject_on: E
         handler(message)
     except BaseException as error:
         failure = error
-    message.settle_by(failure, reject_on)
+    message.acknowledge_by(failure, reject_on)
     raise_or_log(message, failure)

@@ -58,18 +58,18 @@ class Rejections:
     def prepare(self, message: Message, reason: str) -> None:
         """Write the reason or the letter, before the message is rejected; if this raises, it must not be."""
         reason = reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore")
-        place = message.place
+
         if self._letter_topic:
             headers = letter_headers(
                 message.headers,
-                place=place,
+                original=message.id,
                 group=self._group,
                 delivery_count=message.delivery_count,
                 reason=reason or "rejected by its consumer",
             )
             self._write(self._letter_topic, message.key, message.raw.value(), headers, TOPIC_CONFIG)
         elif self._writes_reasons and reason:
-            key = f"{self._group}/{place.topic}/{place.partition}/{place.offset}"
+            key = f"{self._group}/{message.topic}/{message.partition}/{message.offset}"
             self._write(REASONS_TOPIC, key.encode(), reason.encode(), [], REASONS_CONFIG)
 
     def _write(

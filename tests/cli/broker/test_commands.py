@@ -55,14 +55,14 @@ def run(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_check_says_in_one_line_that_a_broker_is_well(headrace: Headrace) -> None:
-    said = headrace("broker", "--check")
+def test_check_reports_a_healthy_broker_in_one_line(headrace: Headrace) -> None:
+    checked = headrace("broker", "--check")
 
-    assert said.out.startswith("healthy: ")
-    assert len(said.lines) == 1
+    assert checked.out.startswith("healthy: ")
+    assert len(checked.lines) == 1
 
 
-def test_check_looks_at_the_listen_address(tmp_path: Path) -> None:
+def test_check_uses_the_listen_address(tmp_path: Path) -> None:
     with running(tmp_path, "--listen", "127.0.0.1:0") as (address, _):
         assert run(tmp_path, "--check", "--listen", address).returncode == 0
     failed = run(tmp_path, "--check", "--listen", address)
@@ -97,16 +97,16 @@ def test_options_variables_and_file_reach_the_broker(tmp_path: Path) -> None:
         listed = subprocess.run(
             [*COMMAND, "topic", "list", "--format", "json"], env=client, check=True, capture_output=True
         )
-        refused = subprocess.run(
+        rejected = subprocess.run(
             [*COMMAND, "produce", "not-there"], env=client, input=b"x\n", capture_output=True, check=False
         )
 
     assert "is broker 6 of cluster" in health
     assert json.loads(listed.stdout) == [{"topic": "t", "partitions": 3, "offsets": 0}]
-    assert refused.returncode == 1
+    assert rejected.returncode == 1
 
 
-def test_metrics_are_served_where_told(tmp_path: Path, free_port: int) -> None:
+def test_metrics_are_served_on_the_given_port(tmp_path: Path, free_port: int) -> None:
     with running(tmp_path, "--listen", "127.0.0.1:0", "--metrics-port", str(free_port)):
         page = urllib.request.urlopen(f"http://127.0.0.1:{free_port}/metrics", timeout=60).read().decode()
 
@@ -132,7 +132,7 @@ def test_text_log_obeys_its_level(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "said"),
+    ("options", "code", "message"),
     [
         (["--listen", "nowhere"], 1, "is not an address"),
         (["--listen", "0.0.0.0:0"], 1, "--insecure"),
@@ -146,14 +146,14 @@ def test_text_log_obeys_its_level(tmp_path: Path) -> None:
         (["--metrics-port", "-1"], 2, "-1"),
     ],
 )
-def test_bad_option_is_refused_before_anything_is_written(
-    tmp_path: Path, options: list[str], code: int, said: str
+def test_bad_option_is_rejected_before_anything_is_written(
+    tmp_path: Path, options: list[str], code: int, message: str
 ) -> None:
-    refused = run(tmp_path, "--data-dir", str(tmp_path / "data"), *options)
+    rejected = run(tmp_path, "--data-dir", str(tmp_path / "data"), *options)
 
-    assert refused.returncode == code
-    assert said in refused.stderr
-    assert "Traceback" not in refused.stderr
+    assert rejected.returncode == code
+    assert message in rejected.stderr
+    assert "Traceback" not in rejected.stderr
     assert not (tmp_path / "data").exists()
 
 
@@ -161,17 +161,17 @@ def test_insecure_is_allowed_and_warned_of_whatever_the_log_level(tmp_path: Path
     # The port is taken, so that the test opens none to other machines.
     with socket.create_server(("127.0.0.1", 0)) as holder:
         address = f"0.0.0.0:{holder.getsockname()[1]}"
-        said = run(tmp_path, "--listen", address, "--insecure", "--log-level", "error").stderr
-    assert "CRITICAL headrace.broker.exposure: INSECURE: " in said
-    assert f"can't listen on {address}" in said
+        log = run(tmp_path, "--listen", address, "--insecure", "--log-level", "error").stderr
+    assert "CRITICAL headrace.broker.server: INSECURE: " in log
+    assert f"can't listen on {address}" in log
 
 
-def test_second_broker_on_a_folder_and_on_a_port_is_refused(tmp_path: Path) -> None:
+def test_second_broker_on_a_folder_and_on_a_port_is_rejected(tmp_path: Path) -> None:
     with running(tmp_path, "--listen", "127.0.0.1:0") as (address, _):
         same_folder = run(tmp_path, "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
         same_port = run(tmp_path, "--data-dir", str(tmp_path / "other"), "--listen", address)
 
-    for refused in (same_folder, same_port):
-        assert refused.returncode == 1
-        assert "hint:" in refused.stderr
-        assert "Traceback" not in refused.stderr
+    for rejected in (same_folder, same_port):
+        assert rejected.returncode == 1
+        assert "hint:" in rejected.stderr
+        assert "Traceback" not in rejected.stderr

@@ -14,16 +14,16 @@ FORGED = "x\n2026-11-15T10:35:12.123Z INFO headrace.broker.server: broker stoppe
 
 
 def record(message: str, *args: object, **fields: object) -> logging.LogRecord:
-    made = logging.makeLogRecord(
+    created = logging.makeLogRecord(
         {"msg": message, "args": args, "levelname": "INFO", "name": "headrace", "created": 0}
     )
-    vars(made).update(fields)
-    return made
+    vars(created).update(fields)
+    return created
 
 
 @pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
 def test_client_id_can_forge_no_line_and_no_escape_sequence(formatter: logging.Formatter) -> None:
-    line = formatter.format(record("refused: %s", FORGED, client_id=FORGED))
+    line = formatter.format(record("rejected: %s", FORGED, client_id=FORGED))
     assert len(line.splitlines()) == 1
     assert not set(line) & {"\x1b", "\x9b", "\n"}
 

@@ -17,9 +17,9 @@ from tests.cli.conftest import COMMAND, next_line, started
 
 ADDRESS = re.compile(r"broker at (127\.0\.0\.1:\d+);")
 FIRST_EVENT = re.compile(r"first event processed after ([\d.]+) s: (.+)")
-# Spark takes ten seconds to start, and minutes where much else goes on.
+# Spark takes ten seconds to start, and minutes on a busy machine.
 SPARK_TIMEOUT_S = 600
-LOOK = re.compile(r"clicks (\d+) offsets .* \| .*click-counter lag (\d+)")
+SAMPLE = re.compile(r"clicks (\d+) offsets .* \| .*click-counter lag (\d+)")
 
 
 def test_ends_by_itself_and_its_stream_was_written(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_interrupt_ends_it_cleanly_and_the_broker_too(tmp_path: Path) -> None:
         found = ADDRESS.search(next_line(process))
         assert found is not None
         # Until records are written and a group that follows them is seen.
-        while not ((look := LOOK.search(next_line(process))) and int(look[1]) > 0):
+        while not ((sample := SAMPLE.search(next_line(process))) and int(sample[1]) > 0):
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
@@ -57,7 +57,7 @@ def test_interrupt_ends_it_cleanly_and_the_broker_too(tmp_path: Path) -> None:
     assert subprocess.run(check, capture_output=True, check=False).returncode == 1
 
 
-def test_broker_that_cannot_start_is_said_with_its_own_words(tmp_path: Path) -> None:
+def test_broker_that_cannot_start_is_reported_with_its_log(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file where a folder should be")
     command = [*COMMAND, "run", "--data-dir", str(tmp_path / "data"), "--seconds", "1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
@@ -76,7 +76,7 @@ def test_everything_else_is_shown_while_spark_starts_and_then_the_job_too(tmp_pa
         assert "clicks" in first
         assert "Spark starts" in first
         seen = [first]
-        while not (told := FIRST_EVENT.search(seen[-1])):
+        while not (first_event := FIRST_EVENT.search(seen[-1])):
             assert process.poll() is None
             seen.append(next_line(process))
         process.send_signal(signal.SIGINT)
@@ -85,15 +85,15 @@ def test_everything_else_is_shown_while_spark_starts_and_then_the_job_too(tmp_pa
     assert process.returncode == 0, err
     assert out.splitlines()[-1] == "stopped"
     assert any(re.search(r"clicks-by-url running, batch \d+, \d+ rows/s, lag \d+", each) for each in seen)
-    parts = [float(each) for each in re.findall(r" ([\d.]+) s\b", told[2])]
-    assert len(parts) == 5, told[0]
-    assert sum(parts) == pytest.approx(float(told[1]), abs=0.5)
+    parts = [float(each) for each in re.findall(r" ([\d.]+) s\b", first_event[2])]
+    assert len(parts) == 5, first_event[0]
+    assert sum(parts) == pytest.approx(float(first_event[1]), abs=0.5)
     with sqlite3.connect(tmp_path / "data" / "views.db") as views:
         assert views.execute("SELECT sum(clicks) FROM clicks_by_url").fetchone()[0] > 0
 
 
 @pytest.mark.parametrize("is_missing", ["pyspark", "java"])
-def test_where_the_job_cannot_run_it_says_what_to_install_and_the_rest_goes_on(
+def test_where_the_job_cannot_run_the_rest_runs_with_a_hint_what_to_install(
     is_missing: str, tmp_path: Path
 ) -> None:
     hidden = "sys.modules['pyspark'] = None; " if is_missing == "pyspark" else ""

@@ -1,11 +1,11 @@
-"""What is shown while jobs run, on a terminal and in a pipe."""
+"""Views of running jobs, on a terminal and in a pipe."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
-from headrace.cli.job.screen import BarsView, EndView, LinesView, TableView, summary_of
+from headrace.cli.job.screen import EndLines, StateLines, bar_of, bars, summary_of, table
 from headrace.pipeline.report.registry import JobState, JobStatus
 
 STARTING = JobStatus(
@@ -32,35 +32,41 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("terminal")
 def test_bar_counts_rows_done_of_rows_there_with_the_rate(capsys: pytest.CaptureFixture[str]) -> None:
-    with BarsView() as view:
-        view.show([STARTING])
-        view.show([HALF])
+    with bars() as show:
+        show([STARTING])
+        show([HALF])
     shown = capsys.readouterr().err
 
     assert "counts" in shown
     assert "500,000 of 2,000,000 rows, 100,000/s" in shown
 
 
-@pytest.mark.usefixtures("terminal")
-def test_bar_of_a_job_without_rows_is_full_at_its_end(capsys: pytest.CaptureFixture[str]) -> None:
-    view = BarsView()
-    with view:
-        view.show([msgspec.structs.replace(STARTING, state=JobState.DONE)])
+@pytest.mark.parametrize(
+    ("job", "completed", "total"),
+    [
+        (STARTING, 0, None),
+        (HALF, 500_000, 2_000_000),
+        (DONE, 2_000_000, 2_000_000),
+        (msgspec.structs.replace(STARTING, state=JobState.DONE), 1, 1),
+        (msgspec.structs.replace(STARTING, state=JobState.FAILED), 0, 1),
+    ],
+    ids=["starting", "running", "done", "done-without-rows", "failed-without-rows"],
+)
+def test_bar_of_a_job_that_is_done_is_full(job: JobStatus, completed: int, total: int | None) -> None:
+    assert bar_of(job) == (completed, total)
 
-    assert view.is_complete("counts")
 
-
-def test_end_of_each_job_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    view = EndView()
+def test_end_of_each_job_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    view = EndLines()
     for jobs in ([STARTING], [HALF], [DONE], [DONE]):
         view.show(jobs)
 
     assert capsys.readouterr().out == "job counts: done, 2,000,000 rows in 20.0 s (100,000/s)\n"
 
 
-def test_ends_are_told_in_the_order_of_the_script(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ends_are_printed_in_the_order_of_the_script(capsys: pytest.CaptureFixture[str]) -> None:
     first, second = (msgspec.structs.replace(DONE, name=each) for each in ("first", "second"))
-    view = EndView()
+    view = EndLines()
     view.show([msgspec.structs.replace(first, state=JobState.RUNNING), second])
     assert capsys.readouterr().out == ""
 
@@ -71,8 +77,8 @@ def test_ends_are_told_in_the_order_of_the_script(capsys: pytest.CaptureFixture[
     ]
 
 
-def test_end_of_a_job_tells_its_bad_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    EndView().show([msgspec.structs.replace(DONE, bad_rows=3)])
+def test_end_of_a_job_has_its_bad_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    EndLines().show([msgspec.structs.replace(DONE, bad_rows=3)])
 
     assert capsys.readouterr().out.endswith(", 3 of them bad\n")
 
@@ -80,7 +86,7 @@ def test_end_of_a_job_tells_its_bad_rows(capsys: pytest.CaptureFixture[str]) -> 
 def test_line_is_written_when_a_state_changes_and_not_for_every_batch(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    view = LinesView()
+    view = StateLines()
     for job in (STARTING, HALF, msgspec.structs.replace(HALF, batch_id=5), DONE):
         view.show([job])
 
@@ -91,8 +97,8 @@ def test_line_is_written_when_a_state_changes_and_not_for_every_batch(
 @pytest.mark.usefixtures("terminal")
 def test_table_shows_rate_lag_and_watermark(capsys: pytest.CaptureFixture[str]) -> None:
     watermark = "2026-11-15T10:00:00.000Z"
-    with TableView() as view:
-        view.show([msgspec.structs.replace(HALF, watermark=watermark)])
+    with table() as show:
+        show([msgspec.structs.replace(HALF, watermark=watermark)])
     shown = capsys.readouterr().out
 
     for words in ("counts", "running", "100,000", "1,500,000", watermark, "table counts"):
@@ -100,9 +106,9 @@ def test_table_shows_rate_lag_and_watermark(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.usefixtures("terminal")
-def test_table_obeys_nothing_that_a_name_says(capsys: pytest.CaptureFixture[str]) -> None:
-    with TableView() as view:
-        view.show([msgspec.structs.replace(HALF, name="[/x]\x1b[2J", target="[red]t")])
+def test_markup_and_escapes_in_names_are_shown_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    with table() as show:
+        show([msgspec.structs.replace(HALF, name="[/x]\x1b[2J", target="[red]t")])
     shown = capsys.readouterr().out
 
     for words in (r"[/x]\x1b[2J", "[red]t"):

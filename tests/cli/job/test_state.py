@@ -1,4 +1,4 @@
-"""`headrace job state`: what can be said without Spark, and how rows are shown. What it reads is in tests/pipeline."""
+"""`headrace job state`: errors without Spark, and how rows are shown. Reading state is tested in tests/pipeline."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.job.state import BadKeyOption, _cell, _keys
+from headrace.cli.job.state import _cell, _keys
+from headrace.errors import HeadraceError
 from headrace.pipeline.report.registry import JobState, JobStatus, Registry
 from tests.cli.conftest import Headrace
 
@@ -20,7 +21,7 @@ def checkpoint(tmp_path: Path) -> Path:
     return folder.checkpoint
 
 
-def test_job_that_is_not_there_is_said_so(headrace: Headrace, tmp_path: Path, checkpoint: Path) -> None:
+def test_missing_job_is_an_error(headrace: Headrace, tmp_path: Path, checkpoint: Path) -> None:
     ran = headrace("job", "state", "count", "--data-dir", str(tmp_path), code=1)
 
     assert "there is no job count" in ran.err
@@ -33,7 +34,7 @@ def test_job_without_a_batch_has_no_state_yet(headrace: Headrace, tmp_path: Path
     assert "has not committed a batch yet" in ran.err
 
 
-def test_job_without_state_says_so_and_starts_no_spark(
+def test_job_without_state_is_an_error_and_starts_no_spark(
     headrace: Headrace, tmp_path: Path, checkpoint: Path
 ) -> None:
     (checkpoint / "commits").mkdir()
@@ -47,7 +48,7 @@ def test_job_without_state_says_so_and_starts_no_spark(
 def test_keys_are_given_by_name_or_in_their_order() -> None:
     assert _keys(["ann", "/shop"]) == ["ann", "/shop"]
     assert _keys(["user=ann", "url=/shop?a=b"]) == {"user": "ann", "url": "/shop?a=b"}
-    with pytest.raises(BadKeyOption):
+    with pytest.raises(HeadraceError, match="some --key have a name and some have none"):
         _keys(["user=ann", "/shop"])
 
 

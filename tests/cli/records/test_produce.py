@@ -20,52 +20,37 @@ def records_of(headrace: Headrace, topic: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in headrace("consume", topic, "--format", "json").lines]
 
 
-def test_each_line_is_a_record_and_the_count_is_told(headrace: Headrace, topic: str) -> None:
-    said = headrace("produce", topic, "--partition", "0", stdin="one\r\ntwo\n\nlast without end")
+def test_each_line_is_a_record_and_the_count_is_reported(headrace: Headrace, topic: str) -> None:
+    report = headrace("produce", topic, "--partition", "0", stdin="one\r\ntwo\n\nlast without end")
 
     assert [each["value"] for each in records_of(headrace, topic)] == ["one", "two", "", "last without end"]
-    assert said.out.startswith(f"4 records to {topic}")
-    assert "records/s" in said.out
+    assert report.out.startswith(f"4 records to {topic}")
+    assert "records/s" in report.out
 
 
-def test_key_stands_before_the_separator(headrace: Headrace, topic: str) -> None:
+def test_key_is_before_the_separator(headrace: Headrace, topic: str) -> None:
     headrace("produce", topic, "--key-separator", "::", stdin="k1::v1\nk2::v::2\n")
 
     records = {each["key"]: each["value"] for each in records_of(headrace, topic)}
     assert records == {"k1": "v1", "k2": "v::2"}
 
 
-def test_line_without_separator_is_named(headrace: Headrace, topic: str) -> None:
-    refused = headrace("produce", topic, "--key-separator", ":", stdin="a:1\nb\n", code=1)
+def test_bad_line_is_named_and_nothing_after_it_sent(headrace: Headrace, topic: str) -> None:
+    lines = '{"n": 1}\n{broken\n{"n": 2}\n'
 
-    assert "line 2: no key separator ':'" in refused.err
-    assert refused.out.startswith("1 records")
+    rejected = headrace("produce", topic, "--format", "json", stdin=lines, code=1)
 
-
-@pytest.mark.parametrize("bad", ["{broken", "NaN", "", '{"a": 1} trailing', "[" * 100_000])
-def test_line_that_is_not_json_is_named_and_nothing_after_it_sent(
-    headrace: Headrace, topic: str, bad: str
-) -> None:
-    lines = f'{{"n": 1}}\n{bad}\n{{"n": 2}}\n'
-
-    refused = headrace("produce", topic, "--format", "json", stdin=lines, code=1)
-
-    assert "line 2: not JSON" in refused.err
+    assert "line 2: not JSON" in rejected.err
+    assert rejected.out.startswith("1 records")
     assert [each["value"] for each in records_of(headrace, topic)] == ['{"n": 1}']
 
 
-def test_bytes_that_are_not_utf8_are_not_json(headrace: Headrace, topic: str) -> None:
-    refused = headrace("produce", topic, "--format", "json", stdin=b'"\xff"\n', code=1)
-
-    assert "line 1: not JSON: not UTF-8" in refused.err
-
-
-def test_bad_lines_can_be_left_out_and_are_counted(headrace: Headrace, topic: str) -> None:
-    said = headrace(
+def test_bad_lines_can_be_skipped_and_are_counted(headrace: Headrace, topic: str) -> None:
+    report = headrace(
         "produce", topic, "--format", "json", "--skip-bad", stdin='{"n": 1}\nbad\n{"n": 2}\nworse\n'
     )
 
-    assert "2 bad lines skipped" in said.out
+    assert "2 bad lines skipped" in report.out
     assert len(records_of(headrace, topic)) == 2
 
 
@@ -80,26 +65,11 @@ def test_binary_file_becomes_one_record_byte_for_byte(headrace: Headrace, topic:
     assert read == content
 
 
-def test_binary_input_can_be_cut_into_records(headrace: Headrace, topic: str) -> None:
-    headrace(
-        "produce", topic, "--format", "binary", "--chunk-bytes", "4", "--partition", "0", stdin=b"aaaabbbbcc"
-    )
-
-    assert [each["value"] for each in records_of(headrace, topic)] == ["aaaa", "bbbb", "cc"]
-
-
 def test_headers_go_with_every_record(headrace: Headrace, topic: str) -> None:
     headrace("produce", topic, "--header", "source=test", "--header", "empty=", stdin="a\nb\n")
 
     wanted = [{"name": "source", "value": "test"}, {"name": "empty", "value": ""}]
     assert [each["headers"] for each in records_of(headrace, topic)] == [wanted, wanted]
-
-
-def test_empty_value_becomes_a_tombstone_when_asked_for(headrace: Headrace, topic: str) -> None:
-    headrace("produce", topic, "--key-separator", ":", "--tombstones", stdin="gone:\n")
-    headrace("produce", topic, "--key-separator", ":", stdin="empty:\n")
-
-    assert {each["key"]: each["value"] for each in records_of(headrace, topic)} == {"gone": None, "empty": ""}
 
 
 def test_key_of_every_record_is_given_once(headrace: Headrace, topic: str) -> None:
@@ -142,19 +112,19 @@ def test_every_compression_and_acknowledgement_delivers(
 def test_record_over_the_topics_limit_is_reported(headrace: Headrace, topic: str) -> None:
     headrace("topic", "alter", topic, "--config", "max.message.bytes=1000")
 
-    refused = headrace("produce", topic, stdin="x" * 5000 + "\n", code=1)
+    rejected = headrace("produce", topic, stdin="x" * 5000 + "\n", code=1)
 
-    assert "not delivered: Broker: Message size too large" in refused.err
-    assert "1 failed" in refused.out
+    assert "not delivered: Broker: Message size too large" in rejected.err
+    assert "1 failed" in rejected.out
 
 
-def test_missing_file_and_partition_are_refused(headrace: Headrace, topic: str, tmp_path: Path) -> None:
+def test_missing_file_and_partition_are_rejected(headrace: Headrace, topic: str, tmp_path: Path) -> None:
     assert "cannot read" in headrace("produce", topic, "--file", str(tmp_path / "none"), code=1).err
     assert "no partition 9" in headrace("produce", topic, "--partition", "9", code=1).err
 
 
 @pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupted_input_still_delivers_what_was_read(
+def test_interrupted_input_still_delivers_the_records_that_were_read(
     headrace: Headrace, topic: str, environment: dict[str, str], stop: signal.Signals, code: int
 ) -> None:
     # At this rate the second record is due long after the test: the interrupt comes between the two.
@@ -173,7 +143,7 @@ def test_interrupted_input_still_delivers_what_was_read(
     assert headrace("consume", topic).lines == ["first"]
 
 
-def test_full_disk_is_reported_in_the_brokers_words(tmp_path: Path) -> None:
+def test_full_disk_is_reported_with_the_error_of_the_broker(tmp_path: Path) -> None:
     files = FailingFileSystem()
     with broker_on(files, tmp_path / "data", durability="os") as server:
         command = [*COMMAND, "produce", "full", "--bootstrap", server.bootstrap]
@@ -188,7 +158,7 @@ def test_full_disk_is_reported_in_the_brokers_words(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_topic_that_the_broker_cannot_create_is_reported_in_its_words(tmp_path: Path) -> None:
+def test_topic_that_the_broker_cannot_create_is_reported_with_its_error(tmp_path: Path) -> None:
     files = FailingFileSystem()
     with broker_on(files, tmp_path / "data", durability="os") as server:
         files.fail("create", "*/full-0/*", error_number=errno.ENOSPC, times=None)

@@ -5,47 +5,35 @@ A start imports only the broker: no client library, no rich.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from msgspec import Struct
 
-from headrace.cli.addresses import parse_pairs
+from headrace.cli.arguments import parse_pairs
 from headrace.cli.broker.log_format import LogFormat, LogLevel, configure_logging
+from headrace.cli.command import Bootstrap, command_app, connect
 from headrace.cli.output import OutputFormat, result, show
-from headrace.cli.settings import Bootstrap
 from headrace.errors import HeadraceError
 from headrace.kafka.settings import parse_address
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
-
-class Durability(StrEnum):
-    FSYNC = "fsync"
-    OS = "os"
+app = command_app()
 
 
 @app.command()
 def broker(
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Folder of the log. Default: ./data")
-    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the log. Default: ./data")] = None,
     listen: Annotated[
         str | None,
-        typer.Option(
-            "--listen", metavar="HOST:PORT", help="Default: 127.0.0.1:9092. Port 0 takes a free one."
-        ),
+        typer.Option(metavar="HOST:PORT", help="Default: 127.0.0.1:9092. Port 0 takes a free one."),
     ] = None,
     durability: Annotated[
-        Durability | None,
-        typer.Option(
-            "--durability", help="fsync (default): acknowledged records are on disk. os: in the page cache."
-        ),
+        Literal["fsync", "os"] | None,
+        typer.Option(help="fsync (default): acknowledged records are on disk. os: in the page cache."),
     ] = None,
     metrics_port: Annotated[
-        int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve Prometheus metrics there.")
+        int | None, typer.Option(min=0, max=65535, help="Serve Prometheus metrics there.")
     ] = None,
     insecure: Annotated[
         bool | None,
@@ -56,24 +44,20 @@ def broker(
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(
-            "--config", help="Settings file ([broker] table). Default: ./headrace.toml if it exists."
-        ),
+        typer.Option(help="Settings file ([broker] table). Default: ./headrace.toml if it exists."),
     ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any other broker setting; repeatable."),
     ] = None,
-    log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="Log lines on stderr.")
-    ] = LogFormat.TEXT,
-    log_level: Annotated[LogLevel, typer.Option("--log-level")] = LogLevel.INFO,
+    log_format: Annotated[LogFormat, typer.Option(help="Log lines on stderr.")] = "text",
+    log_level: LogLevel = "info",
     check: Annotated[
         bool, typer.Option("--check", help="Start no broker: check the health of the broker at --listen.")
     ] = False,
     format: Annotated[
-        OutputFormat, typer.Option("--format", help="Of --check: text for people, json for programs.")
-    ] = OutputFormat.TEXT,
+        OutputFormat, typer.Option(help="Of --check: text for people, json for programs.")
+    ] = "text",
     bootstrap: Bootstrap = None,
 ) -> None:
     """Start a broker; it prints its address when it is ready, and Ctrl-C stops it.
@@ -98,7 +82,7 @@ def broker(
         flags["host"], flags["port"] = parse_address(listen)
     given = {
         "data_dir": data_dir,
-        "durability": durability and str(durability),
+        "durability": durability,
         "metrics_port": metrics_port,
         "insecure": insecure,
     }
@@ -124,7 +108,6 @@ class CheckedBroker(Struct, frozen=True, kw_only=True):
 
 def _check(address: str | None, format: OutputFormat) -> None:
     """One line if the broker is healthy; otherwise the error has the reasons."""
-    from headrace.cli.connecting import connect
     from headrace.kafka.errors import RequestFailed
     from headrace.kafka.on_disk import health_problems
 
@@ -154,7 +137,7 @@ def _check(address: str | None, format: OutputFormat) -> None:
         topics=len(metadata.topics),
         partitions=len(partitions),
     )
-    if checked.is_healthy or format is OutputFormat.JSON:
+    if checked.is_healthy or format == "json":
         brokers = ", ".join(str(each) for each in checked.brokers)
         show(
             checked,

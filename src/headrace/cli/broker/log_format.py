@@ -5,31 +5,23 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from datetime import UTC, datetime
-from enum import StrEnum
+from typing import Literal
 
+from headrace.cli.output import format_time
 from headrace.printable import printable, printable_json
 
 # The attributes of every log record; all others were given with `extra=` and are part of the line.
 _ORDINARY = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
-class LogFormat(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-
-
-class LogLevel(StrEnum):
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
+LogFormat = Literal["text", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 def configure_logging(log_format: LogFormat, level: LogLevel) -> None:
     """Log to stderr; stdout is for the output of the command."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else TextFormatter())
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
@@ -37,16 +29,12 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
     return {name: value for name, value in vars(record).items() if name not in _ORDINARY}
 
 
-def _time(record: logging.LogRecord) -> str:
-    moment = datetime.fromtimestamp(record.created, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 class TextFormatter(logging.Formatter):
     """2026-11-15T10:35:12.123Z WARNING headrace.broker.server: message (name=value ...)"""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = f"{_time(record)} {record.levelname} {record.name}: {printable(record.getMessage())}"
+        time = format_time(record.created * 1000)
+        line = f"{time} {record.levelname} {record.name}: {printable(record.getMessage())}"
         fields = _fields(record)
         if fields:
             line += f" ({' '.join(f'{name}={_shown(value)}' for name, value in fields.items())})"
@@ -68,7 +56,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
-            "time": _time(record),
+            "time": format_time(record.created * 1000),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

@@ -11,26 +11,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.cli.command import command_app, connect
 from headrace.clock import SystemClock
 
 if TYPE_CHECKING:
-    from headrace.cli.demo.job import JobsPanel
     from headrace.cli.top.panels import Panel
 
 SAMPLE_EVERY_S = 1.0
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app = command_app()
 
 
 @app.command()
 def run(
-    data_dir: Annotated[Path, typer.Option("--data-dir", help="Folder of the log.")] = Path("data"),
+    data_dir: Annotated[Path, typer.Option(help="Folder of the log.")] = Path("data"),
     listen: Annotated[
-        str,
-        typer.Option("--listen", metavar="HOST:PORT", help="Where the broker listens; port 0 is a free one."),
+        str, typer.Option(metavar="HOST:PORT", help="Where the broker listens; port 0 is a free one.")
     ] = "127.0.0.1:0",
-    rate: Annotated[float, typer.Option("--rate", min=0, help="Clicks a second.")] = 200,
-    seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="End after this time.")] = None,
+    rate: Annotated[float, typer.Option(min=0, help="Clicks a second.")] = 200,
+    seconds: Annotated[float | None, typer.Option(min=0, help="End after this time.")] = None,
     job: Annotated[
         bool,
         typer.Option(
@@ -48,55 +47,45 @@ def run(
     headrace run --rate 2000 --listen 127.0.0.1:9092
     headrace run --seconds 10 | cat
     """
-    from headrace.cli.connecting import connect
-    from headrace.cli.demo.broker_process import BrokerProcess
+    from headrace.cli.demo.job_panel import JobPanel, process_age_ms
+    from headrace.cli.demo.processes import BrokerProcess, JobProcess
     from headrace.cli.demo.stream import Clicks, Follower, create_topic
     from headrace.cli.top.panels import GroupsPanel, TopicsPanel
 
     # SIGTERM is handled as Ctrl-C: everything below is closed in order.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     clock = SystemClock()
+    started_ms = clock.now_ms() - process_age_ms()
     deadline_s = None if seconds is None else time.monotonic() + seconds
     with contextlib.suppress(KeyboardInterrupt), contextlib.ExitStack() as stack:
         broker = stack.enter_context(BrokerProcess(data_dir=data_dir, listen=listen))
-        jobs = _start_job(stack, broker.bootstrap, data_dir) if job else None
+        panels: list[Panel] = []
+        if job:
+            # In parallel with everything else: Spark takes seconds to start.
+            process = stack.enter_context(JobProcess(bootstrap=broker.bootstrap, data_dir=data_dir))
+            panels.append(JobPanel(process, data_dir, clock, started_ms=started_ms))
         cluster = connect(broker.bootstrap)
         create_topic(cluster)
         clicks = stack.enter_context(Clicks(cluster, rate=rate))
         follower = stack.enter_context(Follower(cluster))
         topics = TopicsPanel(cluster, clock)
-        panels: list[Panel] = [topics, GroupsPanel(cluster, topics, clock)]
-        panels += [jobs] if jobs else []
+        panels[:0] = [topics, GroupsPanel(cluster, topics, clock)]
         checks = [broker.check, clicks.check, follower.check]
         _watch(broker.bootstrap, panels, checks, deadline_s)
     typer.echo("stopped")
 
 
-def _start_job(stack: contextlib.ExitStack, bootstrap: str, data_dir: Path) -> JobsPanel:
-    """The job's process starts in parallel with everything else: Spark takes seconds to start."""
-    from headrace.cli.demo.job import JobsPanel, LiveJob, process_age_ms
-
-    clock = SystemClock()
-    began_ms = clock.now_ms() - process_age_ms()
-    live = stack.enter_context(LiveJob(bootstrap=bootstrap, data_dir=data_dir))
-    return JobsPanel(live, data_dir, clock, began_ms=began_ms)
-
-
 def _watch(
     bootstrap: str, panels: Sequence[Panel], checks: Sequence[Callable[[], None]], deadline_s: float | None
 ) -> None:
-    from headrace.cli.top.panels import is_terminal, live_screen, print_lines
+    from headrace.cli.top.panels import panels_view
 
     hint = f"try: headrace consume clicks --follow --bootstrap {bootstrap}"
-    with contextlib.ExitStack() as stack:
-        if is_terminal():
-            show = live_screen(stack, f"broker at {bootstrap}", hint)
-        else:
-            show = print_lines(f"broker at {bootstrap}; {hint}")
+    with panels_view(panels, f"broker at {bootstrap}", hint) as show:
         while deadline_s is None or time.monotonic() < deadline_s:
             for check in checks:
                 check()
             for panel in panels:
                 panel.sample()
-            show(panels, "")
+            show("")
             time.sleep(SAMPLE_EVERY_S)

@@ -3,56 +3,39 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import Struct
 
-from headrace.cli.output import Format, OutputFormat, format_time, note, print_table, result, show
+from headrace.cli.command import DataDir, JobName, bootstrap_option, command_group
+from headrace.cli.job import dead
+from headrace.cli.output import Format, format_time, note, print_table, result, show
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
+    from headrace.pipeline.graph.job_graph import RecordedJob
     from headrace.pipeline.launch import Launch
     from headrace.pipeline.report.registry import JobStatus, Registry
-    from headrace.pipeline.run.launched import RecordedJob
 
 DETAIL_COLUMNS = 11
 STOP_TIMEOUT_S = 120
 """How long `stop` waits for the current batch; after a longer one the job still ends."""
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    help="Jobs on Spark: run, list, show, stop, reset, explain, prepare.",
-)
+app = command_group("Jobs on Spark: run, list, show, stop, reset, explain, prepare; their dead letters.")
+app.add_typer(dead.app, name="dead")
 
 Script = Annotated[
     Path, typer.Argument(metavar="SCRIPT", help="A Python file that defines jobs and starts them.")
 ]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")]
 Bootstrap = Annotated[
     str | None,
-    typer.Option(
-        "--bootstrap",
-        "--bootstrap-server",
-        "-b",
-        metavar="HOST:PORT",
-        help="Broker to read from and write to; overrides the script. Default: $HEADRACE_BOOTSTRAP, "
-        "else [pipeline] bootstrap in headrace.toml, else 127.0.0.1:9092.",
-        show_default=False,
-    ),
-]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--data-dir",
-        help="Folder with the jobs' checkpoints. Default: [pipeline] data_dir in headrace.toml, else data.",
-        show_default=False,
+    bootstrap_option(
+        "Broker to read from and write to; overrides the script. Default: $HEADRACE_BOOTSTRAP, "
+        "else [pipeline] bootstrap in headrace.toml, else 127.0.0.1:9092."
     ),
 ]
 Master = Annotated[
@@ -61,21 +44,8 @@ Master = Annotated[
         "--master",
         metavar="URL",
         help="Spark's master: local[*], spark://HOST:PORT, yarn, k8s://… Default: [pipeline] master.",
-        show_default=False,
     ),
 ]
-
-
-class NotConfirmed(HeadraceError):
-    """A checkpoint would be deleted, without --yes."""
-
-
-class StillRunning(HeadraceError):
-    """A job has not stopped in time."""
-
-
-class SparkMissing(HeadraceError):
-    """Headrace was installed without its extra for jobs."""
 
 
 @app.command()
@@ -122,22 +92,22 @@ def prepare() -> None:
     """
     _require_spark()
     from headrace.java import fetch_jars
-    from headrace.pipeline.spark.prepare import make_archive
+    from headrace.pipeline.spark.prepare import create_archive
     from headrace.pipeline.spark.session import CONNECTOR
 
     fetch_jars(CONNECTOR)
-    make_archive()
+    create_archive()
 
 
 @app.command("list")
-def list_jobs(data_dir: DataDir = None, format: Format = OutputFormat.TEXT) -> None:
+def list_jobs(data_dir: DataDir = None, format: Format = "text") -> None:
     """List the jobs of a data folder, running or not.
 
     \b
     headrace job list
     """
     jobs = _registry(data_dir).list()
-    show([_as_json(each) for each in jobs], format, lambda: _print_jobs(jobs))
+    show(jobs, format, lambda: _print_jobs(jobs))
 
 
 def _print_jobs(jobs: Sequence[JobStatus]) -> None:
@@ -149,7 +119,7 @@ def _print_jobs(jobs: Sequence[JobStatus]) -> None:
 
 
 @app.command()
-def status(name: Name, data_dir: DataDir = None, format: Format = OutputFormat.TEXT) -> None:
+def status(name: JobName, data_dir: DataDir = None, format: Format = "text") -> None:
     """Show the state of a job.
 
     \b
@@ -157,7 +127,7 @@ def status(name: Name, data_dir: DataDir = None, format: Format = OutputFormat.T
     headrace job status clicks-by-url --format json
     """
     found = _registry(data_dir).read(name)
-    show(_as_json(found), format, lambda: _print_job(found))
+    show(found, format, lambda: _print_job(found))
 
 
 def _print_job(job: JobStatus) -> None:
@@ -168,21 +138,18 @@ def _print_job(job: JobStatus) -> None:
 
 @app.command()
 def state(
-    name: Name,
+    name: JobName,
     key: Annotated[
         list[str] | None,
         typer.Option(
-            "--key",
             metavar="VALUE",
             help="Only the rows of this key: NAME=VALUE for each of its columns, or the values in their order.",
         ),
     ] = None,
-    operator: Annotated[
-        int | None, typer.Option("--operator", help="Only the stateful operator with this number.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows to show of each operator.")] = 20,
+    operator: Annotated[int | None, typer.Option(help="Only the stateful operator with this number.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Rows to show of each operator.")] = 20,
     data_dir: DataDir = None,
-    format: Format = OutputFormat.TEXT,
+    format: Format = "text",
 ) -> None:
     """Show the state of a job's stateful operators, as of its last batch. The job may run or not.
 
@@ -204,7 +171,7 @@ def state(
         keys=key or [],
         operator=operator,
         limit=limit,
-        as_json=format is OutputFormat.JSON,
+        as_json=format == "json",
     )
 
 
@@ -216,10 +183,10 @@ class StoppedJob(Struct, frozen=True, kw_only=True):
 
 
 @app.command()
-def stop(name: Name, data_dir: DataDir = None, format: Format = OutputFormat.TEXT) -> None:
+def stop(name: JobName, data_dir: DataDir = None, format: Format = "text") -> None:
     """Stop a running job after its current batch, and wait for it.
 
-    The other jobs of the same script go on.
+    The other jobs of the same script continue.
 
     \b
     headrace job stop clicks-by-url
@@ -232,7 +199,7 @@ def stop(name: Name, data_dir: DataDir = None, format: Format = OutputFormat.TEX
         return
     registry.request_stop(name)
     if not registry.wait_stopped(name, timeout_s=STOP_TIMEOUT_S):
-        raise StillRunning(
+        raise HeadraceError(
             f"job {name} is still processing a batch after {STOP_TIMEOUT_S} s",
             hint=f"it stops after that batch; `headrace job status {name}` shows the batch and the process",
         )
@@ -248,13 +215,13 @@ class ResetJob(Struct, frozen=True, kw_only=True):
 
 @app.command()
 def reset(
-    name: Name,
+    name: JobName,
     clear_target: Annotated[
         bool, typer.Option("--clear-target", help="Also clear the target when the job runs the next time.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm without being asked.")] = False,
     data_dir: DataDir = None,
-    format: Format = OutputFormat.TEXT,
+    format: Format = "text",
 ) -> None:
     """Delete the checkpoint and the state of a job, after a confirmation.
 
@@ -268,37 +235,36 @@ def reset(
     registry = _registry(data_dir)
     found = registry.read(name)
     if not yes:
-        _ask(found, clear_target=clear_target)
+        _ask(found, registry.checkpoint(name).committed_batch(), clear_target=clear_target)
     registry.reset(name, clear_target=clear_target)
     reset_job = ResetJob(name=name, target_cleared=clear_target)
     show(reset_job, format, f"deleted the checkpoint of job {name}; the next run starts from the beginning")
 
 
-def _ask(job: JobStatus, *, clear_target: bool) -> None:
-    if job.batch_id is None:
+def _ask(job: JobStatus, committed_batch: int | None, *, clear_target: bool) -> None:
+    # The status is written a moment after the commit.
+    batch_id = job.batch_id if committed_batch is None else committed_batch
+    if batch_id is None:
         lost = f"job {job.name} has no batch yet"
     else:
-        lost = f"job {job.name} is at batch {job.batch_id} with {job.state_rows} rows of state"
+        lost = f"job {job.name} is at batch {batch_id} with {job.state_rows} rows of state"
     lost += f"; {job.target} {'is cleared' if clear_target else 'keeps its rows'}"
     if not sys.stdin.isatty():
-        raise NotConfirmed(f"{lost}; the checkpoint was not deleted", hint="add --yes to delete it")
+        raise HeadraceError(f"{lost}; the checkpoint was not deleted", hint="add --yes to delete it")
     if not typer.confirm(f"{lost}. Delete the checkpoint?"):
-        raise NotConfirmed("the checkpoint was not deleted")
+        raise HeadraceError("the checkpoint was not deleted")
 
 
 @app.command()
 def explain(
     script: Script,
     mermaid: Annotated[
-        Path | None,
-        typer.Option(
-            "--mermaid", metavar="FILE", help="Write the graph as a Mermaid flowchart to this file."
-        ),
+        Path | None, typer.Option(metavar="FILE", help="Write the graph as a Mermaid flowchart to this file.")
     ] = None,
     bootstrap: Bootstrap = None,
     master: Master = None,
     data_dir: DataDir = None,
-    format: Format = OutputFormat.TEXT,
+    format: Format = "text",
 ) -> None:
     """Show the graph of a script's topics, jobs and tables, and each job's steps, without running a job.
 
@@ -311,7 +277,7 @@ def explain(
     from headrace.pipeline.graph.mermaid import draw_mermaid
 
     jobs = record_jobs(script, _launch(explain=True, bootstrap=bootstrap, master=master, data_dir=data_dir))
-    graph = graph_of([each.in_graph for each in jobs])
+    graph = graph_of(jobs)
     show(jobs, format, lambda: _print_plans(draw_text(graph), jobs))
     if mermaid is not None:
         mermaid.write_text(draw_mermaid(graph))
@@ -346,7 +312,7 @@ def _launch(
 def _require_spark() -> None:
     """An error with a remedy, instead of the traceback of a failed import."""
     if importlib.util.find_spec("pyspark") is None:
-        raise SparkMissing("jobs run on Spark, which is not installed", hint="pip install 'headrace[spark]'")
+        raise HeadraceError("jobs run on Spark, which is not installed", hint="pip install 'headrace[spark]'")
 
 
 def _registry(data_dir: Path | None) -> Registry:
@@ -360,11 +326,6 @@ def _list_row(job: JobStatus) -> list[object]:
     rate = None if job.batch_id is None else round(job.rows_per_s)
     sources = ", ".join(job.sources)
     return [job.name, job.state.value, rate, job.lag, job.watermark, job.restarts, sources, job.target]
-
-
-def _as_json(job: JobStatus) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(job.to_json())
-    return loaded
 
 
 def _details(job: JobStatus) -> Iterator[tuple[str, str]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import logging
 import runpy
 import signal
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -14,26 +15,26 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from headrace.cli.job.screen import JobsView, view_of
+from headrace.cli.job.screen import jobs_view
 from headrace.cli.output import Shape, note, result
 from headrace.errors import HeadraceError
 from headrace.pipeline.errors import JobFailed
+from headrace.pipeline.graph.job_graph import RecordedJob
 from headrace.pipeline.report.registry import ENDS, JobState
-from headrace.pipeline.run.launched import RecordedJob, launching
+from headrace.pipeline.run import failures
+from headrace.pipeline.run.launched import launching
 
 if TYPE_CHECKING:
     from headrace.pipeline.launch import Launch
     from headrace.pipeline.report.registry import JobStatus
     from headrace.pipeline.run.launched import LaunchedJobs
 
+logger = logging.getLogger("headrace.cli")
+
 result("job explain", shape=Shape.LIST)(RecordedJob)
 
-LOOK_EVERY_S = 0.25
+POLL_EVERY_S = 0.25
 EXIT_STOPPED = 130
-
-
-class BadScript(HeadraceError):
-    """There is no such script, it failed, or it has no jobs."""
 
 
 def run_jobs(script: Path, launch: Launch) -> None:
@@ -43,7 +44,7 @@ def run_jobs(script: Path, launch: Launch) -> None:
         try:
             _run_script(script)
             _require_jobs(script, launched.started)
-            _watch(launched, view_of(once=launch.once))
+            _watch(launched, once=launch.once)
         except KeyboardInterrupt:
             _stop(launched)
             if launch.once:
@@ -67,7 +68,7 @@ def record_jobs(script: Path, launch: Launch) -> list[RecordedJob]:
 def _run_script(script: Path) -> None:
     """As `python SCRIPT` would, with its own folder first on the path."""
     if not script.is_file():
-        raise BadScript(
+        raise HeadraceError(
             f"there is no file {script}", hint="a script is a Python file that defines jobs and starts them"
         )
     try:
@@ -78,10 +79,14 @@ def _run_script(script: Path) -> None:
         raise
     except SystemExit as ended:
         if ended.code not in (None, 0):
-            raise BadScript(f"{script} ended with {ended.code}") from ended
+            raise HeadraceError(f"{script} ended with {ended.code}") from ended
     except Exception as error:
-        print("".join(_lines_of_script(script, error)), end="", file=sys.stderr)
-        raise BadScript(f"{script} failed before all of its jobs were started") from error
+        shown = "".join(_lines_of_script(script, error))
+        if failures.has_plan(error):
+            logger.info("%s", shown)
+            raise HeadraceError(f"{_place(script, error)}{failures.in_short(error)}") from error
+        print(shown, end="", file=sys.stderr)
+        raise HeadraceError(f"{script} failed before all of its jobs were started") from error
 
 
 @contextlib.contextmanager
@@ -105,40 +110,33 @@ def _place(script: Path, error: Exception) -> str:
 def _lines_of_script(script: Path, error: Exception) -> list[str]:
     """The traceback from the script on, without our own frames."""
     shown = traceback.TracebackException.from_exception(error)
-    frames = list(shown.stack)
-    while frames and frames[0].filename != str(script):
-        frames.pop(0)
-    shown.stack = traceback.StackSummary.from_list(frames)
+    frames = itertools.dropwhile(lambda frame: frame.filename != str(script), shown.stack)
+    shown.stack = traceback.StackSummary.from_list(list(frames))
     return list(shown.format())
 
 
 def _require_jobs(script: Path, jobs: Sequence[object]) -> None:
     if not jobs:
-        raise BadScript(f"{script} starts no job", hint='Job("name", rows, sink).start() starts one')
+        raise HeadraceError(f"{script} starts no job", hint='Job("name", rows, sink).start() starts one')
 
 
-def _watch(launched: LaunchedJobs, view: JobsView) -> None:
-    with view:
+def _watch(launched: LaunchedJobs, *, once: bool) -> None:
+    with jobs_view(once=once) as show:
         while True:
             statuses = [each.status() for each in launched.started]
-            view.show(statuses)
+            show(statuses)
             if all(each.state in ENDS for each in statuses):
                 return
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_EVERY_S)
 
 
 def _stop(launched: LaunchedJobs) -> None:
-    running = [each.name for each in launched.started if each.status().state not in ENDS]
-    if not running:
+    names = [each.name for each in launched.running()]
+    if not names:
         return
-    note(f"stopping {', '.join(running)} after the current batch; Ctrl-C again ends them now")
+    note(f"stopping {', '.join(names)} after the current batch; Ctrl-C again ends them now")
     signal.signal(signal.SIGINT, _leave_now)
-    # In parallel: each waits for its own batch.
-    threads = [threading.Thread(target=each.stop, daemon=True) for each in launched.started]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    launched.stop()
 
 
 def _leave_now(_number: int, _frame: FrameType | None) -> None:

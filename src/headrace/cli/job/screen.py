@@ -5,12 +5,11 @@ Without a terminal both become lines: one at the end, or one whenever something 
 
 from __future__ import annotations
 
-import abc
 import sys
 import time
-from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 from headrace.cli.output import Shape, plain_text, result
 from headrace.pipeline.report.registry import ENDS, JobState, JobStatus
@@ -18,7 +17,7 @@ from headrace.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.progress import Progress, TaskID
+    from rich.progress import TaskID
 
 result("job list", shape=Shape.LIST)(JobStatus)
 result("job status")(JobStatus)
@@ -27,122 +26,89 @@ LINES_EVERY_S = 10.0
 """How often all jobs are printed without a terminal."""
 
 
-class JobsView(abc.ABC):
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
-
-    @abc.abstractmethod
-    def show(self, jobs: Sequence[JobStatus]) -> None:
-        """Called repeatedly, the last time when all jobs have ended."""
+Show = Callable[[Sequence[JobStatus]], None]
+"""Called repeatedly, the last time when all jobs have ended."""
 
 
-def view_of(*, once: bool) -> JobsView:
+def jobs_view(*, once: bool) -> AbstractContextManager[Show]:
     if once:
-        return BarsView() if sys.stderr.isatty() else EndView()
-    return TableView() if sys.stdout.isatty() else LinesView()
+        return bars() if sys.stderr.isatty() else nullcontext(EndLines().show)
+    return table() if sys.stdout.isatty() else nullcontext(StateLines().show)
 
 
-class BarsView(JobsView):
+@contextmanager
+def bars() -> Iterator[Show]:
     """A bar for each job with its rows and its rate; the results stay below."""
+    from rich import progress
+    from rich.console import Console
+
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.TextColumn("{task.fields[rows]}"),
+        progress.TimeElapsedColumn(),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True)) as drawn:
+        ids: dict[str, TaskID] = {}
+
+        def show(jobs: Sequence[JobStatus]) -> None:
+            for job in jobs:
+                if job.name not in ids:
+                    ids[job.name] = drawn.add_task(job.name, total=None, rows="")
+                completed, total = bar_of(job)
+                drawn.update(ids[job.name], completed=completed, total=total, rows=_progress_words(job))
+                if job.state in ENDS:
+                    drawn.stop_task(ids[job.name])
+
+        yield show
+
+
+def bar_of(job: JobStatus) -> tuple[int, int | None]:
+    """Completed, and the total if it is known. The bar of a job that is done is full, also without rows."""
+    total = job.rows_in if job.state in ENDS else _rows_there(job)
+    completed = max(job.rows_in, 1) if job.state is JobState.DONE else job.rows_in
+    return completed, None if total is None else max(total, 1)
+
+
+class EndLines:
+    """The result of each job, in the order in which the script starts them."""
 
     def __init__(self) -> None:
-        from rich import progress
-        from rich.console import Console
-
-        self._progress: Progress = progress.Progress(
-            progress.TextColumn("{task.description}"),
-            progress.BarColumn(),
-            progress.TextColumn("{task.fields[rows]}"),
-            progress.TimeElapsedColumn(),
-            console=Console(stderr=True),
-        )
-        self._bars: dict[str, TaskID] = {}
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
+        self._printed_count = 0
 
     def show(self, jobs: Sequence[JobStatus]) -> None:
-        for job in jobs:
-            if job.name not in self._bars:
-                self._bars[job.name] = self._progress.add_task(job.name, total=None, rows="")
-            is_over = job.state in ENDS
-            total = job.rows_in if is_over else _rows_there(job)
-            # The bar of a job without rows is full.
-            self._progress.update(
-                self._bars[job.name],
-                completed=max(job.rows_in, 1) if job.state is JobState.DONE else job.rows_in,
-                total=max(total, 1) if total is not None else None,
-                rows=_progress_words(job),
-            )
-            if is_over:
-                self._progress.stop_task(self._bars[job.name])
-
-    def is_complete(self, name: str) -> bool:
-        return self._progress.tasks[self._bars[name]].finished
-
-
-class EndView(JobsView):
-    """Without a terminal: the result of each job, in the order in which the script starts them."""
-
-    def __init__(self) -> None:
-        self._told_count = 0
-
-    def show(self, jobs: Sequence[JobStatus]) -> None:
-        for job in jobs[self._told_count :]:
+        for job in jobs[self._printed_count :]:
             if job.state not in ENDS:
                 return
-            self._told_count += 1
+            self._printed_count += 1
             print(f"job {job.name}: {_end_words(job)}", flush=True)
 
 
-class TableView(JobsView):
+@contextmanager
+def table() -> Iterator[Show]:
     """All jobs, redrawn in place."""
+    from rich.live import Live
 
-    def __init__(self) -> None:
-        from rich.live import Live
-
-        self._live = Live(auto_refresh=False)
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.stop()
-
-    def show(self, jobs: Sequence[JobStatus]) -> None:
-        self._live.update(render_jobs(jobs), refresh=True)
+    with Live(auto_refresh=False) as live:
+        yield lambda jobs: live.update(render_jobs(jobs), refresh=True)
 
 
-class LinesView(JobsView):
+class StateLines:
     """A line for every job whose state has changed, and for all of them every `LINES_EVERY_S`."""
 
     def __init__(self) -> None:
         self._states: dict[str, tuple[JobState, int]] = {}
-        self._told_s = time.monotonic()
+        self._printed_s = time.monotonic()
 
     def show(self, jobs: Sequence[JobStatus]) -> None:
-        is_time = time.monotonic() - self._told_s >= LINES_EVERY_S
+        is_time = time.monotonic() - self._printed_s >= LINES_EVERY_S
         for job in jobs:
             state = (job.state, job.restarts)
             if is_time or self._states.get(job.name) != state:
                 self._states[job.name] = state
                 print(printable(f"job {job.name}: {summary_of(job)}"), flush=True)
         if is_time:
-            self._told_s = time.monotonic()
+            self._printed_s = time.monotonic()
 
 
 def render_jobs(jobs: Sequence[JobStatus]) -> RenderableType:
@@ -170,7 +136,8 @@ def summary_of(job: JobStatus) -> str:
     """The state of a job, in a few words for a line of plain text."""
     words = [job.state.value]
     if job.batch_id is not None:
-        words += [f"batch {job.batch_id}", f"{job.rows_per_s:.0f} rows/s", f"lag {_or_dash(job.lag)}"]
+        lag = "-" if job.lag is None else job.lag
+        words += [f"batch {job.batch_id}", f"{job.rows_per_s:.0f} rows/s", f"lag {lag}"]
     if job.watermark:
         words.append(f"watermark {job.watermark}")
     if job.restarts:
@@ -196,7 +163,3 @@ def _end_words(job: JobStatus) -> str:
     took_s = max(job.updated_ms - job.started_ms, 1) / 1000
     words = f"{job.state.value}, {job.rows_in:,} rows in {took_s:.1f} s ({job.rows_in / took_s:,.0f}/s)"
     return f"{words}, {job.bad_rows:,} of them bad" if job.bad_rows else words
-
-
-def _or_dash(number: int | None) -> str:
-    return "-" if number is None else str(number)

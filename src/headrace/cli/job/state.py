@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from msgspec import Struct
 
-from headrace.cli.output import Shape, note, print_json, print_table, result
+from headrace.cli.output import Shape, format_time, note, print_json, print_table, result
 from headrace.errors import HeadraceError
 from headrace.pipeline.run.state import read_job_state
 
@@ -22,13 +21,8 @@ NEVER_US = 2**63 - 1
 """Never, in the state of operators."""
 
 TIMES = ("start", "end")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CELL_CHARACTERS_MAX = 80
 """A collected list may be long; JSON has all of it."""
-
-
-class BadKeyOption(HeadraceError):
-    """Some keys with a name and some without."""
 
 
 def show_state(
@@ -62,7 +56,7 @@ def _keys(given: Sequence[str]) -> Sequence[str] | Mapping[str, str]:
     if not any(sign for _, sign, _ in named):
         return given
     if not all(sign for _, sign, _ in named):
-        raise BadKeyOption(
+        raise HeadraceError(
             "some --key have a name and some have none", hint="--key user=ann --key url=/shop, or --key ann"
         )
     return {name: text for name, _, text in named}
@@ -103,10 +97,9 @@ def _time(at_us: int) -> str:
     if at_us >= NEVER_US:
         return "never"
     try:
-        moment = _EPOCH + timedelta(microseconds=at_us)
-    except OverflowError:
+        return format_time(at_us / 1000)
+    except (ValueError, OverflowError):
         return str(at_us)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _plain(got: Any) -> Any:

@@ -7,24 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import Struct
 
-from headrace.cli.addresses import BadArgument
-from headrace.cli.connecting import connect
-from headrace.cli.output import Format, OutputFormat, Shape, print_table, result, show
+from headrace.cli.arguments import parse_configs, unknown_config
+from headrace.cli.command import Bootstrap, DeleteConfigs, command_group, connect
+from headrace.cli.output import Format, Shape, print_rows, print_table, result, show, show_rows
 from headrace.cli.queue.dead import app as dead_app
-from headrace.cli.settings import Bootstrap
-from headrace.cli.topic.configs import parse_configs, unknown_config
 from headrace.clock import SystemClock
+from headrace.errors import HeadraceError
 from headrace.names import did_you_mean
 
 if TYPE_CHECKING:
     from headrace.kafka.cluster import Cluster
     from headrace.kafka.share_groups import GroupState
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    help="Groups of workers that share messages (share groups): list, describe, alter, and their dead letters.",
+app = command_group(
+    "Groups of workers that share messages (share groups): list, describe, alter, and their dead letters."
 )
 app.add_typer(dead_app, name="dead")
 
@@ -92,7 +88,7 @@ class DeletedQueue(Struct, frozen=True, kw_only=True):
 
 
 @app.command("list")
-def list_queues(format: Format = OutputFormat.TEXT, bootstrap: Bootstrap = None) -> None:
+def list_queues(format: Format = "text", bootstrap: Bootstrap = None) -> None:
     """List queue groups, with their members and the messages that are not done.
 
     \b
@@ -110,25 +106,16 @@ def list_queues(format: Format = OutputFormat.TEXT, bootstrap: Bootstrap = None)
                 group=name,
                 state=group.state,
                 members=len(group.members),
-                not_done=_not_done(group),
+                not_done=group.not_done,
                 topics=sorted({each.topic for each in group.partitions}),
             )
         )
-    show(listed, format, lambda: _print_queues(listed))
-
-
-def _print_queues(queues: list[ListedQueue]) -> None:
-    if queues:
-        rows = [
-            (each.group, each.state, each.members, each.not_done, ", ".join(each.topics)) for each in queues
-        ]
-        print_table(("group", "state", "members", "not done", "topics"), rows)
-    else:
-        typer.echo("no queues yet: `headrace work TOPIC --group NAME -- COMMAND` creates one")
+    empty = "no queues yet: `headrace work TOPIC --group NAME -- COMMAND` creates one"
+    show_rows(listed, format, empty=empty)
 
 
 @app.command()
-def describe(name: Name, format: Format = OutputFormat.TEXT, bootstrap: Bootstrap = None) -> None:
+def describe(name: Name, format: Format = "text", bootstrap: Bootstrap = None) -> None:
     """Show the messages and members of a group.
 
     Only Headrace's broker reports in flight and redelivered; Apache Kafka does not.
@@ -149,11 +136,10 @@ def describe(name: Name, format: Format = OutputFormat.TEXT, bootstrap: Bootstra
         error.hint = did_you_mean(name, there) or error.hint
         raise
     letters = DeadLetters(name, bootstrap=cluster.bootstrap, timeout_s=cluster.timeout_s)
-    not_done = _not_done(group)
     described = DescribedQueue(
         group=name,
         state=group.state,
-        waiting=None if not_done is None else not_done - (group.in_flight or 0),
+        waiting=None if group.not_done is None else group.not_done - (group.in_flight or 0),
         in_flight=group.in_flight,
         redelivered=group.redelivered,
         dead=letters.count(),
@@ -190,28 +176,20 @@ def _print_queue(queue: DescribedQueue) -> None:
     )
     if queue.partitions:
         typer.echo()
-        rows = [(each.topic, each.partition, each.done_up_to, each.not_done) for each in queue.partitions]
-        print_table(("topic", "partition", "done up to", "not done"), rows)
+        print_rows(QueuePartition, queue.partitions)
     if queue.members:
         typer.echo()
-        members = [
-            (each.member, each.client, each.host, each.partitions, each.in_flight) for each in queue.members
-        ]
-        print_table(("member", "client", "host", "partitions", "in flight"), members)
+        print_rows(QueueMember, queue.members)
 
 
 @app.command()
 def alter(
     name: Name,
     config: Annotated[
-        list[str] | None,
-        typer.Option("--config", metavar="NAME=VALUE", help="A setting of the group; repeatable."),
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of the group; repeatable.")
     ] = None,
-    delete_config: Annotated[
-        list[str] | None,
-        typer.Option("--delete-config", metavar="NAME", help="Reset to the default; repeatable."),
-    ] = None,
-    format: Format = OutputFormat.TEXT,
+    delete_config: DeleteConfigs = None,
+    format: Format = "text",
     bootstrap: Bootstrap = None,
 ) -> None:
     """Change a group's settings, before or after it has its first member; without any, show them.
@@ -257,7 +235,7 @@ def _print_configs(queue: AlteredQueue) -> None:
 def delete(
     name: Name,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm: the group's position is deleted.")] = False,
-    format: Format = OutputFormat.TEXT,
+    format: Format = "text",
     bootstrap: Bootstrap = None,
 ) -> None:
     """Delete a group that has no members; its dead letters stay.
@@ -267,15 +245,11 @@ def delete(
     """
     cluster = connect(bootstrap)
     if not yes:
-        raise BadArgument(f"group {name} would start from the beginning again", hint="add --yes to delete it")
+        raise HeadraceError(
+            f"group {name} would start from the beginning again", hint="add --yes to delete it"
+        )
     cluster.delete_groups([name])
     show(DeletedQueue(group=name), format, f"deleted group {name}")
-
-
-def _not_done(group: GroupState) -> int | None:
-    """None if the broker does not report it. Partitions without a position do not count."""
-    counts = [each.not_done for each in group.partitions if each.start_offset >= 0]
-    return None if None in counts else sum(each for each in counts if each is not None)
 
 
 def _oldest_age_s(cluster: Cluster, group: GroupState) -> float | None:

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.addresses import BadArgument
+from headrace.cli.command import Bootstrap, command_app
 from headrace.cli.output import note
-from headrace.cli.settings import Bootstrap
 from headrace.durations import parse_duration_ms
+from headrace.errors import HeadraceError
 from headrace.kafka.settings import client_settings
 
 if TYPE_CHECKING:
     from headrace.cli.queue.work_command import Commands
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app = command_app()
 
 LOCK_SHARE_MAX = 0.9
 """The default time limit of a command, as a share of the lock timeout: a message that is released before that is not
@@ -42,14 +42,11 @@ def work(
     ] = 1,
     pattern: Annotated[
         str | None,
-        typer.Option(
-            "--pattern", metavar="REGEX", help="Instead of TOPIC: all topics that match, new ones too."
-        ),
+        typer.Option(metavar="REGEX", help="Instead of TOPIC: all topics that match, new ones too."),
     ] = None,
     time_limit: Annotated[
         str | None,
         typer.Option(
-            "--time-limit",
             metavar="TIME",
             help="A command that takes longer is killed, and its message released. "
             "Default: nine tenths of the group's lock timeout.",
@@ -57,10 +54,7 @@ def work(
     ] = None,
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after N messages.")] = None,
     stop_when_idle: Annotated[
-        str | None,
-        typer.Option(
-            "--stop-when-idle", metavar="TIME", help="Stop when no message was delivered for this time."
-        ),
+        str | None, typer.Option(metavar="TIME", help="Stop when no message was delivered for this time.")
     ] = None,
     bootstrap: Bootstrap = None,
 ) -> None:
@@ -85,7 +79,7 @@ def work(
     if not command:
         raise typer.BadParameter("give a command: headrace work TOPIC --group G -- COMMAND")
     if shutil.which(command[0]) is None:
-        raise BadArgument(
+        raise HeadraceError(
             f"there is no command {command[0]}",
             hint="is it executable, and written with its folder (./run.sh)?",
         )
@@ -109,7 +103,7 @@ def work(
     )
     with queue:
         limit_s = time_limit_s or queue.lock_s * LOCK_SHARE_MAX
-        commands = Commands(queue, command, time_limit_s=limit_s, say=note)
+        commands = Commands(command, group=group, time_limit_s=limit_s)
         allowance = Allowance(count=count, idle_s=idle_s)
         runner = Runner(
             commands.handle, take=queue.get, stop=queue.stop, concurrency=concurrency, allowance=allowance

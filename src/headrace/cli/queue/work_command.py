@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import selectors
@@ -12,14 +13,15 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headrace.cli.output import note
 from headrace.errors import HeadraceError
-from headrace.queue.errors import MessageSettled
+from headrace.queue.errors import AlreadyAcknowledged
 
 if TYPE_CHECKING:
-    from headrace.queue import Message, Queue
+    from headrace.queue import Message
 
 EXIT_RELEASE = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
@@ -28,7 +30,7 @@ STDERR_TAIL_BYTES = 8_192
 """The end of standard error that is kept for the reason; all of it is passed on."""
 
 ENVIRONMENT_VALUE_BYTES_MAX = 65_536
-"""Linux refuses to start a command with a variable of 128 KiB; a larger key or header is skipped."""
+"""Linux starts no command with a variable of 128 KiB; a larger key or header is skipped."""
 
 OUTCOMES = ("accepted", "released", "rejected", "gone")
 
@@ -36,20 +38,13 @@ GRACE_S = 2.0
 """Between SIGTERM and SIGKILL."""
 
 
-class CommandNotRunnable(HeadraceError):
-    """The command itself can't be run: to continue would reject all messages."""
-
-
 class Commands:
     """Runs a command for a message and acknowledges the message by its exit code; for any number of threads."""
 
-    def __init__(
-        self, queue: Queue, command: Sequence[str], *, time_limit_s: float, say: Callable[[str], None]
-    ) -> None:
-        self._queue = queue
+    def __init__(self, command: Sequence[str], *, group: str, time_limit_s: float) -> None:
         self._command = command
+        self._group = group
         self._time_limit_s = time_limit_s
-        self._say = say
         self._counts: Counter[str] = Counter()
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
@@ -64,34 +59,35 @@ class Commands:
 
     def handle(self, message: Message) -> None:
         code, tail, is_over_time = self._run(message)
+        outcome, reason = "released", _last_line(tail)
         if is_over_time:
-            self._say(
-                f"headrace: {message.place}: the command took longer than {self._time_limit_s:g} s (--time-limit) and "
-                f"was ended; the message is released after delivery {message.delivery_count}"
+            reason = f"took longer than {self._time_limit_s:g} s"
+            note(
+                f"headrace: {message.id}: the command {reason} (--time-limit) and was ended; "
+                f"the message is released after delivery {message.delivery_count}"
             )
             self._count("over the time limit")
-            self._settle("released", lambda: message.release(f"took longer than {self._time_limit_s:g} s"))
         elif code == 0:
-            self._settle("accepted", message.accept)
-        elif code == EXIT_RELEASE:
-            self._settle("released", lambda: message.release(_last_line(tail)))
+            outcome = "accepted"
         elif code < 0:
             # Killed: by us, by a person, for lack of memory. The delivery limit stops a poison message.
-            self._settle("released", lambda: message.release(f"ended by signal {-code}"))
-        else:
-            reason = _last_line(tail) or f"exit code {code}"
-            self._settle("rejected", lambda: message.reject(reason))
-
-    def _settle(self, how: str, settle: Callable[[], None]) -> None:
+            reason = f"ended by signal {-code}"
+        elif code != EXIT_RELEASE:
+            outcome, reason = "rejected", reason or f"exit code {code}"
         try:
-            settle()
-        except MessageSettled:
-            how = "gone"
-        self._count(how)
+            if outcome == "accepted":
+                message.accept()
+            elif outcome == "released":
+                message.release(reason)
+            else:
+                message.reject(reason)
+        except AlreadyAcknowledged:
+            outcome = "gone"
+        self._count(outcome)
 
-    def _count(self, what: str) -> None:
+    def _count(self, outcome: str) -> None:
         with self._lock:
-            self._counts[what] += 1
+            self._counts[outcome] += 1
 
     def _run(self, message: Message) -> tuple[int, bytes, bool]:
         """Exit code, end of standard error, and whether it took too long."""
@@ -103,12 +99,13 @@ class Commands:
                     self._command,
                     stdin=stdin,
                     stderr=subprocess.PIPE,
-                    env={**os.environ, **environment(message, self._queue.group)},
+                    env={**os.environ, **environment(message, self._group)},
                     # Ctrl-C at the terminal is for the pool, which waits for the command.
                     start_new_session=True,
                 )
             except OSError as error:
-                raise CommandNotRunnable(
+                # Ends the pool: to continue would reject all messages.
+                raise HeadraceError(
                     f"{self._command[0]} can't be run: {error.strerror or error}",
                     hint="the message was released; does the script start with #! and its interpreter?",
                 ) from error
@@ -146,7 +143,8 @@ class Commands:
                 if is_over:
                     return tail, is_over_time
                 if not is_open:
-                    _wait(process, 0.05)
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(0.05)
                 if time.monotonic() > deadline_s:
                     _kill(process, signal.SIGKILL if is_over_time else signal.SIGTERM)
                     is_over_time, deadline_s = True, time.monotonic() + GRACE_S
@@ -203,16 +201,7 @@ def _read(descriptor: int) -> bytes | None:
         return None
 
 
-def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> None:
-    try:
-        process.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        return
-
-
 def _kill(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     """The command and the processes that it started."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-    except ProcessLookupError:
-        return

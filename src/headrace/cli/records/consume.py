@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
 import typer
 
+from headrace.cli.arguments import parse_time_ms, unescape
+from headrace.cli.command import Bootstrap, command_app, connect
 from headrace.cli.completion import complete_groups, complete_topics
-from headrace.cli.connecting import connect
-from headrace.cli.moments import parse_moment_ms
-from headrace.cli.records.consume_output import RecordFormat, record_writer
-from headrace.cli.records.consume_template import parse_template, template_writer
-from headrace.cli.records.escapes import unescape
-from headrace.cli.settings import Bootstrap
+from headrace.cli.output import ended_by_closed_pipe
+from headrace.cli.records.consume_output import RecordFormat, record_writer, template_writer
 from headrace.cli.stopping import Stopping
 from headrace.clock import SystemClock
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app = command_app()
 
 
 @app.command()
@@ -40,17 +37,11 @@ def consume(
     from_time: Annotated[
         str | None,
         typer.Option(
-            "--from-time",
-            metavar="TIME",
-            help="From this time on: ISO 8601, ms since 1970, or 1h for an hour ago.",
+            metavar="TIME", help="From this time on: ISO 8601, ms since 1970, or 1h for an hour ago."
         ),
     ] = None,
-    last: Annotated[
-        int | None, typer.Option("--last", min=1, help="The last N records of each partition.")
-    ] = None,
-    partition: Annotated[
-        list[int] | None, typer.Option("--partition", min=0, help="Only this one; repeatable.")
-    ] = None,
+    last: Annotated[int | None, typer.Option(min=1, help="The last N records of each partition.")] = None,
+    partition: Annotated[list[int] | None, typer.Option(min=0, help="Only this one; repeatable.")] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-F", help="Continue with new records, until Ctrl-C.")
     ] = False,
@@ -67,10 +58,9 @@ def consume(
     format: Annotated[
         RecordFormat,
         typer.Option(
-            "--format",
-            help="value: a line each. text: with time, offset, key. json: all fields. binary: bare bytes.",
+            help="value: a line each. text: with time, offset, key. json: all fields. binary: bare bytes."
         ),
-    ] = RecordFormat.VALUE,
+    ] = "value",
     template: Annotated[
         str | None,
         typer.Option(
@@ -84,9 +74,7 @@ def consume(
     key_separator: Annotated[
         str | None,
         typer.Option(
-            "--key-separator",
-            metavar="TEXT",
-            help="value: print the key before it, separated by this (\\t, \\x1f: as in C).",
+            metavar="TEXT", help="value: print the key before it, separated by this (\\t, \\x1f: as in C)."
         ),
     ] = None,
     bootstrap: Bootstrap = None,
@@ -114,11 +102,11 @@ def consume(
         raise typer.BadParameter(
             "a group assigns partitions to its members: give --partition or --group, not both"
         )
-    if template is not None and (format is not RecordFormat.VALUE or key_separator is not None):
+    if template is not None and (format != "value" or key_separator is not None):
         raise typer.BadParameter("--template replaces --format and --key-separator: do not combine them")
-    time_ms = None if from_time is None else parse_moment_ms(from_time, SystemClock().now_ms())
-    pieces = None if template is None else parse_template(template)
+    time_ms = None if from_time is None else parse_time_ms(from_time, SystemClock().now_ms())
     separator = None if key_separator is None else unescape(key_separator, option="--key-separator")
+    to_bytes = record_writer(format, separator) if template is None else template_writer(template)
 
     from headrace.cli.records.reading import Reading, Start, parse_offset
 
@@ -131,14 +119,6 @@ def consume(
     reading = Reading(
         cluster, topics=topics, partitions=partition or [], start=start, follow=follow, group=group
     )
-    if pieces is not None:
-        write = template_writer(pieces, sys.stdout.buffer)
-    else:
-        write = record_writer(format, sys.stdout.buffer, separator)
-    try:
-        with Stopping() as stopping, reading:
-            reading.run(write, flush=sys.stdout.buffer.flush, count_max=count, stopping=stopping)
-    except BrokenPipeError:
-        # The reader closed the pipe (`| head`); Python would raise again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with ended_by_closed_pipe(), Stopping() as stopping, reading:
+        reading.run(to_bytes, sys.stdout.buffer, count_max=count, stopping=stopping)
     raise typer.Exit(stopping.exit_code)

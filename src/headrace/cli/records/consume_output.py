@@ -1,46 +1,59 @@
-"""How `headrace consume` writes a record. Bytes in, bytes out; no broker is involved."""
+"""How `headrace consume` writes a record: in a format, or by a template of kcat's (`-f '%t %p %o %k=%s\\n'`).
+
+No broker is involved.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
+import re
+import struct
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from msgspec import Struct
 
+from headrace.cli.arguments import unescape
 from headrace.cli.output import Shape, format_time, result
+from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-
-class RecordFormat(StrEnum):
-    VALUE = "value"
-    TEXT = "text"
-    JSON = "json"
-    BINARY = "binary"
+RecordFormat = Literal["value", "text", "json", "binary"]
+Writer = Callable[["Message"], bytes]
+"""A record as the bytes that are written."""
 
 
-def record_writer(
-    record_format: RecordFormat, stream: BinaryIO, separator: bytes | None
-) -> Callable[[Message], None]:
-    """A function that writes one record to the stream in this format."""
+def record_writer(record_format: RecordFormat, separator: bytes | None) -> Writer:
+    def as_line(message: Message) -> bytes:
+        key = b"" if separator is None else plain_bytes(message.key()) + separator
+        return key + plain_bytes(message.value()) + b"\n"
 
-    def write_value(message: Message) -> None:
-        prefix = b"" if separator is None else plain_bytes(message.key()) + separator
-        stream.write(prefix + plain_bytes(message.value()) + b"\n")
-
-    writers: dict[RecordFormat, Callable[[Message], None]] = {
-        RecordFormat.VALUE: write_value,
-        RecordFormat.TEXT: lambda message: _write_line(stream, as_text(message)),
-        RecordFormat.JSON: lambda message: _write_line(
-            stream, json.dumps(as_json(message), ensure_ascii=False)
-        ),
-        RecordFormat.BINARY: lambda message: _write(stream, plain_bytes(message.value())),
+    writers: dict[RecordFormat, Writer] = {
+        "value": as_line,
+        "text": lambda message: _line(as_text(message)),
+        "json": lambda message: _line(json.dumps(as_json(message), ensure_ascii=False)),
+        "binary": lambda message: plain_bytes(message.value()),
     }
     return writers[record_format]
+
+
+def template_writer(template: str) -> Writer:
+    """Each code of the template writes what it writes in kcat."""
+    pieces: list[bytes | Writer] = []
+    for part in re.findall(r"%.?|[^%]+", template, re.DOTALL):
+        if not part.startswith("%"):
+            pieces.append(unescape(part, option="--template"))
+        elif part[1:] in CODES:
+            pieces.append(CODES[part[1:]])
+        else:
+            raise HeadraceError(
+                f"--template {template!r} has an unknown code {part}",
+                hint=f"the codes are {' '.join(f'%{code}' for code in CODES)}",
+            )
+    return lambda message: b"".join(piece if isinstance(piece, bytes) else piece(message) for piece in pieces)
 
 
 def as_text(message: Message) -> str:
@@ -80,19 +93,22 @@ def as_json(message: Message) -> dict[str, Any]:
         "partition": message.partition(),
         "offset": message.offset(),
         "timestamp": _time(message),
-        **text_or_base64("key", message.key()),
-        **text_or_base64("value", message.value()),
-        # A list, because a name may occur twice.
-        "headers": [{"name": name, **text_or_base64("value", value)} for name, value in headers_of(message)],
+        **json_content(message.key(), message.value(), _headers(message)),
     }
 
 
-def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
-    # A message that was read always has a list; the other shapes are for messages to be sent.
-    return list(cast("list[tuple[str, bytes | None]]", message.headers() or []))
+def json_content(
+    key: bytes | str | None, value: bytes | str | None, headers: Iterable[tuple[str, bytes | None]]
+) -> dict[str, Any]:
+    return {
+        **_text_or_base64("key", key),
+        **_text_or_base64("value", value),
+        # A list, because a name may occur twice.
+        "headers": [{"name": name, **_text_or_base64("value", content)} for name, content in headers],
+    }
 
 
-def text_or_base64(name: str, data: bytes | str | None) -> dict[str, str | None]:
+def _text_or_base64(name: str, data: bytes | str | None) -> dict[str, str | None]:
     """A field for JSON, which has no bytes."""
     if data is None:
         return {name: None}
@@ -102,20 +118,46 @@ def text_or_base64(name: str, data: bytes | str | None) -> dict[str, str | None]
         return {f"{name}_base64": base64.b64encode(plain_bytes(data)).decode()}
 
 
-def _time(message: Message) -> str | None:
-    kind, timestamp_ms = message.timestamp()
-    return None if kind == 0 or timestamp_ms < 0 else format_time(timestamp_ms)
-
-
 def plain_bytes(data: bytes | str | None) -> bytes:
     if data is None:
         return b""
     return data.encode() if isinstance(data, str) else data
 
 
-def _write_line(stream: BinaryIO, line: str) -> None:
-    stream.write(line.encode(errors="surrogateescape") + b"\n")
+def _headers(message: Message) -> list[tuple[str, bytes | None]]:
+    # A message that was read always has a list; the other shapes are for messages to be sent.
+    return list(cast("list[tuple[str, bytes | None]]", message.headers() or []))
 
 
-def _write(stream: BinaryIO, data: bytes) -> None:
-    stream.write(data)
+def _time(message: Message) -> str | None:
+    kind, timestamp_ms = message.timestamp()
+    return None if kind == 0 or timestamp_ms < 0 else format_time(timestamp_ms)
+
+
+def _line(text: str) -> bytes:
+    return text.encode(errors="surrogateescape") + b"\n"
+
+
+def _length(data: bytes | str | None) -> int:
+    return -1 if data is None else len(plain_bytes(data))
+
+
+def _kcat_headers(message: Message) -> bytes:
+    return b",".join(
+        name.encode() + b"=" + (b"NULL" if value is None else value) for name, value in _headers(message)
+    )
+
+
+CODES: dict[str, bytes | Writer] = {
+    "s": lambda message: plain_bytes(message.value()),
+    "S": lambda message: b"%d" % _length(message.value()),
+    "R": lambda message: struct.pack(">i", _length(message.value())),
+    "k": lambda message: plain_bytes(message.key()),
+    "K": lambda message: b"%d" % _length(message.key()),
+    "t": lambda message: (message.topic() or "").encode(),
+    "p": lambda message: b"%d" % (message.partition() or 0),
+    "o": lambda message: b"%d" % (message.offset() or 0),
+    "T": lambda message: b"%d" % message.timestamp()[1],
+    "h": _kcat_headers,
+    "%": b"%",
+}

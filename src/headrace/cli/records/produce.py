@@ -6,18 +6,16 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 import typer
 from msgspec import Struct
 
-from headrace.cli.addresses import BadArgument, parse_pairs
+from headrace.cli.arguments import parse_pairs, unescape
+from headrace.cli.command import Bootstrap, command_app, connect
 from headrace.cli.completion import complete_topics
-from headrace.cli.connecting import connect
-from headrace.cli.output import OutputFormat, note, result, show
-from headrace.cli.records.escapes import unescape
+from headrace.cli.output import OutputFormat, note, progress_bar, result, show
 from headrace.cli.records.produce_input import (
     RECORD_BYTES_MAX,
     BadLine,
@@ -27,7 +25,6 @@ from headrace.cli.records.produce_input import (
     read_chunks,
     read_lines,
 )
-from headrace.cli.settings import Bootstrap
 from headrace.errors import HeadraceError
 from headrace.names import nearest
 
@@ -39,25 +36,15 @@ if TYPE_CHECKING:
 # After this time a record that could not be delivered fails and is reported; the client's default of five minutes is
 # too long for a person at a prompt.
 DELIVERY_TIMEOUT_MS = 30_000
-# The retries of a request that the broker refuses, which take four seconds. The client's default bound is the
-# delivery timeout, after which it no longer reports the broker's answer.
+# The retries of a request that the broker rejects, which take four seconds. The client's default bound is the
+# delivery timeout, after which it no longer reports the broker's error.
 RETRIES_MAX = 6
-# Failures beyond this number are only counted: the first ones show what is wrong.
+# Failures beyond this number are only counted: the first ones show the reason.
 FAILURES_SHOWN_MAX = 5
 
 
-class Compression(StrEnum):
-    NONE = "none"
-    GZIP = "gzip"
-    SNAPPY = "snappy"
-    LZ4 = "lz4"
-    ZSTD = "zstd"
-
-
-class Acks(StrEnum):
-    NONE = "0"
-    LEADER = "1"
-    ALL = "all"
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+Acks = Literal["0", "1", "all"]
 
 
 @result("produce")
@@ -69,11 +56,7 @@ class Produced(Struct, frozen=True, kw_only=True):
     elapsed_s: float
 
 
-class ProduceFailed(HeadraceError):
-    """Bad input, or records that the broker did not accept."""
-
-
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app = command_app()
 
 
 @app.command()
@@ -86,47 +69,32 @@ def produce(
     ] = None,
     key_separator: Annotated[
         str | None,
-        typer.Option(
-            "--key-separator",
-            metavar="TEXT",
-            help="The separator of a line's key and value (\\t, \\x1f: as in C).",
-        ),
+        typer.Option(metavar="TEXT", help="The separator of a line's key and value (\\t, \\x1f: as in C)."),
     ] = None,
     format: Annotated[
         InputFormat,
-        typer.Option(
-            "--format", help="text: a record per line. json: the same, checked. binary: one record."
-        ),
-    ] = InputFormat.TEXT,
+        typer.Option(help="text: a record per line. json: the same, checked. binary: one record."),
+    ] = "text",
     file: Annotated[
         Path | None, typer.Option("--file", "-f", help="Read this file instead of standard input.")
     ] = None,
-    rate: Annotated[
-        float | None, typer.Option("--rate", min=0.001, help="At most N records a second.")
-    ] = None,
+    rate: Annotated[float | None, typer.Option(min=0.001, help="At most N records a second.")] = None,
     header: Annotated[
-        list[str] | None,
-        typer.Option("--header", metavar="NAME=VALUE", help="A header of every record; repeatable."),
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header of every record; repeatable.")
     ] = None,
-    partition: Annotated[
-        int | None, typer.Option("--partition", min=0, help="Default: by key, else spread.")
-    ] = None,
-    compression: Annotated[Compression, typer.Option("--compression")] = Compression.NONE,
-    acks: Annotated[Acks, typer.Option("--acks", help="all: also never duplicated by a retry.")] = Acks.ALL,
+    partition: Annotated[int | None, typer.Option(min=0, help="Default: by key, else spread.")] = None,
+    compression: Compression = "none",
+    acks: Annotated[Acks, typer.Option(help="all: also never duplicated by a retry.")] = "all",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip bad lines, and count them.")] = False,
     tombstones: Annotated[
         bool, typer.Option("--tombstones", help="A line with an empty value deletes its key (a null value).")
     ] = False,
     chunk_bytes: Annotated[
-        int | None,
-        typer.Option(
-            "--chunk-bytes", min=1, max=RECORD_BYTES_MAX, help="binary: a record for every N bytes."
-        ),
+        int | None, typer.Option(min=1, max=RECORD_BYTES_MAX, help="binary: a record for every N bytes.")
     ] = None,
     report: Annotated[
-        OutputFormat,
-        typer.Option("--report", help="The report of delivered records: text, or json for programs."),
-    ] = OutputFormat.TEXT,
+        OutputFormat, typer.Option(help="The report of delivered records: text, or json for programs.")
+    ] = "text",
     bootstrap: Bootstrap = None,
 ) -> None:
     """Write records from standard input or a file, and report how many were delivered.
@@ -139,9 +107,9 @@ def produce(
     headrace produce clicks --file clicks.ndjson --format json --rate 500 --compression zstd
     headrace produce images --format binary --file cat.png --header type=image/png
     """
-    if format is InputFormat.BINARY and (key_separator or tombstones):
+    if format == "binary" and (key_separator or tombstones):
         raise typer.BadParameter("--key-separator and --tombstones are for lines, not for --format binary")
-    if chunk_bytes and format is not InputFormat.BINARY:
+    if chunk_bytes and format != "binary":
         raise typer.BadParameter("--chunk-bytes is for --format binary")
     if key_separator == "":
         raise typer.BadParameter("--key-separator cannot be empty")
@@ -149,7 +117,7 @@ def produce(
         raise typer.BadParameter("give one of --key and --key-separator")
     fixed_key = None if key is None else key.encode(errors="surrogateescape")
     rules = LineRules(
-        is_json=format is InputFormat.JSON,
+        is_json=format == "json",
         key=fixed_key,
         key_separator=unescape(key_separator, option="--key-separator") if key_separator else None,
         empty_is_tombstone=tombstones,
@@ -158,7 +126,7 @@ def produce(
 
     cluster = connect(bootstrap)
     if partition is not None and partition >= len(cluster.partitions(topic)):
-        raise BadArgument(
+        raise HeadraceError(
             f"topic {topic} has no partition {partition}", hint=f"`headrace topic describe {topic}`"
         )
 
@@ -168,7 +136,7 @@ def produce(
     producer = Producer(
         cluster.client_config(
             acks=acks,
-            enable_idempotence=acks is Acks.ALL,
+            enable_idempotence=acks == "all",
             compression_type=compression,
             delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
             retries=RETRIES_MAX,
@@ -177,18 +145,15 @@ def produce(
         )
     )
     sender = Sender(
-        producer,
-        topic,
-        headers=headers,
-        partition=-1 if partition is None else partition,
-        why_not=lambda: _why_not(cluster, topic),
+        cluster, producer, topic, headers=headers, partition=-1 if partition is None else partition
     )
-    with _open(file) as stream, _progress(file) as advance:
-        if format is InputFormat.BINARY:
+    label = file.name if file else ""
+    with _open(file) as (stream, input_bytes), progress_bar(label, input_bytes) as on_progress:
+        if format == "binary":
             records = read_chunks(stream, chunk_bytes, key=fixed_key)
         else:
             records = read_lines(stream, rules)
-        _send_all(sender, records, skip_bad=skip_bad, rate=rate, advance=advance, report=report)
+        _send_all(sender, records, skip_bad=skip_bad, rate=rate, on_progress=on_progress, report=report)
 
 
 def _ensure_topic(cluster: Cluster, topic: str) -> None:
@@ -205,68 +170,71 @@ def _send_all(
     *,
     skip_bad: bool,
     rate: float | None,
-    advance: Callable[[int], None],
+    on_progress: Callable[[int], None],
     report: OutputFormat,
 ) -> None:
-    bad_lines = 0
-    began_s = time.monotonic()
+    bad_lines = input_bytes = 0
+    started_s = time.monotonic()
     try:
         for number, record in enumerate(records):
             if rate is not None:
-                _sleep_until(sender, began_s + number / rate)
+                sender.wait_until(started_s + number / rate)
             if isinstance(record, InputRecord):
                 sender.send(record)
             elif skip_bad:
                 bad_lines += 1
             else:
-                raise ProduceFailed(
+                raise HeadraceError(
                     f"line {record.number}: {record.reason}",
                     hint="nothing after it was sent; --skip-bad skips such lines",
                 )
-            advance(record.input_bytes)
+            input_bytes += record.input_bytes
+            on_progress(input_bytes)
     finally:
         # Also after an error, the records in flight are delivered and counted.
         sender.finish()
-        _report(sender, bad_lines, time.monotonic() - began_s, report)
+        elapsed_s = time.monotonic() - started_s
+        done = Produced(
+            topic=sender.topic,
+            records=sender.delivered_count,
+            failed=sender.failed_count,
+            bad_lines=bad_lines,
+            elapsed_s=round(elapsed_s, 3),
+        )
+        show(done, report, _report(done, elapsed_s))
     if sender.failed_count:
-        raise ProduceFailed(
+        raise HeadraceError(
             f"{sender.failed_count} records were not delivered",
             hint="the reasons are above; the others are in the topic",
         )
 
 
-def _why_not(cluster: Cluster, topic: str) -> str | None:
-    """Why the broker accepts no records, if it reports it. Clients retry such an error like any transient one, and in
-    the end only report a timeout."""
+def _why_read_only(cluster: Cluster, topic: str) -> str:
+    """Why the broker accepts no records; empty if it does not report it. Clients retry such an error like any transient
+    one, and in the end only report a timeout."""
     from headrace.kafka.on_disk import read_only_reasons
 
     try:
         reasons = read_only_reasons(cluster.brokers()[0], topic, cluster.timeout_s)
     except HeadraceError:
-        return None
-    if not reasons:
-        return None
-    partition, reason = min(reasons.items())
-    return (
-        f"partition {partition} of {topic} is read-only: {reason}; repair its disk, then restart the broker"
+        return ""
+    return next(
+        (
+            f"partition {partition} of {topic} is read-only: {reason}; repair its disk, then restart the broker"
+            for partition, reason in sorted(reasons.items())
+        ),
+        "",
     )
 
 
-def _report(sender: Sender, bad_lines: int, elapsed_s: float, format: OutputFormat) -> None:
-    done = Produced(
-        topic=sender.topic,
-        records=sender.delivered_count,
-        failed=sender.failed_count,
-        bad_lines=bad_lines,
-        elapsed_s=round(elapsed_s, 3),
-    )
+def _report(done: Produced, elapsed_s: float) -> str:
     parts = [f"{done.records} records to {done.topic} in {elapsed_s:.2f} s"]
     parts.append(f"{done.records / max(elapsed_s, 1e-9):,.0f} records/s")
-    if bad_lines:
-        parts.append(f"{bad_lines} bad lines skipped")
+    if done.bad_lines:
+        parts.append(f"{done.bad_lines} bad lines skipped")
     if done.failed:
         parts.append(f"{done.failed} failed")
-    show(done, format, ", ".join(parts))
+    return ", ".join(parts)
 
 
 class Sender:
@@ -274,30 +242,30 @@ class Sender:
 
     def __init__(
         self,
+        cluster: Cluster,
         producer: Producer,
         topic: str,
         *,
         headers: list[tuple[str, bytes]],
         partition: int,
-        why_not: Callable[[], str | None],
     ) -> None:
         self.topic = topic
         self.delivered_count = 0
         self.failed_count = 0
+        self._cluster = cluster
         self._producer = producer
         self._headers = headers
         self._partition = partition
-        self._why_not = why_not
-        self._refusal: str | None = None
+        self._rejection: str | None = None
 
     def send(self, record: InputRecord) -> None:
-        """Send a record; raises if the broker refuses all records."""
+        """Send a record; raises if the broker rejects all records."""
         from confluent_kafka import KafkaException
 
         while True:
-            if self._refusal is not None:
-                raise ProduceFailed(
-                    f"{self.topic} accepts no records: {self._refusal}",
+            if self._rejection is not None:
+                raise HeadraceError(
+                    f"{self.topic} accepts no records: {self._rejection}",
                     hint="the rest of the input was not read",
                 )
             try:
@@ -313,19 +281,20 @@ class Sender:
                 # The client's buffer is full: the broker is slower than the input.
                 self._producer.poll(0.1)
             except KafkaException as error:
-                self._refusal = error.args[0].str()
+                self._rejection = error.args[0].str()
             else:
                 break
         self._producer.poll(0)
 
-    def wait(self, seconds: float) -> None:
-        self._producer.poll(seconds)
+    def wait_until(self, moment_s: float) -> None:
+        while (left_s := moment_s - time.monotonic()) > 0:
+            self._producer.poll(left_s)
 
     def finish(self) -> None:
         """Wait until each record is delivered or has failed."""
         deadline_s = time.monotonic() + DELIVERY_TIMEOUT_MS / 1000 + 5
         while (left := self._producer.flush(0.2)) and time.monotonic() < deadline_s:
-            if self._refusal is not None:
+            if self._rejection is not None:
                 self._producer.purge()
         self.failed_count += left
 
@@ -334,19 +303,19 @@ class Sender:
             self.delivered_count += 1
             return
         self.failed_count += 1
-        if self._refusal is not None:
+        if self._rejection is not None:
             return
         reason = self._reason(error)
         if not _is_about_the_record(error):
-            self._refusal = reason
+            self._rejection = reason
         if self.failed_count <= FAILURES_SHOWN_MAX:
             note(f"not delivered: {reason}")
 
     def _reason(self, error: KafkaError) -> str:
         from confluent_kafka import KafkaError
 
-        vague = (KafkaError._MSG_TIMED_OUT, KafkaError.KAFKA_STORAGE_ERROR)
-        return (self._why_not() if error.code() in vague else None) or error.str()
+        is_vague = error.code() in (KafkaError._MSG_TIMED_OUT, KafkaError.KAFKA_STORAGE_ERROR)
+        return (is_vague and _why_read_only(self._cluster, self.topic)) or error.str()
 
 
 def _is_about_the_record(error: KafkaError) -> bool:
@@ -362,35 +331,17 @@ def _is_about_the_record(error: KafkaError) -> bool:
     )
 
 
-def _sleep_until(sender: Sender, moment_s: float) -> None:
-    while (left_s := moment_s - time.monotonic()) > 0:
-        sender.wait(left_s)
-
-
 @contextlib.contextmanager
-def _open(file: Path | None) -> Iterator[BinaryIO]:
+def _open(file: Path | None) -> Iterator[tuple[BinaryIO, int | None]]:
+    """The input, and its size if that is known."""
     if file is None:
-        yield sys.stdin.buffer
+        yield sys.stdin.buffer, None
         return
     try:
         stream = file.open("rb")
     except OSError as error:
-        raise BadArgument(
+        raise HeadraceError(
             f"cannot read {file}: {error.strerror}", hint="check the path given with --file"
         ) from error
     with stream:
-        yield stream
-
-
-@contextlib.contextmanager
-def _progress(file: Path | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar while a file is sent, on a terminal."""
-    if file is None or not sys.stderr.isatty():
-        yield lambda _bytes: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(file.name, total=file.stat().st_size)
-        yield lambda input_bytes: progress.advance(task, input_bytes)
+        yield stream, file.stat().st_size

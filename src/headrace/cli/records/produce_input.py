@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from enum import StrEnum
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, Literal, NoReturn
 
 from msgspec import Struct
 
@@ -13,10 +12,7 @@ from msgspec import Struct
 RECORD_BYTES_MAX = 104_857_600
 
 
-class InputFormat(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-    BINARY = "binary"
+InputFormat = Literal["text", "json", "binary"]
 
 
 class InputRecord(Struct, frozen=True, kw_only=True):
@@ -91,7 +87,7 @@ def _split(text: bytes, rules: LineRules) -> tuple[bytes | None, bytes | None]:
 
 def _check_json(value: bytes) -> None:
     try:
-        json.loads(value, parse_constant=_refuse_constant)
+        json.loads(value, parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from error
     except UnicodeDecodeError as error:
@@ -100,6 +96,6 @@ def _check_json(value: bytes) -> None:
         raise ValueError("not JSON that can be parsed: nested too deeply") from error
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     # Python parses them, the standard and most other parsers do not.
     raise ValueError(f"not JSON: {name} is not a number in JSON")

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from msgspec import Struct
 
-from headrace.cli.addresses import BadArgument
 from headrace.cli.output import note
 from headrace.cli.stopping import Stopping
+from headrace.errors import HeadraceError
 from headrace.kafka.cluster import Cluster, Partition
 from headrace.kafka.errors import request_failed
 
@@ -58,7 +58,7 @@ def parse_offset(text: str) -> Start:
     if text == "end":
         return Start()
     if not re.fullmatch(r"-?\d+", text):
-        raise BadArgument(
+        raise HeadraceError(
             f"{text!r} is not an offset", hint="write beginning, end, 42, or -5 for the last five"
         )
     return Start(last=-int(text)) if text.startswith("-") else Start(offset=int(text))
@@ -102,14 +102,12 @@ class Reading:
 
     def __enter__(self) -> Self:
         if self._group is None:
-            self._begin(self._start.offsets(self._cluster, self._chosen))
+            self._start_reading(self._start.offsets(self._cluster, self._chosen))
         else:
             self._consumer.subscribe(self._topics, on_assign=self._on_assign)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         try:
             if self._group is not None:
                 self._commit()
@@ -118,45 +116,42 @@ class Reading:
 
     def run(
         self,
-        write: Callable[[Message], None],
+        to_bytes: Callable[[Message], bytes],
+        output: BinaryIO,
         *,
-        flush: Callable[[], None],
         count_max: int | None,
         stopping: Stopping,
-    ) -> int:
-        """Write records until the end, the count or a signal; the number of records.
+    ) -> None:
+        """Write records until the end, the count or a signal.
 
-        It stops between two records, so that what was written is what is committed.
+        It stops between two records, so that exactly the written records are committed.
         """
-        count = 0
-        while not (self._is_finished() or stopping.is_wanted):
-            wanted = POLL_RECORDS_MAX if count_max is None else min(POLL_RECORDS_MAX, count_max - count)
-            for message in self._consumer.consume(wanted, timeout=POLL_S):
+        left = sys.maxsize if count_max is None else count_max
+        while left and not (self._is_finished() or stopping.is_wanted):
+            for message in self._consumer.consume(min(POLL_RECORDS_MAX, left), timeout=POLL_S):
                 if stopping.is_wanted:
                     break
-                count += self._take(message, write)
+                left -= self._take(message, to_bytes, output)
             self._jump_gaps()
-            flush()
-            if count_max is not None and count >= count_max:
-                break
-        return count
+            output.flush()
 
-    def _take(self, message: Message, write: Callable[[Message], None]) -> int:
+    def _take(self, message: Message, to_bytes: Callable[[Message], bytes], output: BinaryIO) -> bool:
+        """Write a record; false if the message is an error, or a record that was written after the start."""
         error = message.error()
         if error is not None:
             self._on_error(error, message)
-            return 0
+            return False
         partition, offset = _place(message)
         if not self._follow and offset >= self._ends[partition]:
             self._unfinished.discard(partition)
-            return 0
-        write(message)
+            return False
+        output.write(to_bytes(message))
         self._positions[partition] = offset + 1
         if self._group is not None:
             self._consumer.store_offsets(message)
         if offset + 1 >= self._ends[partition]:
             self._unfinished.discard(partition)
-        return 1
+        return True
 
     def _is_finished(self) -> bool:
         return not self._follow and self._is_assigned and not self._unfinished
@@ -176,17 +171,15 @@ class Reading:
     def _report_gap(self, message: Message) -> None:
         """The offset does not exist: report the missing records and continue at the nearest offset."""
         partition, wanted = _place(message)
-        begin = self._cluster.earliest([partition])[partition]
-        end = self._cluster.latest([partition])[partition]
-        if wanted < begin:
+        target = self._cluster.earliest([partition])[partition]
+        if wanted < target:
             note(
-                f"headrace: {partition}: {begin - wanted} records from offset {wanted} on are missing "
-                f"(retention); continuing at {begin}"
+                f"headrace: {partition}: {target - wanted} records from offset {wanted} on are missing "
+                f"(retention); continuing at {target}"
             )
-            target = begin
         else:
-            note(f"headrace: {partition}: there is no offset {wanted}, it ends at {end}; continuing there")
-            target = end
+            target = self._cluster.latest([partition])[partition]
+            note(f"headrace: {partition}: there is no offset {wanted}, it ends at {target}; continuing there")
         self._positions[partition] = target
         self._has_gap = True
         if target >= self._ends[partition]:
@@ -211,9 +204,9 @@ class Reading:
         fresh = [each for each in partitions if each not in committed]
         if not assigned:
             note(f"headrace: the other members of group {self._group} have all partitions")
-        self._begin({**committed, **self._start.offsets(self._cluster, fresh)})
+        self._start_reading({**committed, **self._start.offsets(self._cluster, fresh)})
 
-    def _begin(self, offsets: dict[Partition, int]) -> None:
+    def _start_reading(self, offsets: dict[Partition, int]) -> None:
         # A partition that was added since is unknown; it counts as ending where it starts.
         self._ends = {**offsets, **self._ends}
         self._unfinished = {each for each, offset in offsets.items() if offset < self._ends[each]}
@@ -237,11 +230,9 @@ class Reading:
 
 
 def _place(message: Message) -> tuple[Partition, int]:
+    # Not None for a message that was read.
     topic, number, offset = message.topic(), message.partition(), message.offset()
-    assert topic is not None
-    assert number is not None
-    assert offset is not None
-    return Partition(topic, number), offset
+    return Partition(cast("str", topic), cast("int", number)), cast("int", offset)
 
 
 def _choose(cluster: Cluster, topics: Sequence[str], numbers: Sequence[int]) -> list[Partition]:
@@ -251,6 +242,6 @@ def _choose(cluster: Cluster, topics: Sequence[str], numbers: Sequence[int]) -> 
         missing = set(numbers) - {each.number for each in there}
         if missing:
             hint = f"it has 0 to {len(there) - 1}"
-            raise BadArgument(f"topic {topic} has no partition {min(missing)}", hint=hint)
+            raise HeadraceError(f"topic {topic} has no partition {min(missing)}", hint=hint)
         chosen += [each for each in there if not numbers or each.number in numbers]
     return chosen

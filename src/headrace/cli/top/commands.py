@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.connecting import connect
-from headrace.cli.output import Format, OutputFormat
-from headrace.cli.settings import Bootstrap
+from headrace.cli.command import Bootstrap, command_app, connect
+from headrace.cli.output import Format
 
 TIMEOUT_S_MAX = 5
-"""A broker that does not answer in this time is reported; the next sample asks again."""
+"""A broker that does not respond in this time is reported; the next sample tries again."""
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app = command_app()
 
 
 @app.command()
@@ -26,7 +25,7 @@ def top(
     internal: Annotated[
         bool, typer.Option("--internal", help="Also show internal topics and groups.")
     ] = False,
-    format: Format = OutputFormat.TEXT,
+    format: Format = "text",
     bootstrap: Bootstrap = None,
 ) -> None:
     """Watch a broker: topics with rates and sizes, groups and queues with lag, and jobs, until Ctrl-C.

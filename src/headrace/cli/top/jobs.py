@@ -40,12 +40,8 @@ class ReportedJobs:
         oldest_ms = self._clock.now_ms() - SEEN_MS_MAX
         return [job for _, job in sorted(self._jobs.items()) if job.updated_ms >= oldest_ms]
 
-    @property
-    def row_count(self) -> int:
-        return len(self.rows)
-
     def sample(self) -> None:
-        consumer = self._consumer or self._begin()
+        consumer = self._consumer or self._open()
         if consumer is None:
             return
         self._consumer = consumer
@@ -62,7 +58,7 @@ class ReportedJobs:
             if is_read and len(messages) < REPORTS_MAX:
                 return
 
-    def _begin(self) -> Consumer | None:
+    def _open(self) -> Consumer | None:
         if JOBS_TOPIC not in self._cluster.topics():
             return None
         partitions = self._cluster.partitions(JOBS_TOPIC)

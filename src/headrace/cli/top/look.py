@@ -1,11 +1,10 @@
-"""The samples of `headrace top`: take one, show it, wait, and continue if a broker does not answer for a while."""
+"""The samples of `headrace top`. If a broker does not respond for a while, the next samples try again."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import time
-from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
@@ -19,9 +18,7 @@ from headrace.cli.top.panels import (
     Panel,
     TopicsPanel,
     TopicTraffic,
-    is_terminal,
-    live_screen,
-    print_lines,
+    panels_view,
 )
 from headrace.clock import SystemClock
 from headrace.errors import HeadraceError
@@ -31,7 +28,7 @@ from headrace.printable import printable_json
 
 
 @result("top", shape=Shape.LINES)
-class Look(Struct, frozen=True, kw_only=True):
+class Sample(Struct, frozen=True, kw_only=True):
     time: Annotated[str, "ISO 8601 in UTC"]
     problem: Annotated[
         str | None, "why the broker did not respond; the other fields are those of the previous sample"
@@ -52,25 +49,19 @@ def watch(
     jobs = ReportedJobs(cluster, clock)
     panels: list[Panel] = [topics, groups, jobs]
 
-    def print_look(problem: str) -> None:
-        look = Look(
+    def print_sample(problem: str) -> None:
+        sample = Sample(
             time=format_time(clock.now_ms()),
             problem=problem or None,
             topics=topics.rows,
             groups=groups.rows,
             jobs=jobs.rows,
         )
-        print(printable_json(msgspec.to_builtins(look)), flush=True)
+        print(printable_json(msgspec.to_builtins(sample)), flush=True)
 
-    with contextlib.ExitStack() as stack:
-        stack.callback(jobs.close)
-        show: Callable[[str], None]
-        title = f"broker at {cluster.bootstrap}"
-        if format is OutputFormat.JSON:
-            show = print_look
-        else:
-            draw = live_screen(stack, title, full=count_max is None) if is_terminal() else print_lines(title)
-            show = lambda problem: draw(panels, problem)  # noqa: E731
+    title = f"broker at {cluster.bootstrap}"
+    as_json = contextlib.nullcontext(print_sample) if format == "json" else None
+    with contextlib.closing(jobs), as_json or panels_view(panels, title, full=count_max is None) as show:
         for number in itertools.count(1):
             show(_sample(panels, is_first=number == 1))
             if number == count_max:

@@ -1,15 +1,12 @@
-"""The panels of `headrace run` and `headrace top`: each samples the cluster every second and draws itself.
-
-A later part of Headrace that wants to be seen there is one more `Panel` in the list that `run.py` or `top.py` makes.
-"""
+"""The panels of `headrace run` and `headrace top`: each samples the cluster every second and draws itself."""
 
 from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -25,11 +22,11 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-HISTORY_LOOKS = 20
+HISTORY_SAMPLES = 20
 """Samples in a sparkline: a third of a minute, and narrow enough for a terminal of 80 columns."""
 
 SIZES_EVERY_S = 5.0
-"""A broker sums up the sizes of all its partitions for an answer, which is too much for every second."""
+"""A broker sums up the sizes of all its partitions for a response, which is too much for every second."""
 
 RECENT = "recently"
 """The column of sparklines: of the number before it."""
@@ -39,11 +36,11 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 class Panel(Protocol):
     @property
-    def row_count(self) -> int:
-        """Rows that it would show on a screen that is large enough."""
+    def rows(self) -> Sequence[object]:
+        """The last sample, as JSON has it."""
 
     def sample(self) -> None:
-        """Ask the cluster again."""
+        """Read the numbers from the cluster."""
 
     def render(self, rows_max: int) -> RenderableType:
         """The last sample, in at most this number of rows."""
@@ -70,23 +67,28 @@ class GroupTraffic(Struct, frozen=True, kw_only=True):
     records_per_s: Annotated[float | None, "read or done since the sample before; null at the first sample"]
 
 
+RowT = TypeVar("RowT")
+_Found = tuple[str, str, str, int | None, int]
+"""Of a group: name, kind, state, lag, and the number of records that were read or done."""
+
+
 class Rates:
     """Growth per second of named counts, from sample to sample."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._looked_s = 0.0
+        self._sampled_s = 0.0
         self._counts: Mapping[str, int] = {}
 
     def update(self, counts: Mapping[str, int]) -> dict[str, float | None]:
         now_s = self._clock.monotonic_s()
-        elapsed_s = max(now_s - self._looked_s, 1e-9)
+        elapsed_s = max(now_s - self._sampled_s, 1e-9)
         rates = {
             # A count that has shrunk belongs to another object: a topic that was deleted and created again.
             name: round(max(count - self._counts[name], 0) / elapsed_s, 1) if name in self._counts else None
             for name, count in counts.items()
         }
-        self._looked_s, self._counts = now_s, dict(counts)
+        self._sampled_s, self._counts = now_s, dict(counts)
         return rates
 
 
@@ -98,7 +100,7 @@ class History:
 
     def add(self, name: str, number: float | None) -> None:
         if number is not None:
-            self._values.setdefault(name, deque(maxlen=HISTORY_LOOKS)).append(number)
+            self._values.setdefault(name, deque(maxlen=HISTORY_SAMPLES)).append(number)
 
     def sparkline(self, name: str) -> str:
         return sparkline(self._values.get(name, ()))
@@ -119,10 +121,6 @@ class TopicsPanel:
         self._sizes: dict[str, int] = {}
         self._sized_s = -SIZES_EVERY_S
 
-    @property
-    def row_count(self) -> int:
-        return len(self.rows)
-
     def sample(self) -> None:
         topics = {
             name: partitions
@@ -131,7 +129,7 @@ class TopicsPanel:
         }
         every = [each for partitions in topics.values() for each in partitions]
         self.starts, self.ends = self._cluster.earliest(every), self._cluster.latest(every)
-        self._look_at_sizes()
+        self._sample_sizes()
         ends = {name: sum(self.ends[each] for each in partitions) for name, partitions in topics.items()}
         rates = self._rates.update(ends)
         self.rows = [
@@ -149,17 +147,16 @@ class TopicsPanel:
 
     def render(self, rows_max: int) -> RenderableType:
         table = _table("topic", "partitions", "offsets", "bytes", "records/s", RECENT)
-        busiest = sorted(self.rows, key=lambda row: -(row.records_per_s or 0))[:rows_max]
-        for row in self.rows:
-            if row in busiest:
-                table.add_row(
-                    row.topic,
-                    str(row.partitions),
-                    f"{row.offsets:,}",
-                    _size(row.size_bytes),
-                    _number(row.records_per_s),
-                    self._history.sparkline(row.topic),
-                )
+        busiest = _largest(self.rows, rows_max, by=lambda row: row.records_per_s)
+        for row in busiest:
+            table.add_row(
+                row.topic,
+                str(row.partitions),
+                f"{row.offsets:,}",
+                _size(row.size_bytes),
+                _number(row.records_per_s),
+                self._history.sparkline(row.topic),
+            )
         return _with_rest(table, len(self.rows) - len(busiest), "topics")
 
     def summary(self) -> str:
@@ -168,7 +165,7 @@ class TopicsPanel:
             for row in self.rows
         )
 
-    def _look_at_sizes(self) -> None:
+    def _sample_sizes(self) -> None:
         now_s = self._clock.monotonic_s()
         if now_s - self._sized_s >= SIZES_EVERY_S:
             self._sized_s = now_s
@@ -191,23 +188,18 @@ class GroupsPanel:
         self._rates = Rates(clock)
         self._lags = History()
 
-    @property
-    def row_count(self) -> int:
-        return len(self.rows)
-
     def sample(self) -> None:
         found = [*self._consumers(), *self._queues()]
-        rates = self._rates.update({name: done for name, _, _, _, done in found if done is not None})
+        rates = self._rates.update({name: done for name, _, _, _, done in found})
         self.rows = [
-            GroupTraffic(group=name, kind=kind, state=state, lag=lag, records_per_s=rates.get(name))
+            GroupTraffic(group=name, kind=kind, state=state, lag=lag, records_per_s=rates[name])
             for name, kind, state, lag, _ in sorted(found)
         ]
         for row in self.rows:
             self._lags.add(row.group, row.lag)
 
-    def _consumers(self) -> list[tuple[str, str, str, int | None, int | None]]:
-        """Name, kind, state, lag, and the number of records that were read."""
-        rows: list[tuple[str, str, str, int | None, int | None]] = []
+    def _consumers(self) -> list[_Found]:
+        rows: list[_Found] = []
         starts, ends = self._topics.starts, self._topics.ends
         states = dict(self._cluster.groups(internal=self._internal))
         for name, committed in self._cluster.committed_of(states).items():
@@ -220,35 +212,36 @@ class GroupsPanel:
             rows.append((name, "consumer", states[name], max(lag, 0), sum(committed.values())))
         return rows
 
-    def _queues(self) -> list[tuple[str, str, str, int | None, int | None]]:
+    def _queues(self) -> list[_Found]:
         try:
             brokers = self._cluster.brokers()
             names = [name for name, _ in list_share_groups(brokers, self._cluster.timeout_s)]
             groups = [describe_share_group(brokers[0], name, self._cluster.timeout_s) for name in names]
         except HeadraceError:
             return []  # a broker without share groups
-        rows: list[tuple[str, str, str, int | None, int | None]] = []
-        for group in groups:
-            positioned = [each for each in group.partitions if each.start_offset >= 0]
-            counts = [each.not_done for each in positioned]
-            lag = None if None in counts else sum(each or 0 for each in counts)
-            done = sum(each.start_offset for each in positioned)
-            rows.append((group.group, "queue", group.state.lower(), lag, done))
-        return rows
+        return [
+            (
+                group.group,
+                "queue",
+                group.state,
+                group.not_done,
+                sum(max(each.start_offset, 0) for each in group.partitions),
+            )
+            for group in groups
+        ]
 
     def render(self, rows_max: int) -> RenderableType:
         table = _table("group", "kind", "state", "records/s", "lag", RECENT)
-        furthest = sorted(self.rows, key=lambda row: -(row.lag or 0))[:rows_max]
-        for row in self.rows:
-            if row in furthest:
-                table.add_row(
-                    plain_text(row.group),
-                    row.kind,
-                    row.state,
-                    _number(row.records_per_s),
-                    _number(row.lag),
-                    self._lags.sparkline(row.group),
-                )
+        furthest = _largest(self.rows, rows_max, by=lambda row: row.lag)
+        for row in furthest:
+            table.add_row(
+                plain_text(row.group),
+                row.kind,
+                row.state,
+                _number(row.records_per_s),
+                _number(row.lag),
+                self._lags.sparkline(row.group),
+            )
         return _with_rest(table, len(self.rows) - len(furthest), "groups")
 
     def summary(self) -> str:
@@ -263,21 +256,28 @@ def sparkline(numbers: Sequence[float]) -> str:
     return "".join(_BARS[min(int(number / largest * len(_BARS)), len(_BARS) - 1)] for number in numbers)
 
 
-def live_screen(
-    stack: ExitStack, title: str, footer: str = "", *, full: bool = False
-) -> Callable[[Sequence[Panel], str], None]:
-    """A function that draws the panels in place, with a problem below the title if there is one."""
+@contextmanager
+def panels_view(
+    panels: Sequence[Panel], title: str, footer: str = "", *, full: bool = False
+) -> Iterator[Callable[[str], None]]:
+    """A function that shows the panels, or a problem: in place on a terminal, otherwise as a line."""
+    if not sys.stdout.isatty():
+        print("; ".join(filter(None, (title, footer))), flush=True)
+        yield lambda problem: print(
+            printable(problem or " | ".join(filter(None, (panel.summary() for panel in panels)))), flush=True
+        )
+        return
     from rich.live import Live
 
-    live = stack.enter_context(Live(auto_refresh=False, screen=full, vertical_overflow="crop"))
+    with Live(auto_refresh=False, screen=full, vertical_overflow="crop") as live:
 
-    def show(panels: Sequence[Panel], problem: str) -> None:
-        # A title, a problem, a footer; and for each panel an empty line, two of heading, and one for the rest.
-        room = live.console.height - 4 - 4 * len(panels)
-        rows = share_rows([panel.row_count for panel in panels], max(room, 0))
-        live.update(render_screen(title, panels, footer, problem=problem, rows=rows), refresh=True)
+        def draw(problem: str) -> None:
+            # A title, a problem, a footer; and for each panel an empty line, two of heading, and one for the rest.
+            room = live.console.height - 4 - 4 * len(panels)
+            rows = share_rows([len(panel.rows) for panel in panels], max(room, 0))
+            live.update(_render_screen(title, panels, footer, problem=problem, rows=rows), refresh=True)
 
-    return show
+        yield draw
 
 
 def share_rows(wanted: Sequence[int], room: int) -> list[int]:
@@ -290,16 +290,8 @@ def share_rows(wanted: Sequence[int], room: int) -> list[int]:
     return shares
 
 
-def print_lines(first_line: str) -> Callable[[Sequence[Panel], str], None]:
-    """A function that prints a line for each sample, for a pipe or a log."""
-    print(first_line, flush=True)
-    return lambda panels, problem: print(
-        printable(problem or " | ".join(filter(None, (panel.summary() for panel in panels)))), flush=True
-    )
-
-
-def render_screen(
-    title: str, panels: Sequence[Panel], footer: str, *, problem: str = "", rows: Sequence[int]
+def _render_screen(
+    title: str, panels: Sequence[Panel], footer: str, *, problem: str, rows: Sequence[int]
 ) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
@@ -314,17 +306,17 @@ def render_screen(
     return Group(*parts)
 
 
-def is_terminal() -> bool:
-    return sys.stdout.isatty()
+def _largest(rows: Sequence[RowT], rows_max: int, *, by: Callable[[RowT], float | None]) -> list[RowT]:
+    """The rows with the largest numbers, in their order."""
+    largest = sorted(rows, key=lambda row: -(by(row) or 0))[:rows_max]
+    return [row for row in rows if row in largest]
 
 
 def _with_rest(table: Table, more: int, of_what: str) -> RenderableType:
-    if more <= 0:
-        return table
     from rich.console import Group
     from rich.text import Text
 
-    return Group(table, Text(f"… and {more} more {of_what}", style="dim"))
+    return Group(table, Text(f"… and {more} more {of_what}", style="dim")) if more else table
 
 
 def _table(*columns: str) -> Table:
@@ -340,7 +332,7 @@ def _table(*columns: str) -> Table:
             justify="right" if is_number else "left",
             no_wrap=True,
             # Names are shortened if the terminal is narrow; numbers never.
-            min_width=HISTORY_LOOKS if column == RECENT else max(len(column), 8 if is_number else 0),
+            min_width=HISTORY_SAMPLES if column == RECENT else max(len(column), 8 if is_number else 0),
         )
     return table
 

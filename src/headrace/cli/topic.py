@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import Struct
 
+from headrace.cli.arguments import parse_configs, unknown_config
+from headrace.cli.command import Bootstrap, DeleteConfigs, command_group, connect
 from headrace.cli.completion import complete_topics
-from headrace.cli.connecting import connect
-from headrace.cli.output import Format, OutputFormat, Shape, print_table, result, show
-from headrace.cli.settings import Bootstrap
-from headrace.cli.topic.configs import parse_configs, unknown_config
+from headrace.cli.output import Format, Shape, print_table, result, show, show_rows
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
     from headrace.kafka.cluster import Cluster
     from headrace.kafka.errors import RequestFailed
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    help="Create, list, describe, alter and delete topics.",
-)
+app = command_group("Create, list, describe, alter and delete topics.")
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="The topic's name.", autocompletion=complete_topics)
@@ -85,24 +79,18 @@ class DeletedTopic(Struct, frozen=True, kw_only=True):
     offsets: Annotated[int, "end less start, over all partitions: at least the number of its records"]
 
 
-class NotConfirmed(HeadraceError):
-    """An action that cannot be undone, without --yes."""
-
-
 @app.command()
 def create(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="One topic or several.")],
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", min=1, help="Default: the broker's.")
     ] = None,
-    replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", min=1, help="Default: the broker's.")
-    ] = None,
+    replication_factor: Annotated[int | None, typer.Option(min=1, help="Default: the broker's.")] = None,
     config: Configs = None,
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="Succeed if a topic exists.")
     ] = False,
-    format: Format = OutputFormat.TEXT,
+    format: Format = "text",
     bootstrap: Bootstrap = None,
 ) -> None:
     """Create topics, all with the same settings.
@@ -149,7 +137,7 @@ def _print_created(topics: Iterable[CreatedTopic]) -> None:
 @app.command("list")
 def list_topics(
     internal: Annotated[bool, typer.Option("--internal", help="Show the broker's own topics too.")] = False,
-    format: Format = OutputFormat.TEXT,
+    format: Format = "text",
     bootstrap: Bootstrap = None,
 ) -> None:
     """List topics with their partitions and offsets.
@@ -176,22 +164,14 @@ def list_topics(
         )
         for name, partitions in shown.items()
     ]
-    show(listed, format, lambda: _print_topics(listed))
-
-
-def _print_topics(topics: Sequence[ListedTopic]) -> None:
-    if topics:
-        rows = [(each.topic, each.partitions, each.offsets) for each in topics]
-        print_table(("topic", "partitions", "offsets"), rows)
-    else:
-        typer.echo("no topics yet: `headrace topic create NAME` creates one")
+    show_rows(listed, format, empty="no topics yet: `headrace topic create NAME` creates one")
 
 
 @app.command()
 def describe(
     name: Name,
     all_configs: Annotated[bool, typer.Option("--all-configs", help="Show defaults too.")] = False,
-    format: Format = OutputFormat.TEXT,
+    format: Format = "text",
     bootstrap: Bootstrap = None,
 ) -> None:
     """Show a topic's partitions, offsets and sizes, and the settings that differ from their defaults.
@@ -249,14 +229,11 @@ def _print_topic(topic: DescribedTopic) -> None:
 def alter(
     name: Name,
     config: Configs = None,
-    delete_config: Annotated[
-        list[str] | None,
-        typer.Option("--delete-config", metavar="NAME", help="Reset to the default; repeatable."),
-    ] = None,
+    delete_config: DeleteConfigs = None,
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", min=1, help="The new number, which can only grow.")
     ] = None,
-    format: Format = OutputFormat.TEXT,
+    format: Format = "text",
     bootstrap: Bootstrap = None,
 ) -> None:
     """Change a topic's settings or add partitions.
@@ -292,7 +269,7 @@ def alter(
 def delete(
     names: Names,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm: it cannot be undone.")] = False,
-    format: Format = OutputFormat.TEXT,
+    format: Format = "text",
     bootstrap: Bootstrap = None,
 ) -> None:
     """Delete topics with all their records.
@@ -304,7 +281,7 @@ def delete(
     held = [DeletedTopic(topic=name, offsets=_offsets(cluster, name)) for name in names]
     if not yes:
         lost = ", ".join(f"topic {each.topic} holds up to {each.offsets} records" for each in held)
-        raise NotConfirmed(f"{lost}, which cannot be restored", hint="add --yes to delete")
+        raise HeadraceError(f"{lost}, which cannot be restored", hint="add --yes to delete")
     cluster.delete_topics(names)
     show(held, format, "\n".join(f"deleted topic {name}" for name in names))
 

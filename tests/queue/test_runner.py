@@ -1,4 +1,4 @@
-"""`Queue.run`: what becomes of a message is decided by its handler's outcome, and a signal lets all of them finish."""
+"""`Queue.run`: the outcome of its handler acknowledges a message, and a signal lets running handlers finish."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_message_that_fails_every_time_becomes_a_letter_with_its_last_error(
     assert letters_of(bootstrap, group, 1) == {b"poison": "ZeroDivisionError: try 2"}
 
 
-def test_handler_may_settle_its_message_itself(
+def test_handler_may_acknowledge_its_message_itself(
     open_queue: OpenQueue, bootstrap: str, topic: str, group: str, send: Send
 ) -> None:
     send(topic, "later", "never")
@@ -82,16 +82,14 @@ def test_handler_may_settle_its_message_itself(
         assert queue.get(timeout=0.5) is None
 
 
-def test_handlers_run_beside_each_other(open_queue: OpenQueue, topic: str, group: str, send: Send) -> None:
+def test_handlers_run_concurrently(open_queue: OpenQueue, topic: str, group: str, send: Send) -> None:
     send(topic, *"abcd")
     together = threading.Barrier(4, timeout=TIMEOUT_S)
     open_queue(topic, group=group, prefetch=1).run(lambda _: together.wait(), concurrency=4, count=4)
     assert not together.broken
 
 
-def test_run_ends_when_nothing_has_come_for_so_long(
-    open_queue: OpenQueue, topic: str, group: str, send: Send
-) -> None:
+def test_run_ends_when_it_is_idle(open_queue: OpenQueue, topic: str, group: str, send: Send) -> None:
     send(topic, "one", "two")
     seen: list[bytes] = []
     open_queue(topic, group=group).run(
@@ -114,7 +112,7 @@ def test_run_in_another_thread_ends_by_stop(
         assert not worker.is_alive()
 
 
-def test_exit_in_a_handler_ends_the_run_and_gives_its_message_back(
+def test_exit_in_a_handler_ends_the_run_and_releases_its_message(
     open_queue: OpenQueue, topic: str, group: str, send: Send
 ) -> None:
     send(topic, "one")
@@ -125,13 +123,13 @@ def test_exit_in_a_handler_ends_the_run_and_gives_its_message_back(
         assert (message.value, message.delivery_count) == (b"one", 2)
 
 
-def test_signal_handlers_are_as_before_afterwards(open_queue: OpenQueue, topic: str, group: str) -> None:
+def test_signal_handlers_are_restored(open_queue: OpenQueue, topic: str, group: str) -> None:
     before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
     open_queue(topic, group=group).run(lambda _: None, stop_when_idle_s=0)
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
 
 
-def test_concurrency_below_one_is_refused(open_queue: OpenQueue, topic: str, group: str) -> None:
+def test_concurrency_below_one_is_rejected(open_queue: OpenQueue, topic: str, group: str) -> None:
     with pytest.raises(QueueUnusable, match="concurrency"):
         open_queue(topic, group=group).run(lambda _: None, concurrency=0)
 
@@ -143,7 +141,7 @@ from headrace.queue import Queue
 bootstrap, topic, group = sys.argv[1:]
 
 def handle(message):
-    print("begun", flush=True)
+    print("started", flush=True)
     while message.value == b"slow" and not sys.stdin.readline():
         time.sleep(0.01)
     print("finished", flush=True)
@@ -159,7 +157,7 @@ from headrace.queue import AsyncQueue
 bootstrap, topic, group = sys.argv[1:]
 
 async def handle(message):
-    print("begun", flush=True)
+    print("started", flush=True)
     if message.value == b"slow":
         await asyncio.to_thread(sys.stdin.readline)
     print("finished", flush=True)
@@ -188,18 +186,18 @@ def test_signal_lets_the_running_handler_finish_accepts_its_message_and_takes_no
         text=True,
     ) as worker:
         assert worker.stdout is not None
-        assert worker.stdout.readline() == "begun\n"
+        assert worker.stdout.readline() == "started\n"
         os.kill(worker.pid, number)
         time.sleep(0.5)  # the other worker's poll is over by then, and it takes nothing more
         send(topic, "next")
-        out, _ = worker.communicate("go on\n", timeout=TIMEOUT_S)
+        out, _ = worker.communicate("continue\n", timeout=TIMEOUT_S)
     assert (out, worker.returncode) == ("finished\nreturned\n", 0)
     with open_queue(topic, group=group) as queue:
         assert values(take(queue, 1)) == ["next"]
 
 
 @pytest.mark.parametrize("program", [SYNC, ASYNC], ids=["sync", "async"])
-def test_second_ctrl_c_interrupts_and_gives_the_message_back(
+def test_second_ctrl_c_interrupts_and_releases_the_message(
     program: str, open_queue: OpenQueue, bootstrap: str, topic: str, group: str, send: Send
 ) -> None:
     send(topic, "slow")
@@ -211,12 +209,12 @@ def test_second_ctrl_c_interrupts_and_gives_the_message_back(
         text=True,
     ) as worker:
         assert worker.stdout is not None
-        assert worker.stdout.readline() == "begun\n"
+        assert worker.stdout.readline() == "started\n"
         os.kill(worker.pid, signal.SIGINT)
         time.sleep(0.3)
         os.kill(worker.pid, signal.SIGINT)
         with open_queue(topic, group=group) as queue:
             assert values(take(queue, 1)) == ["slow"]
-        out, err = worker.communicate("go on\n", timeout=TIMEOUT_S)
+        out, err = worker.communicate("continue\n", timeout=TIMEOUT_S)
     assert "KeyboardInterrupt" in err
     assert "returned" not in out

@@ -20,7 +20,7 @@ def test_created_topic_is_listed_and_described(headrace: Headrace, name: str) ->
     assert "cleanup.policy" not in described["configs"]
 
 
-def test_describe_shows_where_each_partition_begins_and_ends(headrace: Headrace, topic: str) -> None:
+def test_describe_shows_start_and_end_of_each_partition(headrace: Headrace, topic: str) -> None:
     headrace("produce", topic, "--partition", "1", stdin="a\nb\nc\n")
 
     empty, written = json.loads(headrace("topic", "describe", topic, "--format", "json").out)["partitions"]
@@ -52,15 +52,15 @@ def test_all_configs_include_the_defaults(headrace: Headrace, topic: str) -> Non
     assert described["configs"]["cleanup.policy"] == "delete"
 
 
-def test_existing_topic_is_refused_with_the_way_out(headrace: Headrace, topic: str) -> None:
-    refused = headrace("topic", "create", topic, code=1)
+def test_existing_topic_is_rejected_with_the_remedy(headrace: Headrace, topic: str) -> None:
+    rejected = headrace("topic", "create", topic, code=1)
 
-    assert "already exists" in refused.err
-    assert "--if-not-exists" in refused.err
+    assert "already exists" in rejected.err
+    assert "--if-not-exists" in rejected.err
     assert "exists already" in headrace("topic", "create", topic, "--if-not-exists").out
 
 
-def test_internal_topics_are_listed_only_when_asked_for(headrace: Headrace, topic: str, name: str) -> None:
+def test_internal_topics_are_listed_only_with_internal(headrace: Headrace, topic: str, name: str) -> None:
     # A commit makes the broker create the topic that it keeps offsets in.
     headrace("produce", topic, stdin="x\n")
     headrace("consume", topic, "--group", name)
@@ -72,7 +72,7 @@ def test_internal_topics_are_listed_only_when_asked_for(headrace: Headrace, topi
     assert "__consumer_offsets" in [each["topic"] for each in everything]
 
 
-def test_setting_can_be_changed_and_taken_back(headrace: Headrace, topic: str) -> None:
+def test_setting_can_be_changed_and_reset(headrace: Headrace, topic: str) -> None:
     headrace(
         "topic", "alter", topic, "--config", "retention.ms=1000000", "--config", "max.message.bytes=5000"
     )
@@ -86,48 +86,48 @@ def test_setting_can_be_changed_and_taken_back(headrace: Headrace, topic: str) -
     assert after["max.message.bytes"] == "5000"
 
 
-def test_unknown_setting_is_refused(headrace: Headrace, topic: str) -> None:
-    refused = headrace("topic", "alter", topic, "--config", "no.such.setting=1", code=1)
+def test_unknown_setting_is_rejected(headrace: Headrace, topic: str) -> None:
+    rejected = headrace("topic", "alter", topic, "--config", "no.such.setting=1", code=1)
 
-    assert "no.such.setting" in refused.err
+    assert "no.such.setting" in rejected.err
 
 
-def test_partitions_can_be_added_but_not_taken_away(headrace: Headrace, topic: str) -> None:
+def test_partitions_can_be_added_but_not_removed(headrace: Headrace, topic: str) -> None:
     headrace("topic", "alter", topic, "--partitions", "5")
-    refused = headrace("topic", "alter", topic, "--partitions", "2", code=1)
+    rejected = headrace("topic", "alter", topic, "--partitions", "2", code=1)
 
     described = json.loads(headrace("topic", "describe", topic, "--format", "json").out)
     assert len(described["partitions"]) == 5
-    assert "never removed" in refused.err
+    assert "never removed" in rejected.err
 
 
-def test_delete_wants_yes_and_says_what_would_be_lost(headrace: Headrace, topic: str) -> None:
+def test_delete_requires_yes_and_names_the_records_that_would_be_lost(headrace: Headrace, topic: str) -> None:
     headrace("produce", topic, stdin="a\nb\n")
 
-    refused = headrace("topic", "delete", topic, code=1)
-    assert "2 records" in refused.err
-    assert "--yes" in refused.err
+    rejected = headrace("topic", "delete", topic, code=1)
+    assert "2 records" in rejected.err
+    assert "--yes" in rejected.err
     headrace("topic", "delete", topic, "--yes")
-    gone = headrace("topic", "describe", topic, code=1)
-    assert f"there is no topic {topic}" in gone.err
+    missing = headrace("topic", "describe", topic, code=1)
+    assert f"there is no topic {topic}" in missing.err
 
 
-def test_illegal_name_is_refused_with_the_rule(headrace: Headrace) -> None:
-    refused = headrace("topic", "create", "not a name", code=1)
+def test_illegal_name_is_rejected_with_the_rule(headrace: Headrace) -> None:
+    rejected = headrace("topic", "create", "not a name", code=1)
 
-    assert "1 to 249 letters" in refused.err
+    assert "1 to 249 letters" in rejected.err
 
 
 def test_misspelt_topic_gets_a_suggestion(headrace: Headrace, topic: str) -> None:
-    refused = headrace("topic", "describe", f"{topic}x", code=1)
+    rejected = headrace("topic", "describe", f"{topic}x", code=1)
 
-    assert f"did you mean {topic}?" in refused.err
+    assert f"did you mean {topic}?" in rejected.err
 
 
-def test_pair_without_value_is_refused(headrace: Headrace, name: str) -> None:
-    refused = headrace("topic", "create", name, "--config", "retention.ms", code=1)
+def test_pair_without_value_is_rejected(headrace: Headrace, name: str) -> None:
+    rejected = headrace("topic", "create", name, "--config", "retention.ms", code=1)
 
-    assert "name=value" in refused.err
+    assert "name=value" in rejected.err
 
 
 def test_alter_without_a_change_is_wrong_usage(headrace: Headrace, topic: str) -> None:
@@ -151,31 +151,31 @@ def test_marker_of_a_transaction_counts_as_an_offset_and_not_as_a_record(
     assert "holds up to 2 records" in headrace("topic", "delete", topic, code=1).err
 
 
-def test_several_topics_are_created_and_deleted_at_once(headrace: Headrace, name: str) -> None:
+def test_several_topics_are_created_and_deleted_in_one_call(headrace: Headrace, name: str) -> None:
     names = [f"{name}-a", f"{name}-b"]
 
-    made = json.loads(
+    created = json.loads(
         headrace("topic", "create", *names, "--replication-factor", "1", "--format", "json").out
     )
     again = headrace("topic", "create", *names, f"{name}-c", "--if-not-exists").lines
-    gone = json.loads(headrace("topic", "delete", *names, "--yes", "--format", "json").out)
+    deleted = json.loads(headrace("topic", "delete", *names, "--yes", "--format", "json").out)
 
-    assert made == [{"topic": each, "created": True} for each in names]
+    assert created == [{"topic": each, "created": True} for each in names]
     assert again == [*(f"topic {each} exists already" for each in names), f"created topic {name}-c"]
-    assert gone == [{"topic": each, "offsets": 0} for each in names]
+    assert deleted == [{"topic": each, "offsets": 0} for each in names]
 
 
 def test_one_of_several_topics_that_cannot_be_created_stops_no_other(headrace: Headrace, topic: str) -> None:
-    refused = headrace("topic", "create", topic, f"{topic}-new", code=1)
+    rejected = headrace("topic", "create", topic, f"{topic}-new", code=1)
 
-    assert refused.out == f"created topic {topic}-new\n"
-    assert f"creating topic {topic}: " in refused.err
+    assert rejected.out == f"created topic {topic}-new\n"
+    assert f"creating topic {topic}: " in rejected.err
 
 
-def test_more_replicas_than_brokers_are_refused(headrace: Headrace, name: str) -> None:
-    refused = headrace("topic", "create", name, "--replication-factor", "3", code=1)
+def test_more_replicas_than_brokers_are_rejected(headrace: Headrace, name: str) -> None:
+    rejected = headrace("topic", "create", name, "--replication-factor", "3", code=1)
 
-    assert f"creating topic {name}: " in refused.err
+    assert f"creating topic {name}: " in rejected.err
     assert name not in headrace("topic", "list").out
 
 
@@ -189,19 +189,19 @@ def test_durations_and_sizes_have_units(headrace: Headrace, name: str) -> None:
     assert described["retention.bytes"] == "1610612736"
 
 
-def test_mistyped_config_is_refused_with_the_one_that_was_meant(headrace: Headrace, topic: str) -> None:
+def test_mistyped_config_is_rejected_with_the_nearest_name(headrace: Headrace, topic: str) -> None:
     wrong = ("--config", "retention.mss=5")
-    for refused in (
+    for rejected in (
         headrace("topic", "create", f"{topic}-new", *wrong, code=1),
         headrace("topic", "alter", topic, *wrong, code=1),
     ):
         assert (
-            refused.err == "headrace: there is no config retention.mss\n  hint: did you mean retention.ms?\n"
+            rejected.err == "headrace: there is no config retention.mss\n  hint: did you mean retention.ms?\n"
         )
 
 
-def test_mistyped_topic_is_refused_with_the_one_that_was_meant(headrace: Headrace, topic: str) -> None:
+def test_mistyped_topic_is_rejected_with_the_nearest_name(headrace: Headrace, topic: str) -> None:
     mistyped = topic.replace("cli", "cil")
     for command in (["describe"], ["alter", "--partitions", "3"], ["delete", "--yes"]):
-        refused = headrace("topic", command[0], mistyped, *command[1:], code=1)
-        assert refused.err == f"headrace: there is no topic {mistyped}\n  hint: did you mean {topic}?\n"
+        rejected = headrace("topic", command[0], mistyped, *command[1:], code=1)
+        assert rejected.err == f"headrace: there is no topic {mistyped}\n  hint: did you mean {topic}?\n"

@@ -64,7 +64,7 @@ def test_pattern_includes_topics_that_are_created_later_and_their_first_messages
         assert message.value == b"from us"
 
 
-def test_pattern_never_takes_the_groups_own_dead_letters(
+def test_pattern_skips_the_dead_letters_of_its_own_group(
     open_queue: OpenQueue, topic: str, name: str, group: str, send: Send
 ) -> None:
     send(topic, "bad")
@@ -78,7 +78,7 @@ def test_pattern_never_takes_the_groups_own_dead_letters(
         assert queue.get(timeout=1) is None
 
 
-def test_ordered_reading_and_queue_side_by_side_disturb_each_other_in_nothing(
+def test_consumer_group_and_queue_read_one_topic_independently(
     open_queue: OpenQueue, bootstrap: str, topic: str, group: str, send: Send
 ) -> None:
     send(topic, *MESSAGES)

@@ -1,1 +1,0 @@
-"""`headrace topic`: the commands, configs as people type them, sizes on disk."""
