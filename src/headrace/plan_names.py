@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 # Metadata of columns.
 
@@ -17,6 +18,12 @@ EVENT_TIME = "headrace.event_time"
 
 BATCH_WATERMARK = "headrace.batch_watermark"
 """The job fills the column with the watermark of the batch, which Spark's own windows don't know."""
+
+EMITTED_TIME = "headrace.emitted_time"
+"""How the operator before emits the rows of this event-time column (`operators.emitted_times`)."""
+
+CHANGELOG = "headrace.changelog"
+"""On the column `op`: the rows are a changelog."""
 
 WATERMARK_DELAY = "spark.watermarkDelayMs"
 """Spark sets it for a column with a watermark, and for windows over such a column."""
@@ -49,16 +56,16 @@ CORRECTED = "corrected"
 ALARM_ABOVE = "alarm_above"
 """The share of late rows above which a warning is logged."""
 
-LEFT_OUT_METRIC = "headrace.left_out:"
+SKIPPED_METRIC = "headrace.left_out:"
 """Of a window; its name and an id follow. Its values count rows that fit no window, one value for each reason."""
 
 # Columns.
 
 RECORD_COLUMNS = ("_key", "_headers", "_topic", "_partition", "_offset", "_timestamp")
-"""The columns that `read_topic` adds: which record the row came from."""
+"""The columns that `read_topic` adds: the record of the row."""
 
 CHANGE_TIME = "_change_ts"
-"""In rows of changes: when the database made the change."""
+"""In rows of changes: the time of the change in the database."""
 
 # Local properties of Spark.
 
@@ -77,13 +84,7 @@ class OperatorMark(Struct, frozen=True, kw_only=True):
     """where its late rows go, if they are kept"""
 
     def to_alias(self) -> str:
-        fields = {
-            "operator": self.operator,
-            "kept_for": self.kept_for,
-            "owner": self.owner,
-            "late_topic": self.late_topic,
-        }
-        return OPERATOR_ALIAS + json.dumps(fields, ensure_ascii=False)
+        return OPERATOR_ALIAS + json.dumps(asdict(self), ensure_ascii=False)
 
     @classmethod
     def from_alias(cls, alias: str) -> OperatorMark:

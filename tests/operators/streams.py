@@ -1,4 +1,4 @@
-"""Small streams for operators: each list of rows is one micro-batch, and the query may start anew in between."""
+"""Small streams for operators: each list of rows is one micro-batch, and the query restarts in between."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA = "user string, at timestamp, ms bigint"
 EPOCH_S = 1_700_000_000 // 3600 * 3600
-"""Times in tests are seconds after this; the beginning of an hour."""
+"""Times in tests are seconds after this; the start of an hour."""
 
 EventRow = tuple[str | None, float | None, int | None]
 
@@ -24,15 +24,15 @@ def at(seconds: float | None) -> str | None:
 
 
 def bounded(spark: SparkSession, rows: Sequence[EventRow]) -> DataFrame:
-    made = [
+    created = [
         (user, None if seconds is None else datetime.fromtimestamp(EPOCH_S + seconds, tz=UTC), ms)
         for user, seconds, ms in rows
     ]
-    return spark.createDataFrame(made, SCHEMA)
+    return spark.createDataFrame(created, SCHEMA)
 
 
 class Stream:
-    """Micro-batches through an operator. Each `send` is a run of its own, that goes on where the last one ended."""
+    """Micro-batches through an operator. Each `send` is a run of its own that continues from the checkpoint."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Stream:
         self.progress: list[dict[str, Any]] = []
 
     def send(self, rows: Sequence[EventRow]) -> list[dict[str, Any]]:
-        """What comes out until there is nothing more to do, the watermark that these rows bring included."""
+        """The output of a run that ends when all input is processed, including the watermark of these rows."""
         lines = [json.dumps({"user": user, "at": at(seconds), "ms": ms}) for user, seconds, ms in rows]
         self._count += 1
         (self._input / f"{self._count:04}.json").write_text("\n".join(lines) + "\n")
@@ -77,5 +77,5 @@ class Stream:
 
 
 def since_epoch(time: datetime) -> float:
-    """Seconds after EPOCH_S, of a time that Spark gave back (in the zone of this process)."""
+    """Seconds after EPOCH_S, of a time that Spark returned (in the zone of this process)."""
     return time.timestamp() - EPOCH_S

@@ -1,4 +1,4 @@
-"""Event times by the server's clock: what is corrected, what is kept, what is not believed."""
+"""Event times by the server's clock: corrected, kept, or not believed."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ CASES: list[Case] = [
     # An hour behind, an hour ahead: the event happened a minute before it was received.
     (NOON - 61 * MINUTE, NOON - 60 * MINUTE, NOON, NOON - MINUTE, "corrected"),
     (NOON + 59 * MINUTE, NOON + 60 * MINUTE, NOON, NOON - MINUTE, "corrected"),
-    # A clock without a battery tells how long the event waited, and so does one that is far ahead.
+    # A clock that restarted at 1970 or is far ahead still shows how long the event waited.
     (OLD, OLD + MINUTE, NOON, NOON - MINUTE, "corrected"),
     (FAR, FAR + MINUTE, NOON, NOON - MINUTE, "corrected"),
     # The clock was set between the event and the sending, or back.
     (OLD, NOON, NOON + MINUTE, NOON + MINUTE, "not believed"),
     (FAR, NOON, NOON, NOON, "not believed"),
     (NOON - timedelta(days=31), NOON, NOON, NOON, "not believed"),
-    # Right as far as can be told.
+    # No error that can be detected.
     (NOON - MINUTE, NOON, NOON, NOON - MINUTE, "kept"),
     (None, NOON, NOON, NOON, "not believed"),
     (NOON, None, NOON, NOON, "not believed"),
@@ -105,10 +105,10 @@ def test_a_stream_has_its_watermark_by_the_corrected_time(spark: SparkSession, t
 
     stream = Stream(spark, tmp_path, per_minute, watermark=None)
     day_s = 86_400
-    said = stream.send([("ann", 0, 600), ("bob", day_s, 610)])
-    assert said == []
-    said = stream.send([("ann", 5, 620), ("cat", 0, 700)])
-    assert [row["n"] for row in said] == [3]
+    emitted = stream.send([("ann", 0, 600), ("bob", day_s, 610)])
+    assert emitted == []
+    emitted = stream.send([("ann", 5, 620), ("cat", 0, 700)])
+    assert [row["n"] for row in emitted] == [3]
 
 
 @pytest.mark.parametrize(
@@ -121,21 +121,21 @@ def test_a_stream_has_its_watermark_by_the_corrected_time(spark: SparkSession, t
         ({"event": ""}, "event"),
     ],
 )
-def test_an_invalid_correction_is_refused(change: dict[str, str], field: str) -> None:
+def test_an_invalid_correction_is_rejected(change: dict[str, str], field: str) -> None:
     fields: dict[str, Any] = {"event": "at", "sent": "sent", "received": "received", "into": "happened"}
-    with pytest.raises(op.BadOperator) as refused:
+    with pytest.raises(op.BadOperator) as rejected:
         op.CorrectClock(**{**fields, **change})
-    assert refused.value.field == field
-    assert refused.value.hint
+    assert rejected.value.field == field
+    assert rejected.value.hint
 
 
-def test_a_correction_that_does_not_fit_the_rows_is_refused(spark: SparkSession) -> None:
+def test_a_correction_that_does_not_fit_the_rows_is_rejected(spark: SparkSession) -> None:
     rows = bounded(spark, [("ann", 1, 1)])
     with pytest.raises(op.BadOperator, match="'sent', which does not exist"):
         rows.transform(CORRECT)
-    with pytest.raises(op.BadOperator, match="not a timestamp") as refused:
+    with pytest.raises(op.BadOperator, match="not a timestamp") as rejected:
         rows.transform(op.CorrectClock(event="at", sent="ms", received="at", into="happened"))
-    assert refused.value.field == "sent"
+    assert rejected.value.field == "sent"
     stream = spark.readStream.format("rate").load().withWatermark("timestamp", "1 second")
     with pytest.raises(op.BadOperator, match="has a watermark"):
         stream.transform(

@@ -1,4 +1,4 @@
-"""Several sources as one: what is refused, and what bounded rows become."""
+"""Several sources as one: sources that are rejected, and the result for bounded rows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Sources = Callable[[SparkSession], Mapping[str, DataFrame]]
 
 
 def rows(spark: SparkSession, columns: str, time: str = "at") -> DataFrame:
-    made = spark.createDataFrame([], columns)
-    return made.withColumn(time, F.col(time).alias(time, metadata={EVENT_TIME: True}))
+    created = spark.createDataFrame([], columns)
+    return created.withColumn(time, F.col(time).alias(time, metadata={EVENT_TIME: True}))
 
 
 def stream(spark: SparkSession) -> DataFrame:
@@ -54,13 +54,13 @@ def test_bounded_sources_are_merged_with_a_source_column(spark: SparkSession) ->
         ),
     ],
 )
-def test_incompatible_sources_are_refused(spark: SparkSession, sources: Sources, problem: str) -> None:
-    with pytest.raises(op.BadOperator, match=problem) as refused:
+def test_incompatible_sources_are_rejected(spark: SparkSession, sources: Sources, problem: str) -> None:
+    with pytest.raises(op.BadOperator, match=problem) as rejected:
         op.Merge()(sources(spark))
-    assert refused.value.hint
+    assert rejected.value.hint
 
 
 @pytest.mark.parametrize("fields", [{"policy": "median"}, {"into": ""}])
-def test_an_invalid_merge_is_refused_by_the_constructor(fields: dict[str, Any]) -> None:
+def test_an_invalid_merge_is_rejected_by_the_constructor(fields: dict[str, Any]) -> None:
     with pytest.raises(op.BadOperator, match=next(iter(fields))):
         op.Merge(**fields)

@@ -1,4 +1,4 @@
-"""Sketches beside the answer that they stand for: exact for few values, within their error for many."""
+"""Sketches beside the exact result: exact for few values, within their error for many."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from headrace.operators.folds import Columns, Fold
 from headrace.operators.sketches import DistinctFold, PercentileFold, TopFold
-from headrace.operators.state.run import decode_tables, encode_table
+from headrace.operators.state.run import decode_table, encode_table
 
 words = st.lists(st.none() | st.sampled_from(["a", "b", "c", "d", "é", ""]), max_size=30)
 numbers = st.lists(
@@ -33,7 +33,7 @@ def together(fold: Fold, parts: list[Columns]) -> Columns:
     names = [str(number) for number in range(len(fold.state))]
     schema = pa.schema(list(zip(names, fold.state, strict=True)))
     stored = [encode_table(pa.table(part, schema=schema)) for part in parts]
-    table = decode_tables(stored)
+    table = pa.concat_tables([decode_table(each) for each in stored]).combine_chunks()
     columns = [column.chunk(0) for column in table.columns]
     return fold.merge(columns, np.array([0]))
 
@@ -52,7 +52,7 @@ def split(values: list[Any], cuts: list[int]) -> list[list[Any]]:
 
 
 def merged_in_parts(fold: Fold, values: list[Any], kind: pa.DataType, cuts: list[int]) -> Columns:
-    """In pieces, pairwise, as they come: each piece is merged by itself, and then with what there is."""
+    """In parts: each part is merged by itself, and then into the state."""
     state = fold.empty(1)
     for part in split(values, cuts):
         if part:
@@ -195,9 +195,9 @@ def test_counts_of_the_most_frequent_are_within_their_error(
 )
 def test_the_most_frequent_may_be_values_of_any_plain_type(kind: pa.DataType, values: list[Any]) -> None:
     fold = TopFold(kind, results=1)
-    made = pa.array(values).cast(kind)
-    columns = fold.merge(fold.lift(made, np.zeros(3, dtype=np.int64)), np.array([0]))
-    assert fold.result(columns).to_pylist()[0] == [{"value": made[0].as_py(), "count": 2}]
+    created = pa.array(values).cast(kind)
+    columns = fold.merge(fold.lift(created, np.zeros(3, dtype=np.int64)), np.array([0]))
+    assert fold.result(columns).to_pylist()[0] == [{"value": created[0].as_py(), "count": 2}]
 
 
 @pytest.mark.parametrize("fold", [DistinctFold(), PercentileFold(0.5), TopFold(pa.int64(), results=3)])

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.operators.compare_with import CompareWith
     from headrace.operators.join_tables import How, JoinTables
     from headrace.operators.joins.enrich import AsOf, Enrich
+    from headrace.operators.joins.join_window import JoinWindow
     from headrace.operators.joins.join_within import JoinWithin
     from headrace.operators.late import Correct, DropLate, SideOutput
     from headrace.operators.merge import Merge, Policy
@@ -28,15 +29,23 @@ if TYPE_CHECKING:
     from headrace.operators.tables.changelog import Changelog
     from headrace.operators.tables.group_changes import GroupChanges
     from headrace.operators.tables.newest import Newest
-    from headrace.operators.triggers import Panes, Trigger
+    from headrace.operators.triggers import (
+        AfterAll,
+        AfterAny,
+        AfterCount,
+        AfterDelay,
+        AfterEach,
+        Once,
+        Panes,
+        Repeatedly,
+        Trigger,
+    )
+    from headrace.operators.windows.clock import Hopping, Sampling, Tumbling
     from headrace.operators.windows.counting import Counting
     from headrace.operators.windows.gaps import PerRow
-    from headrace.operators.windows.hopping import Hopping
     from headrace.operators.windows.processing_time import PROCESSING_TIME
-    from headrace.operators.windows.sampling import Sampling
     from headrace.operators.windows.session import Session
     from headrace.operators.windows.sliding import Sliding
-    from headrace.operators.windows.tumbling import Tumbling
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -45,6 +54,7 @@ else:
             "compare_with": ("CompareWith",),
             "join_tables": ("How", "JoinTables"),
             "joins.enrich": ("AsOf", "Enrich"),
+            "joins.join_window": ("JoinWindow",),
             "joins.join_within": ("JoinWithin",),
             "late": ("Correct", "DropLate", "SideOutput"),
             "merge": ("Merge", "Policy"),
@@ -54,20 +64,33 @@ else:
             "tables.changelog": ("Changelog",),
             "tables.group_changes": ("GroupChanges",),
             "tables.newest": ("Newest",),
-            "triggers": ("Panes", "Trigger"),
+            "triggers": (
+                "AfterAll",
+                "AfterAny",
+                "AfterCount",
+                "AfterDelay",
+                "AfterEach",
+                "Once",
+                "Panes",
+                "Repeatedly",
+                "Trigger",
+            ),
+            "windows.clock": ("Hopping", "Sampling", "Tumbling"),
             "windows.counting": ("Counting",),
             "windows.gaps": ("PerRow",),
-            "windows.hopping": ("Hopping",),
             "windows.processing_time": ("PROCESSING_TIME",),
-            "windows.sampling": ("Sampling",),
             "windows.session": ("Session",),
             "windows.sliding": ("Sliding",),
-            "windows.tumbling": ("Tumbling",),
         },
     )
 
 __all__ = [
     "PROCESSING_TIME",
+    "AfterAll",
+    "AfterAny",
+    "AfterCount",
+    "AfterDelay",
+    "AfterEach",
     "Aggregates",
     "AsOf",
     "BadOperator",
@@ -83,13 +106,16 @@ __all__ = [
     "Hopping",
     "How",
     "JoinTables",
+    "JoinWindow",
     "JoinWithin",
     "Merge",
     "Newest",
+    "Once",
     "Operator",
     "Panes",
     "PerRow",
     "Policy",
+    "Repeatedly",
     "Sampling",
     "Session",
     "SideOutput",

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from headrace.operators.operator import BadOperator, Duration, Operator, duration_us, require_columns, time_us
+from headrace.operators.operator import (
+    BadOperator,
+    Duration,
+    Operator,
+    column_name,
+    duration_us,
+    require_timestamp,
+    time_us,
+)
 from headrace.plan_names import EVENT_TIME, WATERMARK_DELAY
 
 if TYPE_CHECKING:
@@ -64,8 +72,9 @@ class CorrectClock(Operator):
     def __post_init__(self) -> None:
         _ = self.tolerance_us, self.age_max_us, self.offset_max_us
         for name in ("event", "sent", "received", "into"):
-            if not getattr(self, name):
-                raise BadOperator("CorrectClock", name, "is empty", hint="name a column")
+            object.__setattr__(
+                self, name, column_name(getattr(self, name), operator="CorrectClock", field=name)
+            )
         if self.into in (self.sent, self.received):
             raise BadOperator(
                 "CorrectClock",
@@ -94,27 +103,16 @@ class CorrectClock(Operator):
         self._check(rows)
         verdict = self._verdict()
         into_us = self._into_us(verdict)
-        made = {
+        columns = {
             self.into: F.timestamp_micros(into_us).alias(self.into, metadata={EVENT_TIME: True}),
             f"{self.into}_correction_ms": F.floor(F.try_subtract(into_us, time_us(self.event)) / 1000),
             f"{self.into}_clock": verdict,
         }
-        return _without_event_time(rows).withColumns(made)
+        return _without_event_time(rows).withColumns(columns)
 
     def _check(self, rows: DataFrame) -> None:
-        from pyspark.sql.types import TimestampNTZType, TimestampType
-
         for role in ("event", "sent", "received"):
-            name = getattr(self, role)
-            require_columns(rows, [name], operator="CorrectClock", field=role)
-            kind = rows.schema[name].dataType
-            if not isinstance(kind, TimestampType | TimestampNTZType):
-                raise BadOperator(
-                    "CorrectClock",
-                    role,
-                    f"names column {name!r}, which is {kind.simpleString()}, not a timestamp",
-                    hint=f'cast it: rows.withColumn("{name}", F.col("{name}").cast("timestamp"))',
-                )
+            require_timestamp(rows, getattr(self, role), operator="CorrectClock", field=role)
         if rows.isStreaming and WATERMARK_DELAY in rows.schema[self.event].metadata:
             raise BadOperator(
                 "CorrectClock",

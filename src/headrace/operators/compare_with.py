@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 
 from headrace.operators.comparison import Compared, ComparisonLift, ComparisonStep
+from headrace.operators.emitted_times import emitted_time
 from headrace.operators.operator import (
     BadOperator,
     Duration,
@@ -17,7 +17,9 @@ from headrace.operators.operator import (
     duration_us,
     names,
     require_columns,
+    require_kind,
 )
+from headrace.operators.windows.zones import require_zone
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -41,7 +43,7 @@ class CompareWith(Operator):
     columns   the numeric results to compare
     within    the allowed lateness of the windows (`Correct(within=…)`); later corrections are dropped and counted
     zone      a time zone such as "Europe/Berlin", in which a day earlier means the same time of day
-    suffix    appended to the names of the new columns, for a second comparison: "_week" makes `n_before_week`
+    suffix    appended to the names of the new columns, for a second comparison: "_week" names `n_before_week`
     """
 
     before: Duration
@@ -57,15 +59,11 @@ class CompareWith(Operator):
             object.__setattr__(self, name, names(getattr(self, name), operator="CompareWith", field=name))
         if not self.columns:
             raise BadOperator("CompareWith", "columns", "is empty", hint='name a result, such as columns="n"')
-        try:
-            _ = self.zone and ZoneInfo(self.zone)
-        except (ZoneInfoNotFoundError, ValueError) as error:
-            raise BadOperator(
-                "CompareWith",
-                "zone",
-                f"is {self.zone!r}, which is not a known time zone",
-                hint='set a name such as "Europe/Berlin"',
-            ) from error
+        require_kind(
+            self.suffix, str, operator="CompareWith", field="suffix", hint='set a text such as "_week"'
+        )
+        if self.zone is not None:
+            require_zone(self.zone, operator="CompareWith")
 
     @property
     def before_us(self) -> int:
@@ -109,6 +107,12 @@ class CompareWith(Operator):
             step,
             name="comparewith",
             kept_for=f"CompareWith({self.before_us} us, on={self.on}, zone={self.zone}, {step.state_schema.names})",
+            lag_us=emitted_time(rows, "window_end").lag_us,
+        )
+        # The metadata of the columns, such as the watermark, is still valid.
+        results = results.select(
+            *(F.col(f"`{each.name}`").alias(each.name, metadata=each.metadata) for each in rows.schema),
+            *(F.col(f"`{self.before_name(name)}`") for name in self.columns),
         )
         changes = {
             self.change_name(name): F.col(f"`{name}`") - F.col(f"`{self.before_name(name)}`")
@@ -138,12 +142,12 @@ class CompareWith(Operator):
                     f"names column {name!r}, which is {kind.simpleString()}, not a number",
                     hint="name numeric columns",
                 )
-            for made in (self.before_name(name), self.change_name(name)):
-                if made in rows.columns:
+            for added in (self.before_name(name), self.change_name(name)):
+                if added in rows.columns:
                     raise BadOperator(
                         "CompareWith",
                         "suffix",
-                        f"is {self.suffix!r}, which would make two columns {made!r}",
+                        f"is {self.suffix!r}, which would create two columns {added!r}",
                         hint='choose another suffix, such as suffix="_week"',
                     )
 

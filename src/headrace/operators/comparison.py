@@ -17,8 +17,8 @@ from msgspec import Struct
 from headrace.operators.folds import Columns
 from headrace.operators.state.ids import Hashes, Ids, Ints, Mask, contains, ids_of, mixed
 from headrace.operators.state.run import COLUMN, LABEL, ids_column
-from headrace.operators.state.step import StepResult, StepTime
-from headrace.operators.state.table import StateTable, ids_in, state_schema
+from headrace.operators.state.step import Step, StepResult, StepTime
+from headrace.operators.state.table import StateTable, hashes_of, ids_in, state_schema
 
 NONE = -1
 """The position or revision of a missing row."""
@@ -64,7 +64,7 @@ class ComparisonLift:
         self._schema = schema
 
     def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
-        first, second = (np.asarray(rows.column(name)).view(np.uint64) for name in ("h1", "h2"))
+        first, second = hashes_of(rows)
         needed = {
             f"c{number}" for number in (*self._compared.keys, *(each[0] for each in self._compared.before))
         }
@@ -87,10 +87,8 @@ class ComparisonLift:
         return pa.concat_tables(parts).combine_chunks(), np.concatenate([first, first])
 
 
-class ComparisonStep:
-    version = 1
+class ComparisonStep(Step):
     due_column = "due_us"
-    wake_column = None
 
     def __init__(self, compared: Compared, *, within_us: int) -> None:
         self.compared = compared
@@ -121,9 +119,6 @@ class ComparisonStep:
                 *(pa.field(name, compared.columns[number].type) for number, name in compared.before),
             ]
         )
-
-    def migrate(self, rows: pa.Table, version: int) -> pa.Table:
-        raise AssertionError(f"there never was a version {version}")
 
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
         ids = np.unique(np.concatenate([ids_in(rows), table.due("due_us", time.watermark_us)]))
@@ -184,7 +179,7 @@ class Comparisons:
     ) -> tuple[pa.Table, Ints, Mask]:
         """The rows without corrections of deleted slots, because their emitted comparison can't be retracted."""
         is_correction = ~is_before & (np.asarray(rows.column("revision")) > 0)
-        is_over = self._due_us[slots] <= self._time.watermark_us
+        is_over = self._due_us[slots] <= self._time.late_us
         too_late = is_correction & is_over & (kept_at[slots] == NONE)
         self.late_rows = int(too_late.sum())
         if self.late_rows == 0:

@@ -7,7 +7,15 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
 from headrace.operators.joins.sides import On, Pairs, read_on, require_frame, require_like_sides
-from headrace.operators.operator import BadOperator, Operator, column, names, require_columns, require_one_of
+from headrace.operators.operator import (
+    BadOperator,
+    Operator,
+    any_null,
+    column,
+    names,
+    require_columns,
+    require_one_of,
+)
 from headrace.operators.tables import columns as of
 from headrace.operators.tables.changelog import OFFSET, Changelog
 from headrace.operators.tables.join_step import LEFT, RIGHT, JoinStep
@@ -56,7 +64,7 @@ class JoinTables(Operator):
         pairs = read_on(self.on, operator="JoinTables")
         object.__setattr__(self, "on", dict(pairs))
         require_one_of(self.how, How, operator="JoinTables", field="how")
-        for field in ("key", "other_key"):
+        for field in ("key", "other_key", "order", "other_order"):
             object.__setattr__(self, field, names(getattr(self, field), operator="JoinTables", field=field))
         require_columns(self.other, [right for _, right in pairs], operator="JoinTables", field="on")
 
@@ -67,6 +75,8 @@ class JoinTables(Operator):
     def __call__(self, rows: DataFrame) -> DataFrame:
         from headrace.operators.state.spark import run_step
 
+        for side in (rows, self.other):
+            of.require_retractions(side, operator="JoinTables")
         left = _changelog(rows, self.key, self.order, side="key")
         right = _changelog(self.other, self.other_key, self.other_order, side="other_key")
         require_like_sides(left, right, self.pairs, operator="JoinTables", field="other")
@@ -91,9 +101,7 @@ class JoinTables(Operator):
 
         on = [pair[side] for pair in self.pairs]
         own = self._own(rows, side)
-        is_null = F.lit(False)
-        for name in on:
-            is_null = is_null | column(name).isNull()
+        is_null = any_null(on)
         if not HOW[self.how][side]:
             rows = rows.where(~is_null)
         parts = of.row_parts(rows, own)

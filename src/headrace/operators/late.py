@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.operators.operator import BadOperator, Duration, duration_us
+from headrace.operators.operator import BadOperator, Duration, duration_us, require_kind
 from headrace.topic_names import InvalidTopicName, check_topic_name
 
 
@@ -18,13 +18,12 @@ class DropLate:
     alarm_above: float | None = None
 
     def __post_init__(self) -> None:
+        hint = "set a fraction from 0 to 1, such as 0.01"
+        require_kind(
+            self.alarm_above, float | int | None, operator="DropLate", field="alarm_above", hint=hint
+        )
         if self.alarm_above is not None and not 0 <= self.alarm_above <= 1:
-            raise BadOperator(
-                "DropLate",
-                "alarm_above",
-                f"is {self.alarm_above}",
-                hint="set a fraction from 0 to 1, such as 0.01",
-            )
+            raise BadOperator("DropLate", "alarm_above", f"is {self.alarm_above}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +42,9 @@ class SideOutput:
     topic: str = ""
 
     def __post_init__(self) -> None:
+        require_kind(
+            self.topic, str, operator="SideOutput", field="topic", hint='name a topic, such as "clicks.late"'
+        )
         if self.topic == "":
             return
         try:
@@ -66,6 +68,13 @@ class Correct:
 
     def __post_init__(self) -> None:
         _ = self.within_us
+        require_kind(
+            self.beyond,
+            SideOutput | None,
+            operator="Correct",
+            field="beyond",
+            hint='set a side output: beyond=op.SideOutput("clicks.late")',
+        )
 
     @property
     def within_us(self) -> int:
@@ -73,6 +82,19 @@ class Correct:
 
 
 Late = DropLate | Correct | SideOutput
+
+
+def require_late(given: object, *, operator: str) -> None:
+    """Raise if `late` of a window is another value. A duration is meant as the allowed lateness."""
+    within = repr(given) if isinstance(given, str) else "'1 hour'"
+    require_kind(
+        given,
+        Late | None,
+        operator=operator,
+        field="late",
+        problem=", which is none of DropLate, SideOutput and Correct",
+        hint=f"set late=op.Correct(within={within}) to correct results within this time",
+    )
 
 
 def side_output(late: Late | None) -> SideOutput | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,7 @@ from msgspec import Struct
 
 from headrace.errors import HeadraceError
 from headrace.plan_names import LATE_ROWS_FOLDER, RECORD_COLUMNS
+from headrace.sync import sync_file
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -81,7 +81,7 @@ class LateRowsTo(Struct, frozen=True, kw_only=True):
             with pa.ipc.new_stream(stream, LATE_ROWS) as writer:
                 writer.write_table(rows)
             stream.flush()
-            os.fsync(stream.fileno())
+            sync_file(stream.fileno())
         beside.replace(folder / f"{self.operator} {self.owner} {bucket}{_SUFFIX}")
 
 

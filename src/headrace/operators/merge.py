@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
-from headrace.operators.operator import BadOperator, event_time_column, require_one_of, require_watermark
+from headrace.operators.emitted_times import EmittedTime, emitted_time, with_emitted_time
+from headrace.operators.operator import (
+    BadOperator,
+    event_time_column,
+    require_kind,
+    require_one_of,
+    require_text,
+    require_watermark,
+)
 from headrace.plan_names import MERGE_ALIAS
 
 if TYPE_CHECKING:
@@ -41,20 +49,35 @@ class Merge:
 
     def __post_init__(self) -> None:
         require_one_of(self.policy, Policy, operator="Merge", field="policy")
-        if not self.into:
-            raise BadOperator("Merge", "into", "is empty", hint='name a column, such as "source"')
+        require_text(self.into, operator="Merge", field="into", hint='name a column, such as "source"')
 
     def __call__(self, sources: Mapping[str, DataFrame]) -> DataFrame:
         from pyspark.sql import functions as F
 
+        hint = 'pass sources by name: {"web": web, "app": app}'
+        require_kind(sources, Mapping, operator="Merge", field="sources", hint=hint)
         if not sources:
-            raise BadOperator(
-                "Merge", "sources", "are empty", hint='pass sources by name: {"web": web, "app": app}'
-            )
+            raise BadOperator("Merge", "sources", "are empty", hint=hint)
         self._check(sources)
         named = [rows.withColumn(self.into, F.lit(name)) for name, rows in sources.items()]
         merged = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), named)
+        time = event_time_column(named[0], None, operator="Merge")
+        if any(emitted_time(rows, time) != EmittedTime() for rows in named):
+            merged = with_emitted_time(merged, time, named[0].schema[time], self._emitted(named, time))
         return merged.alias(MERGE_ALIAS + self.policy)
+
+    def _emitted(self, sources: Sequence[DataFrame], time: str) -> EmittedTime:
+        """The event time of all sources: the longest lag."""
+        emitted = [emitted_time(rows, time) for rows in sources]
+        alike = {(each.is_window_end, each.panes) for each in emitted}
+        if len(alike) > 1:
+            raise BadOperator(
+                "Merge",
+                "sources",
+                f"have different event times in column {time!r}: some are ends of windows, or emit several panes",
+                hint="merge the sources before the windows, or rename the columns",
+            )
+        return max(emitted, key=lambda each: each.lag_us)
 
     def _check(self, sources: Mapping[str, DataFrame]) -> None:
         if len({rows.isStreaming for rows in sources.values()}) > 1:

@@ -1,7 +1,7 @@
 """Sketches: distinct counts, percentiles and the most frequent values, in a bounded number of bytes per window.
 
 All three are exact while a window has few values, and have a known error beyond that. They are columns of lists, so
-that the sketches of all windows of a batch are merged at once: elements are flattened, sorted by group, and truncated
+that the sketches of all windows of a batch are merged together: elements are flattened, sorted by group, and truncated
 to the bound. The first two depend only on the set of values, not on the order of merging; so a stream gives exactly the
 results of bounded rows.
 """
@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.operators.folds import Columns, Floats, Fold
-from headrace.operators.state.ids import Ints, Mask
+from headrace.operators.folds import Columns, Floats, Fold, groups_of, lists, offsets, ranks
+from headrace.operators.state.ids import Ints, is_first, segment_starts
 
 DISTINCT_HASHES_MAX = 2_048
 """The number of hashes of a distinct count, 16 KiB: smaller counts are exact, larger ones have a standard error of
@@ -49,18 +49,18 @@ class DistinctFold(Fold):
     def lift(self, values: pa.Array | None, times_us: Ints) -> Columns:
         """`values` are 64-bit hashes."""
         assert values is not None
-        offsets = _offsets(values.is_valid())
-        return [pa.ListArray.from_arrays(offsets, values.drop_null())]
+        bounds = offsets(values.is_valid())
+        return [pa.ListArray.from_arrays(bounds, values.drop_null())]
 
     def merge(self, columns: Columns, starts: Ints) -> Columns:
-        groups, _ = _groups_of(columns[0], starts)
+        groups, _ = groups_of(columns[0], starts)
         hashes = np.asarray(columns[0].flatten())
         order = np.lexsort((hashes, groups))
         groups, hashes = groups[order], hashes[order]
-        first = _is_first(groups, hashes)
+        first = is_first(groups, hashes)
         groups, hashes = groups[first], hashes[first]
-        kept = _ranks(groups, len(starts)) < self._hashes_max
-        return [_lists(groups[kept], pa.array(hashes[kept]), len(starts))]
+        kept = ranks(groups, len(starts)) < self._hashes_max
+        return [lists(groups[kept], pa.array(hashes[kept]), len(starts))]
 
     def result(self, columns: Columns) -> pa.Array:
         counts = np.asarray(columns[0].value_lengths()).astype(np.int64)
@@ -70,9 +70,6 @@ class DistinctFold(Fold):
         share = (greatest.astype(np.float64) + 2.0**63) / 2.0**64
         counts[full] = np.rint((self._hashes_max - 1) / share).astype(np.int64)
         return pa.array(counts)
-
-    def empty(self, count: int) -> Columns:
-        return [_empty_lists(count, pa.int64())]
 
 
 class PercentileFold(Fold):
@@ -93,18 +90,18 @@ class PercentileFold(Fold):
 
     def lift(self, values: pa.Array | None, times_us: Ints) -> Columns:
         assert values is not None
-        offsets = _offsets(values.is_valid())
+        bounds = offsets(values.is_valid())
         places = _ordered(np.asarray(values.drop_null().cast(pa.float64())))
         return [
             pa.array(np.zeros(len(values), dtype=np.int8)),
-            pa.ListArray.from_arrays(offsets, pa.array(places)),
-            pa.ListArray.from_arrays(offsets, pa.array(np.ones(len(places), dtype=np.int64))),
+            pa.ListArray.from_arrays(bounds, pa.array(places)),
+            pa.ListArray.from_arrays(bounds, pa.array(np.ones(len(places), dtype=np.int64))),
         ]
 
     def merge(self, columns: Columns, starts: Ints) -> Columns:
         if len(starts) == 0:
             return self.empty(0)
-        groups, states = _groups_of(columns[1], starts)
+        groups, states = groups_of(columns[1], starts)
         bits = np.asarray(columns[0]).astype(np.int64)
         coarsest = np.maximum.reduceat(bits, starts)
         places = np.asarray(columns[1].flatten()) >> (coarsest[groups] - bits[states])
@@ -117,8 +114,8 @@ class PercentileFold(Fold):
             groups, places, counts = _summed(groups, places >> extra[groups], counts)
         return [
             pa.array((coarsest + extra).astype(np.int8)),
-            _lists(groups, pa.array(places), len(starts)),
-            _lists(groups, pa.array(counts), len(starts)),
+            lists(groups, pa.array(places), len(starts)),
+            lists(groups, pa.array(counts), len(starts)),
         ]
 
     def _bits_too_many(self, groups: Ints, places: Ints, count: int) -> Ints:
@@ -134,7 +131,7 @@ class PercentileFold(Fold):
         lengths = _bit_lengths((places[1:] ^ places[:-1])[pairs].view(np.uint64))
         groups = groups[1:][pairs]
         lengths = lengths[np.lexsort((-lengths, groups))]
-        firsts = np.flatnonzero(_is_first(groups))
+        firsts = segment_starts(groups)
         extra[is_big] = lengths[firsts + self._buckets_max - 1]
         return extra
 
@@ -159,10 +156,6 @@ class PercentileFold(Fold):
         results[there] = np.where((low == high) | (below == above), low, between)
         return pa.array(results, mask=~there)
 
-    def empty(self, count: int) -> Columns:
-        lists = [_empty_lists(count, pa.int64()) for _ in range(2)]
-        return [pa.array(np.zeros(count, dtype=np.int8)), *lists]
-
 
 class TopFold(Fold):
     """The most frequent values with their counts; among equally frequent values, the smallest first.
@@ -175,21 +168,20 @@ class TopFold(Fold):
     def __init__(self, values: pa.DataType, *, results: int, values_max: int | None = None) -> None:
         self._results = results
         self._values_max = values_max or max(TOP_VALUES_MIN, results * TOP_VALUES_PER_RESULT)
-        self._values = values
         self.state = (pa.list_(values), pa.list_(pa.int64()))
         self.result_type = pa.list_(pa.struct([pa.field("value", values), pa.field("count", pa.int64())]))
 
     def lift(self, values: pa.Array | None, times_us: Ints) -> Columns:
         assert values is not None
-        offsets = _offsets(values.is_valid())
+        bounds = offsets(values.is_valid())
         present = values.drop_null()
         if pa.types.is_floating(present.type):
             present = pc.add(present, pa.scalar(0.0, present.type))  # -0.0 and 0.0 are one value
         ones = pa.array(np.ones(len(present), dtype=np.int64))
-        return [pa.ListArray.from_arrays(offsets, each) for each in (present, ones)]
+        return [pa.ListArray.from_arrays(bounds, each) for each in (present, ones)]
 
     def merge(self, columns: Columns, starts: Ints) -> Columns:
-        groups, _ = _groups_of(columns[0], starts)
+        groups, _ = groups_of(columns[0], starts)
         codes, words = _coded(columns[0].flatten())
         order = np.lexsort((codes, groups))
         groups, codes, counts = _summed(groups[order], codes[order], np.asarray(columns[1].flatten())[order])
@@ -199,68 +191,27 @@ class TopFold(Fold):
         kept = counts > 0
         groups, codes, counts = groups[kept], codes[kept], counts[kept]
         taken = words.take(pa.array(codes))
-        return [_lists(groups, each, len(starts)) for each in (taken, pa.array(counts))]
+        return [lists(groups, each, len(starts)) for each in (taken, pa.array(counts))]
 
     def _first_too_many(self, groups: Ints, counts: Ints, count: int) -> Ints:
         """The count of the first value beyond the limit in each group, or 0. Groups are ordered by count."""
         lowered = np.zeros(count, dtype=np.int64)
-        first = np.flatnonzero(_ranks(groups, count) == self._values_max)
+        first = np.flatnonzero(ranks(groups, count) == self._values_max)
         lowered[groups[first]] = counts[first]
         return lowered
 
     def result(self, columns: Columns) -> pa.Array:
         count = len(columns[0])
         groups = np.repeat(np.arange(count), np.asarray(columns[0].value_lengths()).astype(np.int64))
-        shown = _ranks(groups, count) < self._results
+        shown = ranks(groups, count) < self._results
         inside = [each.flatten().filter(pa.array(shown)) for each in columns]
         fields = list(self.result_type.value_type)
-        return _lists(groups[shown], pa.StructArray.from_arrays(inside, fields=fields), count)
-
-    def empty(self, count: int) -> Columns:
-        return [_empty_lists(count, self._values), _empty_lists(count, pa.int64())]
-
-
-def _offsets(is_valid: pa.Array) -> pa.Array:
-    """The offsets of lists of one element or none."""
-    return pa.array(np.append(0, np.cumsum(np.asarray(is_valid))).astype(np.int32))
-
-
-def _groups_of(lists: pa.Array, starts: Ints) -> tuple[Ints, Ints]:
-    """The numbers of the group and of the list of each element."""
-    lengths = np.asarray(lists.value_lengths()).astype(np.int64)
-    numbers = np.repeat(np.arange(len(lists)), lengths)
-    groups = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(lists))))
-    return groups[numbers], numbers
-
-
-def _lists(groups: Ints, elements: pa.Array, count: int) -> pa.Array:
-    """One list per group, from elements that are sorted by group."""
-    lengths = np.bincount(groups, minlength=count)
-    return pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(lengths)).astype(np.int32)), elements)
-
-
-def _empty_lists(count: int, kind: pa.DataType) -> pa.Array:
-    return pa.ListArray.from_arrays(pa.array(np.zeros(count + 1, dtype=np.int32)), pa.array([], kind))
-
-
-def _is_first(*keys: Ints) -> Mask:
-    """A mask of the sorted elements that differ from the previous one."""
-    is_first = np.ones(len(keys[0]), dtype=np.bool_)
-    if len(is_first):
-        is_first[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
-    return is_first
-
-
-def _ranks(groups: Ints, count: int) -> Ints:
-    """The rank of each element within its group. Elements are sorted by group."""
-    counts = np.bincount(groups, minlength=count)
-    ranks: Ints = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return ranks
+        return lists(groups[shown], pa.StructArray.from_arrays(inside, fields=fields), count)
 
 
 def _summed(groups: Ints, keys: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:
     """Sorted elements, with those of the same group and key merged."""
-    firsts = np.flatnonzero(_is_first(groups, keys))
+    firsts = segment_starts(groups, keys)
     if len(firsts) == len(groups):
         return groups, keys, counts
     return groups[firsts], keys[firsts], np.add.reduceat(counts, firsts)

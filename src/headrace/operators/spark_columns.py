@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from headrace.operators.operator import BadOperator
+from headrace.operators.operator import BadOperator, expression_of, is_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -20,6 +20,7 @@ Aggregates: TypeAlias = "Mapping[str, str | Column] | Sequence[Column]"
 """Results by name, each a text such as `count(*)` or a Spark column; or Spark columns with an alias."""
 
 _SAME = ("avg", "max", "min", "stddev", "stddev_samp", "sum")
+_KNOWN = ("approx_count_distinct", "count", "first", "last", "percentile", *_SAME)
 _STARS = ("unresolvedstar()", "1")
 _LAMBDA = "lambdafunction("
 """Spark's text of a lambda, which its parser can't read."""
@@ -27,26 +28,48 @@ _LAMBDA = "lambdafunction("
 _NUMBER = re.compile(r"([0-9.]+)(?:BD|D|F)?")
 
 SUPPORTED = (
-    f"count, {', '.join(_SAME)}, approx_count_distinct(x), percentile(x, p), "
+    f"count, {', '.join(_SAME)}, count_distinct(x), approx_count_distinct(x), percentile(x, p), "
     "first(x, ignorenulls=True) and last(x, ignorenulls=True)"
 )
 
 
-def aggregate_texts(given: Aggregates, *, operator: str) -> dict[str, str]:
+def aggregate_texts(given: object, *, operator: str) -> dict[str, str]:
     """The text of each aggregate, by the name of its result."""
     if isinstance(given, Mapping):
         named = given.items()
+    elif isinstance(given, str) or not isinstance(given, Sequence):
+        raise BadOperator(
+            operator,
+            "aggregate",
+            f"is {given!r}, but must name its results",
+            hint=f'aggregate={{"name": "{given if isinstance(given, str) else "count(*)"}"}}',
+        )
     else:
         named = {_alias(column, operator): column for column in given}.items()
         if len(named) < len(given):
             raise BadOperator(operator, "aggregate", "has two columns of one name", hint="rename one of them")
-    return {name: each if isinstance(each, str) else _text(each, operator) for name, each in named}
+    return {_name(name, operator): _text(each, operator) for name, each in named}
 
 
-def _expression(column: Column) -> Any:
-    from pyspark.sql import SparkSession
+def _name(name: object, operator: str) -> str:
+    if not isinstance(name, str):
+        raise BadOperator(
+            operator,
+            "aggregate",
+            f"names a result {name!r}, which is not a text",
+            hint='such as {"n": "count(*)"}',
+        )
+    return name
 
-    return SparkSession.active()._jsparkSession.expression(column._jc)
+
+def _require_column(given: object, operator: str) -> None:
+    if not is_column(given):
+        raise BadOperator(
+            operator,
+            "aggregate",
+            f"has {given!r}, which is neither a text nor a column",
+            hint='set a text such as "count(*)", or a column such as F.count("*")',
+        )
 
 
 def _is_alias(expression: Any) -> bool:
@@ -58,7 +81,8 @@ def _alias(column: Column, operator: str) -> str:
         raise BadOperator(
             operator, "aggregate", f"has {column!r} without a name", hint=f'aggregate={{"name": "{column}"}}'
         )
-    expression = _expression(column)
+    _require_column(column, operator)
+    expression = expression_of(column)
     if not _is_alias(expression):
         raise BadOperator(
             operator, "aggregate", f"has {expression.sql()} without a name", hint='add .alias("name")'
@@ -66,8 +90,11 @@ def _alias(column: Column, operator: str) -> str:
     return str(expression.name())
 
 
-def _text(column: Column, operator: str) -> str:
-    expression = _expression(column)
+def _text(column: Column | str, operator: str) -> str:
+    if isinstance(column, str):
+        return column
+    _require_column(column, operator)
+    expression = expression_of(column)
     if _is_alias(expression):
         expression = expression.child()
     text = _translated(expression)
@@ -82,12 +109,43 @@ def _text(column: Column, operator: str) -> str:
 
 
 def _translated(expression: Any) -> str | None:
-    if expression.getClass().getSimpleName() != "UnresolvedFunction":
+    """The text of an aggregate, or of a formula on aggregates; None if one has no translation."""
+    text = str(expression.sql())
+    if _LAMBDA in text:
         return None
-    if expression.isDistinct() or expression.filter().isDefined() or _LAMBDA in expression.sql():
-        return None
-    function = expression.nameParts().mkString(".").lower()
-    match function, [expression.arguments().apply(n).sql() for n in range(expression.arguments().size())]:
+    calls = _aggregate_calls(expression)
+    for call in calls:
+        translated = _call(call)
+        if translated is None:
+            return None
+        text = text.replace(call.sql(), translated)
+    return text if calls else None
+
+
+def _aggregate_calls(expression: Any) -> list[Any]:
+    if expression.getClass().getSimpleName() == "UnresolvedFunction" and _function(expression) in _KNOWN:
+        return [expression]
+    children = expression.children()
+    return [call for n in range(children.size()) for call in _aggregate_calls(children.apply(n))]
+
+
+def _function(expression: Any) -> str:
+    return str(expression.nameParts().mkString(".").lower())
+
+
+def _call(expression: Any) -> str | None:
+    text = _unfiltered(expression)
+    if text is None or not expression.filter().isDefined():
+        return text
+    return f"{text} filter (where {expression.filter().get().sql()})"
+
+
+def _unfiltered(expression: Any) -> str | None:
+    function = _function(expression)
+    arguments = [expression.arguments().apply(n).sql() for n in range(expression.arguments().size())]
+    if expression.isDistinct():
+        return f"count(distinct {', '.join(arguments)})" if function == "count" else None
+    match function, arguments:
         case "count", [only]:
             return "count(*)" if only in _STARS else f"count({only})"
         case name, [only] if name in _SAME:

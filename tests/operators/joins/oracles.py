@@ -1,4 +1,4 @@
-"""What joins must say, in plain Python: lists and loops, one row at a time. Times are whole numbers."""
+"""The expected results of joins in plain Python: lists and loops, one row at a time. Times are whole numbers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-Asked = tuple[str | None, int, int]
-"""A row: key, time, and a number that tells it from others."""
+Lookup = tuple[str | None, int, int]
+"""A row: key, time, and a number that identifies it."""
 
 Change = tuple[str, int, int, int | None]
 """Of a table: key, since when, the order among changes of that time, and the value; None if the entry is deleted."""
 
-Answer = tuple[str | None, int, int, int | None]
+Enriched = tuple[str | None, int, int, int | None]
 
 SideRow = tuple[str | None, float | None, int]
 """Of a stream to be joined: key, time, and a number."""
@@ -22,7 +22,7 @@ SideRow = tuple[str | None, float | None, int]
 def joined_within(
     left: Sequence[SideRow], right: Sequence[SideRow], *, before: float, after: float, unmatched: str | None
 ) -> list[tuple[Any, ...]]:
-    """(key, left's time and number, right's time and number) of all pairs, and of who stayed alone."""
+    """(key, left's time and number, right's time and number) of all pairs, and of rows without a match."""
     nothing = (None, None)
     pairs = [
         (one, other)
@@ -48,10 +48,10 @@ class EnrichOracle:
     keep: int = 0
     drops_unmatched: bool = False
     versions: dict[str, dict[int, tuple[int, int | None]]] = field(default_factory=dict)
-    waiting: list[Asked] = field(default_factory=list)
+    waiting: list[Lookup] = field(default_factory=list)
     late_rows: int = 0
 
-    def step(self, rows: Sequence[Asked], changes: Sequence[Change], watermark: float) -> list[Answer]:
+    def step(self, rows: Sequence[Lookup], changes: Sequence[Change], watermark: float) -> list[Enriched]:
         for key, since, order, value in changes:
             known = self.versions.setdefault(key, {})
             if since not in known or known[since][0] <= order:
@@ -61,19 +61,19 @@ class EnrichOracle:
                 self.late_rows += 1
             else:
                 self.waiting.append(row)
-        said, waiting = [], list[Asked]()
+        emitted, waiting = [], list[Lookup]()
         for row in self.waiting:
-            answer = self._answer(row, watermark)
-            if answer is None:
+            result = self._result(row, watermark)
+            if result is None:
                 waiting.append(row)
-            elif answer[3] is not None or not self.drops_unmatched:
-                said.append(answer)
+            elif result[3] is not None or not self.drops_unmatched:
+                emitted.append(result)
         self.waiting = waiting
         self._forget(watermark)
-        return said
+        return emitted
 
-    def _answer(self, row: Asked, watermark: float) -> Answer | None:
-        """None if it is not the time yet."""
+    def _result(self, row: Lookup, watermark: float) -> Enriched | None:
+        """None if the row still waits."""
         key, time, _ = row
         if key is None:
             return (*row, None)
@@ -101,9 +101,11 @@ def value_at(known: dict[int, tuple[int, int | None]], time: float) -> int | Non
     return None if since is None else known[since][1]
 
 
-def as_of(rows: Sequence[Asked], changes: Sequence[Change], *, drops_unmatched: bool = False) -> list[Answer]:
+def as_of(
+    rows: Sequence[Lookup], changes: Sequence[Change], *, drops_unmatched: bool = False
+) -> list[Enriched]:
     """Each row with the value at its time, all changes known."""
-    found: list[Answer] = []
+    found: list[Enriched] = []
     for row in rows:
         of_key = {
             (since, order): value for key, since, order, value in changes if key == row[0] and since <= row[1]
@@ -111,4 +113,31 @@ def as_of(rows: Sequence[Asked], changes: Sequence[Change], *, drops_unmatched: 
         value = of_key[max(of_key)] if of_key else None
         if value is not None or not drops_unmatched:
             found.append((*row, value))
+    return found
+
+
+def joined_in_windows(
+    left: Sequence[SideRow], right: Sequence[SideRow], *, length: int, offset: int, unmatched: str | None
+) -> list[tuple[Any, ...]]:
+    """(key, left's time and number, right's time and number, start of the window) of all pairs and unmatched rows."""
+
+    def start(row: SideRow) -> float | None:
+        return None if row[1] is None else (row[1] - offset) // length * length + offset
+
+    def is_pair(one: SideRow, other: SideRow) -> bool:
+        return (
+            one[0] is not None
+            and one[0] == other[0]
+            and start(one) is not None
+            and start(one) == start(other)
+        )
+
+    pairs = [(one, other) for one in left for other in right if is_pair(one, other)]
+    found: list[tuple[Any, ...]] = [(one[0], *one[1:], *other[1:], start(one)) for one, other in pairs]
+    if unmatched in ("left", "both"):
+        met = {one[2] for one, _ in pairs}
+        found += [(one[0], *one[1:], None, None, start(one)) for one in left if one[2] not in met]
+    if unmatched in ("right", "both"):
+        met = {other[2] for _, other in pairs}
+        found += [(other[0], None, None, *other[1:], start(other)) for other in right if other[2] not in met]
     return found

@@ -1,11 +1,11 @@
-"""Joins within a time on Spark, beside an oracle: bounded rows, and streams from topics that start anew."""
+"""Interval joins on Spark, beside an oracle: bounded rows, and streams from topics that restart."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -17,21 +17,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headrace import operators as op
-from headrace.operators.joins.join_within import Unmatched
+from headrace.operators.joins.sides import Unmatched
 from headrace.pipeline import read_topic
+from tests.operators import streams
 from tests.operators.joins.oracles import SideRow, joined_within
 from tests.operators.joins.topic_streams import TopicStreams, split
 from tests.operators.streams import EPOCH_S, at, since_epoch
 
 SCHEMA = "session string, at timestamp, number int"
 DELAY_S = 60
-pytestmark = pytest.mark.timeout(600)  # a stream starts within seconds, and minutes where much else goes on
+pytestmark = pytest.mark.timeout(600)  # a stream starts within seconds, and minutes on a busy machine
 END = ("end", 1_000_000.0, -1)
-"""So much later than all others that their time has run out."""
+"""So much later than all others that the watermark passes them."""
 
 
 def some_rows(seed: int, count: int) -> list[SideRow]:
-    """A few keys, so that many meet; some rows without a key, some without a time."""
+    """A few keys, so that many rows match; some rows without a key, some without a time."""
     rows = random.Random(seed)
     keys = [*"abcdefgh", None]
     return [
@@ -44,11 +45,11 @@ LEFT, RIGHT = some_rows(1, 60), some_rows(2, 80)
 
 
 def bounded(spark: SparkSession, rows: list[SideRow]) -> DataFrame:
-    made = [
+    created = [
         (key, None if time is None else datetime.fromtimestamp(EPOCH_S + time, tz=UTC), number)
         for key, time, number in rows
     ]
-    return spark.createDataFrame(made, SCHEMA)
+    return spark.createDataFrame(created, SCHEMA)
 
 
 def found(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
@@ -91,7 +92,7 @@ def test_a_join_of_bounded_rows_matches_the_oracle(
 
 @st.composite
 def side_rows(draw: st.DrawFn) -> list[SideRow]:
-    """In an order in which none is later than the watermark, and most are not in time."""
+    """In an order in which no row is late, and most are out of order."""
     drawn = draw(
         st.lists(st.tuples(st.sampled_from([*"abc", None]), st.none() | st.integers(0, 900)), max_size=20)
     )
@@ -113,7 +114,7 @@ class JoinedTopics:
         self._join = join
 
     def run(self, left: Sequence[SideRow], right: Sequence[SideRow]) -> list[dict[str, Any]]:
-        """What the query says of these, going on where it ended the last time."""
+        """The output for these rows, continued from the checkpoint."""
         self._streams.send(left=said_as_json(left), right=said_as_json(right))
         return self._streams.drain(self.query(is_bounded=False))
 
@@ -133,7 +134,7 @@ class JoinedTopics:
         Phase.explicit,
         Phase.reuse,
         Phase.generate,
-    ],  # at seconds a run, nobody waits for the least example
+    ],  # a run takes seconds, too long to shrink an example
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
@@ -169,10 +170,10 @@ def test_a_restarted_stream_joins_like_bounded_rows(
         ),
     )
     parts = zip_longest(split(left, runs), split(right, runs), fillvalue=())
-    said = [row for part in parts for row in topics.run(*part)]
-    said += topics.run([END], [("end", END[1] * 2, -1)])
+    emitted = [row for part in parts for row in topics.run(*part)]
+    emitted += topics.run([END], [("end", END[1] * 2, -1)])
     expected = joined_within(left, right, before=before_s, after=after_s, unmatched=unmatched)
-    assert found(said) == Counter(expected)
+    assert found(emitted) == Counter(expected)
     assert found(collected(topics.query(is_bounded=True))) == Counter(expected)
 
 
@@ -187,8 +188,8 @@ def test_an_unmatched_row_is_emitted_when_no_match_can_arrive(
             right, on="session", within="5 minutes", unmatched="both", time="at", other_time="at"
         ),
     )
-    said = topics.run([("a", 0, 1), ("c", 3600, 2)], [("b", 3600, 1)])
-    assert found(said) == Counter([("a", 0, 1, None, None)])
+    emitted = topics.run([("a", 0, 1), ("c", 3600, 2)], [("b", 3600, 1)])
+    assert found(emitted) == Counter([("a", 0, 1, None, None)])
 
 
 def said_as_json(rows: Sequence[SideRow]) -> list[dict[str, Any]]:
@@ -223,8 +224,8 @@ def test_windows_over_a_join_of_streams_end(spark: SparkSession, bootstrap: str,
         clicks=said_as_json([("a", 30, 1), ("a", 40, 2), ("b", 700, 3), ("c", 3599, 4)]),
     )
     streams.send(searches=said_as_json([END]), clicks=said_as_json([END]))
-    said = streams.drain(query(False))
-    assert [(row["n"], row["clicks"]) for row in said] == [(4, 3)]
+    emitted = streams.drain(query(False))
+    assert [(row["n"], row["clicks"]) for row in emitted] == [(4, 3)]
     assert [(row["n"], row["clicks"]) for row in collected(query(True).orderBy("window_start"))] == [
         (4, 3),
         (1, 1),
@@ -254,3 +255,76 @@ def test_a_stream_may_be_joined_with_itself(spark: SparkSession) -> None:
         (2, 2),
         (3, 3),
     ]
+
+
+class Frame:
+    """The part of a DataFrame that the constructor of a join reads."""
+
+    schema, isStreaming, select = None, False, None
+
+
+OTHER: Any = Frame()
+
+
+Case = tuple[DataFrame, DataFrame, dict[str, Any], str]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({}, "within"),
+        ({"within": "0 seconds"}, "within"),
+        ({"within": "-1 hour"}, "within"),
+        ({"within": timedelta(seconds=-1)}, "within"),
+        ({"within": "for ever"}, "within"),
+        ({"within": "1 hour", "after": "1 hour"}, "within"),
+        ({"before": "-1 hour"}, "before"),
+        ({"after": "-1 hour", "before": "1 hour"}, "after"),
+        ({"before": "0 seconds", "after": "0 seconds"}, "after"),
+        ({"within": "1 hour", "on": ()}, "on"),
+        ({"within": "1 hour", "on": ["a", "a"]}, "on"),
+        ({"within": "1 hour", "on": {"a": ""}}, "on"),
+        ({"within": "1 hour", "on": {"a": "c", "b": "c"}}, "on"),
+        ({"within": "1 hour", "unmatched": "outer"}, "unmatched"),
+        ({"within": "1 hour", "suffix": ""}, "suffix"),
+        ({"within": "1 hour", "other": "clicks"}, "other"),
+    ],
+)
+def test_an_invalid_interval_join_is_rejected_by_the_constructor(
+    arguments: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(op.BadOperator) as rejected:
+        op.JoinWithin(**{"other": OTHER, "on": "session", **arguments})
+    assert rejected.value.field == field
+    assert rejected.value.hint
+
+
+def test_a_join_that_does_not_fit_the_rows_is_rejected_when_it_is_applied(spark: SparkSession) -> None:
+    rows = streams.bounded(spark, [("ann", 1, 1)])
+    nested = rows.withColumn("user", F.struct("user"))
+    numbers = rows.withColumn("user", F.lit(1))
+    timed: dict[str, Any] = {"time": "at", "other_time": "at", "within": "1 hour", "on": "user"}
+    stream = (
+        spark.readStream.format("rate").load().selectExpr("'x' as user", "timestamp as at", "value as ms")
+    )
+    watermarked = stream.withWatermark("at", "1 minute")
+    cases: list[Case] = [
+        (rows, rows, {"on": "usr"}, "on"),
+        (rows, rows.drop("user"), {}, "on"),
+        (rows, numbers, {}, "on"),
+        (nested, nested, {}, "on"),
+        (rows, rows, {"time": None}, "time"),
+        (rows, rows, {"other_time": None}, "other_time"),
+        (rows, rows, {"other_time": "ms"}, "other_time"),
+        (rows, rows.withColumn("at", F.col("at").cast("timestamp_ntz")), {}, "other_time"),
+        (rows.withColumn("ms_right", F.lit(1)), rows, {}, "suffix"),
+        (rows, watermarked, {}, "other"),
+        (watermarked, rows, {}, "other"),
+        (stream, watermarked, {}, "time"),
+        (watermarked, stream, {}, "other_time"),
+    ]
+    for here, there, arguments, field in cases:
+        with pytest.raises(op.BadOperator) as rejected:
+            op.JoinWithin(there, **{**timed, **arguments})(here)
+        assert rejected.value.field == field
+        assert rejected.value.hint

@@ -1,4 +1,4 @@
-"""Queries over several topics that start anew between sends, each going on where the last one ended."""
+"""Queries over several topics that restart between sends, each from its checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.compatibility.topic_contents import PATIENCE_S, write
 
 Build = Callable[[bool], DataFrame]
-"""The query, over all there is now (True) or as a stream (False)."""
+"""The query over bounded rows (True) or as a stream (False)."""
 
 
 class TopicStreams:
@@ -25,8 +25,8 @@ class TopicStreams:
         unique = uuid.uuid4().hex[:12]
         self.topics = {name: f"{name}-{unique}" for name in topics}
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        made = admin.create_topics([NewTopic(name, 1, 1) for name in self.topics.values()])
-        for each in made.values():
+        created = admin.create_topics([NewTopic(name, 1, 1) for name in self.topics.values()])
+        for each in created.values():
             each.result(PATIENCE_S)
 
     def send(self, **contents: Sequence[Mapping[str, Any]]) -> None:
@@ -34,7 +34,7 @@ class TopicStreams:
             write(self._bootstrap, self.topics[name], [{"value": json.dumps(row)} for row in rows])
 
     def drain(self, query: DataFrame, *, name: str = "query") -> list[dict[str, Any]]:
-        """What comes out until there is nothing more to do."""
+        """The output of a run that ends when all input is processed."""
         found: list[dict[str, Any]] = []
 
         def collect(batch: DataFrame, number: int) -> None:

@@ -1,4 +1,4 @@
-"""A bucket in a store, as Spark uses it: batches fail and are done again, on any worker, woken by timers alone."""
+"""A bucket in a store, as Spark uses it: batches fail and are retried, on any worker, or run by timers alone."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from headrace.operators.state.bucket import work
 from headrace.operators.state.cache import RunCache
 from headrace.operators.state.manifest import Manifest
 from headrace.operators.state.run import Run
-from headrace.operators.state.step import BEGINNING_US, StepTime
-from headrace.operators.windows.slots import ClockSlots
+from headrace.operators.state.step import StepTime
+from headrace.operators.windows.lifting import ClockSlots
+from tests.operators.step_times import step_time
 from tests.operators.windows.pane_oracle import Row, Rules
-from tests.operators.windows.stepping import Windows, batches, said, table_of
+from tests.operators.windows.stepping import Windows, as_tuple, batches, table_of
 
 MILLISECOND = 1_000
 SLOTS = ClockSlots(length_us=10 * MILLISECOND, every_us=10 * MILLISECOND)
 
 
 class Store:
-    """What Spark keeps of one key."""
+    """The state that Spark stores for one key."""
 
     def __init__(self) -> None:
         self.manifest: str | None = None
@@ -60,7 +61,7 @@ class Store:
 
 
 class Spark:
-    """Calls a bucket when it has rows, and otherwise when its timer has come; forgets what a failed batch wrote."""
+    """Calls a bucket when it has rows or when its timer fires; drops the writes of a failed batch."""
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
@@ -70,7 +71,7 @@ class Spark:
         return self._windows.lift(table_of(rows))[0]
 
     def batch(self, rows: pa.Table, time: StepTime, workers: list[RunCache]) -> list[tuple[Any, ...]]:
-        """The batch is done once for every worker in turn; all but the last attempt fail."""
+        """The batch runs once on each worker in turn; all but the last attempt fail."""
         done: list[tuple[Any, ...]] = []
         for worker in workers:
             store = copy.deepcopy(self.store)
@@ -95,15 +96,25 @@ class Spark:
     ) -> list[tuple[Any, ...]]:
         step = self._windows.step
         advanced = work(step, store, rows, time, buckets=4, cache=cache, bucket="a", fired_ms=fired_ms)
-        return [said(row) for row in advanced.output.to_pylist()]
+        return [as_tuple(row) for row in advanced.result.output.to_pylist()]
 
 
 @settings(max_examples=60)
-@given(batches(), st.sampled_from([0, 5_000, 10**9]), st.data())
+@given(
+    batches(),
+    st.sampled_from([0, 5_000, 10**9]),
+    st.sampled_from([(2, None, 0), (None, 5, 0), (3, 1, 7)]),
+    st.data(),
+)
 def test_a_bucket_emits_the_same_across_failures_and_moves(
-    batches: list[tuple[list[Row], float, int]], within: int, data: st.DataObject
+    batches: list[tuple[list[Row], float, int]],
+    within: int,
+    when: tuple[int | None, int | None, int],
+    data: st.DataObject,
 ) -> None:
-    rules = Rules(within=within, early_rows=2)
+    """With a trigger in processing time, a bucket emits in the next batch, also without rows of its own."""
+    early_rows, early, late = when
+    rules = Rules(within=within, early_rows=early_rows, early=early, late=late)
     direct, spark = Windows(rules, slots=SLOTS), Spark(Windows(rules, slots=SLOTS))
     workers = [RunCache(), RunCache(), RunCache(bytes_max=1_000)]
     for rows, watermark, now in batches:
@@ -111,29 +122,15 @@ def test_a_bucket_emits_the_same_across_failures_and_moves(
         watermark = watermark * MILLISECOND if watermark < 1e9 else watermark
         tries = data.draw(st.lists(st.sampled_from(workers), min_size=1, max_size=3))
         is_there = watermark > 0
-        time = StepTime(watermark_us=int(watermark) if is_there else BEGINNING_US, now_us=now)
+        time = step_time(watermark if is_there else -1, now)
         expected = direct.work(rows, watermark if is_there else -math.inf, now)
         slots = direct.lift(table_of(rows))[0]
         assert Counter(spark.batch(slots, time, tries)) == Counter(expected)
         runs = direct.table.runs
         assert sorted(len(Run.decode(each, name="")) for each in spark.store.runs.values()) == sorted(
             len(each) for each in runs
-        ), "runs stay behind, or are missing"
+        ), "runs are left in the store, or are missing"
     assert (spark.store.manifest, spark.store.runs, spark.store.timers) == (None, {}, set())
-
-
-def test_a_cache_stays_within_its_limit() -> None:
-    windows = Windows(Rules(within=10**9), slots=SLOTS)
-    runs: list[Run] = []
-    for number in range(20):
-        windows.work([("a", number * 10 * MILLISECOND, 1)], -math.inf, 1)
-        runs += windows.table.runs
-    one = runs[0].size_bytes
-    cache = RunCache(bytes_max=one * 5)
-    for run in runs:
-        cache.put(run, "bucket")
-        assert cache.size_bytes <= one * 5
-    assert cache.size_bytes > 0
 
 
 def test_a_worker_drops_runs_that_another_worker_merged() -> None:
@@ -143,7 +140,7 @@ def test_a_worker_drops_runs_that_another_worker_merged() -> None:
     for number in range(40):
         worker = workers[number % 2]
         rows = spark.rows([("abc"[number % 3], 1 + number % 7, number)])
-        spark.batch(rows, StepTime(watermark_us=BEGINNING_US, now_us=number), [worker])
+        spark.batch(rows, step_time(-1, number), [worker])
         ever |= set(spark.store.runs)
         assert {name for name in ever if worker.get(name)} == set(spark.store.runs)
     assert len(ever) > len(spark.store.runs)
@@ -159,12 +156,12 @@ def test_a_worker_drops_runs_that_another_worker_merged() -> None:
         ("gibberish", "not a state of Headrace"),
     ],
 )
-def test_state_that_does_not_fit_is_refused(manifest: str, problem: str) -> None:
+def test_state_that_does_not_fit_is_rejected(manifest: str, problem: str) -> None:
     windows = Windows(Rules(), slots=SLOTS)
     store = Store()
     store.manifest = manifest
     rows = windows.lift(table_of([("a", 1, 1)]))[0]
-    time = StepTime(watermark_us=BEGINNING_US, now_us=1)
-    with pytest.raises(HeadraceError, match=problem) as refused:
+    time = step_time(-1, 1)
+    with pytest.raises(HeadraceError, match=problem) as rejected:
         work(windows.step, store, rows, time, buckets=4, cache=RunCache(), bucket="a")
-    assert refused.value.hint
+    assert rejected.value.hint

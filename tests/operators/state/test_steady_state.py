@@ -16,16 +16,16 @@ EVENTS = 10_000_000
 KEYS = 10_000
 RUN_TIMEOUT_S = 1_800
 GROWTH_MAX = 1.25
-"""Of the last quarter over the second one. State that was never forgotten would make it more than two."""
+"""Of the last quarter over the second one. State that is never deleted would more than double it."""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(RUN_TIMEOUT_S + 30)
 def test_ten_million_events_of_a_steady_key_set_leave_memory_and_checkpoint_flat(tmp_path: Path) -> None:
     require_java()
-    told = {"folder": str(tmp_path), "events": EVENTS, "keys": KEYS}
+    arguments = {"folder": str(tmp_path), "events": EVENTS, "keys": KEYS}
     run = subprocess.run(
-        [sys.executable, "-m", "benchmarks.operators.programs.steady_state", json.dumps(told)],
+        [sys.executable, "-m", "benchmarks.operators.programs.steady_state", json.dumps(arguments)],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
@@ -37,7 +37,7 @@ def test_ten_million_events_of_a_steady_key_set_leave_memory_and_checkpoint_flat
     samples = json.loads(run.stdout.splitlines()[-1])
 
     quarter = len(samples) // 4
-    # The least of memory is what lives, without what a batch has in its hands; the most of a folder is what it needs.
+    # The minimum of memory is live data without that of a batch in flight; the maximum of a folder is its need.
     for name, most_or_least in (
         ("heap_mb", min),
         ("workers_mb", min),

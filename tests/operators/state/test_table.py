@@ -1,4 +1,4 @@
-"""The state of a bucket beside a dict: any changes, in any order, read back in between."""
+"""The state of a bucket beside a dict: any changes, in any order, restored in between."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ def test_a_table_is_a_dict_of_rows(
 ) -> None:
     table, model = StateTable(SCHEMA), dict[int, Rows]()
     for change in changes:
-        gone = [number for number, rows in change.items() if not rows]
+        deleted = [number for number, rows in change.items() if not rows]
         model.update(change)
-        table = table.with_changes(table_of(change), ids_of(gone))
+        table = table.with_changes(table_of(change), ids_of(deleted))
         if restarts:
             runs = [Run.decode(run.encode(), name=run.name) for run in table.runs]
             table = StateTable(SCHEMA, runs)
     assert as_list(table.all_rows()) == as_list(table_of(model))
-    asked = {number: model.get(number, []) for number in wanted}
-    assert as_list(table.take(ids_of(wanted))) == as_list(table_of(asked))
+    expected = {number: model.get(number, []) for number in wanted}
+    assert as_list(table.take(ids_of(wanted))) == as_list(table_of(expected))
     due = [number for number, rows in model.items() if any(row[0] <= until for row in rows)]
     assert sorted(table.due("due_us", until), key=lambda one: (one.real, one.imag)) == sorted(
         ids_of(due), key=lambda one: (one.real, one.imag)
@@ -77,7 +77,7 @@ def test_written_bytes_grow_with_the_changed_rows() -> None:
         table = table.with_changes(table_of({n: [(n, "y")] for n in some}), ids_of([]))
         written += sum(len(run) for run in table.runs if run.name not in known)
         known |= {run.name for run in table.runs}
-    # Each round writes what it touched, and again whenever its run is merged: the logarithm of rounds, which is 2 here.
+    # Each round writes its rows, and again whenever its run is merged: the logarithm of rounds, which is 2 here.
     assert written <= touched * rounds * 2
     assert len(table.runs) <= 2 * LIKE_MAX
 

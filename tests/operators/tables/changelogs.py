@@ -1,4 +1,4 @@
-"""Changelogs for steps, and a bucket that may forget everything but its bytes. Any hash does that tells rows apart."""
+"""Changelogs for steps, and a bucket that can be restored from its bytes. Any hash that distinguishes rows will do."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from headrace.operators.state.run import Run
-from headrace.operators.state.step import BEGINNING_US, Lift, Step, StepTime, advance
+from headrace.operators.state.step import Lift, Step, advance
 from headrace.operators.state.table import StateTable
+from tests.operators.step_times import step_time
 
 Row = tuple[Any, ...]
 Change = tuple[int, Row]
 """A weight, 1 or -1, and the row."""
 
-NOW = StepTime(watermark_us=BEGINNING_US, now_us=0)
+NOW = step_time(-1)
 
 
 class Bucket:
@@ -31,16 +32,16 @@ class Bucket:
         self.table = StateTable(step.state_schema)
         self.view: Counter[Row] = Counter()
 
-    def work(self, came: pa.Table) -> list[Row]:
+    def work(self, rows_in: pa.Table) -> list[Row]:
         """The emitted rows, with `op` as the last column."""
-        advanced = advance(self.step, self.table, self.lift(came)[0], NOW)
+        advanced = advance(self.step, self.table, self.lift(rows_in)[0], NOW)
         self.table = advanced.table
-        rows = [tuple(row.values()) for row in advanced.output.to_pylist()]
+        rows = [tuple(row.values()) for row in advanced.result.output.to_pylist()]
         for *row, op in rows:
-            self.view[tuple(map(_comparable, row))] += 1 if op == "+" else -1
+            self.view[tuple(map(comparable, row))] += 1 if op == "+" else -1
         assert min(self.view.values(), default=0) >= 0, "a row was retracted that had not been emitted"
         self.view = +self.view
-        assert not set(_of(rows, "+")) & set(_of(rows, "-")), "a row was retracted and added at once"
+        assert not set(_of(rows, "+")) & set(_of(rows, "-")), "a row was retracted and added in one step"
         return rows
 
     def restart(self) -> None:
@@ -48,7 +49,7 @@ class Bucket:
         self.table = StateTable(self.step.state_schema, runs)
 
 
-def _comparable(thing: Any) -> Any:
+def comparable(thing: Any) -> Any:
     """NaN does not equal itself."""
     return "nan" if isinstance(thing, float) and math.isnan(thing) else thing
 
@@ -58,13 +59,13 @@ def _of(rows: Sequence[Row], op: str) -> list[Row]:
 
 
 def hash_of(thing: object, number: int, *, bits: int = 64) -> int:
-    """Of few bits: one that many things share."""
+    """With few bits, many things have the same hash."""
     digest = hashlib.blake2b(f"{number} {thing!r}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True) >> (64 - bits)
 
 
 def hash_columns(prefix: str, things: Sequence[object], *, first_bits: int = 64) -> dict[str, pa.Array]:
-    """The second hash always tells things apart, the first one if it has the bits for it."""
+    """The second hash always distinguishes things, the first one if it has enough bits."""
     first = [hash_of(each, 1, bits=first_bits) if first_bits else 0 for each in things]
     second = [hash_of(each, 2) for each in things]
     return {f"{prefix}1": pa.array(first, pa.int64()), f"{prefix}2": pa.array(second, pa.int64())}
@@ -85,9 +86,9 @@ def weights_of(changes: Sequence[Change]) -> pa.Array:
 def batches(
     draw: st.DrawFn, rows: st.SearchStrategy[Row], *, in_order: bool = False, size_max: int = 10
 ) -> list[list[Change]]:
-    """Rows that come and go. If not in order, they may go before they came."""
+    """Additions and retractions. If not in order, a row may be retracted before it is added."""
     there: Counter[Row] = Counter()
-    made = []
+    created = []
     for _ in range(draw(st.integers(1, 6))):
         batch = []
         for row in draw(st.lists(rows, max_size=size_max)):
@@ -98,12 +99,12 @@ def batches(
                 row = draw(st.sampled_from(candidates)) if goes else row
             there[row] += -1 if goes else 1
             batch.append((-1 if goes else 1, row))
-        made.append(draw(st.permutations(batch)))
-    return made
+        created.append(draw(st.permutations(batch)))
+    return created
 
 
 class TablesNow:
-    """What is there: rows that came more often than they went."""
+    """The current rows: those that were added more often than retracted."""
 
     def __init__(self) -> None:
         self._weights: Counter[Row] = Counter()

@@ -1,4 +1,4 @@
-"""Joins of tables beside a query over the tables as they are: any changes, any split, any restart, at every step."""
+"""Joins of tables beside a query over the current tables: any changes, any split, any restart, at every step."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def joined(how: How, *, right: Sequence[pa.Field] = RIGHT) -> Bucket:
     return Bucket(step, WeightedLift(step.input_schema))
 
 
-def came(changes: Sequence[Change], how: How, *, bits: int) -> pa.Table:
-    """As the operator hands rows over: a null key is alone, or left out where nobody asks for it."""
+def input_of(changes: Sequence[Change], how: How, *, bits: int) -> pa.Table:
+    """The input of the step: a row with a null key is alone, or dropped if it is not emitted."""
     changes = [
         (weight, (side, row)) for weight, (side, row) in changes if row[0] is not None or HOW[how][side]
     ]
@@ -79,7 +79,7 @@ def test_the_view_is_always_the_join_of_the_current_tables(
 ) -> None:
     bucket, tables = joined(how), TablesNow()
     for batch in batches:
-        bucket.work(came(batch, how, bits=bits))
+        bucket.work(input_of(batch, how, bits=bits))
         tables.change(batch)
         left, right = ([row for side, row in tables.rows if side == own] for own in (0, 1))
         assert bucket.view == join(left, right, how)
@@ -90,23 +90,23 @@ def test_the_view_is_always_the_join_of_the_current_tables(
 def test_a_column_that_both_sides_share_appears_once() -> None:
     bucket = joined("full", right=[LEFT[0], RIGHT[1]])
     batch = [(1, (0, ("ann", 1))), (1, (1, ("ann", "x"))), (1, (0, ("bob", 2))), (1, (1, ("cat", "y")))]
-    bucket.work(came(batch, "full", bits=64))
+    bucket.work(input_of(batch, "full", bits=64))
     assert bucket.view == Counter([("ann", 1, "x"), ("bob", 2, None), ("cat", None, "y")])
 
 
 def test_a_change_of_one_row_writes_one_row_however_many_there_are() -> None:
     bucket = joined("left")
     followers = [(1, (1, ("ann", f"user {number}"))) for number in range(1_000)]
-    bucket.work(came(followers, "left", bits=64))
-    said = bucket.work(came([(1, (0, ("ann", 1)))], "left", bits=64))
-    assert len(said) == 1_000
+    bucket.work(input_of(followers, "left", bits=64))
+    emitted = bucket.work(input_of([(1, (0, ("ann", 1)))], "left", bits=64))
+    assert len(emitted) == 1_000
     assert len(bucket.table.runs[-1]) == 1
 
 
 def test_deleted_rows_leave_no_state() -> None:
     bucket = joined("full")
     batch = [(1, (0, ("ann", 1))), (1, (1, ("ann", "x"))), (1, (0, (None, 2)))]
-    bucket.work(came(batch, "full", bits=64))
-    bucket.work(came([(-weight, row) for weight, row in batch], "full", bits=64))
+    bucket.work(input_of(batch, "full", bits=64))
+    bucket.work(input_of([(-weight, row) for weight, row in batch], "full", bits=64))
     assert not bucket.view
     assert bucket.table.all_rows().num_rows == 0

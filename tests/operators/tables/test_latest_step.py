@@ -1,4 +1,4 @@
-"""Changes by key become a changelog, whatever the order in which they come, and however often."""
+"""Changes by key become a changelog, in any order of arrival, and with duplicates."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rows_now(changes: Sequence[KeyChange]) -> Counter[tuple[Any, ...]]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[KeyChange]:
-    """Every change has a version of its own; some have none, and come before all others of their key."""
+    """Every change has a version of its own; some have none, and sort before all others of their key."""
     keys = draw(st.lists(st.sampled_from("abc"), max_size=20))
     names = st.none() | st.sampled_from(["x", "y"])
     changes: list[KeyChange] = [(key, number, draw(names)) for number, key in enumerate(keys)]

@@ -1,7 +1,8 @@
-"""The newest rows of a key beside sorting all that are there, at every step; and how much is kept."""
+"""The newest rows of a key beside a sort of the current rows, at every step; and the size of the state."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.operators.tables.newest_order import SortTerm
 from headrace.operators.tables.newest_step import NewestStep
 from headrace.operators.tables.weighted import WeightedLift
 from tests.operators.tables.changelogs import (
@@ -18,6 +20,7 @@ from tests.operators.tables.changelogs import (
     TablesNow,
     batches,
     columns_of,
+    comparable,
     hash_columns,
     weights_of,
 )
@@ -27,12 +30,21 @@ COLUMNS = [pa.field("user", pa.string()), pa.field("at", pa.int64()), pa.field("
 rows = st.tuples(st.none() | st.sampled_from("ab"), st.none() | st.integers(1, 6), st.sampled_from("xyz"))
 
 
-def newest(count: int, keep: int | None = None) -> Bucket:
-    step = NewestStep(columns=COLUMNS, by=["user"], order=["at", "post"], count=count, keep=keep)
+NEWEST_FIRST = (SortTerm("at"), SortTerm("post"))
+
+
+def newest(
+    count: int,
+    keep: int | None = None,
+    order: Sequence[SortTerm] = NEWEST_FIRST,
+    rank: str | None = None,
+    columns: Sequence[pa.Field] = COLUMNS,
+) -> Bucket:
+    step = NewestStep(columns=columns, by=["user"], order=order, count=count, rank=rank, keep=keep)
     return Bucket(step, WeightedLift(step.input_schema))
 
 
-def came(changes: Sequence[Change], *, bits: int = 64) -> pa.Table:
+def input_of(changes: Sequence[Change], *, bits: int = 64, columns: Sequence[pa.Field] = COLUMNS) -> pa.Table:
     there = [row for _, row in changes]
     return pa.table(
         {
@@ -40,7 +52,7 @@ def came(changes: Sequence[Change], *, bits: int = 64) -> pa.Table:
             **hash_columns("r", there, first_bits=bits),
             "weight": weights_of(changes),
             "is_mark": pa.array([False] * len(there), pa.bool_()),
-            **columns_of(there, "c", [each.type for each in COLUMNS]),
+            **columns_of(there, "c", [each.type for each in columns]),
         }
     )
 
@@ -64,15 +76,55 @@ def test_the_view_is_always_the_newest_of_the_current_rows(
 ) -> None:
     bucket, tables = newest(count), TablesNow()
     for batch in batches:
-        bucket.work(came(batch, bits=bits))
+        bucket.work(input_of(batch, bits=bits))
         tables.change(batch)
         assert bucket.view == newest_of(tables.rows, count)
         if data.draw(st.booleans()):
             bucket.restart()
 
 
+FLOATS = [COLUMNS[0], pa.field("score", pa.float64()), COLUMNS[2]]
+scored = st.tuples(
+    st.sampled_from("ab"), st.sampled_from([None, math.nan, -math.inf, 0.5, 2.0]), st.sampled_from("xyz")
+)
+terms = st.builds(SortTerm, st.just("score"), st.booleans(), st.booleans())
+post_terms = st.builds(SortTerm, st.just("post"), st.booleans(), st.booleans())
+
+
+def ranked(there: Sequence[Row], order: Sequence[SortTerm], count: int) -> Counter[Row]:
+    """Each row with its number in the order of its user."""
+    found: Counter[Row] = Counter()
+    for user in {row[0] for row in there}:
+        of_user = [row for row in there if row[0] == user]
+        for term in reversed(order):
+            column = 1 if term.name == "score" else 2
+            nulls = [row for row in of_user if row[column] is None]
+            values = [row for row in of_user if row[column] is not None]
+            values.sort(key=lambda row: _nan_last(row[column]), reverse=term.is_descending)
+            of_user = [*nulls, *values] if term.nulls_first else [*values, *nulls]
+        found.update((*map(comparable, row), rank) for rank, row in enumerate(of_user[:count], start=1))
+    return found
+
+
+def _nan_last(value: float | str) -> tuple[bool, float | str]:
+    return (True, 0.0) if isinstance(value, float) and math.isnan(value) else (False, value)
+
+
+@given(batches(scored), terms, post_terms, st.integers(1, 4), st.data())
+def test_the_rank_follows_every_change_in_any_order(
+    batches: list[list[Change]], score: SortTerm, post: SortTerm, count: int, data: st.DataObject
+) -> None:
+    bucket, tables = newest(count, order=(score, post), rank="rank", columns=FLOATS), TablesNow()
+    for batch in batches:
+        bucket.work(input_of(batch, columns=FLOATS))
+        tables.change(batch)
+        assert bucket.view == ranked(tables.rows, (score, post), count)
+        if data.draw(st.booleans()):
+            bucket.restart()
+
+
 class BoundedOracle:
-    """What is known of each user: the rows that are newer than the mark, no more than `keep` after each batch."""
+    """The stored rows of each user: those that are newer than the mark, no more than `keep` after each batch."""
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
@@ -85,12 +137,12 @@ class BoundedOracle:
                 self._weights[row] += weight
         there = sorted((+self._weights).elements(), key=by_age, reverse=True)
         for user in {row[0] for row in there}:
-            forgotten = [row for row in there if row[0] == user][self._keep :]
-            # A row that is there several times is kept or forgotten as a whole.
+            dropped = [row for row in there if row[0] == user][self._keep :]
+            # A row that occurs several times is kept or dropped as a whole.
             first = next(
                 (row for row in there if row[0] == user and self._rank(there, row) >= self._keep), None
             )
-            if forgotten and first is not None:
+            if dropped and first is not None:
                 self._marks[user] = by_age(first)
         for row in list(self._weights):
             if by_age(row) <= self._marks.get(row[0], (-1, "")):
@@ -107,7 +159,7 @@ def test_rows_beyond_keep_are_deleted(
 ) -> None:
     bucket, oracle = newest(count, keep=count + more), BoundedOracle(count + more)
     for batch in batches:
-        bucket.work(came(batch))
+        bucket.work(input_of(batch))
         assert bucket.view == newest_of(oracle.change(batch), count)
         if data.draw(st.booleans()):
             bucket.restart()
@@ -116,18 +168,38 @@ def test_rows_beyond_keep_are_deleted(
 def test_keep_bounds_the_state_and_replaces_deleted_rows() -> None:
     bucket = newest(3, keep=6)
     for at in range(1, 101):
-        bucket.work(came([(1, ("ann", at, "x"))]))
+        bucket.work(input_of([(1, ("ann", at, "x"))]))
         assert bucket.table.all_rows().num_rows <= 7, "six rows and a mark"
     for at in (100, 99, 98):
-        bucket.work(came([(-1, ("ann", at, "x"))]))
+        bucket.work(input_of([(-1, ("ann", at, "x"))]))
     assert bucket.view == Counter([("ann", at, "x") for at in (97, 96, 95)])
-    bucket.work(came([(-1, ("ann", 97, "x")), (-1, ("ann", 50, "x")), (1, ("ann", 51, "y"))]))
-    assert bucket.view == Counter([("ann", at, "x") for at in (96, 95)]), "the others are forgotten"
+    bucket.work(input_of([(-1, ("ann", 97, "x")), (-1, ("ann", 50, "x")), (1, ("ann", 51, "y"))]))
+    assert bucket.view == Counter([("ann", at, "x") for at in (96, 95)]), "the others are deleted"
 
 
 def test_a_row_that_is_not_in_the_view_emits_nothing() -> None:
     bucket = newest(2)
-    bucket.work(came([(1, ("ann", at, "x")) for at in (5, 6)]))
-    assert bucket.work(came([(1, ("ann", 1, "x"))])) == []
-    assert bucket.work(came([(-1, ("ann", 1, "x"))])) == []
+    bucket.work(input_of([(1, ("ann", at, "x")) for at in (5, 6)]))
+    assert bucket.work(input_of([(1, ("ann", 1, "x"))])) == []
+    assert bucket.work(input_of([(-1, ("ann", 1, "x"))])) == []
     assert bucket.table.all_rows().num_rows == 2
+
+
+def test_a_row_that_passes_another_changes_only_the_ranks_between() -> None:
+    bucket = newest(4, rank="rank")
+    bucket.work(input_of([(1, ("ann", at, "x")) for at in (1, 3, 5)]))
+    assert bucket.work(input_of([(1, ("ann", 4, "x"))])) == [
+        ("ann", 3, "x", 2, "-"),
+        ("ann", 1, "x", 3, "-"),
+        ("ann", 4, "x", 2, "+"),
+        ("ann", 3, "x", 3, "+"),
+        ("ann", 1, "x", 4, "+"),
+    ]
+
+
+def test_equal_rows_have_a_rank_each() -> None:
+    bucket = newest(2, rank="rank")
+    assert bucket.work(input_of([(1, ("ann", 1, "x"))] * 3)) == [
+        ("ann", 1, "x", 1, "+"),
+        ("ann", 1, "x", 2, "+"),
+    ]

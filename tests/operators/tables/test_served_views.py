@@ -1,4 +1,4 @@
-"""The two examples as a job runs them: from topics to tables and to Redis, on and on, beside plain Python."""
+"""The two examples as a job runs them: from topics to tables and to Redis, beside plain Python."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def example(name: str) -> dict[str, Any]:
 
 def create_topics(bootstrap: str, *topics: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    for made in admin.create_topics([NewTopic(topic, 2, 1) for topic in topics]).values():
-        made.result(60)
+    for created in admin.create_topics([NewTopic(topic, 2, 1) for topic in topics]).values():
+        created.result(60)
 
 
 def drain(name: str, rows: DataFrame, sink: Sink) -> None:
-    """Bounded, or a stream up to what is there now. A stream goes on where it was the last time."""
+    """Bounded rows, or a stream up to the current end of its topics. A stream continues from its checkpoint."""
     running = Job(name, rows, sink, mode="batch").start()
     assert running.wait(WAIT_S), f"{name} does not end"
 
@@ -50,7 +50,7 @@ def rows_of(file: Path, table: str, columns: str) -> list[tuple[Any, ...]]:
 
 
 class NetworkNow:
-    """Who wrote what, and who follows whom, as it is now; and the same told to the topics."""
+    """The current posts and followers, and their changes in the topics."""
 
     def __init__(self, network: Any, seed: int) -> None:
         self._network = network
@@ -129,10 +129,10 @@ def test_the_home_timeline_is_right_in_a_table_at_every_restart_and_in_redis_and
         return found
 
     def view(*, bounded: bool = False) -> DataFrame:
-        made: DataFrame = home_timeline["timelines"](
+        created: DataFrame = home_timeline["timelines"](
             spark, posts=posts, follows=follows, count=NEWEST, bounded=bounded
         )
-        return made
+        return created
 
     for _ in range(2):
         now.live(40)

@@ -1,4 +1,4 @@
-"""What windows with panes must say, in plain Python: one dict, one row at a time, no columns.
+"""The expected panes of windows in plain Python: one dict, one row at a time, no columns.
 
 Times are whole microseconds. A row is (key, time, value); a value may be None.
 """
@@ -8,13 +8,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
-from headrace.operators.triggers import Panes
+from headrace.operators.triggers import (
+    AfterAll,
+    AfterAny,
+    AfterCount,
+    AfterDelay,
+    AfterEach,
+    Condition,
+    Panes,
+    Repeatedly,
+    When,
+)
 
 Row = tuple[str, int, int | None]
 END = 2**62
-"""The watermark behind the last row of a bounded input."""
+"""The final watermark of a bounded input."""
 Assign = Callable[[int], list[tuple[int, int]]]
 Gap = int | Callable[[Row], int]
 """The same for all rows, or each row's own."""
@@ -28,9 +39,10 @@ class Slot:
     rows: list[Row] = field(default_factory=list)
     new: list[Row] = field(default_factory=list)
     done: bool = False
-    wake: float = math.inf
+    first: float = math.inf
+    fired: int = 0
     revision: int = 0
-    said: tuple[Any, ...] | None = None
+    emitted: tuple[Any, ...] | None = None
 
 
 @dataclass
@@ -40,6 +52,48 @@ class Rules:
     early: int | None = None
     late: int = 0
     panes: Panes = "retracting"
+    early_when: When | None = None
+    on_time: bool = True
+    late_when: When | None = None
+
+    @property
+    def early_pane(self) -> When | None:
+        """As `Trigger.early`: `early_when`, or after `early_rows` rows or the delay `early`."""
+        given: list[Condition] = [] if self.early_rows is None else [AfterCount(self.early_rows)]
+        given += [] if self.early is None else [AfterDelay(timedelta(microseconds=self.early))]
+        return self.early_when or (AfterAny(*given) if len(given) > 1 else given[0] if given else None)
+
+    @property
+    def late_pane(self) -> When:
+        return self.late_when or (
+            AfterDelay(timedelta(microseconds=self.late)) if self.late else AfterCount(1)
+        )
+
+    def wants(self, *, is_over: bool, fired: int, rows: int, first: float, now: int) -> bool:
+        """Whether the next pane is due: `fired` panes were before it, `rows` are new, the first at `first`."""
+        when = self.late_pane if is_over else self.early_pane
+        if isinstance(when, Repeatedly):
+            when = when.condition
+            if isinstance(when, AfterEach):
+                fired %= len(when.steps)
+        if isinstance(when, AfterEach):
+            if when.repeats_last:
+                fired = min(fired, len(when.steps) - 1)
+            when = when.steps[fired] if fired < len(when.steps) else None
+        return rows > 0 and when is not None and is_met(when, rows, now - first)
+
+
+def is_met(condition: Any, rows: int, waited: float) -> bool:
+    match condition:
+        case AfterCount():
+            return rows >= condition.rows
+        case AfterDelay():
+            return waited >= condition.delay_us
+        case AfterAny():
+            return any(is_met(each, rows, waited) for each in condition.conditions)
+        case AfterAll():
+            return all(is_met(each, rows, waited) for each in condition.conditions)
+    raise AssertionError(condition)
 
 
 def results(rows: Iterable[Row]) -> tuple[Any, ...]:
@@ -53,7 +107,7 @@ def results(rows: Iterable[Row]) -> tuple[Any, ...]:
 
 
 class Oracle:
-    """Windows that the clock decides (`assign`), or sessions (`gap`)."""
+    """Windows with fixed boundaries (`assign`), or sessions (`gap`)."""
 
     def __init__(self, rules: Rules, *, assign: Assign | None = None, gap: Gap | None = None) -> None:
         self.rules = rules
@@ -63,7 +117,7 @@ class Oracle:
         self.late_rows = 0
 
     def step(self, rows: Sequence[Row], watermark: float, now: int) -> list[tuple[Any, ...]]:
-        """(key, start, end, results…, pane, revision, op) of everything that is said, in no order."""
+        """(key, start, end, results…, pane, revision, op) of all emitted rows, in any order."""
         existed = set(map(id, self.slots))
         before: dict[int, list[Slot]] = {id(slot): [slot] for slot in self.slots}
         for row in rows:
@@ -72,14 +126,14 @@ class Oracle:
                     self.late_rows += 1
                 else:
                     self._add(Slot(row[0], start, end, [row], [row]), before)
-        said = []
+        emitted = []
         for slot in list(self.slots):
-            published = [each for each in before.get(id(slot), []) if each.said is not None]
+            published = [each for each in before.get(id(slot), []) if each.emitted is not None]
             was_there = any(id(each) in existed for each in before.get(id(slot), []))
-            said += self._publish(slot, published, was_there, watermark, now)
+            emitted += self._publish(slot, published, was_there, watermark, now)
             if slot.end + self.rules.within <= watermark:
                 self.slots.remove(slot)
-        return said
+        return emitted
 
     def _gap(self, row: Row) -> int:
         assert self.gap is not None
@@ -87,7 +141,8 @@ class Oracle:
 
     def _add(self, new: Slot, before: dict[int, list[Slot]]) -> None:
         if self.gap is None:
-            touching = [s for s in self.slots if (s.key, s.start) == (new.key, new.start)]
+            window = new.key, new.start, new.end
+            touching = [s for s in self.slots if (s.key, s.start, s.end) == window]
         else:
             touching = [s for s in self.slots if s.key == new.key and s.start < new.end and new.start < s.end]
         merged = Slot(new.key, new.start, new.end)
@@ -97,7 +152,8 @@ class Oracle:
             merged.rows += each.rows
             merged.new += each.new
             merged.done |= each.done
-            merged.wake = min(merged.wake, each.wake)
+            merged.first = min(merged.first, each.first)
+            merged.fired = max(merged.fired, each.fired)
             merged.revision = max(merged.revision, each.revision)
             ancestors += before.get(id(each), [])
             if each is not new:
@@ -111,39 +167,42 @@ class Oracle:
     ) -> list[tuple[Any, ...]]:
         rules = self.rules
         if len(published) == 1:
-            slot.said = published[0].said
+            slot.emitted = published[0].emitted
         is_over = slot.end <= watermark
         changed = bool(slot.new)
         on_time = is_over and was_there and not slot.done
-        if not is_over:
-            slot.done = False
+        closes = is_over and not slot.done and rules.on_time
+        if slot.done != is_over and rules.on_time:
+            slot.fired = 0
         if changed:
-            interval = rules.late if is_over else rules.early
-            slot.wake = min(slot.wake, now + interval if interval is not None else math.inf)
-        publish = on_time or (changed and (slot.wake <= now or slot.end + rules.within <= watermark))
-        if rules.early_rows is not None and not is_over and len(slot.new) >= rules.early_rows:
-            publish = True
-        publish = publish or len(published) > 1
+            slot.first = min(slot.first, now)
+        publish = closes and (on_time or changed)
+        publish |= changed and slot.end + rules.within <= watermark
+        publish |= rules.wants(
+            is_over=is_over, fired=slot.fired, rows=len(slot.new), first=slot.first, now=now
+        )
+        publish |= len(published) > 1 and rules.panes == "retracting"
         if rules.panes == "discarding" and not changed:
             publish = False
         slot.done = is_over
         if not publish:
             return []
+        slot.fired = 0 if closes else slot.fired + 1
         pane = "on time" if on_time else "late" if is_over else "early"
         what = results(slot.new if rules.panes == "discarding" else slot.rows)
-        said = []
+        emitted = []
         if rules.panes == "retracting":
-            said += [(*each.said, "-") for each in published if each.said is not None]
-        slot.said = (slot.key, slot.start, slot.end, *what, pane, slot.revision)
-        said.append((*slot.said, "+"))
+            emitted += [(*each.emitted, "-") for each in published if each.emitted is not None]
+        slot.emitted = (slot.key, slot.start, slot.end, *what, pane, slot.revision)
+        emitted.append((*slot.emitted, "+"))
         slot.revision += 1
         slot.new = []
-        slot.wake = math.inf
-        return said
+        slot.first = math.inf
+        return emitted
 
 
 class SlidingOracle(Oracle):
-    """A window for every time at which a row came: the rows of the key less than `within` before it."""
+    """A window for the time of every row: the rows of the key less than `within` before it."""
 
     def __init__(self, rules: Rules, within: int) -> None:
         super().__init__(rules)
@@ -159,29 +218,29 @@ class SlidingOracle(Oracle):
             self.taken.append(row)
             if not any((slot.key, slot.end) == row[:2] for slot in self.slots):
                 self.slots.append(Slot(row[0], row[1] - self.within, row[1]))
-        said = []
+        emitted = []
         for slot in list(self.slots):
-            was_said = slot.said
+            was_emitted = slot.emitted
             reached = [row for row in self.taken if row[0] == slot.key and slot.start < row[1] <= slot.end]
             slot.new = reached[len(slot.rows) - len(slot.new) :]
             slot.rows = reached
-            before = [Slot(slot.key, slot.start, slot.end, said=was_said)] if was_said else []
+            before = [Slot(slot.key, slot.start, slot.end, emitted=was_emitted)] if was_emitted else []
             # The rules are about windows without their end; these are with it.
             slot.end += 1
             out = self._publish(slot, before, (slot.key, slot.end - 1) in there, watermark, now)
             slot.end -= 1
             if out:
                 key, start, end, *rest = out[-1][:-1]
-                slot.said = (key, start, end - 1, *rest)
-                out[-1] = (*slot.said, "+")
-            said += out
+                slot.emitted = (key, start, end - 1, *rest)
+                out[-1] = (*slot.emitted, "+")
+            emitted += out
             if slot.end + 1 + self.rules.within <= watermark:
                 self.slots.remove(slot)
-        return said
+        return emitted
 
 
 class CountingOracle:
-    """Windows of so many rows of a key, by time and then by `tie`. Forgets nothing: all rows are placed every time."""
+    """Windows of a fixed number of rows per key, by time and then by `tie`. Each step assigns all rows again."""
 
     def __init__(
         self, rules: Rules, count: int, tie: Callable[[Row], int], *, emits_rest: bool = False
@@ -202,51 +261,52 @@ class CountingOracle:
                 self.late_rows += 1
             else:
                 fresh.append(row)
-        said = []
+        emitted = []
         for key in {*self.rows, *(row[0] for row in fresh)}:
-            said += self._step_key(key, [row for row in fresh if row[0] == key], watermark, now)
-        return said
+            emitted += self._step_key(key, [row for row in fresh if row[0] == key], watermark, now)
+        return emitted
 
     def _step_key(self, key: str, fresh: list[Row], watermark: float, now: int) -> list[tuple[Any, ...]]:
         marked = [(row, False) for row in self.rows.get(key, [])] + [(row, True) for row in fresh]
         marked.sort(key=lambda each: (each[0][1], self.tie(each[0])))
         self.rows[key] = [row for row, _ in marked]
-        said = []
+        emitted = []
         for number in range(-(-len(marked) // self.count)):
             inside = self.rows[key][number * self.count : (number + 1) * self.count]
             slot = self.windows.setdefault((key, number), Slot(key, 0, 0))
             slot.start, slot.end, slot.rows = inside[0][1], inside[-1][1], inside
             came = sum(is_fresh for _, is_fresh in marked[: number * self.count + len(inside)])
             self.changes[key, number] = min(self.changes.get((key, number), 0) + came, len(inside))
-            said += self._publish(slot, number, watermark, now)
-        return said
+            emitted += self._publish(slot, number, watermark, now)
+        return emitted
 
     def _publish(self, slot: Slot, number: int, watermark: float, now: int) -> list[tuple[Any, ...]]:
         rules, changes = self.rules, self.changes[slot.key, number]
         is_full = len(slot.rows) == self.count
         is_over = is_full and slot.end + 1 <= watermark
+        if slot.done != is_over:
+            slot.fired = 0
         if changes:
-            interval = rules.late if is_over else rules.early
-            slot.wake = min(slot.wake, now + interval if interval is not None else math.inf)
-        publish = is_over and not slot.done
+            slot.first = min(slot.first, now)
+        on_time = publish = is_over and not slot.done
         pane = "on time" if publish else "late" if is_over else "early"
-        publish |= changes > 0 and slot.wake <= now
+        publish |= rules.wants(is_over=is_over, fired=slot.fired, rows=changes, first=slot.first, now=now)
         publish |= changes > 0 and is_full and slot.end + 1 + rules.within <= watermark
-        publish |= rules.early_rows is not None and not is_over and changes >= rules.early_rows
         publish |= self.emits_rest and watermark >= END and not is_full and (changes > 0 or not slot.revision)
         slot.done |= is_over
         if not publish:
             return []
-        said = [(*slot.said, "-")] if slot.said else []
-        slot.said = (slot.key, slot.start, slot.end, *results(slot.rows), pane, slot.revision)
+        emitted = [(*slot.emitted, "-")] if slot.emitted else []
+        slot.emitted = (slot.key, slot.start, slot.end, *results(slot.rows), pane, slot.revision)
         slot.revision += 1
-        slot.wake = math.inf
+        slot.fired = 0 if on_time else slot.fired + 1
+        slot.first = math.inf
         self.changes[slot.key, number] = 0
-        return [*said, (*slot.said, "+")]
+        return [*emitted, (*slot.emitted, "+")]
 
 
 def clock(length: int, every: int, offset: int = 0) -> Assign:
-    """By looking at every window there could be, one by one."""
+    """Every possible window, one by one."""
 
     def assign(time: int) -> list[tuple[int, int]]:
         first = (time - length - offset) // every - 1

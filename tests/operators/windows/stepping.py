@@ -1,12 +1,13 @@
-"""Steps of windows under test: rows as Spark hands them over, results as the oracles say them.
+"""Steps of windows under test: input rows of the lifts, and results as the oracles return them.
 
-What a test of theirs draws: batches of rows with a watermark and a clock, and rules for panes.
+Also strategies for their tests: batches of rows with a watermark and a processing time, and rules for panes.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from datetime import timedelta
 from typing import Any, get_args
 
 import pyarrow as pa
@@ -14,13 +15,22 @@ from hypothesis import strategies as st
 
 from headrace.operators.folds import CollectFold, CountFold, EdgeFold, ExtremeFold, Fold, SumFold
 from headrace.operators.state.run import Run
-from headrace.operators.state.step import BEGINNING_US, END_US, Lift, Step, StepTime, advance
+from headrace.operators.state.step import END_US, Lift, Step, advance
 from headrace.operators.state.table import StateTable
-from headrace.operators.triggers import Panes
-from headrace.operators.windows.lifting import ClockLift, GapLift, InstantLift
-from headrace.operators.windows.panes import PaneRules, PaneStep
+from headrace.operators.triggers import (
+    AfterAll,
+    AfterAny,
+    AfterCount,
+    AfterDelay,
+    AfterEach,
+    Panes,
+    Repeatedly,
+    firing_of,
+)
+from headrace.operators.windows.lifting import ClockLift, ClockSlots, InstantLift, RowLift
+from headrace.operators.windows.panes import PaneRules, PaneShape, PaneStep
 from headrace.operators.windows.sliding_panes import SlidingStep
-from headrace.operators.windows.slots import ClockSlots
+from tests.operators.step_times import step_time
 from tests.operators.windows.pane_oracle import Row, Rules
 
 NUMBER = pa.int64()
@@ -42,15 +52,15 @@ rows = st.lists(
 
 @st.composite
 def batches(draw: st.DrawFn) -> list[tuple[list[Row], float, int]]:
-    """Rows, the watermark and the clock of each; the last is without rows, and after all times."""
-    watermark, now, made = -math.inf, 1, []
+    """Rows, watermark and processing time of each; the last has no rows and the final watermark."""
+    watermark, now, created = -math.inf, 1, []
     for _ in range(draw(st.integers(1, 6))):
         step = draw(st.none() | st.integers(0, 25))
         if step is not None:
             watermark = max(watermark, 0) + step
         now += draw(st.integers(0, 12))
-        made.append((draw(rows), watermark, now))
-    return [*made, ([], float(END_US), now + 100)]
+        created.append((draw(rows), watermark, now))
+    return [*created, ([], float(END_US), now + 100)]
 
 
 rules = st.builds(
@@ -63,18 +73,46 @@ rules = st.builds(
 )
 
 
+conditions = st.recursive(
+    st.builds(AfterCount, st.integers(1, 5))
+    | st.builds(AfterDelay, st.builds(timedelta, microseconds=st.integers(1, 20))),
+    lambda inner: (
+        st.lists(inner, min_size=2, max_size=3).map(lambda each: AfterAny(*each))
+        | st.lists(inner, min_size=2, max_size=3).map(lambda each: AfterAll(*each))
+    ),
+    max_leaves=4,
+)
+sequences = (
+    st.lists(conditions, min_size=1, max_size=3).map(lambda each: AfterEach(*each))
+    | st.lists(conditions, min_size=1, max_size=3).map(lambda each: Repeatedly(AfterEach(*each)))
+    | st.lists(conditions, min_size=1, max_size=3).map(
+        lambda each: AfterEach(*each[:-1], Repeatedly(each[-1]))
+    )
+)
+composed_rules = st.builds(
+    Rules,
+    within=st.sampled_from([0, 5, 40, 10**6]),
+    early_when=st.none() | conditions | sequences,
+    late_when=st.none() | conditions | sequences,
+    on_time=st.booleans(),
+    panes=st.sampled_from(get_args(Panes)),
+)
+"""Triggers as Beam composes them."""
+
+
 def pane_rules(rules: Rules) -> PaneRules:
+    early = rules.early_pane
     return PaneRules(
         within_us=rules.within,
-        early_rows=rules.early_rows,
-        early_us=rules.early,
-        late_us=rules.late,
+        early=None if early is None else firing_of(early, operator="", field=""),
+        on_time=rules.on_time,
+        late=firing_of(rules.late_pane, operator="", field=""),
         panes=rules.panes,
     )
 
 
 class Stepped:
-    """A step under test, with a bucket that may forget everything but its bytes."""
+    """A step under test, with a bucket that can be restored from its bytes."""
 
     def __init__(self, step: Step, lift: Lift) -> None:
         self.step = step
@@ -83,14 +121,14 @@ class Stepped:
         self.late_rows = 0
 
     def work(self, rows: list[Row], watermark: float, now: int) -> list[tuple[Any, ...]]:
-        return [said(row) for row in self.work_to_rows(rows, watermark, now)]
+        return [as_tuple(row) for row in self.work_to_rows(rows, watermark, now)]
 
     def work_to_rows(self, rows: list[Row], watermark: float, now: int) -> list[dict[str, Any]]:
-        time = StepTime(watermark_us=BEGINNING_US if watermark < 0 else int(watermark), now_us=now)
+        time = step_time(watermark, now)
         advanced = advance(self.step, self.table, self.lift(self.rows_in(rows))[0], time)
         self.table = advanced.table
-        self.late_rows += advanced.late_rows
-        return list(advanced.output.to_pylist())
+        self.late_rows += advanced.result.late_rows
+        return list(advanced.result.output.to_pylist())
 
     def rows_in(self, rows: list[Row]) -> pa.Table:
         return table_of(rows)
@@ -103,17 +141,17 @@ class Stepped:
 def require_agreement(
     windows: Stepped, oracle: Any, batches: list[tuple[list[Row], float, int]], *, restarts: bool
 ) -> None:
-    """At every step, in what was late, and in that nothing is kept of what is over."""
+    """Equal output at every step, equal counts of late rows, and no state of expired windows."""
     for batch in batches:
         assert Counter(windows.work(*batch)) == Counter(oracle.step(*batch))
         if restarts:
             windows.restart()
     assert windows.late_rows == oracle.late_rows
-    assert windows.table.all_rows().num_rows == 0, "state of what is over stays behind"
+    assert windows.table.all_rows().num_rows == 0, "state of expired windows is left"
 
 
 class Windows(Stepped):
-    """Those that there is a pane step for."""
+    """Windows with a pane step."""
 
     def __init__(
         self,
@@ -124,24 +162,22 @@ class Windows(Stepped):
         sliding: int | None = None,
         named_folds: list[tuple[str, Fold]] = FOLDS,
     ) -> None:
-        folds = [fold for _, fold in named_folds]
-        step = PaneStep(
-            keys=KEYS, folds=named_folds, rules=pane_rules(rules), merges_overlaps=gap is not None
-        )
+        shape = PaneShape(keys=KEYS, folds=named_folds, rules=pane_rules(rules))
+        step = PaneStep(shape, merges_overlaps=gap is not None)
         lift: Lift
         if slots is not None:
-            lift = ClockLift(slots, folds, step.input_schema)
+            lift = ClockLift(step, slots)
         elif gap is not None:
-            lift = GapLift(gap, folds, step.input_schema)
+            lift = RowLift(step, gap)
         else:
             assert sliding is not None
-            step = SlidingStep(keys=KEYS, folds=named_folds, rules=pane_rules(rules), length_us=sliding)
-            lift = InstantLift(sliding, folds, step.input_schema)
+            step = SlidingStep(shape, length_us=sliding)
+            lift = InstantLift(step, sliding)
         super().__init__(step, lift)
 
 
 def table_of(rows: list[Row], **more: pa.Array) -> pa.Table:
-    """As Spark hands rows over, with the columns that some lifts need. Any hash does that tells the keys apart."""
+    """The input rows of lifts, with the columns that some need. Any hash that distinguishes the keys will do."""
     values = pa.array([row[2] for row in rows], NUMBER)
     columns = {
         "h1": pa.array([hash(row[0]) for row in rows], pa.int64()),
@@ -152,7 +188,7 @@ def table_of(rows: list[Row], **more: pa.Array) -> pa.Table:
     return pa.table({**columns, **{f"a{number}": values for number in range(1, len(FOLDS))}, **more})
 
 
-def said(row: dict[str, Any]) -> tuple[Any, ...]:
+def as_tuple(row: dict[str, Any]) -> tuple[Any, ...]:
     values = [row[name] for name, _ in FOLDS[:-1]]
     return (
         row["key"],

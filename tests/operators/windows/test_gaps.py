@@ -1,4 +1,4 @@
-"""Sessions whose rows bring their gap along: beside an oracle, and on Spark."""
+"""Sessions with a gap per row: beside an oracle, and on Spark."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from headrace import operators as op
-from headrace.operators.windows.gaps import OwnGapLift
-from headrace.operators.windows.panes import PaneStep
+from headrace.operators.windows.lifting import RowLift
+from headrace.operators.windows.panes import PaneShape, PaneStep
 from tests.operators.streams import EventRow, Stream, bounded, since_epoch
 from tests.operators.windows.pane_oracle import Oracle, Row, Rules, results
 from tests.operators.windows.stepping import (
@@ -36,8 +36,8 @@ def gap(row: Row) -> int:
 
 class OwnGaps(Stepped):
     def __init__(self, rules: Rules) -> None:
-        step = PaneStep(keys=KEYS, folds=FOLDS, rules=pane_rules(rules), merges_overlaps=True)
-        super().__init__(step, OwnGapLift([fold for _, fold in FOLDS], step.input_schema))
+        step = PaneStep(PaneShape(keys=KEYS, folds=FOLDS, rules=pane_rules(rules)), merges_overlaps=True)
+        super().__init__(step, RowLift(step, None))
 
     def rows_in(self, rows: list[Row]) -> pa.Table:
         return table_of(rows, gap=pa.array([gap(row) for row in rows], pa.int64()))
@@ -59,11 +59,11 @@ def test_corrected_results_equal_the_batch_result_for_any_order_and_split(
 ) -> None:
     rules.within, rules.panes = 10**6, "retracting"
     windows = OwnGaps(rules)
-    standing: Counter[tuple[Any, ...]] = Counter()
+    current: Counter[tuple[Any, ...]] = Counter()
     for batch in batches:
         for row in windows.work(*batch):
-            standing[row[:-3]] += 1 if row[-1] == "+" else -1
-    assert +standing == Counter(sessions([row for rows, _, _ in batches for row in rows]))
+            current[row[:-3]] += 1 if row[-1] == "+" else -1
+    assert +current == Counter(sessions([row for rows, _, _ in batches for row in rows]))
 
 
 def sessions(rows: list[Row]) -> list[tuple[Any, ...]]:
@@ -84,14 +84,14 @@ def sessions(rows: list[Row]) -> list[tuple[Any, ...]]:
 GAP = op.PerRow("CASE WHEN ms < 100 THEN ms * INTERVAL 1 SECOND END")
 ROWS: list[EventRow] = [
     ("ann", 0, 60),
-    ("ann", 50, 5),  # within the first one's minute, and brings less along
+    ("ann", 50, 5),  # within the first one's minute, with a shorter gap
     ("ann", 58, 5),
     ("ann", 70, 1),
     ("bob", 0, 10),
     ("bob", 10, 10),
     (None, 3, 7),
     ("bob", 11, 0),  # no gap
-    ("bob", 12, -5),  # less than none
+    ("bob", 12, -5),  # negative
     ("bob", 13, 500),  # null
 ]
 SESSION = op.Session(gap=GAP, by="user", aggregate={"n": "count(*)"}, time="at")
@@ -119,14 +119,14 @@ def test_a_session_lasts_until_the_gaps_of_all_its_rows_are_over(spark: SparkSes
 
 def test_rows_without_a_gap_are_counted_on_a_stream(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path, replace(SESSION, late=op.Correct(within="1 day")))
-    said = stream.send([*ROWS[:1], *ROWS[3:], ("cat", 500, 1)])
+    emitted = stream.send([*ROWS[:1], *ROWS[3:], ("cat", 500, 1)])
     bridged = stream.send([("ann", 58, 15)])
     assert [(row["op"], *spans([row])[0]) for row in bridged] == [
         ("-", "ann", 0, 60, 1),
         ("-", "ann", 70, 71, 1),
         ("+", "ann", 0, 73, 3),
     ]
-    assert len(said) == 5
+    assert len(emitted) == 5
     counted = [
         metrics
         for progress in stream.progress
@@ -145,10 +145,10 @@ def test_rows_without_a_gap_are_counted_on_a_stream(spark: SparkSession, tmp_pat
         ("CASE WHEN", "can't evaluate"),
     ],
 )
-def test_a_gap_that_is_not_an_interval_is_refused_when_it_is_applied(
+def test_a_gap_that_is_not_an_interval_is_rejected_when_it_is_applied(
     spark: SparkSession, expression: str, what: str
 ) -> None:
-    with pytest.raises(op.BadOperator, match=what) as refused:
+    with pytest.raises(op.BadOperator, match=what) as rejected:
         op.Session(gap=op.PerRow(expression), time="at")(bounded(spark, ROWS))
-    assert refused.value.field == "gap"
-    assert refused.value.hint
+    assert rejected.value.field == "gap"
+    assert rejected.value.hint

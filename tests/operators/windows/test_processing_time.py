@@ -1,4 +1,4 @@
-"""Windows by the clock on the wall, which are fixed when a row arrives."""
+"""Windows in processing time: a row belongs to the window of its micro-batch, also after a retry."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def test_a_window_closes_when_later_rows_arrive(spark: SparkSession, tmp_path: P
     began = time.time()
     assert stream.send([("ann", 0, 1), ("ann", 100, 1), ("ann", -9999, 1), ("bob", 0, 1)]) == []
     time.sleep(1.1)
-    said = stream.send([("bob", 0, 1)])
-    assert sorted((row["user"], row["n"]) for row in said) == [("ann", 3), ("bob", 1)]
-    assert all(began - 1 <= row["window_start"].timestamp() <= time.time() for row in said)
+    emitted = stream.send([("bob", 0, 1)])
+    assert sorted((row["user"], row["n"]) for row in emitted) == [("ann", 3), ("bob", 1)]
+    assert all(began - 1 <= row["window_start"].timestamp() <= time.time() for row in emitted)
 
 
 def test_a_retried_batch_keeps_its_time(spark: SparkSession, tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_retried_batch_keeps_its_time(spark: SparkSession, tmp_path: Path) -> 
         def collect(batch: DataFrame, number: int) -> None:
             found.extend((number, row.window_start) for row in batch.collect())
             if fails:
-                raise OSError("the sink is gone")
+                raise OSError("the sink is unavailable")
 
         query = (
             spark.readStream.schema(SCHEMA)
@@ -60,13 +60,13 @@ def test_a_retried_batch_keeps_its_time(spark: SparkSession, tmp_path: Path) -> 
 
 
 def test_bounded_rows_have_no_processing_time(spark: SparkSession) -> None:
-    with pytest.raises(op.BadOperator, match="bounded rows") as refused:
+    with pytest.raises(op.BadOperator, match="bounded rows") as rejected:
         EARLY(bounded(spark, [("ann", 0, 1)]))
-    assert refused.value.field == "time"
+    assert rejected.value.field == "time"
 
 
-def test_a_stream_with_a_watermark_is_refused(spark: SparkSession) -> None:
+def test_a_stream_with_a_watermark_is_rejected(spark: SparkSession) -> None:
     stream = spark.readStream.format("rate").load().withWatermark("timestamp", "1 second")
-    with pytest.raises(op.BadOperator, match="'timestamp' has a watermark") as refused:
+    with pytest.raises(op.BadOperator, match="'timestamp' has a watermark") as rejected:
         op.Sliding("1 minute", time=op.PROCESSING_TIME)(stream)
-    assert refused.value.hint
+    assert rejected.value.hint

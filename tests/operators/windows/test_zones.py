@@ -1,7 +1,8 @@
-"""Days of a time zone: beside an oracle that looks at a calendar, and on Spark, whose zones are Java's."""
+"""Days of a time zone: beside an oracle with a calendar, and on Spark, whose zones are Java's."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
 import pytest
@@ -26,8 +27,8 @@ from tests.operators.windows.stepping import Windows
 ZONES = [
     "Europe/Berlin",
     "America/New_York",
-    "America/Havana",  # put back at one o'clock: midnight comes twice
-    "America/Sao_Paulo",  # put forward at midnight, until 2019: midnight does not come
+    "America/Havana",  # put back at one o'clock: midnight occurs twice
+    "America/Sao_Paulo",  # put forward at midnight, until 2019: midnight is skipped
     "Australia/Lord_Howe",  # by half an hour
     "Asia/Kathmandu",
     "Pacific/Apia",  # had no 30th of December in 2011
@@ -53,12 +54,52 @@ times = st.builds(
 )
 
 
+@functools.cache
+def changes_of(zone: str) -> list[datetime]:
+    """The instants, to the minute, at which the zone's distance from UTC changed."""
+    place, found = ZoneInfo(zone), []
+    before = datetime(1840, 1, 1, tzinfo=UTC)
+    while before < datetime(2040, 1, 1, tzinfo=UTC):
+        after = before + timedelta(days=20)
+        if before.astimezone(place).utcoffset() != after.astimezone(place).utcoffset():
+            low, high = before, after
+            while high - low > timedelta(minutes=1):
+                middle = low + (high - low) / 2
+                is_low = middle.astimezone(place).utcoffset() == before.astimezone(place).utcoffset()
+                low, high = (middle, high) if is_low else (low, middle)
+            found.append(high)
+        before = after
+    return found
+
+
+SKIPPED_OR_REPEATED_DAYS = [
+    "America/Juneau",  # had one day twice in 1867, as all of Alaska
+    "Pacific/Rarotonga",
+    "Asia/Manila",
+    "Pacific/Apia",
+    "Pacific/Fakaofo",
+    "Pacific/Guam",
+    "Pacific/Kiritimati",
+    "Pacific/Kwajalein",
+]
+
+
+@st.composite
+def zones_and_times(draw: st.DrawFn) -> tuple[str, list[int]]:
+    """Any zone, with times around the changes of its clocks."""
+    zone = draw(st.sampled_from(SKIPPED_OR_REPEATED_DAYS) | st.sampled_from(sorted(available_timezones())))
+    moments = st.sampled_from(changes_of(zone) or MOMENTS)
+    hours = st.integers(-80, 80) | st.floats(-80, 80)
+    near = st.builds(lambda moment, away: us_of(moment) + int(away * HOUR_US), moments, hours)
+    return zone, draw(st.lists(near, min_size=1, max_size=12))
+
+
 def us_of(moment: datetime) -> int:
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def calendar(zone: str, length: int, every: int, offset_us: int) -> Callable[[int], list[tuple[int, int]]]:
-    """By looking at every window around a time, one by one: from a reading of the clock on one date to another."""
+    """Every window around a time, one by one: from a local time on one date to another."""
     clock = (datetime(1970, 1, 1, tzinfo=UTC) + offset_us % DAY_US * timedelta(microseconds=1)).time()
     first = date(1970, 1, 1) + timedelta(days=offset_us // DAY_US)
 
@@ -98,6 +139,21 @@ def test_a_row_is_in_the_windows_of_the_calendar(
     )
 
 
+@settings(max_examples=100)
+@given(zones_and_times(), st.sampled_from([*SHAPES, (2, 1)]), st.sampled_from([0, 6 * HOUR_US]))
+def test_rows_around_a_change_of_any_zone_are_in_the_windows_of_the_calendar(
+    rows: tuple[str, list[int]], shape: tuple[int, int], offset_us: int
+) -> None:
+    zone, times_us = rows
+    length, every = shape
+    slots = ZoneSlots(zone=zone, length_us=length * DAY_US, every_us=every * DAY_US, offset_us=offset_us)
+    oracle = Oracle(Rules(), assign=calendar(zone, length, every, offset_us))
+    windows = Windows(Rules(), slots=slots)
+    batch: list[Row] = [("a", time_us, 1) for time_us in times_us]
+    for step in [(batch, -math.inf, 1), ([], float(2**62), 2)]:
+        assert Counter(windows.work(*step)) == Counter(oracle.step(*step))
+
+
 @settings(max_examples=30)
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), times, st.integers(0, 3)), max_size=8),
@@ -125,7 +181,7 @@ def test_a_day_in_berlin_has_the_hours_of_its_calendar(day: date, hours: int) ->
 
 
 def test_each_pass_of_a_repeated_hour_is_in_the_window_of_its_instant() -> None:
-    """Days from half past two on: it is half past two twice, and the day begins with the first."""
+    """Days from half past two on: half past two occurs twice, and the day starts with the first."""
     half_past_two_us = 2 * HOUR_US + HOUR_US // 2
     slots = ZoneSlots(zone="Europe/Berlin", length_us=DAY_US, every_us=DAY_US, offset_us=half_past_two_us)
     first = us_of(datetime(2026, 10, 25, 0, 30, tzinfo=UTC))  # 02:30 in summer time
@@ -143,10 +199,11 @@ ROWS: list[EventRow] = [
     ("ann", seconds(2026, 3, 29, 21, 59), 3),  # the last minute of a day of 23 hours
     ("ann", seconds(2026, 3, 29, 22), 4),
     ("bob", seconds(2026, 10, 25, 0, 30), 5),
-    ("bob", seconds(2026, 10, 25, 1, 30), 6),  # the same reading of the clock, an hour later
+    ("bob", seconds(2026, 10, 25, 1, 30), 6),  # the same local time, an hour later
     ("bob", seconds(2026, 10, 25, 22, 59), 7),
     ("bob", seconds(2011, 12, 30, 9, 59), 8),
     ("bob", seconds(2011, 12, 30, 10), 9),
+    ("bob", seconds(2011, 12, 31, 10), 9),
     ("cat", seconds(1970, 1, 1, 0), 10),
     ("cat", seconds(2100, 6, 1, 0), 11),
 ]
@@ -157,6 +214,7 @@ WINDOWS: list[Any] = [
     op.Tumbling(
         "1 day", zone="Europe/Berlin", offset="2 hours 30 minutes", by="user", aggregate=AGGREGATE, time="at"
     ),
+    op.Hopping("2 days", every="1 day", zone="Pacific/Apia", aggregate=AGGREGATE, time="at"),
     op.Hopping("1 week", every="2 days", zone="America/New_York", aggregate=AGGREGATE, time="at"),
     op.Sampling(
         "1 day", every="1 week", offset="2 days", zone="Europe/Berlin", aggregate=AGGREGATE, time="at"
@@ -176,9 +234,9 @@ def test_native_windows_and_the_core_have_the_same_days(spark: SparkSession, win
 
 def test_days_of_a_zone_end_on_a_stream_without_the_core(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path, WINDOWS[0])
-    said = stream.send(ROWS[:4])
-    assert [(row["n"], row["total"]) for row in said] == [(1, 1), (2, 5)]
-    said += stream.send(ROWS[4:7])
-    assert [(row["user"], row["n"]) for row in said[2:]] == [("ann", 1)]
-    lengths = [(row["window_end"] - row["window_start"]) / timedelta(hours=1) for row in said]
+    emitted = stream.send(ROWS[:4])
+    assert [(row["n"], row["total"]) for row in emitted] == [(1, 1), (2, 5)]
+    emitted += stream.send(ROWS[4:7])
+    assert [(row["user"], row["n"]) for row in emitted[2:]] == [("ann", 1)]
+    lengths = [(row["window_end"] - row["window_start"]) / timedelta(hours=1) for row in emitted]
     assert sorted(lengths) == [23, 24, 24]

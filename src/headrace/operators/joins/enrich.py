@@ -1,45 +1,56 @@
-"""Enrichment of rows with the entry of a table, which is given as the stream of its changes.
+"""Enrichment of rows with the entry of a table, which is given as the stream of its changes, or as bounded rows.
 
-Both inputs go to one step (`enrich_step.py`), which stores the entries of the table in the state of their buckets.
+Both inputs go to one step (`enrich_step.py`), which stores the entries of the table in the state of their buckets. If
+only the table is bounded, no state is needed (`bounded_table.py`).
 """
 
 from __future__ import annotations
 
-import functools
-import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
-from headrace.operators.joins.enrich_step import ALWAYS_US, EnrichRules, EnrichStep, Side, hashes_of
+from headrace.operators.emitted_times import (
+    emitted_time,
+    lag_of,
+    panes_of,
+    require_final_rows,
+    with_emitted_time,
+)
+from headrace.operators.joins.enrich_step import ALWAYS_US, EnrichRules, EnrichStep, Side
 from headrace.operators.joins.sides import (
     On,
     Pairs,
     names_in_result,
     read_on,
     require_frame,
+    require_like_keys,
     require_like_sides,
 )
 from headrace.operators.operator import (
     BadOperator,
     Duration,
     Operator,
+    any_null,
     duration_us,
     event_time_column,
     names,
     require_columns,
     require_one_of,
+    require_text,
     require_watermark,
+    time_name,
     time_us,
 )
 from headrace.operators.state.ids import Hashes
+from headrace.operators.state.table import hashes_of, ints_of
 from headrace.operators.tables.changelog import OFFSET
-from headrace.operators.tables.columns import BEFORE, DELETIONS
+from headrace.operators.tables.columns import BEFORE, DELETIONS, as_changelog
 from headrace.operators.tables.weighted import OP
-from headrace.operators.windows.panes import ints_of
 from headrace.operators.windows.skipped_rows import has_no_time
 from headrace.plan_names import CHANGE_TIME, EVENT_TIME, WATERMARK_DELAY
 
@@ -50,6 +61,7 @@ _KIND = "Enrich"
 
 AsOf = Literal["event_time", "latest"]
 Unmatched = Literal["left", None]
+Corrections = Literal["retract", None]
 
 _DROPPED_HASH_BITS = 2
 """The order of changes has 62 bits of a hash, below the bit that sorts additions after deletions."""
@@ -62,7 +74,8 @@ class Enrich(Operator):
         views.transform(op.Enrich(users, on="user_id", as_of="event_time"))
 
     table        the changes of the table: rows of `read_topic(…, format="changes")`, or any rows, each of which
-                 replaces the previous row with the same key
+                 replaces the previous row with the same key. A table beside a stream may be bounded (`spark.read…`):
+                 Spark evaluates it again for every micro-batch, and no row waits
     on           the columns to compare: a name, several names, or {name in the rows: name in the table}; in the table,
                  they are the key
     as_of        "event_time": the entry that was valid at the time of the row, in any order of arrival;
@@ -72,8 +85,12 @@ class Enrich(Operator):
     unmatched    "left": a row without an entry is emitted with nulls; None: it is dropped
     wait         how long after its event time a row without an entry waits for one
     keep         how long after the watermark old versions are stored, so that rows up to this late still find them
+    corrections  "retract": rows are stored for `keep` after they were emitted. If a change arrives late, and a row was
+                 emitted with another entry, the row is retracted and emitted again. The result is a changelog: it has
+                 a column `op`, + or -. None: a late change affects only the rows after it
     time         the event-time column of the rows; by default the column that the source declared
-    table_time   the column with the time from which an entry is valid; by default the declared one, or `_change_ts`
+    table_time   the column with the time from which an entry is valid; by default the declared one, or `_change_ts`.
+                 The latest entries of a bounded table need none
     deleted      an expression that is true for a change that deletes the entry; by default based on `op`
     suffix       appended to the name of a column of the table that the rows also have
     """
@@ -85,6 +102,7 @@ class Enrich(Operator):
     unmatched: Unmatched = field(default="left", kw_only=True)
     wait: Duration | None = field(default=None, kw_only=True)
     keep: Duration | None = field(default=None, kw_only=True)
+    corrections: Corrections = field(default=None, kw_only=True)
     time: str | None = field(default=None, kw_only=True)
     table_time: str | None = field(default=None, kw_only=True)
     deleted: str | None = field(default=None, kw_only=True)
@@ -97,8 +115,12 @@ class Enrich(Operator):
         require_one_of(self.unmatched, Unmatched, operator=_KIND, field="unmatched")
         if self.columns is not None:
             object.__setattr__(self, "columns", names(self.columns, operator=_KIND, field="columns"))
-        if not self.suffix:
-            raise BadOperator(_KIND, "suffix", "is empty", hint='set a suffix such as "_table"')
+        for role in ("time", "table_time"):
+            object.__setattr__(self, role, time_name(getattr(self, role), operator=_KIND, field=role))
+        if self.deleted is not None:
+            hint = "set an expression such as \"status = 'closed'\""
+            require_text(self.deleted, operator=_KIND, field="deleted", hint=hint)
+        require_text(self.suffix, operator=_KIND, field="suffix", hint='set a suffix such as "_table"')
         if self.is_latest and self.keep is not None:
             raise BadOperator(
                 _KIND,
@@ -106,7 +128,27 @@ class Enrich(Operator):
                 'is set, but as_of="latest" has no versions, and no row is late for it',
                 hint='remove keep=, or set as_of="event_time"',
             )
+        self._check_corrections()
         _ = self.rules
+
+    def _check_corrections(self) -> None:
+        require_one_of(self.corrections, Corrections, operator=_KIND, field="corrections")
+        if self.corrections is None:
+            return
+        if self.is_latest:
+            raise BadOperator(
+                _KIND,
+                "corrections",
+                'is set, but as_of="latest" takes the entry that is there when a row is processed',
+                hint='remove corrections=, or set as_of="event_time"',
+            )
+        if self.keep is None:
+            raise BadOperator(
+                _KIND,
+                "corrections",
+                "is set without keep, so no emitted row would be stored",
+                hint='set how late a change may be: keep="1 hour"',
+            )
 
     @property
     def pairs(self) -> Pairs:
@@ -128,6 +170,7 @@ class Enrich(Operator):
             wait_us=wait_us,
             keep_us=keep_us or 0,
             drops_unmatched=self.unmatched is None,
+            corrects=self.corrections is not None,
         )
 
     def __call__(self, rows: DataFrame) -> DataFrame:
@@ -136,11 +179,23 @@ class Enrich(Operator):
         from headrace.operators.state.keys import arrow_type
         from headrace.operators.state.spark import run_step
 
+        if self.is_latest or panes_of(rows) != "retracting":
+            # As of the event time, the retraction of a row gets the same entry as the row.
+            require_final_rows(rows, operator=_KIND)
+        if rows.isStreaming and not self.table.isStreaming:
+            return self._from_bounded(rows)
         require_like_sides(rows, self.table, self.pairs, operator=_KIND, field="table")
         keys = [here for here, _ in self.pairs]
         columns = [name for name in rows.columns if name not in keys]
         added = self._added()
         called = names_in_result(rows.columns, added, suffix=self.suffix, operator=_KIND)
+        if self.corrections is not None and OP in (*rows.columns, *called.values()):
+            raise BadOperator(
+                _KIND,
+                "corrections",
+                f"adds a column {OP!r}, which the rows or the table already have",
+                hint=f'rename the column first: rows.withColumnRenamed("{OP}", …)',
+            )
         together = self._lookups(rows, columns, added).unionByName(self._changes(rows, columns, added))
 
         def fields(prefix: str, named: Sequence[str]) -> list[pa.Field]:
@@ -154,18 +209,62 @@ class Enrich(Operator):
             table_columns=fields("r", [called[name] for name in added]),
         )
         lift = SideLift(step.input_schema)
-        results = run_step(together, lift, step, name=_KIND.lower(), kept_for=self._kept_for(step))
+        lag_us = max(lag_of(rows), lag_of(self.table))
+        results = run_step(
+            together, lift, step, name=_KIND.lower(), kept_for=self._kept_for(step), lag_us=lag_us
+        )
         # The metadata of the columns, such as the watermark, is still valid.
         known = [F.col(f"`{each.name}`").alias(each.name, metadata=each.metadata) for each in rows.schema]
-        return results.select(*known, *(F.col(f"`{called[name]}`") for name in added))
+        found = [F.col(f"`{called[name]}`") for name in added]
+        enriched = results.select(*known, *found, *([OP] if self.corrections else []))
+        if step.due_column is None:
+            return enriched
+        time = event_time_column(rows, self.time, operator=_KIND)
+        own_us = max(self.rules.keep_us, self.rules.wait_us or 0)
+        emitted = replace(emitted_time(rows, time), lag_us=lag_us + own_us)
+        timed = with_emitted_time(enriched, time, rows.schema[time], emitted)
+        return as_changelog(timed) if self.corrections else timed
+
+    def _from_bounded(self, rows: DataFrame) -> DataFrame:
+        from headrace.operators.joins.bounded_table import joined, versions_of
+
+        require_like_keys(rows, self.table, self.pairs, operator=_KIND)
+        for name in ("wait", "corrections", "keep"):
+            if getattr(self, name) is not None:
+                raise BadOperator(
+                    _KIND,
+                    name,
+                    "is set, but the table is bounded: all its entries are known, and no row is late",
+                    hint=f"remove {name}=, or read the table as a stream",
+                )
+        added = self._added()
+        called = names_in_result(rows.columns, added, suffix=self.suffix, operator=_KIND)
+        is_deleted = self._is_deleted()
+        versions = versions_of(
+            self.table,
+            [there for _, there in self.pairs],
+            added,
+            since_us=self._since_us(),
+            sequence=self._sequence(is_deleted),
+            is_deleted=is_deleted,
+        )
+        return joined(
+            rows,
+            versions,
+            [here for here, _ in self.pairs],
+            [called[name] for name in added],
+            time=None if self.is_latest else event_time_column(rows, self.time, operator=_KIND),
+            drops_unmatched=self.unmatched is None,
+        )
 
     def _kept_for(self, step: EnrichStep) -> str:
         """A text of everything that the state depends on: if it changes, the stored state is not valid any more."""
         compared = ", ".join(f"{here}={there}" for here, there in self.pairs)
         columns = ", ".join(f"{each.name} {each.type}" for each in step.output_schema)
         waits = self.wait is not None
+        corrects = "" if self.corrections is None else f"corrections={self.corrections}; "
         return (
-            f"Enrich(on={compared}; as_of={self.as_of}; waits={waits}; time={self.time}; "
+            f"Enrich(on={compared}; as_of={self.as_of}; waits={waits}; {corrects}time={self.time}; "
             f"table_time={self.table_time}; deleted={self.deleted}; {columns})"
         )
 
@@ -192,21 +291,18 @@ class Enrich(Operator):
 
         keys = [here for here, _ in self.pairs]
         lookup_us = F.lit(0).cast("bigint")
-        is_unanswerable = _any(F.col(f"`{name}`").isNull() for name in keys)
+        is_unmatchable = any_null(keys)
         if not self.is_latest or self.wait is not None:
             time = event_time_column(rows, self.time, operator=_KIND)
             require_watermark(rows, time, operator=_KIND)
             lookup_us = time_us(time)
             if not self.is_latest:
-                is_unanswerable = is_unanswerable | has_no_time(time)
+                is_unmatchable = is_unmatchable | has_no_time(time)
         lookups = rows.select(
             *hash_columns(rows, keys, operator=_KIND),
             F.coalesce(lookup_us, F.lit(ALWAYS_US)).alias("time"),
             F.lit(0).cast("bigint").alias("seq"),
-            F.when(is_unanswerable, int(Side.UNANSWERABLE))
-            .otherwise(int(Side.ROW))
-            .cast("byte")
-            .alias("side"),
+            F.when(is_unmatchable, int(Side.UNMATCHABLE)).otherwise(int(Side.ROW)).cast("byte").alias("side"),
             F.lit(False).alias("deleted"),
             *(F.col(f"`{name}`").alias(f"k{number}", metadata={}) for number, name in enumerate(keys)),
             *(F.col(f"`{name}`").alias(f"l{number}", metadata={}) for number, name in enumerate(columns)),
@@ -221,9 +317,9 @@ class Enrich(Operator):
 
         table, keys = self.table, [there for _, there in self.pairs]
         is_deleted = self._is_deleted()
-        return table.filter(~_any(F.col(f"`{name}`").isNull() for name in keys)).select(
+        return table.filter(~any_null(keys)).select(
             *hash_columns(table, keys, operator=_KIND),
-            F.coalesce(time_us(self._table_time()), F.lit(ALWAYS_US)).alias("time"),
+            self._since_us().alias("time"),
             self._sequence(is_deleted).alias("seq"),
             F.lit(int(Side.CHANGE)).cast("byte").alias("side"),
             is_deleted.alias("deleted"),
@@ -232,37 +328,49 @@ class Enrich(Operator):
             *(F.col(f"`{name}`").alias(f"r{number}", metadata={}) for number, name in enumerate(added)),
         )
 
-    def _table_time(self) -> str:
+    def _since_us(self) -> Column:
+        """The time from which each entry is valid."""
+        from pyspark.sql import functions as F
+
+        time = self._table_time()
+        always = F.lit(ALWAYS_US)
+        return always if time is None else F.coalesce(time_us(time), always)
+
+    def _table_time(self) -> str | None:
+        """None for the latest entries of a bounded table without times: its rows are the entries."""
         time, schema = self.table_time, self.table.schema
         is_declared = any(
             each.metadata.get(EVENT_TIME) or WATERMARK_DELAY in each.metadata for each in schema.fields
         )
         if time is None and not is_declared and CHANGE_TIME in schema.names:
             time = CHANGE_TIME
+        if time is None and not is_declared and not self.table.isStreaming:
+            if self.is_latest:
+                return None
+            raise BadOperator(
+                _KIND,
+                "table_time",
+                "is not set, and no column of the table is declared as its time",
+                hint='set table_time="the column", or as_of="latest" if the table has no versions',
+            )
         return event_time_column(self.table, time, operator=_KIND, field="table_time")
 
     def _is_deleted(self) -> Column:
-        from pyspark.errors import AnalysisException
         from pyspark.sql import functions as F
+
+        from headrace.operators.state.keys import evaluated_type
 
         if self.deleted is None:
             found = F.col(OP).isin(*DELETIONS) if self._has_op else F.lit(False)
             return F.coalesce(found, F.lit(False))
         found = F.coalesce(F.expr(self.deleted), F.lit(False))
-        try:
-            kind = self.table.select(found.alias("deleted")).schema[0].dataType.simpleString()
-        except AnalysisException as error:
+        problem = f"is {self.deleted!r}"
+        kind = evaluated_type(self.table, found, operator=_KIND, field="deleted", problem=problem)
+        if kind.simpleString() != "boolean":
             raise BadOperator(
                 _KIND,
                 "deleted",
-                f"is {self.deleted!r}, which Spark can't evaluate",
-                hint=str(error).splitlines()[0][:300],
-            ) from error
-        if kind != "boolean":
-            raise BadOperator(
-                _KIND,
-                "deleted",
-                f"is {self.deleted!r}, which is {kind}, not boolean",
+                f"{problem}, which is {kind.simpleString()}, not boolean",
                 hint='set a condition such as "name is null"',
             )
         return found
@@ -291,7 +399,7 @@ class SideLift:
     def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
         first, _ = hashes_of(rows)
         anywhere = np.arange(rows.num_rows, dtype=np.uint64)
-        hashes = np.where(ints_of(rows, "side") == Side.UNANSWERABLE, anywhere, first)
+        hashes = np.where(ints_of(rows, "side") == Side.UNMATCHABLE, anywhere, first)
         return pa.table([rows.column(name) for name in self._schema.names], schema=self._schema), hashes
 
 
@@ -299,7 +407,3 @@ def _nothing(frame: DataFrame, name: str) -> Column:
     from pyspark.sql import functions as F
 
     return F.lit(None).cast(frame.schema[name].dataType)
-
-
-def _any(conditions: Iterable[Column]) -> Column:
-    return functools.reduce(operator.or_, conditions)

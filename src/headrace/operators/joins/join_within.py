@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
+from headrace.operators.emitted_times import require_final_rows, require_no_lag
 from headrace.operators.joins.sides import (
+    HOW,
+    JoinSide,
     On,
     Pairs,
-    names_in_result,
+    Unmatched,
     read_on,
     require_frame,
     require_like_sides,
+    require_like_times,
+    result_columns,
 )
 from headrace.operators.operator import (
     BadOperator,
@@ -28,21 +32,15 @@ from headrace.operators.operator import (
     event_time_column,
     interval_text,
     require_one_of,
+    require_text,
     require_watermark,
+    time_name,
 )
-from headrace.plan_names import EVENT_TIME, WATERMARK_DELAY
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _KIND = "JoinWithin"
-Unmatched = Literal["left", "right", "both", None]
-_HOW: Mapping[Unmatched, str] = {
-    None: "inner",
-    "left": "left_outer",
-    "right": "right_outer",
-    "both": "full_outer",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +77,9 @@ class JoinWithin(Operator):
         require_frame(self.other, operator=_KIND, field="other")
         _ = self.pairs, self.bounds_us
         require_one_of(self.unmatched, Unmatched, operator=_KIND, field="unmatched")
-        if not self.suffix:
-            raise BadOperator(_KIND, "suffix", "is empty", hint='set a suffix such as "_right"')
+        for role in ("time", "other_time"):
+            object.__setattr__(self, role, time_name(getattr(self, role), operator=_KIND, field=role))
+        require_text(self.suffix, operator=_KIND, field="suffix", hint='set a suffix such as "_right"')
 
     @property
     def pairs(self) -> Pairs:
@@ -106,8 +105,9 @@ class JoinWithin(Operator):
                 "is not set, so every row would stay in the state forever",
                 hint='set within="1 hour", or after="1 hour" if the other side is always later',
             )
-        before_us = duration_us(self.before or "0 seconds", operator=_KIND, field="before", zero=True)
-        after_us = duration_us(self.after or "0 seconds", operator=_KIND, field="after", zero=True)
+        before, after = ("0 seconds" if each is None else each for each in (self.before, self.after))
+        before_us = duration_us(before, operator=_KIND, field="before", zero=True)
+        after_us = duration_us(after, operator=_KIND, field="after", zero=True)
         if before_us == after_us == 0:
             raise BadOperator(
                 _KIND,
@@ -124,76 +124,28 @@ class JoinWithin(Operator):
         other_time = event_time_column(other, self.other_time, operator=_KIND, field="other_time")
         require_watermark(rows, time, operator=_KIND)
         require_watermark(other, other_time, operator=_KIND, field="other_time")
-        _require_like_times(rows, other, time, other_time)
-        left, right = _Side(rows, "left", time), _Side(other, "right", other_time)
-        joined = left.frame.join(right.frame, self._condition(left, right), _HOW[self.unmatched])
-        return joined.select(*self._result(left, right))
+        for frame, column, name in ((rows, time, "time"), (other, other_time, "other_time")):
+            require_final_rows(frame, operator=_KIND, field=name)
+            require_no_lag(frame, column, operator=_KIND, field=name)
+        require_like_times(rows, other, time, other_time, operator=_KIND)
+        left, right = JoinSide(rows, "left", time), JoinSide(other, "right", other_time)
+        joined = left.frame.join(right.frame, self._condition(left, right), HOW[self.unmatched])
+        columns = result_columns(
+            left, right, pairs, unmatched=self.unmatched, suffix=self.suffix, operator=_KIND
+        )
+        return joined.select(*columns)
 
-    def _condition(self, left: _Side, right: _Side) -> Column:
+    def _condition(self, left: JoinSide, right: JoinSide) -> Column:
         from pyspark.sql import functions as F
 
         before_us, after_us = self.bounds_us
         parts = [left[here] == right[there] for here, there in self.pairs]
         parts += [
-            right[right.time] >= left[left.time] - F.expr(f"interval {interval_text(before_us)}"),
-            right[right.time] <= left[left.time] + F.expr(f"interval {interval_text(after_us)}"),
+            right.at >= left.at - F.expr(f"interval {interval_text(before_us)}"),
+            right.at <= left.at + F.expr(f"interval {interval_text(after_us)}"),
         ]
         # In a full outer join of streams, Spark matches null with null, and it never expires a row without a time.
         # With these conditions, Spark emits such rows immediately.
         for side, keys in ((left, [here for here, _ in self.pairs]), (right, [it for _, it in self.pairs])):
             parts += [side[name].isNotNull() for name in (*keys, side.time)]
         return functools.reduce(operator.and_, parts)
-
-    def _result(self, left: _Side, right: _Side) -> list[Column]:
-        from pyspark.sql import functions as F
-
-        same = {here for here, there in self.pairs if here == there}
-        added = [name for name in right.names if name not in same]
-        called = names_in_result(left.names, added, suffix=self.suffix, operator=_KIND)
-        columns = []
-        for name in left.names:
-            if name in same and self.unmatched in ("right", "both"):
-                columns.append(F.coalesce(left[name], right[name]).alias(name))
-            else:
-                columns.append(left[name].alias(name))
-        for name in added:
-            # The result has only one event time, so that later operators can find it.
-            metadata: dict[str, Any] = {"metadata": {EVENT_TIME: False}} if name == right.time else {}
-            columns.append(right[name].alias(called[name], **metadata))
-        return columns
-
-
-class _Side:
-    """One side with unique column names: both sides may be the same DataFrame."""
-
-    def __init__(self, frame: DataFrame, which: str, time: str) -> None:
-        from pyspark.sql import functions as F
-
-        self.names = list(frame.columns)
-        self.time = time
-        self._called = {name: f"__{which}_{number}" for number, name in enumerate(self.names)}
-        columns = []
-        for name, called in self._called.items():
-            metadata = dict(frame.schema[name].metadata)
-            if name != time:
-                # Spark accepts only one column with a watermark.
-                metadata = {key: each for key, each in metadata.items() if key != WATERMARK_DELAY}
-            columns.append(F.col(f"`{name}`").alias(called, metadata=metadata))
-        self.frame = frame.select(*columns)
-
-    def __getitem__(self, name: str) -> Column:
-        from pyspark.sql import functions as F
-
-        return F.col(self._called[name])
-
-
-def _require_like_times(rows: DataFrame, other: DataFrame, time: str, other_time: str) -> None:
-    kind, other_kind = rows.schema[time].dataType, other.schema[other_time].dataType
-    if kind != other_kind:
-        raise BadOperator(
-            _KIND,
-            "other_time",
-            f"is column {other_time!r}, which is {other_kind.simpleString()}, "
-            f"but {time!r} is {kind.simpleString()}",
-            hint=f'cast one of them: F.col("{other_time}").cast("{kind.simpleString()}")',
-        )

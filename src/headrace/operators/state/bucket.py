@@ -19,6 +19,10 @@ from headrace.operators.state.table import StateTable
 
 MILLISECOND_US = 1_000
 
+NEXT_BATCH_MS = (-1, -2)
+"""Timers that every watermark has reached, so that they fire in every batch of the query. They replace each other,
+because Spark removes a timer after it fired, even if it was set again meanwhile."""
+
 
 class BucketStore(Protocol):
     """The store of one bucket. The next batch reads what was written if this batch succeeds."""
@@ -59,7 +63,7 @@ def work(
     cache.retain(bucket, manifest.runs)
     table = _open(step, store, manifest, cache, bucket)
     advanced = advance(step, table, rows, time)
-    timer_ms = _timer_ms(advanced, time)
+    timer_ms = _timer_ms(advanced, manifest.timer_ms, fired_ms)
     is_same = manifest.version == step.version and _names(advanced.table) == manifest.runs
     if is_same and timer_ms == manifest.timer_ms and timer_ms != fired_ms:
         return advanced
@@ -124,13 +128,14 @@ def _write(
         cache.drop(name)
 
 
-def _timer_ms(advanced: Advanced, time: StepTime) -> int | None:
-    """Watermarks are whole milliseconds. Timers of processing time are checked whenever the watermark moves."""
-    due_ms = None
-    if advanced.next_due_us < NEVER:
-        # A watermark of 0 means that none is set, so the earliest timer is 1.
-        due_ms = max(-(-advanced.next_due_us // MILLISECOND_US), 1)
-    if advanced.next_wake_us == NEVER:
-        return due_ms
-    moved_ms = max(time.watermark_us, 0) // MILLISECOND_US + 1
-    return moved_ms if due_ms is None else min(due_ms, moved_ms)
+def _timer_ms(advanced: Advanced, armed_ms: int | None, fired_ms: int | None) -> int | None:
+    """Spark has either timers of event time or of processing time. Those of processing time are checked in every batch
+    as long as there is one."""
+    if advanced.next_wake_us < NEVER:
+        if armed_ms in NEXT_BATCH_MS and armed_ms != fired_ms:
+            return armed_ms
+        return next(each for each in NEXT_BATCH_MS if each != fired_ms)
+    if advanced.next_due_us == NEVER:
+        return None
+    # Watermarks are whole milliseconds. A watermark of 0 means that none is set, so the earliest timer is 1.
+    return max(-(-advanced.next_due_us // MILLISECOND_US), 1)

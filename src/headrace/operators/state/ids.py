@@ -7,6 +7,8 @@ so sorting and searching work on one array. Among ten million keys, the odds of 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -40,11 +42,24 @@ def _scramble(bits: Hashes) -> Hashes:
     return bits ^ (bits >> np.uint64(31))
 
 
-def segment_starts(sorted_ids: Ids) -> Ints:
-    """Where each id begins, in an array that is sorted."""
-    if len(sorted_ids) == 0:
-        return np.empty(0, dtype=np.int64)
-    return np.flatnonzero(np.concatenate(([True], sorted_ids[1:] != sorted_ids[:-1])))
+def is_first(*columns: npt.NDArray[Any]) -> Mask:
+    """A mask of the elements that differ from the previous one in any of the columns, which are sorted together."""
+    first = np.ones(len(columns[0]), dtype=np.bool_)
+    first[1:] = np.logical_or.reduce([each[1:] != each[:-1] for each in columns])
+    return first
+
+
+def segment_starts(*columns: npt.NDArray[Any]) -> Ints:
+    """The start of each run of equal elements."""
+    return np.flatnonzero(is_first(*columns))
+
+
+def ranges(first: Ints, end: Ints) -> Ints:
+    """The concatenation of first[0]…end[0]-1, first[1]…end[1]-1 and so on."""
+    counts = end - first
+    before = np.cumsum(counts) - counts
+    found: Ints = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(first - before, counts)
+    return found
 
 
 def contains(sorted_ids: Ids, wanted: Ids) -> Mask:

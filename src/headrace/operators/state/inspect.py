@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from headrace.errors import HeadraceError
 from headrace.operators.state.manifest import Manifest
-from headrace.operators.state.run import COLUMN, ID, LABEL, TOMBSTONE, Run, decode_tables, encode_table
+from headrace.operators.state.packing import CLOCK_BUCKET
+from headrace.operators.state.run import COLUMN, ID, LABEL, TOMBSTONE, Run, decode_table, encode_table
 from headrace.operators.state.table import StateTable
 
 if TYPE_CHECKING:
@@ -89,17 +90,20 @@ def find_state(
     """The rows of a key, or all rows; at most `rows_max` per bucket and in total."""
     from pyspark.sql import functions as F
 
-    manifests = _read(spark, checkpoint, operator, "manifest").select(
-        F.col("key")[BUCKET_COLUMN].alias(BUCKET_COLUMN), F.col("value")["text"].alias("manifest")
+    of_bucket = F.col("key")[BUCKET_COLUMN]
+    manifests = (
+        _read(spark, checkpoint, operator, "manifest")
+        .filter(of_bucket != CLOCK_BUCKET)
+        .select(of_bucket.alias(BUCKET_COLUMN), F.col("value")["text"].alias("manifest"))
     )
     runs = _read(spark, checkpoint, operator, "runs").select(
-        F.col("key")[BUCKET_COLUMN].alias(BUCKET_COLUMN),
+        of_bucket.alias(BUCKET_COLUMN),
         F.col("user_map_key")["text"].alias("name"),
         F.col("user_map_value")["content"].alias("content"),
     )
     by_bucket = manifests.join(runs, BUCKET_COLUMN, "left").groupBy(BUCKET_COLUMN)
     found = by_bucket.applyInArrow(_finder(keys, rows_max), _FOUND).collect()
-    tables = [decode_tables([bytes(row.rows)]) for row in found if row.rows is not None]
+    tables = [decode_table(bytes(row.rows)) for row in found if row.rows is not None]
     if not tables:
         return StateRows(owner=found[0].owner if found else "", keys=(), rows=_nothing(), count=0)
     names = next(row["keys"] for row in found if row["keys"] is not None)

@@ -6,15 +6,30 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkTypeError
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    FloatType,
+    GeographyType,
+    GeometryType,
+    MapType,
+    NullType,
+    StructType,
+    UserDefinedType,
+    VariantType,
+)
 
 from headrace.operators.operator import BadOperator, column, time_us
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+_NOT_IN_CORE = (GeographyType, GeometryType, NullType, UserDefinedType, VariantType)
+"""Types whose Arrow form has another meaning or no values."""
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
@@ -30,17 +45,59 @@ def keyed_columns(
         time_us(time).alias("time"),
         *(F.col(f"`{name}`").alias(f"k{number}") for number, name in enumerate(keys)),
     ]
-    values: dict[int, pa.DataType] = {}
+    given, values = input_columns(rows, inputs, operator=operator)
+    return columns + given, values
+
+
+def input_columns(
+    rows: DataFrame, inputs: Mapping[int, str], *, operator: str
+) -> tuple[list[Column], dict[int, pa.DataType]]:
+    """The aggregated values as columns `a0`…, and their types by the number of the aggregate."""
+    columns, kinds = [], {}
     for number, text in inputs.items():
         given = F.expr(text).alias(f"a{number}")
-        try:
-            values[number] = arrow_type(rows.select(given).schema[0].dataType)
-        except AnalysisException as error:
-            raise BadOperator(
-                operator, "aggregate", f"has {text!r}, which Spark can't evaluate", hint=_reason(error)
-            ) from error
+        kind = evaluated_type(rows, given, operator=operator, field="aggregate", problem=f"has {text!r}")
+        kinds[number] = _value_type(kind, text, operator=operator)
         columns.append(given)
-    return columns, values
+    return columns, kinds
+
+
+def _value_type(kind: DataType, text: str, *, operator: str) -> pa.DataType:
+    """The type of aggregated values in the core, which does not have all types of Spark."""
+    if not _has_part(kind, _NOT_IN_CORE):
+        try:
+            return arrow_type(kind)
+        except PySparkTypeError:
+            pass
+    raise BadOperator(
+        operator,
+        "aggregate",
+        f"has {text!r}, which is {kind.simpleString()}, a type that is not supported here",
+        hint=f'convert it: "cast({text} as string)"',
+    )
+
+
+def _has_part(kind: DataType, unwanted: tuple[type[DataType], ...]) -> bool:
+    """Whether the type, or a type inside it, is one of the unwanted ones."""
+    inside: list[DataType] = []
+    if isinstance(kind, StructType):
+        inside = [each.dataType for each in kind]
+    elif isinstance(kind, ArrayType):
+        inside = [kind.elementType]
+    elif isinstance(kind, MapType):
+        inside = [kind.keyType, kind.valueType]
+    return isinstance(kind, unwanted) or any(_has_part(each, unwanted) for each in inside)
+
+
+def evaluated_type(
+    rows: DataFrame, expression: Column, *, operator: str, field: str, problem: str
+) -> DataType:
+    """The type of an expression on the rows. `problem` begins the message if Spark rejects it."""
+    try:
+        return rows.select(expression).schema[0].dataType
+    except AnalysisException as error:
+        reason = str(error).splitlines()[0][:300]
+        raise BadOperator(operator, field, f"{problem}, which Spark can't evaluate", hint=reason) from error
 
 
 def hash_columns(rows: DataFrame, keys: Sequence[str], *, operator: str) -> list[Column]:
@@ -79,7 +136,3 @@ def require_plain(rows: DataFrame, name: str, *, operator: str, field: str) -> N
             f"names column {name!r}, which is {kind.simpleString()}",
             hint="a key is a scalar: select the fields as columns, or use to_json",
         )
-
-
-def _reason(error: AnalysisException) -> str:
-    return str(error).splitlines()[0][:300]

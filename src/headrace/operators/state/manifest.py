@@ -2,53 +2,43 @@
 
 from __future__ import annotations
 
-import json
-
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, field
 
 from headrace.errors import HeadraceError
 
 FORMAT = 1
 
 
+class _Format(Struct):
+    format: int
+
+
 class Manifest(Struct, frozen=True, kw_only=True):
+    format: int = FORMAT
     version: int
     """The version of the step's columns."""
     buckets: int
     runs: tuple[str, ...] = ()
     """Oldest first."""
-    timer_ms: int | None = None
+    timer_ms: int | None = field(default=None, name="timer")
     owner: str = ""
     """The operator that wrote the state: its name and a hash; empty if unknown."""
 
     def to_json(self) -> str:
-        kept = {
-            "format": FORMAT,
-            "version": self.version,
-            "buckets": self.buckets,
-            "runs": self.runs,
-            "timer": self.timer_ms,
-            "owner": self.owner,
-        }
-        return json.dumps(kept, separators=(",", ":"))
+        return msgspec.json.encode(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
         try:
-            kept = json.loads(text)
-            if kept["format"] != FORMAT:
+            found = msgspec.json.decode(text, type=_Format).format
+            if found != FORMAT:
                 raise HeadraceError(
-                    f"state format {kept['format']} is newer than the supported format {FORMAT}",
+                    f"state format {found} is newer than the supported format {FORMAT}",
                     hint="upgrade headrace",
                 )
-            return cls(
-                version=int(kept["version"]),
-                buckets=int(kept["buckets"]),
-                runs=tuple(kept["runs"]),
-                timer_ms=kept["timer"],
-                owner=kept.get("owner", ""),
-            )
-        except (ValueError, KeyError, TypeError) as error:
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.DecodeError as error:
             raise HeadraceError(
                 f"this is not a state of Headrace: {text[:100]!r}",
                 hint="does the checkpoint belong to another job?",

@@ -14,6 +14,8 @@ import pyarrow as pa
 from headrace.operators.state.ids import Hashes
 
 BUCKET = "bucket"
+CLOCK_BUCKET = -1
+"""The key under which each partition of the state keeps the watermark of its last batch."""
 PAYLOAD = "payload"
 PACKED_SCHEMA = pa.schema([pa.field(BUCKET, pa.int32()), pa.field(PAYLOAD, pa.binary())])
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from headrace.operators.state.ids import ID_BYTES, Ids, Ints, Mask, segment_starts
+from headrace.operators.state.ids import ID_BYTES, Ids, Ints, Mask, is_first, ranges, segment_starts
 
 ID = "id"
 TOMBSTONE = "gone"
@@ -33,7 +33,7 @@ _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 class Run:
-    """The first columns of `rows` are `id` and `gone` (the tombstone flag), then come those of the state."""
+    """The first columns of `rows` are `id` and `gone` (the tombstone flag), followed by those of the state."""
 
     def __init__(self, rows: pa.Table, *, name: str | None = None) -> None:
         self.rows = rows
@@ -55,8 +55,7 @@ class Run:
 
     @classmethod
     def decode(cls, content: bytes | pa.Buffer, *, name: str) -> Run:
-        with pa.ipc.open_stream(content) as reader:
-            return cls(reader.read_all().combine_chunks(), name=name)
+        return cls(decode_table(content), name=name)
 
     def encode(self) -> bytes:
         return encode_table(self.rows)
@@ -76,7 +75,7 @@ class Run:
     @functools.cached_property
     def has_groups(self) -> bool:
         """Whether an id may have several rows here."""
-        return bool((self.ids[1:] == self.ids[:-1]).any())
+        return not is_first(self.ids).all()
 
     @functools.cached_property
     def size_bytes(self) -> int:
@@ -90,7 +89,7 @@ class Run:
         found: Mask = self.ids[np.minimum(first, len(self.ids) - 1)] == ids
         positions = first[found]
         if self.has_groups:
-            positions = _ranges(positions, np.searchsorted(self.ids, ids[found], side="right"))
+            positions = ranges(positions, np.searchsorted(self.ids, ids[found], side="right"))
         return found, positions[~self.tombstones[positions]]
 
     def earliest(self, column: str) -> int:
@@ -162,13 +161,9 @@ def encode_table(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def decode_tables(contents: Sequence[bytes]) -> pa.Table:
-    """The concatenation of tables with the same columns."""
-    tables = []
-    for content in contents:
-        with pa.ipc.open_stream(content) as reader:
-            tables.append(reader.read_all())
-    return pa.concat_tables(tables).combine_chunks()
+def decode_table(content: bytes | pa.Buffer) -> pa.Table:
+    with pa.ipc.open_stream(content) as reader:
+        return reader.read_all().combine_chunks()
 
 
 def _with_tombstones(rows: pa.Table, tombstones: Mask) -> pa.Table:
@@ -181,11 +176,3 @@ def _sorted(rows: pa.Table) -> pa.Table:
     if (ids[1:] >= ids[:-1]).all():
         return rows
     return rows.take(pa.array(np.argsort(ids, kind="stable"))).combine_chunks()
-
-
-def _ranges(first: Ints, end: Ints) -> Ints:
-    """All of first[0]…end[0]-1, first[1]…end[1]-1 and so on."""
-    counts = end - first
-    before = np.cumsum(counts) - counts
-    ranges: Ints = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(first - before, counts)
-    return ranges

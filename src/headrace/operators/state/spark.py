@@ -18,28 +18,16 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-from pyspark.sql.types import (
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorHandleState
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from headrace.operators.late_alarm import listen_for_late_rows
 from headrace.operators.late_rows import LateRowsTo
 from headrace.operators.operator import BadOperator
 from headrace.operators.state import cache
-from headrace.operators.state.bucket import work
-from headrace.operators.state.packing import (
-    BUCKET,
-    PAYLOAD,
-    decode_rows,
-    encode_output,
-    pack,
-)
-from headrace.operators.state.step import BEGINNING_US, END_US, Advanced, Lift, Step, StepTime, advance
+from headrace.operators.state.bucket import MILLISECOND_US, work
+from headrace.operators.state.packing import BUCKET, CLOCK_BUCKET, PAYLOAD, decode_rows, encode_output, pack
+from headrace.operators.state.step import BEGINNING_US, END_US, Lift, Step, StepResult, StepTime, advance
 from headrace.operators.state.table import StateTable
 from headrace.plan_names import ALARM_ABOVE, CORRECTED, LATE, LATE_METRIC, WINDOW_ROWS, OperatorMark
 
@@ -49,6 +37,7 @@ if TYPE_CHECKING:
         ExpiredTimerInfo,
         StatefulProcessorHandle,
         TimerValues,
+        ValueState,
     )
 
 QUERY_PROPERTY = "sql.streaming.queryId"
@@ -82,21 +71,21 @@ def run_step(
     step: Step,
     *,
     name: str,
-    kept_for: str | None = None,
+    kept_for: str,
     late_topic: str | None = None,
     alarm_above: float | None = None,
+    lag_us: int = 0,
 ) -> DataFrame:
     """The output of the step for these rows, whose columns are those that `lift` expects.
 
     Late rows are counted as `late` in the observed metrics of the query, under `headrace.late:NAME`. Those that the
     step returns go to `late_topic`. `kept_for` describes everything that the state depends on: a state that was
-    written for another description is refused.
+    written for another description is rejected. `lag_us` is how long after the watermark rows arrive.
     """
     buckets = _setting(rows.sparkSession, BUCKETS_SETTING) or BUCKETS
     packed = rows.mapInArrow(_packer(lift, buckets, to_arrow_schema(rows.schema, timezone="UTC")), _PACKED)
     if not rows.isStreaming:
         return packed.groupBy(BUCKET).applyInArrow(_bounded(step), from_arrow_schema(step.output_schema))
-    kept_for = kept_for or f"{name}({', '.join(map(str, step.state_schema))})"
     owner = f"{name} {hashlib.sha256(kept_for.encode()).hexdigest()[:8]}"
     late_to = (
         LateRowsTo(topic=late_topic, operator=name, owner=owner.split()[1])
@@ -113,6 +102,7 @@ def run_step(
             owner=owner,
             late_to=late_to,
             cache_mb=_setting(rows.sparkSession, CACHE_SETTING),
+            lag_ms=-(-lag_us // MILLISECOND_US),
         ),
         _RESULT,
         "append",
@@ -145,12 +135,23 @@ def _setting(spark: SparkSession, name: str) -> int | None:
 def _packer(lift: Lift, buckets: int, schema: pa.Schema) -> Batches:
     def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in _gathered(batches):
-            # Spark puts the session's time zone into the types, and may choose larger types.
-            rows, hashes = lift(table.cast(schema))
+            rows, hashes = lift(_with_types(table, schema))
             if rows.num_rows:
                 yield pack(rows, hashes, buckets)
 
     return packed
+
+
+def _with_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with these types: Spark puts the session's time zone into the types, and may choose larger types.
+
+    Other columns are left alone, because Arrow can't cast a null struct whose fields are not nullable.
+    """
+    columns = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(table.columns, schema, strict=True)
+    ]
+    return pa.table(columns, schema=schema)
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -189,12 +190,14 @@ def _unpacker(schema: pa.Schema, counted: pa.Schema) -> Batches:
 def _bounded(step: Step) -> Callable[[pa.Table], pa.Table]:
     def stepped(packed: pa.Table) -> pa.Table:
         rows = decode_rows(packed.column(PAYLOAD).to_pylist(), step.input_schema)
-        during = StepTime(watermark_us=BEGINNING_US, now_us=0)
+        during = StepTime(late_us=BEGINNING_US, watermark_us=BEGINNING_US, now_us=0)
         table = StateTable(step.state_schema)
         first = advance(step, table, rows, during)
         nothing = step.input_schema.empty_table()
-        last = advance(step, first.table, nothing, StepTime(watermark_us=END_US, now_us=0))
-        return pa.concat_tables([first.output, last.output])
+        last = advance(
+            step, first.table, nothing, StepTime(late_us=BEGINNING_US, watermark_us=END_US, now_us=0)
+        )
+        return pa.concat_tables([first.result.output, last.result.output])
 
     return stepped
 
@@ -210,12 +213,14 @@ class BucketProcessor(StatefulProcessor):
         owner: str = "",
         late_to: LateRowsTo | None = None,
         cache_mb: int | None = None,
+        lag_ms: int = 0,
     ) -> None:
         self._step = step
         self._buckets = buckets
         self._owner = owner
         self._late_to = late_to
         self._cache_mb = cache_mb
+        self._lag_ms = lag_ms
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         text = StructType([StructField("text", StringType())])
@@ -225,6 +230,7 @@ class BucketProcessor(StatefulProcessor):
         self._handle = handle
         self._manifest = handle.getValueState("manifest", text)
         self._runs = handle.getMapState("runs", text, content)
+        self._clock = PartitionClock(handle, self._manifest) if self._step.due_column else None
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
         incoming = decode_rows([bytes(row[1]) for row in rows], self._step.input_schema)
@@ -236,21 +242,22 @@ class BucketProcessor(StatefulProcessor):
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[Row]:
         nothing = self._step.input_schema.empty_table()
-        return self._work(key, nothing, timerValues, fired_ms=expiredTimerInfo.getExpiryTimeInMs())
+        fired_ms = expiredTimerInfo.getExpiryTimeInMs()
+        return self._work(key, nothing, timerValues, fired_ms=without_lag(fired_ms, self._lag_ms))
 
     def close(self) -> None:
-        pass
+        if self._clock is not None:
+            self._clock.keep()
 
     def _work(self, key: Any, rows: pa.Table, times: TimerValues, *, fired_ms: int | None) -> Iterator[Row]:
-        watermark_ms = times.getCurrentWatermarkInMs()
         time = StepTime(
-            # Spark's first watermark is the epoch, which means that none is set.
-            watermark_us=watermark_ms * 1_000 if watermark_ms > 0 else BEGINNING_US,
+            late_us=watermark_us(self._clock.previous_ms(key) if self._clock else 0, self._lag_ms),
+            watermark_us=watermark_us(times.getCurrentWatermarkInMs(), self._lag_ms),
             now_us=times.getCurrentProcessingTimeInMs() * 1_000,
         )
         advanced = work(
             self._step,
-            _SparkStore(self._handle, self._manifest, self._runs),
+            _SparkStore(self._handle, self._manifest, self._runs, self._lag_ms),
             rows,
             time,
             buckets=self._buckets,
@@ -259,9 +266,57 @@ class BucketProcessor(StatefulProcessor):
             fired_ms=fired_ms,
             owner=self._owner,
         )
-        if self._late_to is not None and advanced.late is not None:
-            self._late_to.write(advanced.late, key[0])
-        return _results(advanced)
+        result = advanced.result
+        if self._late_to is not None and result.late is not None:
+            self._late_to.write(result.late, key[0])
+        return _results(result)
+
+
+def watermark_us(spark_ms: int, lag_ms: int) -> int:
+    """The operator's watermark. Spark's first one is the epoch, which means that none is set."""
+    return (spark_ms - lag_ms) * MILLISECOND_US if spark_ms > 0 else BEGINNING_US
+
+
+def with_lag(timer_ms: int, lag_ms: int) -> int:
+    """The timer for Spark's watermark. Timers for the next batch are negative, and have no lag."""
+    return timer_ms + lag_ms if timer_ms > 0 else timer_ms
+
+
+def without_lag(timer_ms: int, lag_ms: int) -> int:
+    return timer_ms - lag_ms if timer_ms > 0 else timer_ms
+
+
+class PartitionClock:
+    """The watermark of the previous batch, which Spark does not pass to Python: each partition stores its own.
+
+    Every partition runs in every batch, with or without rows, so it is that of the batch before.
+    """
+
+    def __init__(self, handle: StatefulProcessorHandle, kept: ValueState) -> None:
+        self._client = handle._statefulProcessorApiClient
+        self._kept = kept
+        self._previous_ms: int | None = None
+
+    def previous_ms(self, key: Any) -> int:
+        """Called while Spark has set this key."""
+        if self._previous_ms is None:
+            self._previous_ms = self._read()
+            self._client.set_implicit_key(key)
+        return self._previous_ms
+
+    def keep(self) -> None:
+        """Store the watermark of this batch; on the driver, which only learns the state's schema, there is none."""
+        if self._client.handle_state is StatefulProcessorHandleState.PRE_INIT:
+            return
+        _, watermark_ms = self._client.get_timestamps("eventTime")
+        if watermark_ms != self._read():
+            self._kept.update((str(watermark_ms),))
+        self._client.remove_implicit_key()
+
+    def _read(self) -> int:
+        self._client.set_implicit_key((CLOCK_BUCKET,))
+        kept = self._kept.get()
+        return int(kept[0]) if kept else 0
 
 
 def _query_id() -> str | None:
@@ -270,22 +325,22 @@ def _query_id() -> str | None:
     return context.getLocalProperty(QUERY_PROPERTY) if context else None
 
 
-def _results(advanced: Advanced) -> Iterator[Row]:
-    for payload in encode_output(advanced.output):
+def _results(result: StepResult) -> Iterator[Row]:
+    for payload in encode_output(result.output):
         yield Row(**{PAYLOAD: payload, **dict.fromkeys(COUNTS)})
-    counts = advanced.counts
-    if counts.rows_in or counts.late:
-        sums = (counts.rows_in, counts.corrected, counts.late)
+    if result.rows_in or result.late_rows:
+        sums = (result.rows_in, result.corrected_rows, result.late_rows)
         yield Row(**{PAYLOAD: None, **dict(zip(COUNTS, sums, strict=True))})
 
 
 class _SparkStore:
     """The state of the key that Spark has set."""
 
-    def __init__(self, handle: Any, manifest: Any, runs: Any) -> None:
+    def __init__(self, handle: Any, manifest: Any, runs: Any, lag_ms: int) -> None:
         self._handle = handle
         self._manifest = manifest
         self._runs = runs
+        self._lag_ms = lag_ms
 
     def read_manifest(self) -> str | None:
         kept = self._manifest.get()
@@ -309,6 +364,6 @@ class _SparkStore:
 
     def set_timer(self, before_ms: int | None, after_ms: int | None) -> None:
         if before_ms is not None:
-            self._handle.deleteTimer(before_ms)
+            self._handle.deleteTimer(with_lag(before_ms, self._lag_ms))
         if after_ms is not None:
-            self._handle.registerTimer(after_ms)
+            self._handle.registerTimer(with_lag(after_ms, self._lag_ms))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import abc
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +21,14 @@ END_US = 2**62
 
 
 class StepTime(Struct, frozen=True, kw_only=True):
-    """The time of a step: the watermark and the processing time. Both only advance."""
+    """The time of a step: the watermark and the processing time. Both only advance.
 
+    An operator behind another one gets rows in the same batch in which the watermark passes them: the operator before
+    it has just emitted them. So a row is judged by the watermark of the previous batch, and then the timers fire.
+    """
+
+    late_us: int
+    """The watermark of the previous batch: a row before it is late."""
     watermark_us: int
     now_us: int
 
@@ -50,59 +57,45 @@ class Lift(Protocol):
     def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]: ...
 
 
-class Step(Protocol):
+class Step(abc.ABC):
     """A step must be picklable and deterministic: a batch may run again."""
 
-    @property
-    def version(self) -> int:
-        """The version of the state's columns. A step must read the state of earlier versions (`migrate`)."""
+    version = 1
+    """The version of the state's columns. A step must read the state of earlier versions (`migrate`)."""
+    state_schema: pa.Schema
+    input_schema: pa.Schema
+    output_schema: pa.Schema
+    due_column: str | None = None
+    """The column of the state with the event-time timer of a row; None if the step has no timers, and the stream needs
+    no watermark."""
+    wake_column: str | None = None
+    """The column with the processing-time timer of a row."""
 
-    @property
-    def state_schema(self) -> pa.Schema: ...
-
-    @property
-    def input_schema(self) -> pa.Schema: ...
-
-    @property
-    def output_schema(self) -> pa.Schema: ...
-
-    @property
-    def due_column(self) -> str | None:
-        """The column of the state with the event-time timer of a row; None if the step has no timers, and the stream
-        needs no watermark."""
-
-    @property
-    def wake_column(self) -> str | None:
-        """The column with the processing-time timer of a row."""
-
+    @abc.abstractmethod
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult: ...
 
     def migrate(self, rows: pa.Table, version: int) -> pa.Table:
         """Rows of an earlier version in the columns of this version."""
+        raise AssertionError(f"there never was a version {version}")
 
-
-class Counts(Struct, frozen=True, kw_only=True):
-    """The counts of one step. Rows that are neither corrections nor late were on time."""
-
-    rows_in: int
-    corrected: int
-    late: int
+    def unchanged(self, **counts: Any) -> StepResult:
+        """The result of a step that neither changes the state nor emits anything."""
+        return StepResult(
+            rows=self.state_schema.empty_table(),
+            deleted=np.empty(0, dtype=np.complex128),
+            output=self.output_schema.empty_table(),
+            **counts,
+        )
 
 
 class Advanced(Struct, frozen=True, kw_only=True):
     """A bucket after a step."""
 
     table: StateTable
-    output: pa.Table
-    counts: Counts
-    late: pa.Table | None
+    result: StepResult
     next_due_us: int
     """The watermark of the next timer; NEVER if there is none."""
     next_wake_us: int
-
-    @property
-    def late_rows(self) -> int:
-        return self.counts.late
 
 
 def advance(step: Step, table: StateTable, rows: pa.Table, time: StepTime) -> Advanced:
@@ -110,9 +103,7 @@ def advance(step: Step, table: StateTable, rows: pa.Table, time: StepTime) -> Ad
     after = table.with_changes(result.rows, result.deleted)
     return Advanced(
         table=after,
-        output=result.output,
-        counts=Counts(rows_in=result.rows_in, corrected=result.corrected_rows, late=result.late_rows),
-        late=result.late,
+        result=result,
         next_due_us=after.next_due(step.due_column, time.watermark_us) if step.due_column else NEVER,
         next_wake_us=after.next_due(step.wake_column, time.now_us) if step.wake_column else NEVER,
     )

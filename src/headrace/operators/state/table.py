@@ -8,12 +8,13 @@ log-structured merge tree: a row is rewritten about log(size of the state) times
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from headrace.operators.state.ids import Ids, contains
+from headrace.operators.state.ids import Hashes, Ids, Ints, contains
 from headrace.operators.state.run import (
     ID,
     ID_TYPE,
@@ -25,6 +26,9 @@ from headrace.operators.state.run import (
     newest,
     without_tombstones,
 )
+
+HASHES = ("h1", "h2")
+"""The columns of an input row with the hashes of its key."""
 
 LIKE_MAX = 16
 """How many runs of similar size are merged. More runs make a look-up slower; fewer runs rewrite rows more often."""
@@ -125,3 +129,38 @@ def _magnitude(run: Run) -> int:
 
 def ids_in(rows: pa.Table) -> Ids:
     return ids_of_column(rows.column(ID))
+
+
+def hashes_of(rows: pa.Table) -> tuple[Hashes, Hashes]:
+    first, second = (ints_of(rows, name).view(np.uint64) for name in HASHES)
+    return first, second
+
+
+def column_of(table: pa.Table, name: str) -> pa.Array:
+    """A column as one array."""
+    column = table.column(name)
+    chunks = column.chunks or [pa.array([], column.type)]
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+
+
+def ints_of(table: pa.Table, name: str) -> Ints:
+    return np.asarray(column_of(table, name)).astype(np.int64, copy=False)
+
+
+def with_column(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
+    """The table with other values in a column."""
+    place = table.schema.get_field_index(name)
+    return table.set_column(place, table.schema.field(place), column)
+
+
+def filled(
+    schema: pa.Schema, columns: Mapping[str, pa.Array], count: int, defaults: Mapping[str, Any]
+) -> pa.Table:
+    """A table of `count` rows. Missing columns have their default, or else null."""
+    arrays = [
+        columns[field.name]
+        if field.name in columns
+        else pa.repeat(pa.scalar(defaults.get(field.name), field.type), count)
+        for field in schema
+    ]
+    return pa.table(arrays, schema=schema)

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.operators.operator import BadOperator, Operator, column, names, require_columns
+from headrace.operators.operator import (
+    BadOperator,
+    Operator,
+    any_null,
+    column,
+    names,
+    require_columns,
+    require_kind,
+)
 from headrace.operators.tables import columns as of
 from headrace.operators.tables.latest_step import DELETED, LatestLift, LatestStep
 from headrace.operators.tables.weighted import OP, ROW_HASH
@@ -43,6 +51,13 @@ class Changelog(Operator):
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", names(self.key, operator="Changelog", field="key"))
         object.__setattr__(self, "order", names(self.order, operator="Changelog", field="order"))
+        require_kind(
+            self.keep_deleted,
+            bool | None,
+            operator="Changelog",
+            field="keep_deleted",
+            hint="set True or False",
+        )
         for field in ("key", "order"):
             if not getattr(self, field):
                 raise BadOperator("Changelog", field, "is empty", hint=f'name a column: {field}="id"')
@@ -112,11 +127,8 @@ class Changelog(Operator):
         """Fail on a row with null in its key: the row that it changes is unknown."""
         from pyspark.sql import functions as F
 
-        is_missing = F.lit(False)
-        for name in self.key:
-            is_missing = is_missing | column(name).isNull()
         problem = (
             f"Changelog: a row has null in its key ({', '.join(self.key)}). "
             "Declare the column NOT NULL in the schema of read_topic: such a record then becomes a dead letter"
         )
-        return F.when(is_missing, F.raise_error(F.lit(problem)).cast("int")).otherwise(F.lit(0))
+        return F.when(any_null(self.key), F.raise_error(F.lit(problem)).cast("int")).otherwise(F.lit(0))

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from headrace.operators.emitted_times import panes_of
 from headrace.operators.operator import BadOperator, column
 from headrace.operators.tables.weighted import ADDED, OP, RETRACTED
+from headrace.plan_names import CHANGELOG
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -18,9 +20,6 @@ BEFORE = "before"
 
 METADATA_PREFIX = "_"
 """The prefix of columns with metadata of the source, which are not part of a row."""
-
-CHANGELOG = "headrace.changelog"
-"""The metadata key of the column `op` that marks the rows as a changelog."""
 
 DELETIONS = ("d", RETRACTED)
 UPSERTS = ("c", "u", "r", ADDED)
@@ -85,6 +84,18 @@ def row_parts(rows: DataFrame, names: Sequence[str]) -> list[Column]:
             own = F.to_json(own, {"ignoreNullFields": "false"})
         parts += [own.isNull(), own]
     return parts
+
+
+def require_retractions(rows: DataFrame, *, operator: str) -> None:
+    """Raise if windows before the operator emit several panes without retractions: each would be counted."""
+    panes = panes_of(rows) if rows.isStreaming else "one"
+    if panes not in ("one", "retracting"):
+        raise BadOperator(
+            operator,
+            OP,
+            f"is of windows with {panes} panes, and each pane of a window would be counted",
+            hint='set panes="retracting" in the trigger of that window',
+        )
 
 
 def weight(rows: DataFrame, *, operator: str) -> Column:

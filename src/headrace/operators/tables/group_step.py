@@ -1,9 +1,9 @@
 """The steps of groups over a changelog: when a group changes, its old result is retracted and the new one is emitted.
 
-Counts, and sums and averages of integers, are stored as totals, one row of state per group; a retracted row is
-subtracted. All other aggregates need the values: the maximum because the next greatest value replaces a retracted one,
-and sums of floats because subtraction is not exact. For these, each distinct value of a group is stored once with its
-count, and the results of changed groups are computed again.
+Counts, and sums and averages of integers and decimals, are stored as totals, one row of state per group; a retracted
+row is subtracted. All other aggregates need the values: the maximum because the next greatest value replaces a
+retracted one, and sums of floats because subtraction is not exact. For these, each distinct value of a group is stored
+once with its count, and the results of changed groups are computed again.
 """
 
 from __future__ import annotations
@@ -14,18 +14,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.operators.folds import Columns, CountFold, DeviationFold, Fold, MeanFold, SumFold
+from headrace.operators.folds import (
+    DECIMAL_DIGITS_MAX,
+    Columns,
+    CountFold,
+    DecimalSumFold,
+    DeviationFold,
+    Fold,
+    MeanFold,
+    SumFold,
+)
+from headrace.operators.ordering import differ
 from headrace.operators.state.ids import Hashes, Ints, Mask, ids_of, segment_starts
 from headrace.operators.state.run import ids_column
-from headrace.operators.state.step import StepResult, StepTime
-from headrace.operators.state.table import StateTable, ids_in, state_schema
+from headrace.operators.state.step import Step, StepResult, StepTime
+from headrace.operators.state.table import (
+    StateTable,
+    column_of,
+    hashes_of,
+    ids_in,
+    ints_of,
+    state_schema,
+    with_column,
+)
 from headrace.operators.tables.weighted import (
     WEIGHT,
     Tally,
     changelog_schema,
-    column_of,
     emitted,
-    ints_of,
     numbered,
     sums,
     take_keys,
@@ -35,48 +51,27 @@ from headrace.operators.tables.weighted import (
 NamedFolds = Sequence[tuple[str, Fold]]
 
 
-class IntegerMeanFold(SumFold):
-    """An average with an integer sum, from which values can be subtracted exactly."""
-
-    def __init__(self) -> None:
-        super().__init__(pa.int64())
-        self.result_type = pa.float64()
-
-    def lift(self, values: pa.Array | None, times_us: Ints) -> Columns:
-        assert values is not None
-        return SumFold(pa.int64()).lift(values, times_us)
-
-    def result(self, columns: Columns) -> pa.Array:
-        counts = np.asarray(columns[1])
-        return pa.array(np.asarray(columns[0]) / np.maximum(counts, 1), mask=counts == 0)
-
-    def empty(self, count: int) -> Columns:
-        return SumFold(pa.int64()).empty(count)
-
-
 def total_of(fold: Fold, values: pa.DataType | None) -> Fold | None:
     """The fold whose state can be stored as totals; None if the values are needed."""
-    is_integer = values is not None and pa.types.is_integer(values)
-    if isinstance(fold, CountFold) or (isinstance(fold, SumFold) and is_integer):
+    if isinstance(fold, DecimalSumFold):
         return fold
-    return IntegerMeanFold() if isinstance(fold, MeanFold) and is_integer else None
+    is_integer = values is not None and pa.types.is_integer(values)
+    if isinstance(fold, MeanFold):
+        return MeanFold(values) if is_integer else None
+    return fold if isinstance(fold, CountFold) or (isinstance(fold, SumFold) and is_integer) else None
 
 
 def scaled(fold: Fold, columns: Columns, weights: Ints) -> Columns:
     """The states of values that occur as often as their weights."""
-    if isinstance(fold, CountFold | SumFold | MeanFold):
+    if isinstance(fold, CountFold | SumFold | DecimalSumFold):
         return [_times(each, weights) for each in columns]
     if isinstance(fold, DeviationFold):
         return [_times(columns[0], weights), *columns[1:]]
     return columns  # minimum and maximum do not depend on the count
 
 
-class TotalsStep:
+class TotalsStep(Step):
     """The step of totals. The input has `id`, the keys, `weight` (the change of the row count), and the totals."""
-
-    version = 1
-    due_column = None
-    wake_column = None
 
     def __init__(self, *, keys: Sequence[pa.Field], folds: NamedFolds) -> None:
         own = numbered("k", keys, key=[each.name for each in keys])
@@ -85,24 +80,25 @@ class TotalsStep:
         self.totals = [
             [f"f{number}_{part}" for part in range(len(fold.state))] for number, fold in enumerate(self.folds)
         ]
-        totals = [pa.field(name, pa.int64()) for names in self.totals for name in names]
+        totals = [
+            pa.field(name, kind)
+            for names, fold in zip(self.totals, self.folds, strict=True)
+            for name, kind in zip(names, fold.state, strict=True)
+        ]
         self.state_schema = self.input_schema = state_schema([*own, pa.field(WEIGHT, pa.int64()), *totals])
         self.output_schema = _output_schema(keys, folds)
-
-    def migrate(self, rows: pa.Table, version: int) -> pa.Table:
-        raise AssertionError(f"there never was a version {version}")
 
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
         ids = np.unique(ids_in(rows))
         if len(ids) == 0:
-            return _nothing(self)
+            return self.unchanged()
         before = table.take(ids)
         now = merge_totals(pa.concat_tables([before, rows]).combine_chunks(), self.folds, self.totals)
         # Also in the order of the ids, with 0 for new groups.
         was = merge_totals(pa.concat_tables([before, _zeroed(now)]).combine_chunks(), self.folds, self.totals)
         is_empty = np.ones(now.num_rows, dtype=np.bool_)
         for name in (WEIGHT, *(name for names in self.totals for name in names)):
-            is_empty &= ints_of(now, name) == 0
+            is_empty &= np.asarray(pc.equal(column_of(now, name), 0))
         existed = np.isin(ids, ids_in(before))
         return StepResult(
             rows=now.filter(pa.array(~is_empty)),
@@ -134,8 +130,7 @@ def merge_totals(rows: pa.Table, folds: Sequence[Fold], totals: Sequence[Sequenc
         states = fold.merge([column_of(ordered, name) for name in names], starts)
         columns.update(zip(names, states, strict=True))
     for name, column in columns.items():
-        place = merged.schema.get_field_index(name)
-        merged = merged.set_column(place, merged.schema.field(place), column)
+        merged = with_column(merged, name, column)
     return merged
 
 
@@ -147,7 +142,7 @@ class TotalsLift:
 
     def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
         step = self._step
-        first, second = (ints_of(rows, name).view(np.uint64) for name in ("h1", "h2"))
+        first, second = hashes_of(rows)
         ids = ids_of(first, second)
         weights = ints_of(rows, WEIGHT)
         lifted = lift_values(step.folds, rows, weights)
@@ -162,12 +157,8 @@ class TotalsLift:
         return merged, first[heads]
 
 
-class ValuesStep:
+class ValuesStep(Step):
     """The step of values. The input has an id of group and values, the weight, the keys, and the values."""
-
-    version = 1
-    due_column = None
-    wake_column = None
 
     def __init__(
         self, *, keys: Sequence[pa.Field], folds: NamedFolds, values: Sequence[tuple[int, pa.DataType]]
@@ -179,13 +170,10 @@ class ValuesStep:
         self.state_schema = self.input_schema = weighted_schema([*own, *kept])
         self.output_schema = _output_schema(keys, folds)
 
-    def migrate(self, rows: pa.Table, version: int) -> pa.Table:
-        raise AssertionError(f"there never was a version {version}")
-
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
         ids = ids_in(rows)
         if len(ids) == 0:
-            return _nothing(self)
+            return self.unchanged()
         tally = Tally(take_keys(table, np.unique(ids.real)), rows)
         kept, deleted = tally.changes()
         heads = pa.array(tally.group_starts)
@@ -231,7 +219,7 @@ def group_changes(
     is_shown, new = now
     is_other = was_shown != is_shown
     for one, other in zip(old, new, strict=True):
-        is_other |= was_shown & is_shown & _differ(one, other)
+        is_other |= was_shown & is_shown & differ(one, other)
     retracted, added = was_shown & is_other, is_shown & is_other
     columns = [
         pa.concat_arrays([before.filter(pa.array(retracted)), after.filter(pa.array(added))])
@@ -244,32 +232,18 @@ def _output_schema(keys: Sequence[pa.Field], folds: NamedFolds) -> pa.Schema:
     return changelog_schema([*keys, *(pa.field(name, fold.result_type) for name, fold in folds)])
 
 
-def _nothing(step: TotalsStep | ValuesStep) -> StepResult:
-    return StepResult(
-        rows=step.state_schema.empty_table(),
-        deleted=np.empty(0, dtype=np.complex128),
-        output=step.output_schema.empty_table(),
-    )
-
-
 def _zeroed(rows: pa.Table) -> pa.Table:
-    for place, field in enumerate(rows.schema):
+    zeros = pa.array(np.zeros(rows.num_rows, dtype=np.int64))
+    for field in rows.schema:
         if field.name == WEIGHT or field.name.startswith("f"):
-            zeros = pa.array(np.zeros(rows.num_rows, dtype=np.int64))
-            rows = rows.set_column(place, field, zeros)
+            rows = with_column(rows, field.name, zeros.cast(field.type))
     return rows
 
 
 def _times(column: pa.Array, weights: Ints) -> pa.Array:
     """The product. An overflow is an error."""
+    if pa.types.is_decimal(column.type):
+        # The digits of a value and a weight together are fewer than those of the state.
+        values = column.cast(pa.decimal256(DECIMAL_DIGITS_MAX, column.type.scale))
+        return pc.multiply(values, pa.array(weights).cast(pa.decimal256(19, 0))).cast(column.type)
     return pc.multiply_checked(column, pa.array(weights).cast(column.type))
-
-
-def _differ(one: pa.Array, other: pa.Array) -> Mask:
-    """A mask of the values that differ. Null equals null, and NaN equals NaN."""
-    is_same = pc.fill_null(pc.equal(one, other), False)
-    is_same = pc.or_(is_same, pc.and_(one.is_null(), other.is_null()))
-    if pa.types.is_floating(one.type):
-        both = pc.and_(pc.is_nan(one), pc.is_nan(other))
-        is_same = pc.or_(is_same, pc.fill_null(both, False))
-    return ~np.asarray(is_same)

@@ -11,16 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from headrace.operators.state.ids import Ids, Ints
-from headrace.operators.state.step import StepResult, StepTime
-from headrace.operators.state.table import StateTable, ids_in
+from headrace.operators.state.ids import Ids, Ints, ranges
+from headrace.operators.state.step import Step, StepResult, StepTime
+from headrace.operators.state.table import StateTable, column_of, ids_in
 from headrace.operators.tables.weighted import (
     Tally,
     changelog_schema,
-    column_of,
     emitted,
     numbered,
-    ranges,
     sides_of,
     take_keys,
     weighted_schema,
@@ -29,16 +27,12 @@ from headrace.operators.tables.weighted import (
 LEFT, RIGHT = 0, 1
 
 
-class JoinStep:
+class JoinStep(Step):
     """The join of two changelogs.
 
     `on` has the pairs of a left and a right column that must be equal. Two columns of the same name become one.
     `keeps` has a flag per side: whether its rows without a match are emitted too.
     """
-
-    version = 1
-    due_column = None
-    wake_column = None
 
     def __init__(
         self,
@@ -61,15 +55,10 @@ class JoinStep:
         self._shown_right = [number for number, each in enumerate(right) if each.name not in shared]
         self.output_schema = changelog_schema([*left, *(right[number] for number in self._shown_right)])
 
-    def migrate(self, rows: pa.Table, version: int) -> pa.Table:
-        raise AssertionError(f"there never was a version {version}")
-
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
         ids = np.unique(ids_in(rows))
         if len(ids) == 0:
-            return StepResult(
-                rows=self.state_schema.empty_table(), deleted=ids, output=self.output_schema.empty_table()
-            )
+            return self.unchanged()
         tally = Tally(self._before(table, ids), rows)
         kept, deleted = tally.changes()
         return StepResult(rows=kept, deleted=deleted, output=_Pairs(self, tally).output())

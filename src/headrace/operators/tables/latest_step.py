@@ -9,38 +9,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.operators.state.ids import Hashes, Ints, ids_of
+from headrace.operators.state.ids import Hashes, Ids, Ints, Mask, ids_of, is_first
 from headrace.operators.state.run import ids_column
-from headrace.operators.state.step import StepResult, StepTime
-from headrace.operators.state.table import StateTable, ids_in, state_schema
-from headrace.operators.tables.weighted import (
-    ROW_HASH,
-    changelog_schema,
+from headrace.operators.state.step import Step, StepResult, StepTime
+from headrace.operators.state.table import (
+    StateTable,
     column_of,
-    differs_from_previous,
-    emitted,
+    hashes_of,
+    ids_in,
     ints_of,
-    numbered,
+    state_schema,
+    with_column,
 )
+from headrace.operators.tables.weighted import ROW_HASH, changelog_schema, emitted, numbered
 
 DELETED = "is_deleted"
 
 
-class LatestStep:
+class LatestStep(Step):
     """The latest row of each key.
 
     `columns` are the columns of a row, including its key; `order` are the columns that order changes. Without
     `keeps_deleted`, a deleted key is removed from the state: a change that arrives later restores it, even if it is
     earlier in the order.
     """
-
-    version = 1
-    due_column = None
-    wake_column = None
 
     def __init__(
         self,
@@ -65,15 +60,10 @@ class LatestStep:
         )
         self.output_schema = changelog_schema(columns)
 
-    def migrate(self, rows: pa.Table, version: int) -> pa.Table:
-        raise AssertionError(f"there never was a version {version}")
-
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
         ids = np.unique(ids_in(rows))
         if len(ids) == 0:
-            return StepResult(
-                rows=self.state_schema.empty_table(), deleted=ids, output=self.output_schema.empty_table()
-            )
+            return self.unchanged()
         before = table.take(ids)
         together = pa.concat_tables([before, rows]).combine_chunks()
         winner = last_of_each(together, self.order)
@@ -88,7 +78,7 @@ class LatestStep:
             output=self._output(together, was, winner, deleted),
         )
 
-    def _kept(self, rows: pa.Table, is_new: npt.NDArray[np.bool_]) -> pa.Table:
+    def _kept(self, rows: pa.Table, is_new: Mask) -> pa.Table:
         """The new rows of the state. A deleted row keeps only its key and its order."""
         rows = rows.filter(pa.array(is_new)).combine_chunks()
         deleted = column_of(rows, DELETED)
@@ -98,13 +88,10 @@ class LatestStep:
             alive = pa.array(np.arange(rows.num_rows), mask=np.asarray(deleted))
             for name, is_key in zip(self.columns, self._is_key, strict=True):
                 if not is_key:
-                    place = rows.schema.get_field_index(name)
-                    rows = rows.set_column(place, rows.schema.field(place), column_of(rows, name).take(alive))
+                    rows = with_column(rows, name, column_of(rows, name).take(alive))
         return rows
 
-    def _output(
-        self, together: pa.Table, was: Ints, winner: Ints, deleted: npt.NDArray[np.bool_]
-    ) -> pa.Table:
+    def _output(self, together: pa.Table, was: Ints, winner: Ints, deleted: Mask) -> pa.Table:
         hashes = ints_of(together, ROW_HASH)
         is_alive = ~deleted[winner]
         was_alive = (was >= 0) & ~deleted[was]
@@ -124,7 +111,7 @@ class LatestLift:
         self._order = order
 
     def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
-        first, second = (ints_of(rows, name).view(np.uint64) for name in ("h1", "h2"))
+        first, second = hashes_of(rows)
         columns = [
             ids_column(ids_of(first, second)),
             *(column_of(rows, each) for each in self._schema.names[1:]),
@@ -147,12 +134,12 @@ def last_of_each(rows: pa.Table, order: Sequence[str]) -> Ints:
     keys["hash"] = column_of(rows, ROW_HASH)
     ascending = [(name, "ascending", "at_start") for name in keys]
     sorted_positions = np.asarray(pc.sort_indices(pa.table(keys), sort_keys=ascending)).astype(np.int64)
-    is_last = differs_from_previous(group[sorted_positions][::-1])[::-1]
+    is_last = is_first(group[sorted_positions][::-1])[::-1]
     found: Ints = sorted_positions[is_last]
     return found
 
 
-def _position_of_each(before: pa.Table, ids: npt.NDArray[np.complex128]) -> Ints:
+def _position_of_each(before: pa.Table, ids: Ids) -> Ints:
     """The position of the row of each id, or -1. The ids are sorted."""
     positions = np.full(len(ids), -1, dtype=np.int64)
     positions[np.searchsorted(ids, ids_in(before))] = np.arange(before.num_rows)

@@ -12,77 +12,63 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.operators.state.ids import Ints, Mask, contains
-from headrace.operators.state.step import StepResult, StepTime
-from headrace.operators.state.table import StateTable, ids_in
+from headrace.operators.state.ids import Ints, Mask, contains, ranges, segment_starts
+from headrace.operators.state.step import Step, StepResult, StepTime
+from headrace.operators.state.table import StateTable, column_of, ids_in, ints_of, with_column
+from headrace.operators.tables.newest_order import SortTerm
 from headrace.operators.tables.weighted import (
     ROW_HASH,
+    WEIGHT,
     Tally,
     changelog_schema,
-    column_of,
     emitted,
-    ints_of,
     numbered,
     take_keys,
     weighted_schema,
-    with_weights,
 )
 
 MARK = "is_mark"
 
 
-class NewestStep:
+class NewestStep(Step):
     """The input has an id of key and row, the weight, `is_mark` (false), and the columns of the row."""
-
-    version = 1
-    due_column = None
-    wake_column = None
 
     def __init__(
         self,
         *,
         columns: Sequence[pa.Field],
         by: Sequence[str],
-        order: Sequence[str],
+        order: Sequence[SortTerm],
         count: int,
+        rank: str | None = None,
         keep: int | None,
     ) -> None:
         own = numbered("c", columns, key=by)
         self._columns = [each.name for each in own]
         positions = {each.name: number for number, each in enumerate(columns)}
-        self._order = [f"c{positions[name]}" for name in order]
+        self._order = [(f"c{positions[term.name]}", term) for term in order]
         self._count = count
+        self._has_rank = rank is not None
         self._keep = keep
         self.state_schema = self.input_schema = weighted_schema([pa.field(MARK, pa.bool_()), *own])
-        self.output_schema = changelog_schema(columns)
-
-    def migrate(self, rows: pa.Table, version: int) -> pa.Table:
-        raise AssertionError(f"there never was a version {version}")
+        ranks = [] if rank is None else [pa.field(rank, pa.int32())]
+        self.output_schema = changelog_schema([*columns, *ranks])
 
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
         ids = ids_in(rows)
         if len(ids) == 0:
-            return StepResult(
-                rows=self.state_schema.empty_table(), deleted=ids, output=self.output_schema.empty_table()
-            )
+            return self.unchanged()
         tally = Tally(take_keys(table, np.unique(ids.real)), rows)
         order = self._newest_first(tally)
         group = tally.group[order]
-        starts = np.flatnonzero(np.diff(group, prepend=-1))
+        starts = segment_starts(group)
         was_mark = np.asarray(column_of(tally.rows, MARK))[order]
         weight_before, weight_after = tally.weight_before[order], tally.weight_after[order]
         # The state has no rows that are older than the mark.
         is_below = _running_sum(was_mark.astype(np.int64), starts) > 0
         weight_after[is_below] = 0
         before, after = np.maximum(weight_before, 0), np.maximum(weight_after, 0)
-        changes = self._shown(after, starts) - self._shown(before, starts)
-        is_emitted = np.flatnonzero(changes)
-        positions = pa.array(order[is_emitted])
-        output = emitted(
-            self.output_schema,
-            [column_of(tally.rows, name).take(positions) for name in self._columns],
-            changes[is_emitted],
-        )
+        output = self._output(tally.rows, order, before, after, starts)
         is_mark = was_mark
         if self._keep is not None:
             weight_after, is_mark = self._within_bound(after, weight_after, was_mark, starts)
@@ -90,20 +76,48 @@ class NewestStep:
         return self._result(tally, order, weight_after, is_mark, is_touched, output)
 
     def _newest_first(self, tally: Tally) -> Ints:
-        """Positions sorted by key, and within a key by the order, the greatest first. Ties have a stable order."""
+        """Positions sorted by key, and within a key by the order. Ties have a stable order."""
         keys = {"group": pa.array(tally.group)}
-        keys.update({name: column_of(tally.rows, name) for name in self._order})
+        sort_keys = [("group", "ascending", "at_end")]
+        for name, term in self._order:
+            column = column_of(tally.rows, name)
+            direction = "descending" if term.is_descending else "ascending"
+            nulls = "at_start" if term.nulls_first else "at_end"
+            if pa.types.is_floating(column.type):
+                # Arrow sorts NaN beside the nulls; in Spark it is the greatest value.
+                keys[f"{name} is NaN"] = pc.is_nan(column)
+                sort_keys.append((f"{name} is NaN", direction, nulls))
+            keys[name] = column
+            sort_keys.append((name, direction, nulls))
         keys["imaginary"] = pa.array(np.ascontiguousarray(tally.ids.imag))
         keys["row"] = pa.array(ints_of(tally.rows, ROW_HASH))
-        sort_keys = [(name, "ascending" if name == "group" else "descending", "at_end") for name in keys]
+        sort_keys += [("imaginary", "descending", "at_end"), ("row", "descending", "at_end")]
         order: Ints = np.asarray(pc.sort_indices(pa.table(keys), sort_keys=sort_keys)).astype(np.int64)
         return order
 
-    def _shown(self, weights: Ints, starts: Ints) -> Ints:
-        """How often each row is among the newest `count` rows."""
+    def _output(self, rows: pa.Table, order: Ints, before: Ints, after: Ints, starts: Ints) -> pa.Table:
+        """The changes of the newest `count` rows; the weights before and after are in the order."""
+        first_before, shown_before = self._shown(before, starts)
+        first_after, shown_after = self._shown(after, starts)
+        if self._has_rank:
+            was, was_rank = _places(first_before, shown_before)
+            now, now_rank = _places(first_after, shown_after)
+            retracted, added = _differences(was, was_rank, now, now_rank)
+            positions = np.concatenate([was[retracted], now[added]])
+            ranks = [pa.array(np.concatenate([was_rank[retracted], now_rank[added]]), pa.int32())]
+            weights = np.repeat(np.array([-1, 1]), [len(retracted), len(added)])
+        else:
+            changes = shown_after - shown_before
+            positions, ranks = np.flatnonzero(changes), []
+            weights = changes[positions]
+        taken = pa.array(order[positions])
+        columns = [column_of(rows, name).take(taken) for name in self._columns]
+        return emitted(self.output_schema, [*columns, *ranks], weights)
+
+    def _shown(self, weights: Ints, starts: Ints) -> tuple[Ints, Ints]:
+        """How many rows come before each row, and how often it is among the newest `count` rows."""
         newer = _running_sum(weights, starts) - weights
-        shown: Ints = np.clip(self._count - newer, 0, weights)
-        return shown
+        return newer, np.clip(self._count - newer, 0, weights)
 
     def _within_bound(
         self, after: Ints, weight_after: Ints, was_mark: Mask, starts: Ints
@@ -123,11 +137,25 @@ class NewestStep:
         ids = tally.ids[order]
         touched = np.unique(ids[is_touched])
         is_kept = contains(touched, ids) & ((weights != 0) | is_mark)
-        kept = with_weights(tally.rows.take(pa.array(order[is_kept])), weights[is_kept])
-        place = kept.schema.get_field_index(MARK)
-        kept = kept.set_column(place, kept.schema.field(place), pa.array(is_mark[is_kept]))
+        kept = with_column(tally.rows.take(pa.array(order[is_kept])), WEIGHT, pa.array(weights[is_kept]))
+        kept = with_column(kept, MARK, pa.array(is_mark[is_kept]))
         deleted = touched[~contains(np.unique(ids[is_kept]), touched)]
         return StepResult(rows=kept, deleted=deleted, output=output)
+
+
+def _places(first: Ints, counts: Ints) -> tuple[Ints, Ints]:
+    """Each position as often as its count, and the ranks."""
+    ranks = ranges(first + 1, first + 1 + counts)
+    return np.repeat(np.arange(len(counts)), counts), ranks
+
+
+def _differences(was: Ints, was_rank: Ints, now: Ints, now_rank: Ints) -> tuple[Ints, Ints]:
+    """The indexes of the pairs of row and rank that are only in the first, and only in the second."""
+    ranks = max(was_rank.max(initial=0), now_rank.max(initial=0)) + 1
+    pairs, new_pairs = was * ranks + was_rank, now * ranks + now_rank
+    is_retracted = np.isin(pairs, new_pairs, assume_unique=True, invert=True)
+    is_added = np.isin(new_pairs, pairs, assume_unique=True, invert=True)
+    return np.flatnonzero(is_retracted), np.flatnonzero(is_added)
 
 
 def _running_sum(numbers: Ints, starts: Ints) -> Ints:

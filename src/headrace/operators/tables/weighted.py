@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headrace.operators.state.ids import Hashes, Ids, Ints, Mask, contains
+from headrace.operators.state.ids import Hashes, Ids, Ints, contains, is_first, ranges, segment_starts
 from headrace.operators.state.run import COLUMN, LABEL, ids_column
-from headrace.operators.state.table import StateTable, ids_in, state_schema
+from headrace.operators.state.table import StateTable, column_of, ids_in, ints_of, state_schema, with_column
 
 KEY_HASH = "key_hash"
 ROW_HASH = "row_hash"
@@ -84,8 +84,8 @@ class Tally:
         order = np.lexsort((rows, ids.imag, keys, ids.real))
         ids, keys, rows = ids[order], keys[order], rows[order]
         weights = ints_of(together, WEIGHT)[order]
-        is_new_key = differs_from_previous(ids.real) | differs_from_previous(keys)
-        starts = np.flatnonzero(is_new_key | differs_from_previous(ids.imag) | differs_from_previous(rows))
+        is_new_key = is_first(ids.real, keys)
+        starts = segment_starts(ids, keys, rows)
         was = np.where(order < before.num_rows, weights, 0)
         self.rows = together.take(pa.array(order[starts])).combine_chunks()
         self.ids = ids[starts]
@@ -104,20 +104,15 @@ class Tally:
 
     @property
     def group_starts(self) -> Ints:
-        return np.flatnonzero(differs_from_previous(self.group))
+        return segment_starts(self.group)
 
     def changes(self) -> tuple[pa.Table, Ids]:
         """The update of the state: the rows of all changed ids, and the ids without rows."""
         touched = np.unique(self.ids[self.weight_before != self.weight_after])
         kept = contains(touched, self.ids) & (self.weight_after != 0)
-        rows = with_weights(self.rows.filter(pa.array(kept)), self.weight_after[kept])
+        rows = with_column(self.rows.filter(pa.array(kept)), WEIGHT, pa.array(self.weight_after[kept]))
         is_empty = ~contains(np.unique(self.ids[kept]), touched)
         return rows, touched[is_empty & contains(np.unique(self.ids[self.weight_before != 0]), touched)]
-
-
-def with_weights(rows: pa.Table, weights: Ints) -> pa.Table:
-    place = rows.schema.get_field_index(WEIGHT)
-    return rows.set_column(place, rows.schema.field(place), pa.array(weights, pa.int64()))
 
 
 def changelog_schema(columns: Sequence[pa.Field]) -> pa.Schema:
@@ -133,33 +128,8 @@ def emitted(schema: pa.Schema, columns: Sequence[pa.Array], weights: Ints) -> pa
     return pa.table([*(each.take(taken) for each in columns), pa.array(op, pa.string())], schema=schema)
 
 
-def ints_of(table: pa.Table, name: str) -> Ints:
-    return np.asarray(column_of(table, name)).astype(np.int64, copy=False)
-
-
-def column_of(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    chunks = column.chunks or [pa.array([], column.type)]
-    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
-
-
-def differs_from_previous(values: npt.NDArray[np.generic]) -> Mask:
-    """A mask of the first of each run of equal values."""
-    differs = np.ones(len(values), dtype=np.bool_)
-    differs[1:] = values[1:] != values[:-1]
-    return differs
-
-
 def sums(numbers: Ints, starts: Ints) -> Ints:
     return np.add.reduceat(numbers, starts) if len(starts) else np.empty(0, np.int64)
-
-
-def ranges(first: Ints, end: Ints) -> Ints:
-    """The concatenation of first[0]…end[0]-1, first[1]…end[1]-1 and so on."""
-    counts = end - first
-    before = np.cumsum(counts) - counts
-    found: Ints = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(first - before, counts)
-    return found
 
 
 class WeightedLift:

@@ -1,25 +1,28 @@
-"""The common part of windows with fixed boundaries: length, start, and how Spark and the core run them."""
+"""Windows with fixed boundaries: tumbling, hopping and sampling windows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-import pyarrow as pa
-
-from headrace.operators.folds import Fold
 from headrace.operators.late import Correct
-from headrace.operators.operator import BadOperator, Duration, duration_us, interval_text
-from headrace.operators.windows.lifting import ClockLift
-from headrace.operators.windows.native import NativeWindow
-from headrace.operators.windows.slots import ClockSlots
-from headrace.operators.windows.zones import ZoneSlots, require_zone, with_zone_windows, zone_window
+from headrace.operators.operator import BadOperator, Duration, duration_us, interval_text, time_us
+from headrace.operators.windows.lifting import ClockLift, ClockSlots, WindowLift
+from headrace.operators.windows.panes import PaneStep
+from headrace.operators.windows.window import NativeWindow
+from headrace.operators.windows.zones import (
+    ZoneSlots,
+    require_days,
+    require_zone,
+    with_zone_windows,
+    zone_window,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from headrace.operators.state.step import Lift
+OVERLAPS_MAX = 1_000
+"""The most windows that a row may be in: each window has its own row of state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +53,15 @@ class ClockWindow(NativeWindow):
         )
         if self.zone is None:
             return slots
-        require_zone(self.zone, slots, operator=kind)
+        require_zone(self.zone, operator=kind)
+        require_days(self.zone, slots, operator=kind)
         return ZoneSlots(
             zone=self.zone, length_us=slots.length_us, every_us=every_us, offset_us=slots.offset_us
         )
+
+    def __post_init__(self) -> None:
+        _ = self.slots
+        NativeWindow.__post_init__(self)
 
     def _require_completeness(self) -> None:
         if not isinstance(self.late, Correct):
@@ -72,8 +80,8 @@ class ClockWindow(NativeWindow):
         slots = self.slots
         return zone_window() if isinstance(slots, ZoneSlots) else spark_window(slots, time)
 
-    def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift:
-        return ClockLift(self.slots, folds, schema)
+    def _lift(self, step: PaneStep) -> WindowLift:
+        return ClockLift(step, self.slots)
 
 
 def spark_window(slots: ClockSlots, time: str) -> Column:
@@ -86,3 +94,108 @@ def spark_window(slots: ClockSlots, time: str) -> Column:
         interval_text(slots.every_us),
         interval_text(slots.offset_us) if slots.offset_us else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Tumbling(ClockWindow):
+    """Windows of fixed length that do not overlap and have no gaps.
+
+        op.Tumbling("1 minute", by="url", aggregate={"n": "count(*)"})
+
+    length   the length of a window
+    offset   the start of the first window, as a duration since the epoch: "15 minutes" for hours from quarter past
+    zone     the time zone of windows of whole days, such as "Europe/Berlin"; UTC by default
+
+    All windows also have the fields `by`, `aggregate`, `time`, `trigger` and `late`.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Hopping(ClockWindow):
+    """Windows of fixed length that start at fixed intervals and overlap. Each row is in length / every windows.
+
+        op.Hopping("10 minutes", every="1 minute", by="url", aggregate={"mean_ms": "avg(ms)"})
+
+    length   the length of a window
+    every    the duration from the start of one window to the start of the next; at most `length` (else see `Sampling`)
+    offset   the start of the first window, as a duration since the epoch
+    zone     the time zone of windows of whole days, such as "Europe/Berlin"; UTC by default
+    """
+
+    every: Duration = field(kw_only=True)
+
+    period: ClassVar[str] = "every"
+
+    def __post_init__(self) -> None:
+        slots = self.slots
+        if slots.every_us > slots.length_us:
+            raise BadOperator(
+                "Hopping",
+                "every",
+                f"is {self.every!r}, longer than the length {self.length!r}: rows between windows would be in none",
+                hint="use Sampling if that is intended",
+            )
+        if slots.length_us > slots.every_us * OVERLAPS_MAX:
+            raise BadOperator(
+                "Hopping",
+                "every",
+                f"is {self.every!r}: each row would be in more than {OVERLAPS_MAX:,} windows of {self.length!r}",
+                hint="increase every, or shorten the length",
+            )
+        ClockWindow.__post_init__(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling(ClockWindow):
+    """Windows of fixed length that start at fixed intervals. Rows between two windows are dropped.
+
+        op.Sampling("1 minute", every="1 hour", by="sensor", aggregate={"mean": "avg(celsius)"})
+
+    length   the length of a window
+    every    the duration from the start of one window to the start of the next; longer than `length`
+    offset   the start of the first window, as a duration since the epoch
+    zone     the time zone of windows of whole days, such as "Europe/Berlin"; UTC by default
+    """
+
+    every: Duration = field(kw_only=True)
+
+    period: ClassVar[str] = "every"
+
+    def __post_init__(self) -> None:
+        if self.slots.every_us <= self.slots.length_us:
+            raise BadOperator(
+                "Sampling",
+                "every",
+                f"is {self.every!r}, not longer than the length {self.length!r}",
+                hint="use Tumbling for windows without gaps, or Hopping for windows that overlap",
+            )
+        ClockWindow.__post_init__(self)
+
+    @property
+    def _unsampled_us(self) -> int:
+        return self.slots.every_us - self.slots.length_us
+
+    def _native_rows(self, rows: DataFrame, time: str) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        if self.zone is not None:
+            return ClockWindow._native_rows(self, rows, time)
+        since_us = F.pmod(time_us(time) - self.slots.offset_us, F.lit(self.slots.every_us))
+        return rows.filter(since_us < self.slots.length_us)
+
+    def _native_window(self, time: str) -> Column:
+        """Spark rejects gaps between windows. So Spark's windows include the gap before a window, which has no rows."""
+        if self.zone is not None:
+            return ClockWindow._native_window(self, time)
+        slots = self.slots
+        offset_us = (slots.offset_us - self._unsampled_us) % slots.every_us
+        return spark_window(
+            ClockSlots(length_us=slots.every_us, every_us=slots.every_us, offset_us=offset_us), time
+        )
+
+    def _native_bounds(self, window: Column) -> tuple[Column, Column]:
+        from pyspark.sql import functions as F
+
+        if self.zone is not None:
+            return ClockWindow._native_bounds(self, window)
+        return window["start"] + F.expr(f"interval {interval_text(self._unsampled_us)}"), window["end"]

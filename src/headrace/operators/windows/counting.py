@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from headrace.operators.folds import Fold
+from headrace.operators.aggregates import inputs_of
 from headrace.operators.operator import BadOperator
-from headrace.operators.windows.counting_panes import TIE, CountingStep, CountLift
-from headrace.operators.windows.panes import PaneRules
+from headrace.operators.windows.counting_panes import CountingStep
+from headrace.operators.windows.lifting import TIE, RowLift, WindowLift
+from headrace.operators.windows.panes import PaneShape, PaneStep
 from headrace.operators.windows.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-
-    from headrace.operators.state.step import Lift, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +39,14 @@ class Counting(Window):
         rows: object = self.rows
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise BadOperator("Counting", "rows", f"is {self.rows!r}", hint="set an integer of at least 1")
+        Window.__post_init__(self)
+        if self.trigger is not None and not self.trigger.on_time:
+            raise BadOperator(
+                "Counting",
+                "trigger",
+                "has no on-time panes, but a full window has no other",
+                hint="remove on_time",
+            )
         if self.trigger is not None and self.trigger.panes != "retracting":
             raise BadOperator(
                 "Counting",
@@ -50,22 +54,17 @@ class Counting(Window):
                 f"has {self.trigger.panes} panes, but a late row can move rows from an emitted window to the next one",
                 hint='set panes="retracting"',
             )
-        Window.__post_init__(self)
 
-    def _step(
-        self, keys: Sequence[pa.Field], folds: Sequence[tuple[str, Fold]], rules: PaneRules, *, bounded: bool
-    ) -> Step:
+    @property
+    def excludes_end(self) -> bool:
+        return False
+
+    def _step(self, shape: PaneShape) -> PaneStep:
         wants_early = self.trigger is not None and self.trigger.early is not None
-        return CountingStep(
-            keys=keys,
-            folds=folds,
-            rules=rules,
-            window_rows=self.rows,
-            emits_rest=bounded and wants_early,
-        )
+        return CountingStep(shape, window_rows=self.rows, emits_rest=shape.is_bounded and wants_early)
 
-    def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift:
-        return CountLift(folds, schema)
+    def _lift(self, step: PaneStep) -> WindowLift:
+        return RowLift(step, 0)
 
     def _lifted_columns(self) -> list[Column]:
         """A hash of the aggregated values, which orders rows with equal times independently of their arrival.
@@ -75,6 +74,9 @@ class Counting(Window):
         """
         from pyspark.sql import functions as F
 
-        inputs = [F.expr(text) for text in self._inputs().values()]
-        hashed = [part for each in inputs for part in (each.isNull(), each)]
-        return [F.xxhash64(F.lit(0), *hashed).alias(TIE)]
+        hashed = [F.lit(0)]
+        for number, text in inputs_of(self.aggregates).items():
+            hashed.append(F.expr(text).isNull())
+            if self.aggregates[number].function != "count":  # it depends only on null, and may be of a map
+                hashed.append(F.expr(text))
+        return [F.xxhash64(*hashed).alias(TIE)]

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-
-from headrace.operators.folds import Fold
 from headrace.operators.operator import DURATION_US_MAX, BadOperator
-from headrace.operators.state.ids import Hashes, ids_of
-from headrace.operators.state.run import ids_column
-from headrace.operators.windows.lifting import HASHES, TIME, key_columns, lift_all
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-GAP = "gap"
-"""The column with the gap of a row, in microseconds."""
 
 TOUCH_US = 1
 """Spark merges two sessions if one ends exactly when the other starts; Headrace starts a new session. So the gap that
@@ -50,46 +39,19 @@ class PerRow:
             )
 
 
-class OwnGapLift:
-    """Lift rows with a column `gap` to sessions of one row, which end after the gap of the row."""
-
-    def __init__(self, folds: Sequence[Fold], schema: pa.Schema) -> None:
-        self._folds = folds
-        self._schema = schema
-
-    def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
-        times_us, gaps_us = np.asarray(rows.column(TIME)), np.asarray(rows.column(GAP))
-        first, second = (np.asarray(rows.column(name)).view(np.uint64) for name in HASHES)
-        columns = [
-            ids_column(ids_of(first, second)),
-            *key_columns(rows),
-            pa.array(times_us),
-            pa.array(times_us + gaps_us),
-            pa.array(np.ones(len(times_us), dtype=np.int64)),
-            *lift_all(self._folds, rows, times_us),
-        ]
-        return pa.table(columns, schema=self._schema), first
-
-
 def require_interval(rows: DataFrame, gap: PerRow) -> None:
-    from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
     from pyspark.sql.types import DayTimeIntervalType
 
-    try:
-        kind = rows.select(F.expr(gap.expression)).schema[0].dataType
-    except AnalysisException as error:
-        raise BadOperator(
-            "Session",
-            "gap",
-            f"is {gap.expression!r}, which Spark can't evaluate",
-            hint=str(error).splitlines()[0][:300],
-        ) from error
+    from headrace.operators.state.keys import evaluated_type
+
+    problem = f"is {gap.expression!r}"
+    kind = evaluated_type(rows, F.expr(gap.expression), operator="Session", field="gap", problem=problem)
     if not isinstance(kind, DayTimeIntervalType):
         raise BadOperator(
             "Session",
             "gap",
-            f"is {gap.expression!r}, which is {kind.simpleString()}, not an interval of days and seconds",
+            f"{problem}, which is {kind.simpleString()}, not an interval of days and seconds",
             hint='set an expression such as "seconds * INTERVAL 1 SECOND" or "INTERVAL 10 MINUTES"',
         )
 

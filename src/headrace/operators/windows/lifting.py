@@ -5,139 +5,147 @@ This runs in the tasks that read the rows, before the shuffle to buckets: rows o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import abc
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
-from headrace.operators.folds import Columns, Fold
-from headrace.operators.state.ids import Hashes, Ints, ids_of, mixed, segment_starts
+from headrace.operators.folds import Columns
+from headrace.operators.state.ids import Hashes, Ids, Ints, ids_of, mixed, segment_starts
 from headrace.operators.state.run import ids_column
-from headrace.operators.windows.slots import ClockSlots
+from headrace.operators.state.table import column_of, hashes_of, ints_of
+from headrace.operators.windows.panes import PaneStep
 
-HASHES = ("h1", "h2")
 TIME = "time"
 
+GAP = "gap"
+"""The column with the gap of a row, in microseconds."""
 
-class ClockLift:
-    """The lift of windows with fixed boundaries.
+TIE = "tie"
+"""The column that orders rows with equal times."""
+
+
+class ClockSlots(Struct, frozen=True, kw_only=True):
+    """Windows of `length_us` that start every `every_us`, from `offset_us` after the epoch."""
+
+    length_us: int
+    every_us: int
+    offset_us: int = 0
+
+    def assign(self, times_us: Ints) -> tuple[Ints, Ints, Ints]:
+        """The positions of rows with the start and end of their windows. A row may be in several windows or in none."""
+        newest = times_us - (times_us - self.offset_us) % self.every_us
+        positions, starts = [], []
+        for back in range(-(-self.length_us // self.every_us)):
+            start = newest - back * self.every_us
+            inside = np.flatnonzero(start + self.length_us > times_us)
+            positions.append(inside)
+            starts.append(start[inside])
+        start = np.concatenate(starts)
+        return np.concatenate(positions), start, start + self.length_us
+
+    def identities(self, starts_us: Ints, ends_us: Ints) -> Ints:
+        """Numbers that distinguish these windows."""
+        return starts_us
+
+
+class WindowLift(abc.ABC):
+    """The lift of windows: slots in the columns of the step's input, and the hash that determines the bucket of each.
 
     Rows have `h1`, `h2`, `time`, `k0`…, and `a0`… for folds that need values.
     """
 
-    def __init__(self, slots: ClockSlots, folds: Sequence[Fold], schema: pa.Schema) -> None:
-        self._slots = slots
-        self._folds = folds
-        self._schema = schema
+    def __init__(self, step: PaneStep) -> None:
+        self._folds = step.lifted_folds
+        self._schema = step.input_schema
 
-    def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
-        """Slots in the columns of the step's input, and the hash that determines the bucket of each slot."""
-        times_us = np.asarray(rows.column(TIME))
-        first, second = _hashes(rows)
-        positions, starts_us, ends_us = self._slots.assign(times_us)
-        ids = ids_of(mixed(first[positions], starts_us), mixed(second[positions], starts_us))
-        order = np.argsort(ids)
-        ids, positions = ids[order], positions[order]
-        starts_us, ends_us = starts_us[order], ends_us[order]
-        groups = segment_starts(ids)
+    @abc.abstractmethod
+    def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]: ...
+
+    def _merged(
+        self, rows: pa.Table, positions: Ints, ids: Ids, starts_us: Ints, ends_us: Ints
+    ) -> tuple[pa.Table, Hashes]:
+        """One slot for each id and end, from the rows at these positions, which are sorted by both."""
+        groups = segment_starts(ids, ends_us)
         heads = positions[groups]
-        counts = np.diff(np.append(groups, len(ids)))
         sorted_rows = rows.take(pa.array(positions)).combine_chunks()
-        folded = merge_lifted(self._folds, sorted_rows, times_us[positions], groups)
+        lifted = self._lifted(sorted_rows)
         columns = [
             ids_column(ids[groups]),
             *(each.take(pa.array(heads)) for each in key_columns(rows)),
             pa.array(starts_us[groups]),
             pa.array(ends_us[groups]),
-            pa.array(counts),
-            *folded,
+            pa.array(np.diff(np.append(groups, len(ids)))),
         ]
-        return pa.table(columns, schema=self._schema), first[heads]
+        for fold, states in zip(self._folds, lifted, strict=True):
+            columns += fold.merge(states, groups)
+        return pa.table(columns, schema=self._schema), hashes_of(rows)[0][heads]
+
+    def _lifted(self, rows: pa.Table) -> list[Columns]:
+        """The states of each fold."""
+        times_us = ints_of(rows, TIME)
+        names = [f"a{number}" for number in range(len(self._folds))]
+        inputs = [column_of(rows, name) if name in rows.column_names else None for name in names]
+        return [fold.lift(values, times_us) for fold, values in zip(self._folds, inputs, strict=True)]
 
 
-class GapLift:
-    """Lift rows to sessions of one row, which end after the gap. The step merges them, because it knows which rows are
-    late."""
+class ClockLift(WindowLift):
+    """The lift of windows with fixed boundaries."""
 
-    def __init__(self, gap_us: int, folds: Sequence[Fold], schema: pa.Schema) -> None:
-        self._gap_us = gap_us
-        self._folds = folds
-        self._schema = schema
+    def __init__(self, step: PaneStep, slots: ClockSlots) -> None:
+        super().__init__(step)
+        self._slots = slots
 
     def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
-        times_us = np.asarray(rows.column(TIME))
-        first, second = _hashes(rows)
+        first, second = hashes_of(rows)
+        positions, starts_us, ends_us = self._slots.assign(ints_of(rows, TIME))
+        windows = self._slots.identities(starts_us, ends_us)
+        ids = ids_of(mixed(first[positions], windows), mixed(second[positions], windows))
+        order = np.argsort(ids)
+        return self._merged(rows, positions[order], ids[order], starts_us[order], ends_us[order])
+
+
+class InstantLift(WindowLift):
+    """The lift of sliding windows: rows with the same key and time are merged."""
+
+    def __init__(self, step: PaneStep, length_us: int) -> None:
+        super().__init__(step)
+        self._length_us = length_us
+
+    def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
+        ids, ends_us = ids_of(*hashes_of(rows)), ints_of(rows, TIME) + 1
+        order = np.lexsort((ends_us, ids))
+        ends_us = ends_us[order]
+        return self._merged(rows, order, ids[order], ends_us - self._length_us, ends_us)
+
+
+class RowLift(WindowLift):
+    """Lift each row individually, if only the step can assign its window: the step knows which rows are late.
+
+    A slot ends `length_us` after its row; with None, after the gap of the row.
+    """
+
+    def __init__(self, step: PaneStep, length_us: int | None) -> None:
+        super().__init__(step)
+        self._length_us = length_us
+
+    def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
+        first, second = hashes_of(rows)
+        times_us = ints_of(rows, TIME)
+        lengths_us = ints_of(rows, GAP) if self._length_us is None else self._length_us
         columns = [
             ids_column(ids_of(first, second)),
             *key_columns(rows),
             pa.array(times_us),
-            pa.array(times_us + self._gap_us),
+            pa.array(times_us + lengths_us),
             pa.array(np.ones(len(times_us), dtype=np.int64)),
-            *lift_all(self._folds, rows, times_us),
+            *(column for states in self._lifted(rows) for column in states),
+            *(column_of(rows, name) for name in self._schema.names if name == TIE),
         ]
         return pa.table(columns, schema=self._schema), first
 
 
-class InstantLift:
-    """The lift of sliding windows: rows with the same key and time are merged."""
-
-    def __init__(self, length_us: int, folds: Sequence[Fold], schema: pa.Schema) -> None:
-        self._length_us = length_us
-        self._folds = folds
-        self._schema = schema
-
-    def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
-        times_us = np.asarray(rows.column(TIME))
-        first, second = _hashes(rows)
-        ids = ids_of(first, second)
-        order = np.lexsort((times_us, ids))
-        ids, times_us = ids[order], times_us[order]
-        is_first = np.ones(len(ids), dtype=np.bool_)
-        is_first[1:] = (ids[1:] != ids[:-1]) | (times_us[1:] != times_us[:-1])
-        groups = np.flatnonzero(is_first)
-        heads = order[groups]
-        sorted_rows = rows.take(pa.array(order)).combine_chunks()
-        ends_us = times_us[groups] + 1
-        columns = [
-            ids_column(ids[groups]),
-            *(each.take(pa.array(heads)) for each in key_columns(rows)),
-            pa.array(ends_us - self._length_us),
-            pa.array(ends_us),
-            pa.array(np.diff(np.append(groups, len(ids)))),
-            *merge_lifted(self._folds, sorted_rows, times_us, groups),
-        ]
-        return pa.table(columns, schema=self._schema), first[heads]
-
-
 def key_columns(rows: pa.Table) -> Columns:
     names = [name for name in rows.column_names if name[0] == "k" and name[1:].isdigit()]
-    return [_array(rows, name) for name in sorted(names, key=lambda name: int(name[1:]))]
-
-
-def lift_all(folds: Sequence[Fold], rows: pa.Table, times_us: Ints) -> Columns:
-    lifted: Columns = []
-    for number, fold in enumerate(folds):
-        lifted += fold.lift(_input(rows, number), times_us)
-    return lifted
-
-
-def merge_lifted(folds: Sequence[Fold], rows: pa.Table, times_us: Ints, groups: Ints) -> Columns:
-    merged: Columns = []
-    for number, fold in enumerate(folds):
-        merged += fold.merge(fold.lift(_input(rows, number), times_us), groups)
-    return merged
-
-
-def _input(rows: pa.Table, number: int) -> pa.Array | None:
-    name = f"a{number}"
-    return _array(rows, name) if name in rows.column_names else None
-
-
-def _hashes(rows: pa.Table) -> tuple[Hashes, Hashes]:
-    first, second = (np.asarray(rows.column(name)).view(np.uint64) for name in HASHES)
-    return first, second
-
-
-def _array(rows: pa.Table, name: str) -> pa.Array:
-    column = rows.column(name)
-    return pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
+    return [column_of(rows, name) for name in sorted(names, key=lambda name: int(name[1:]))]

@@ -1,12 +1,13 @@
 """The step of windows with several panes: early, on time and late, each with a retraction of the previous pane.
 
 A slot is one window of one key. Its state has the folds and the last emitted pane. A step merges new rows into the
-state, decides which slots to emit, and returns the new state. It processes all slots of a bucket at once, as columns.
+state, decides which slots to emit, and returns the new state. It processes all slots of a bucket together, as columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,18 +15,36 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from headrace.operators.folds import Columns, CompletenessFold, Fold
+from headrace.operators.folds import Columns, CompletenessFold, Fold, OriginalsFold
 from headrace.operators.late_rows import LATE_ROWS, UTC_TIME
-from headrace.operators.state.ids import Ids, Ints, Mask, contains, segment_starts
+from headrace.operators.state.ids import Ids, Ints, Mask, contains, is_first, segment_starts
 from headrace.operators.state.run import COLUMN, LABEL, NEVER, ids_column
-from headrace.operators.state.step import StepResult, StepTime
-from headrace.operators.state.table import StateTable, ids_in, state_schema
-from headrace.operators.triggers import Pane, Panes
+from headrace.operators.state.step import Step, StepResult, StepTime
+from headrace.operators.state.table import (
+    StateTable,
+    column_of,
+    filled,
+    ids_in,
+    ints_of,
+    state_schema,
+    with_column,
+)
+from headrace.operators.triggers import EVERY_BATCH, Firing, Pane, Panes
 
 ORIGINALS = "originals"
 """The input column with the rows that were merged into a slot, for the side output of late rows; not in the state."""
 
-_PANES = tuple(Pane)
+_PANES = np.array(tuple(Pane), dtype=object)
+_NOT_EMITTED = {
+    "due_us": NEVER,
+    "wake_us": NEVER,
+    "is_done": False,
+    "revision": 0,
+    "rows_out": 0,
+    "first_us": NEVER,
+    "fired": 0,
+}
+"""The state of a slot without an emitted pane."""
 
 
 class PaneRules(Struct, frozen=True, kw_only=True):
@@ -33,34 +52,57 @@ class PaneRules(Struct, frozen=True, kw_only=True):
 
     within_us: int = 0
     """The allowed lateness: how long after its end a window accepts late rows; 0 for not at all."""
-    early_rows: int | None = None
-    early_us: int | None = None
-    late_us: int = 0
+    early: Firing | None = None
+    on_time: bool = True
+    late: Firing | None = EVERY_BATCH
     panes: Panes = "retracting"
     keeps_late: bool = False
     """Whether dropped late rows are returned, not only counted."""
 
+    @property
+    def emits_once(self) -> bool:
+        return self.within_us == 0 and self.early is None
 
-class PaneStep:
+    @property
+    def has_delay(self) -> bool:
+        return any(each is not None and each.has_delay for each in (self.early, self.late))
+
+    def due_us(self, is_over: Mask, rows: Ints, first_us: Ints, fired: Ints) -> Ints:
+        """The processing time at which each slot emits a pane with these new rows; NEVER if it needs more of them."""
+        never = np.full(len(rows), NEVER, dtype=np.int64)
+        early, late = (
+            never if each is None else each.met_us(rows, first_us, fired) for each in (self.early, self.late)
+        )
+        return np.where(rows > 0, np.where(is_over, late, early), NEVER)
+
+
+class PaneShape(Struct, frozen=True, kw_only=True):
+    """What all windows need to build their step."""
+
+    keys: Sequence[pa.Field]
+    folds: Sequence[tuple[str, Fold]]
+    """Each with the name of its result."""
+    rules: PaneRules
+    is_bounded: bool = False
+
+
+class PaneStep(Step):
     """The step of slots. With `merges_overlaps`, overlapping slots of a key are merged, as for sessions.
 
     The input has `id`, the key columns, `start`, `end`, `rows` (how many rows were merged into it), and the folds.
     """
 
-    version = 1
+    version = 2
     due_column = "due_us"
     shown_before_us = 0
     """How much earlier the emitted bounds of a window are than the internal ones."""
+    ends_inclusive_us = 0
+    """1 if a window still includes its end."""
 
-    def __init__(
-        self,
-        *,
-        keys: Sequence[pa.Field],
-        folds: Sequence[tuple[str, Fold]],
-        rules: PaneRules,
-        merges_overlaps: bool = False,
-    ) -> None:
-        self.rules = rules
+    def __init__(self, shape: PaneShape, *, merges_overlaps: bool = False) -> None:
+        keys, folds = shape.keys, shape.folds
+        self.rules = rules = shape.rules
+        self.wake_column = "wake_us" if rules.has_delay else None
         self.merges_overlaps = merges_overlaps
         self.keys = [f"k{number}" for number in range(len(keys))]
         self.folds = [fold for _, fold in folds]
@@ -68,6 +110,7 @@ class PaneStep:
             (number, fold) for number, fold in enumerate(self.folds) if isinstance(fold, CompletenessFold)
         ]
         self.retracts = rules.panes == "retracting"
+        self.emitted_names = ["start_out", "end_out", "pane_out", *(f"out{n}" for n in range(len(folds)))]
         key_fields = [
             pa.field(name, each.type, metadata={COLUMN: each.name.encode()})
             for name, each in zip(self.keys, keys, strict=True)
@@ -77,7 +120,9 @@ class PaneStep:
             *(pa.field(name, pa.int64()) for name in ("start", "end", "rows")),
             *_fold_fields(folds),
         ]
+        # The original rows are only in the input, for the side output of late rows.
         originals = [pa.field(ORIGINALS, pa.list_(pa.string()))] if rules.keeps_late else []
+        self.lifted_folds = [*self.folds, OriginalsFold()] if rules.keeps_late else self.folds
         self.input_schema = state_schema([*slot_fields, *originals])
         self.state_schema = state_schema([*slot_fields, *self._pane_fields()])
         self.output_schema = pa.schema(
@@ -93,13 +138,6 @@ class PaneStep:
             ]
         )
 
-    @property
-    def wake_column(self) -> str | None:
-        return "wake_us" if self.rules.early_us or self.rules.late_us else None
-
-    def migrate(self, rows: pa.Table, version: int) -> pa.Table:
-        raise AssertionError(f"there never was a version {version}")
-
     def _pane_fields(self) -> list[pa.Field]:
         fields = [
             pa.field("due_us", pa.int64()),
@@ -107,17 +145,26 @@ class PaneStep:
             pa.field("is_done", pa.bool_()),  # its on-time pane was emitted
             pa.field("revision", pa.int32()),  # how many panes were emitted
             pa.field("rows_out", pa.int64()),  # how many rows the last pane had
+            *trigger_fields(),
         ]
-        if self.retracts:
-            fields += [pa.field(name, pa.int64()) for name in ("start_out", "end_out")]
-            fields += [pa.field("pane_out", pa.int8())]
-            fields += [pa.field(f"out{number}", fold.result_type) for number, fold in enumerate(self.folds)]
-        return fields
+        return fields + self.emitted_fields() if self.retracts else fields
+
+    def migrate(self, rows: pa.Table, version: int) -> pa.Table:
+        """Version 1 had only the end of the delay since the first row, and no sequences of conditions."""
+        columns = {name: rows.column(name) for name in rows.column_names} | {
+            "first_us": rows.column("wake_us")
+        }
+        return filled(self.state_schema, columns, rows.num_rows, {"fired": 0})
+
+    def emitted_fields(self) -> list[pa.Field]:
+        """The last emitted pane, which the next one retracts."""
+        kinds = [pa.int64(), pa.int64(), pa.int8(), *(fold.result_type for fold in self.folds)]
+        return list(map(pa.field, self.emitted_names, kinds))
 
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
-        ends_us, row_counts = ints_of(rows, "end"), ints_of(rows, "rows")
-        is_over = ends_us <= time.watermark_us
-        too_late = ends_us + self.rules.within_us <= time.watermark_us
+        ends_us, row_counts = ints_of(rows, "end") + self.ends_inclusive_us, ints_of(rows, "rows")
+        is_over = ends_us <= time.late_us
+        too_late = ends_us + self.rules.within_us <= time.late_us
         counts = {
             "rows_in": int(row_counts.sum()),
             "corrected_rows": int(row_counts[is_over & ~too_late].sum()),
@@ -130,13 +177,7 @@ class PaneStep:
             rows = rows.filter(pa.array(~too_late))
         ids = np.unique(np.concatenate([ids_in(rows), *self._due(table, time)]))
         if len(ids) == 0:
-            return StepResult(
-                rows=self.state_schema.empty_table(),
-                deleted=ids,
-                output=self.output_schema.empty_table(),
-                late=late,
-                **counts,
-            )
+            return self.unchanged(late=late, **counts)
         before = table.take(ids)
         slots = self.slots_of(before, rows, time)
         kept = slots.kept()
@@ -150,7 +191,7 @@ class PaneStep:
             names = [f"f{number}_{part}" for part in range(len(fold.state))]
             columns = fold.with_lateness([column_of(rows, name) for name in names], is_over)
             for name, column in zip(names, columns, strict=True):
-                rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), column)
+                rows = with_column(rows, name, column)
         return rows
 
     def late_of(self, rows: pa.Table, time: StepTime) -> pa.Table:
@@ -158,11 +199,11 @@ class PaneStep:
         originals = column_of(rows, ORIGINALS)
         counts = np.asarray(originals.value_lengths())
         bounds = [np.repeat(ints_of(rows, name), counts) - self.shown_before_us for name in ("start", "end")]
-        watermark = np.full(int(counts.sum()), time.watermark_us)
+        watermark = np.full(int(counts.sum()), time.late_us)
         times = [pa.array(each).cast(UTC_TIME) for each in (*bounds, watermark)]
         return pa.table([*times, originals.flatten()], schema=LATE_ROWS)
 
-    def slots_of(self, before: pa.Table, rows: pa.Table, time: StepTime) -> Slots:
+    def slots_of(self, before: pa.Table, rows: pa.Table, time: StepTime) -> StepSlots:
         return Slots(self, before, rows, time)
 
     def _due(self, table: StateTable, time: StepTime) -> list[Ids]:
@@ -172,15 +213,25 @@ class PaneStep:
         return due
 
 
+class StepSlots(Protocol):
+    """The slots of one step."""
+
+    def kept(self) -> pa.Table:
+        """The new state of the slots that are not deleted."""
+
+    def output(self) -> pa.Table: ...
+
+
 class Slots:
-    """The slots of one step: state and new rows, sorted and merged into one row per slot."""
+    """State and new rows, sorted and merged into one row per slot."""
 
     def __init__(self, step: PaneStep, before: pa.Table, rows: pa.Table, time: StepTime) -> None:
         self._step = step
         self._rules = step.rules
         self._time = time
-        parts = [before, _as_state(rows, step.state_schema)]
-        together = pa.concat_tables(parts).combine_chunks()
+        columns = {name: rows.column(name) for name in rows.column_names}
+        new = filled(step.state_schema, columns, rows.num_rows, _NOT_EMITTED)
+        together = pa.concat_tables([before, new]).combine_chunks()
         is_state = np.arange(together.num_rows) < before.num_rows
         order, self._starts = self._sort(together)
         self._sorted = together.take(pa.array(order)).combine_chunks()
@@ -205,7 +256,8 @@ class Slots:
         self.rows = np.add.reduceat(ints_of(sorted_rows, "rows"), starts)
         self.rows_out = np.add.reduceat(ints_of(sorted_rows, "rows_out"), starts)
         self.revision = np.maximum.reduceat(ints_of(sorted_rows, "revision"), starts)
-        self.wake_us = np.minimum.reduceat(ints_of(sorted_rows, "wake_us"), starts)
+        self.first_us = np.minimum.reduceat(ints_of(sorted_rows, "first_us"), starts)
+        self.fired = np.maximum.reduceat(ints_of(sorted_rows, "fired"), starts)
         self.is_done = np.logical_or.reduceat(np.asarray(sorted_rows.column("is_done")), starts)
         self.existed = np.logical_or.reduceat(self._is_state, starts)
         self._was_emitted = self._is_state & (ints_of(sorted_rows, "revision") > 0)
@@ -226,21 +278,23 @@ class Slots:
         self.changed = changed = self.rows > self.rows_out
         # A late row may extend a closed session beyond the watermark: the session is open again.
         done = self.is_done & self.is_over
-        self.on_time = self.is_over & ~done & self.existed
-        interval_us = np.where(self.is_over, rules.late_us, rules.early_us or NEVER)
-        with np.errstate(over="ignore"):
-            woken_us = np.where(interval_us == NEVER, NEVER, now_us + interval_us)
-        pending = np.minimum(np.where(changed, woken_us, NEVER), self.wake_us)
-        self.wake_us = np.where(changed, pending, NEVER)
-        emits = self.on_time | (changed & ((self.wake_us <= now_us) | self.is_expired))
-        if rules.early_rows is not None:
-            emits |= ~self.is_over & (self.rows - self.rows_out >= rules.early_rows)
-        # Several emitted sessions were merged into one: their results must be retracted.
-        emits |= self.emitted_count > 1
+        self.on_time = self.is_over & ~done & (self.existed | (self.end > self._time.late_us))
+        self.first_us = np.where(changed, np.minimum(self.first_us, now_us), NEVER)
+        if rules.on_time:
+            # The pane at the end of a window separates the early ones from the late ones.
+            self.fired = np.where(self.is_done == self.is_over, self.fired, 0)
+        self.wake_us = rules.due_us(self.is_over, self.rows - self.rows_out, self.first_us, self.fired)
+        emits = (self.wake_us <= now_us) | (changed & self.is_expired)
+        if rules.on_time:
+            # As in Beam, the first row of a window that is over is emitted immediately.
+            emits |= self.on_time | (self.is_over & ~done & changed)
+        if rules.panes == "retracting":
+            # Several emitted sessions were merged into one: their results must be retracted.
+            emits |= self.emitted_count > 1
         if rules.panes == "discarding":
             emits &= changed
         self.emits: Mask = emits
-        self.pane = np.where(self.is_over, np.where(self.on_time, 1, 2), 0).astype(np.int8)
+        self.pane = pane_numbers(self.is_over, self.on_time)
         self.results = [
             fold.result(columns) for fold, columns in zip(self._step.folds, self.emitted_states, strict=True)
         ]
@@ -255,52 +309,19 @@ class Slots:
 
     def _additions(self) -> pa.Table:
         emits = pa.array(self.emits)
-        return self._output_rows(
-            [each.filter(emits) for each in self._key_columns()],
-            self.start[self.emits],
-            self.end[self.emits],
-            [each.filter(emits) for each in self.results],
-            self.pane[self.emits],
-            self.revision[self.emits],
-            "+",
-        )
+        keys = [each.filter(emits) for each in self._key_columns()]
+        emitted = [each.filter(emits) for each in self._now()]
+        return output_rows(self._step, keys, emitted, self.revision[self.emits], "+", self._time)
 
     def _retractions(self, retracted: Mask) -> pa.Table:
         rows = self._sorted.filter(pa.array(retracted)).combine_chunks()
-        return self._output_rows(
-            [column_of(rows, name) for name in self._step.keys],
-            ints_of(rows, "start_out"),
-            ints_of(rows, "end_out"),
-            [column_of(rows, f"out{number}") for number in range(len(self._step.folds))],
-            ints_of(rows, "pane_out"),
-            ints_of(rows, "revision") - 1,
-            "-",
-        )
+        keys = [column_of(rows, name) for name in self._step.keys]
+        emitted = [column_of(rows, name) for name in self._step.emitted_names]
+        return output_rows(self._step, keys, emitted, ints_of(rows, "revision") - 1, "-", self._time)
 
-    def _output_rows(
-        self,
-        keys: Columns,
-        start: Ints,
-        end: Ints,
-        results: Columns,
-        pane: Ints | npt.NDArray[np.int8],
-        revision: Ints,
-        op: str,
-    ) -> pa.Table:
-        count = len(start)
-        watermark_us = self._time.watermark_us
-        has_watermark = -(2**61) < watermark_us < 2**61
-        columns = [
-            *keys,
-            pa.array(start - self._step.shown_before_us).cast(UTC_TIME),
-            pa.array(end - self._step.shown_before_us).cast(UTC_TIME),
-            *results,
-            pa.array(np.array(_PANES, dtype=object)[pane], pa.string()),
-            pa.array(revision.astype(np.int32)),
-            pa.repeat(pa.scalar(op), count),
-            pa.repeat(pa.scalar(watermark_us if has_watermark else None, pa.int64()), count).cast(UTC_TIME),
-        ]
-        return pa.table(columns, schema=self._step.output_schema)
+    def _now(self) -> Columns:
+        """The columns of the current pane."""
+        return [*map(pa.array, (self.start, self.end, self.pane)), *self.results]
 
     def kept(self) -> pa.Table:
         """The new state of the slots that are not deleted."""
@@ -325,6 +346,8 @@ class Slots:
             pa.array(self.is_over),
             pa.array((self.revision + self.emits).astype(np.int32)),
             pa.array(np.where(self.emits, self.rows, self.rows_out)),
+            pa.array(np.where(self.emits, NEVER, self.first_us)),
+            pa.array(fired_after(self._rules, self.fired, self.emits, self.is_over & ~self.is_done)),
         ]
         if self._step.retracts:
             columns += self._last_emitted()
@@ -337,9 +360,8 @@ class Slots:
         positions = np.where(self._was_emitted, np.arange(len(self._was_emitted)), -1)
         positions = np.maximum.reduceat(positions, self._starts)
         before = self._sorted.take(pa.array(positions, mask=positions < 0)).combine_chunks()
-        now = [pa.array(self.start), pa.array(self.end), pa.array(self.pane), *self.results]
-        names = ["start_out", "end_out", "pane_out", *(f"out{n}" for n in range(len(self.results)))]
-        return _choose_all(self.emits, now, [column_of(before, name) for name in names])
+        last = [column_of(before, name) for name in self._step.emitted_names]
+        return _choose_all(self.emits, self._now(), last)
 
     def _key_columns(self) -> Columns:
         first = pa.array(self._starts)
@@ -347,6 +369,40 @@ class Slots:
 
     def _lengths(self) -> Ints:
         return np.diff(np.append(self._starts, self._sorted.num_rows))
+
+
+def output_rows(
+    step: PaneStep, keys: Columns, emitted: Columns, revision: Ints, op: str, time: StepTime
+) -> pa.Table:
+    """The output rows of `emitted`, which has the columns of the state: start, end, pane, results."""
+    start, end, pane, *results = emitted
+    watermark_us = time.watermark_us if -(2**61) < time.watermark_us < 2**61 else None
+    columns = [
+        *keys,
+        *(pa.array(np.asarray(each) - step.shown_before_us).cast(UTC_TIME) for each in (start, end)),
+        *results,
+        pa.array(_PANES[np.asarray(pane)], pa.string()),
+        pa.array(revision.astype(np.int32)),
+        pa.repeat(pa.scalar(op), len(start)),
+        pa.repeat(pa.scalar(watermark_us, pa.int64()), len(start)).cast(UTC_TIME),
+    ]
+    return pa.table(columns, schema=step.output_schema)
+
+
+def trigger_fields() -> list[pa.Field]:
+    return [
+        pa.field("first_us", pa.int64()),  # processing time of the first row since the last pane
+        pa.field("fired", pa.int32()),  # how many panes were emitted before or after the end of the window
+    ]
+
+
+def fired_after(rules: PaneRules, fired: Ints, emits: Mask, closes: Mask) -> npt.NDArray[np.int32]:
+    """The number of panes by the trigger; the pane with which a window `closes` is none of them."""
+    return np.where(closes & rules.on_time, 0, fired + emits).astype(np.int32)
+
+
+def pane_numbers(is_over: Mask, on_time: Mask) -> npt.NDArray[np.int8]:
+    return np.where(is_over, np.where(on_time, 1, 2), 0).astype(np.int8)
 
 
 def _fold_fields(folds: Sequence[tuple[str, Fold]]) -> list[pa.Field]:
@@ -361,34 +417,17 @@ def _fold_fields(folds: Sequence[tuple[str, Fold]]) -> list[pa.Field]:
     ]
 
 
-def _as_state(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """New rows in the columns of the state, without an emitted pane."""
-    count = rows.num_rows
-    defaults = {"due_us": NEVER, "wake_us": NEVER, "is_done": False, "revision": 0, "rows_out": 0}
-    columns = []
-    for field in schema:
-        if field.name in rows.column_names:
-            columns.append(rows.column(field.name))
-        elif field.name in defaults:
-            columns.append(pa.repeat(pa.scalar(defaults[field.name], field.type), count))
-        else:
-            columns.append(pa.nulls(count, field.type))
-    return pa.table(columns, schema=schema)
-
-
 def _overlap_starts(ids: Ids, starts: Ints, ends: Ints) -> Ints:
     """The start of each group of overlapping slots, in rows sorted by id and start."""
-    count = len(ids)
-    new_id = np.concatenate(([True], ids[1:] != ids[:-1])) if count else np.empty(0, np.bool_)
+    count, new_id = len(ids), is_first(ids)
     # The running maximum of the ends within an id. It uses ranks instead of times, so that one number also has the id.
     by_end = np.argsort(ends, kind="stable")
     rank = np.empty(count, dtype=np.int64)
     rank[by_end] = np.arange(count)
     reached = np.maximum.accumulate(np.cumsum(new_id) * count + rank) % max(count, 1)
     reached_end = ends[by_end[reached]]
-    is_first = new_id.copy()
-    is_first[1:] |= starts[1:] >= reached_end[:-1]
-    return np.flatnonzero(is_first)
+    new_id[1:] |= starts[1:] >= reached_end[:-1]
+    return np.flatnonzero(new_id)
 
 
 def _choose_all(which: Mask, chosen: Columns, others: Columns) -> Columns:
@@ -396,16 +435,3 @@ def _choose_all(which: Mask, chosen: Columns, others: Columns) -> Columns:
         return chosen
     condition = pa.array(which)
     return [pc.if_else(condition, one, other) for one, other in zip(chosen, others, strict=True)]
-
-
-def column_of(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return (
-        column.chunk(0)
-        if column.num_chunks == 1
-        else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
-    )
-
-
-def ints_of(table: pa.Table, name: str) -> Ints:
-    return np.asarray(column_of(table, name)).astype(np.int64, copy=False)

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from headrace.operators.folds import Fold
 from headrace.operators.operator import BadOperator, Duration, duration_us, interval_text
 from headrace.operators.windows.gaps import (
-    GAP,
     TOUCH_US,
-    OwnGapLift,
     PerRow,
     gap_us,
     has_no_gap,
     require_interval,
     spark_interval,
 )
-from headrace.operators.windows.lifting import GapLift
-from headrace.operators.windows.native import NativeWindow
-from headrace.operators.windows.panes import PaneRules, PaneStep
+from headrace.operators.windows.lifting import GAP, RowLift, WindowLift
+from headrace.operators.windows.panes import PaneShape, PaneStep
+from headrace.operators.windows.window import NativeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-    from headrace.operators.state.step import Lift, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +43,15 @@ class Session(NativeWindow):
                 f"is {self.gap!r}, which is too short",
                 hint='set a longer gap, such as "30 minutes"',
             )
-        if self.trigger is not None and self.trigger.panes != "retracting":
+        NativeWindow.__post_init__(self)
+        if self.trigger is not None and self.trigger.panes == "accumulating":
             raise BadOperator(
                 "Session",
                 "trigger",
-                f"has {self.trigger.panes} panes, but emitted sessions can merge, which requires retractions",
-                hint='set panes="retracting"',
+                "has accumulating panes, but emitted sessions can merge, and the pane of the merged session would "
+                "count their rows again",
+                hint='set panes="retracting", or panes="discarding"',
             )
-        NativeWindow.__post_init__(self)
 
     @property
     def gap_us(self) -> int | None:
@@ -77,10 +70,8 @@ class Session(NativeWindow):
     def _lifted_columns(self) -> list[Column]:
         return [gap_us(self.gap).alias(GAP)] if isinstance(self.gap, PerRow) else []
 
-    def _step(
-        self, keys: Sequence[pa.Field], folds: Sequence[tuple[str, Fold]], rules: PaneRules, *, bounded: bool
-    ) -> Step:
-        return PaneStep(keys=keys, folds=folds, rules=rules, merges_overlaps=True)
+    def _step(self, shape: PaneShape) -> PaneStep:
+        return PaneStep(shape, merges_overlaps=True)
 
     def _native_window(self, time: str) -> Column:
         from pyspark.sql import functions as F
@@ -96,6 +87,5 @@ class Session(NativeWindow):
 
         return window["start"], window["end"] + F.expr(f"interval {interval_text(TOUCH_US)}")
 
-    def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift:
-        fixed_us = self.gap_us
-        return OwnGapLift(folds, schema) if fixed_us is None else GapLift(fixed_us, folds, schema)
+    def _lift(self, step: PaneStep) -> WindowLift:
+        return RowLift(step, self.gap_us)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headrace.operators.operator import time_us
-from headrace.plan_names import LEFT_OUT_METRIC
+from headrace.plan_names import SKIPPED_METRIC
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,10 +29,16 @@ def has_no_time(time: str) -> Column:
     return at_us.isNull() | (at_us < TIME_US_MIN) | (at_us >= TIME_US_END)
 
 
+def is_before_1970(time: str) -> Column:
+    """The watermark of a stream starts at 1970, and Spark never moves it back: a window before it would be late from
+    the beginning, or never closed."""
+    return time_us(time) < 0
+
+
 def skip_rows(rows: DataFrame, reasons: Mapping[str, Column], *, name: str) -> DataFrame:
     """The rows to which no reason applies. An observed metric counts the skipped rows by reason."""
     from pyspark.sql import functions as F
 
     counts = [F.count_if(condition).alias(reason) for reason, condition in reasons.items()]
-    observed = rows.observe(f"{LEFT_OUT_METRIC}{name}:{uuid.uuid4().hex[:8]}", *counts)
+    observed = rows.observe(f"{SKIPPED_METRIC}{name}:{uuid.uuid4().hex[:8]}", *counts)
     return observed.filter(~functools.reduce(operator.or_, reasons.values()))

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from headrace.operators.folds import Fold
 from headrace.operators.operator import BadOperator, Duration, duration_us
-from headrace.operators.windows.lifting import InstantLift
-from headrace.operators.windows.panes import PaneRules
+from headrace.operators.windows.lifting import InstantLift, WindowLift
+from headrace.operators.windows.panes import PaneShape, PaneStep
 from headrace.operators.windows.sliding_panes import SlidingStep
 from headrace.operators.windows.window import Window
-
-if TYPE_CHECKING:
-    from headrace.operators.state.step import Lift, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +28,7 @@ class Sliding(Window):
 
     def __post_init__(self) -> None:
         _ = self.within_us
+        Window.__post_init__(self)
         if self.trigger is not None and self.trigger.panes == "discarding":
             raise BadOperator(
                 "Sliding",
@@ -43,16 +36,17 @@ class Sliding(Window):
                 "has discarding panes, but a row is in several windows, so no window can discard it",
                 hint='set panes="retracting" or panes="accumulating"',
             )
-        Window.__post_init__(self)
 
     @property
     def within_us(self) -> int:
         return duration_us(self.within, operator="Sliding", field="within")
 
-    def _step(
-        self, keys: Sequence[pa.Field], folds: Sequence[tuple[str, Fold]], rules: PaneRules, *, bounded: bool
-    ) -> Step:
-        return SlidingStep(keys=keys, folds=folds, rules=rules, length_us=self.within_us)
+    @property
+    def excludes_end(self) -> bool:
+        return False
 
-    def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift:
-        return InstantLift(self.within_us, folds, schema)
+    def _step(self, shape: PaneShape) -> PaneStep:
+        return SlidingStep(shape, length_us=self.within_us)
+
+    def _lift(self, step: PaneStep) -> WindowLift:
+        return InstantLift(step, self.within_us)

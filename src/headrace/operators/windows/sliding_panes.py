@@ -6,16 +6,13 @@ range. A state row is stored as long as a later window may include it, even afte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 
-from headrace.operators.folds import Fold
-from headrace.operators.state.ids import Ints
+from headrace.operators.state.ids import Ints, is_first, ranges, segment_starts
 from headrace.operators.state.step import StepTime
-from headrace.operators.state.table import ids_in
-from headrace.operators.windows.panes import PaneRules, PaneStep, Slots, ints_of
+from headrace.operators.state.table import ids_in, ints_of
+from headrace.operators.windows.panes import PaneShape, PaneStep, Slots
 
 
 class SlidingStep(PaneStep):
@@ -23,10 +20,8 @@ class SlidingStep(PaneStep):
 
     shown_before_us = 1
 
-    def __init__(
-        self, *, keys: Sequence[pa.Field], folds: Sequence[tuple[str, Fold]], rules: PaneRules, length_us: int
-    ) -> None:
-        super().__init__(keys=keys, folds=folds, rules=rules)
+    def __init__(self, shape: PaneShape, *, length_us: int) -> None:
+        super().__init__(shape)
         self.length_us = length_us
 
     def slots_of(self, before: pa.Table, rows: pa.Table, time: StepTime) -> Slots:
@@ -43,10 +38,7 @@ class SlidingSlots(Slots):
     def _sort(self, together: pa.Table) -> tuple[Ints, Ints]:
         ids, ends = ids_in(together), ints_of(together, "end")
         order = np.lexsort((ends, ids))
-        ids, ends = ids[order], ends[order]
-        is_first = np.ones(len(ids), dtype=np.bool_)
-        is_first[1:] = (ids[1:] != ids[:-1]) | (ends[1:] != ends[:-1])
-        return order, np.flatnonzero(is_first)
+        return order, segment_starts(ids[order], ends[order])
 
     def _merge(self) -> None:
         super()._merge()
@@ -63,12 +55,10 @@ class SlidingSlots(Slots):
     def _reached(self) -> tuple[Ints, Ints]:
         """The slots in the range of each window, concatenated, and the start of each window in them."""
         ids = ids_in(self._sorted)[self._starts]
-        number = np.cumsum(np.concatenate(([True], ids[1:] != ids[:-1])))
+        number = np.cumsum(is_first(ids))
         # Complex numbers sort by key and then by time. They are exact for centuries.
         since_us = (self.end - self.end.min()).astype(np.float64)
         places = number + 1j * since_us
         first = np.searchsorted(places, number + 1j * (since_us - self._length_us), side="right")
-        counts = np.arange(len(ids)) + 1 - first
-        before = np.cumsum(counts) - counts
-        positions = np.arange(int(counts.sum())) + np.repeat(first - before, counts)
-        return positions, before
+        ends = np.arange(len(ids)) + 1
+        return ranges(first, ends), np.cumsum(ends - first) - (ends - first)

@@ -14,14 +14,29 @@ import pyarrow as pa
 
 from headrace.operators.aggregates import (
     COMPLETENESS,
+    COUNT_DISTINCT,
     RESULT_COLUMNS,
     Aggregate,
-    read_aggregates,
+    Formula,
+    Result,
+    aggregates_of,
+    are_for_spark,
+    inputs_of,
+    named_folds,
+    native_column,
+    read_results,
     require_folds,
+    with_formulas,
     with_rates,
 )
-from headrace.operators.folds import Fold, OriginalsFold
-from headrace.operators.late import Correct, DropLate, Late, side_output
+from headrace.operators.emitted_times import (
+    EmittedTime,
+    emitted_time,
+    require_final_rows,
+    with_emitted_time,
+    with_last_instant,
+)
+from headrace.operators.late import Correct, DropLate, Late, require_late, side_output
 from headrace.operators.late_rows import original_row
 from headrace.operators.operator import (
     BadOperator,
@@ -31,17 +46,18 @@ from headrace.operators.operator import (
     names,
     require_columns,
     require_watermark,
+    time_name,
 )
 from headrace.operators.spark_columns import Aggregates, aggregate_texts
-from headrace.operators.triggers import Trigger
-from headrace.operators.windows.panes import PaneRules, PaneStep
+from headrace.operators.triggers import Trigger, require_trigger
+from headrace.operators.windows.lifting import WindowLift
+from headrace.operators.windows.panes import PaneRules, PaneShape, PaneStep
 from headrace.operators.windows.processing_time import ARRIVED, ProcessingTime, with_arrival
-from headrace.operators.windows.skipped_rows import has_no_time, skip_rows
+from headrace.operators.windows.skipped_rows import has_no_time, is_before_1970, skip_rows
+from headrace.plan_names import BATCH_WATERMARK
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-    from headrace.operators.state.step import Lift, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +82,10 @@ class Window(Operator):
         kind = type(self).__name__
         object.__setattr__(self, "by", names(self.by, operator=kind, field="by"))
         object.__setattr__(self, "aggregate", aggregate_texts(self.aggregate, operator=kind))
+        if not isinstance(self.time, ProcessingTime):
+            object.__setattr__(self, "time", time_name(self.time, operator=kind))
+        require_trigger(self.trigger, operator=kind)
+        require_late(self.late, operator=kind)
         for each in self.keys:
             if each in RESULT_COLUMNS or each in self.aggregate:
                 raise BadOperator(
@@ -93,13 +113,22 @@ class Window(Operator):
         return tuple(self.by)
 
     @property
+    def results(self) -> tuple[Result, ...]:
+        return read_results(cast(Mapping[str, str], self.aggregate), operator=type(self).__name__)
+
+    @property
     def aggregates(self) -> tuple[Aggregate, ...]:
-        return read_aggregates(cast(Mapping[str, str], self.aggregate), operator=type(self).__name__)
+        return aggregates_of(self.results)
 
     @property
     def is_native(self) -> bool:
         """Whether the window runs natively on Spark."""
         return False
+
+    @property
+    def excludes_end(self) -> bool:
+        """Whether a row at `window_end` belongs to a later window."""
+        return True
 
     def __call__(self, rows: DataFrame) -> DataFrame:
         kind = type(self).__name__
@@ -109,54 +138,59 @@ class Window(Operator):
         else:
             time = event_time_column(rows, self.time, operator=kind)
         require_watermark(rows, time, operator=kind)
+        require_final_rows(rows, operator=kind)
+        before = emitted_time(rows, time)
+        rows, time = with_last_instant(rows, time)
         rows = skip_rows(rows, self._skip_reasons(rows, time), name=kind.lower())
-        return with_rates(self._results(rows, time), self.aggregates)
+        results = with_rates(self._results(rows, time), self.aggregates)
+        results = with_formulas(results, self.results, operator=kind)
+        rules = self._rules()
+        emitted = EmittedTime(
+            lag_us=before.lag_us + rules.within_us,
+            is_window_end=self.excludes_end,
+            panes="one" if rules.emits_once else rules.panes,
+        )
+        return with_emitted_time(results, "window_end", rows.schema[time], emitted)
 
     def _skip_reasons(self, rows: DataFrame, time: str) -> dict[str, Column]:
         """The conditions on which a row is skipped, by the name of their counter."""
-        return {"no_time": has_no_time(time)}
+        reasons = {"no_time": has_no_time(time)}
+        return reasons | ({"before_1970": is_before_1970(time)} if rows.isStreaming else {})
 
-    def _step(
-        self, keys: Sequence[pa.Field], folds: Sequence[tuple[str, Fold]], rules: PaneRules, *, bounded: bool
-    ) -> Step:
-        return PaneStep(keys=keys, folds=folds, rules=rules)
+    def _step(self, shape: PaneShape) -> PaneStep:
+        return PaneStep(shape)
 
     def _lifted_columns(self) -> list[Column]:
         """The columns that the lift needs besides key, time and values."""
         return []
 
     @abc.abstractmethod
-    def _lift(self, folds: Sequence[Fold], schema: pa.Schema) -> Lift: ...
+    def _lift(self, step: PaneStep) -> WindowLift: ...
 
     def _results(self, rows: DataFrame, time: str) -> DataFrame:
         from headrace.operators.state.keys import arrow_type, keyed_columns
         from headrace.operators.state.spark import run_step
 
         kind = type(self).__name__
-        columns, values = keyed_columns(rows, self.keys, time, self._inputs(), operator=kind)
-        folds = [
-            (each.name, each.fold(values.get(number), operator=kind))
-            for number, each in enumerate(self.aggregates)
-        ]
+        require_folds(self.aggregates, operator=kind, why="in a window that does not run natively on Spark")
+        columns, values = keyed_columns(rows, self.keys, time, inputs_of(self.aggregates), operator=kind)
+        folds = named_folds(rows, self.aggregates, values, operator=kind)
         keys = [pa.field(name, arrow_type(rows.schema[name].dataType)) for name in self.keys]
         # Bounded rows are complete before anything is emitted: nothing is early, and nothing is late.
         rules = self._rules() if rows.isStreaming else PaneRules()
-        step = self._step(keys, folds, rules, bounded=not rows.isStreaming)
-        lifted = [fold for _, fold in folds]
+        step = self._step(PaneShape(keys=keys, folds=folds, rules=rules, is_bounded=not rows.isStreaming))
         if rules.keeps_late:
-            columns.append(original_row(rows).alias(f"a{len(lifted)}"))
-            lifted.append(OriginalsFold())
-        lift = self._lift(lifted, step.input_schema)
-        selected = rows.select(*columns, *self._lifted_columns())
+            columns.append(original_row(rows).alias(f"a{len(folds)}"))
         late_to = side_output(self.late)
         return run_step(
-            selected,
-            lift,
+            rows.select(*columns, *self._lifted_columns()),
+            self._lift(step),
             step,
             name=kind.lower(),
             kept_for=self._kept_for(time),
             late_topic=late_to.topic if late_to else None,
             alarm_above=self.late.alarm_above if isinstance(self.late, DropLate) else None,
+            lag_us=emitted_time(rows, time).lag_us,
         )
 
     def _kept_for(self, time: str) -> str:
@@ -167,17 +201,78 @@ class Window(Operator):
         arguments = (f"{name}={canonical_text(each)}" for name, each in sorted(settings.items()))
         return f"{type(self).__name__}({', '.join(arguments)})"
 
-    def _inputs(self) -> dict[int, str]:
-        """The aggregated expressions, by the number of the aggregate."""
-        return {number: each.input for number, each in enumerate(self.aggregates) if each.input is not None}
-
     def _rules(self) -> PaneRules:
         trigger = self.trigger or Trigger()
         return PaneRules(
             within_us=self.late.within_us if isinstance(self.late, Correct) else 0,
-            early_rows=trigger.early_rows,
-            early_us=trigger.early_us,
-            late_us=trigger.late_us,
+            early=trigger.early_firing,
+            on_time=trigger.on_time,
+            late=trigger.late_firing,
             panes=trigger.panes,
             keeps_late=side_output(self.late) is not None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeWindow(Window):
+    """A window that runs natively on Spark, or on the state core if a trigger, corrections or aggregates need it."""
+
+    @property
+    def is_native(self) -> bool:
+        is_plain = self.trigger is None and (self.late is None or self.late == DropLate())
+        return is_plain and are_for_spark(self.aggregates, operator=type(self).__name__)
+
+    @abc.abstractmethod
+    def _native_window(self, time: str) -> Column:
+        """Spark's window column for a row."""
+
+    def _native_bounds(self, window: Column) -> tuple[Column, Column]:
+        """The start and the end of Spark's window."""
+        return window["start"], window["end"]
+
+    def _native_rows(self, rows: DataFrame, time: str) -> DataFrame:
+        """The rows that are in at least one window."""
+        return rows
+
+    def _require_streaming_aggregates(self) -> None:
+        for each in self.aggregates:
+            if each.function == COUNT_DISTINCT:
+                raise BadOperator(
+                    type(self).__name__,
+                    "aggregate",
+                    f"has {each.text!r}, which Spark does not support on streams",
+                    hint=f'use "distinct({each.arguments[0]})"',
+                )
+
+    def _results(self, rows: DataFrame, time: str) -> DataFrame:
+        # Spark would drop rows as late that the operator before emits after the watermark.
+        if not self.is_native or emitted_time(rows, time).lag_us > 0:
+            return Window._results(self, rows, time)
+        from pyspark.sql import functions as F
+
+        if rows.isStreaming:
+            self._require_streaming_aggregates()
+        grouped = self._native_rows(rows, time).groupBy(
+            self._native_window(time).alias("__window"), *(F.col(f"`{name}`") for name in self.keys)
+        )
+        columns = [
+            column
+            for each in self.results
+            for column in (
+                [F.expr(each.text).alias(each.name)]
+                if isinstance(each, Formula) and each.is_for_spark
+                else [native_column(part, time) for part in aggregates_of([each])]
+            )
+        ]
+        results = grouped.agg(*columns)
+        start, end = self._native_bounds(F.col("__window"))
+        return results.select(
+            *(F.col(f"`{name}`").alias(name, metadata={}) for name in self.keys),
+            start.alias("window_start"),
+            end.alias("window_end"),
+            *(F.col(f"`{name}`") for name in results.columns[1 + len(self.keys) :]),
+            F.lit("on time").alias("pane"),
+            F.lit(0).alias("revision"),
+            F.lit("+").alias("op"),
+            F.lit(None).cast("timestamp").alias("watermark", metadata={BATCH_WATERMARK: True}),
         )

@@ -1,9 +1,10 @@
 """Windows of days in a time zone: days of 23, 24 or 25 hours, and sometimes of another length.
 
 A window of whole days starts at a local time of the zone. If that local time occurs twice, the first one counts. If it
-is skipped, the window starts later by as much as the clock moved forward. Instants, not local times, determine the
-window of a row: each pass of a repeated hour is in the window that contains its instant. Python and Java have the same
-rules, so the native window and the core agree.
+is skipped, the window starts later by as much as the clock moved forward; if the whole day is skipped, two windows
+start at the same instant, and end on different days. Instants, not local times, determine the window of a row: each
+pass of a repeated hour is in the window that contains its instant. Python and Java have the same rules, so the native
+window and the core agree.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
 
-from headrace.operators.operator import BadOperator
+from headrace.operators.operator import BadOperator, require_text
 from headrace.operators.state.ids import Ints
-from headrace.operators.windows.slots import ClockSlots
+from headrace.operators.windows.lifting import ClockSlots
 from headrace.plan_names import WATERMARK_DELAY
 
 if TYPE_CHECKING:
@@ -61,6 +62,13 @@ class ZoneSlots(ClockSlots, frozen=True, kw_only=True):
             ends.append(end[inside])
         return np.concatenate(positions), np.concatenate(starts), np.concatenate(ends)
 
+    def identities(self, starts_us: Ints, ends_us: Ints) -> Ints:
+        """If a whole local day is skipped, the window of that day and the next one start at the same instant: the first
+        of them, which ends earlier, gets a number that is the start of no window."""
+        unique_us, which = np.unique(starts_us, return_inverse=True)
+        last_ends_us = self._instants(self._newest(unique_us), self.length_us)[which]
+        return starts_us + (ends_us < last_ends_us)
+
     def _newest(self, times_us: Ints) -> Ints:
         """The number of the last window that started at or before each time."""
         # No zone differs from UTC by a whole day, and a window is at least a day: it is one of these.
@@ -90,7 +98,8 @@ def _known_zones() -> frozenset[str]:
     return frozenset(available_timezones())  # reads files, so not once per window
 
 
-def require_zone(zone: str, slots: ClockSlots, *, operator: str) -> None:
+def require_zone(zone: str, *, operator: str) -> None:
+    require_text(zone, operator=operator, field="zone", hint='set a name such as "Europe/Berlin"')
     if zone not in _known_zones():
         near = get_close_matches(zone, _known_zones(), n=1)
         raise BadOperator(
@@ -99,6 +108,9 @@ def require_zone(zone: str, slots: ClockSlots, *, operator: str) -> None:
             f"is {zone!r}, which is not a known time zone",
             hint=f"did you mean {near[0]!r}?" if near else 'set a name such as "Europe/Berlin"',
         )
+
+
+def require_days(zone: str, slots: ClockSlots, *, operator: str) -> None:
     for field, amount_us in (("length", slots.length_us), ("every", slots.every_us)):
         if amount_us % DAY_US:
             raise BadOperator(

@@ -1,9 +1,10 @@
-"""Windows on Spark: streams that start anew between batches, bounded rows, Spark's own way and the core."""
+"""Windows on Spark: streams that restart between batches, bounded rows, native windows and the core."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace import operators as op
-from headrace.operators.state.inspect import read_state
-from tests.operators.streams import EPOCH_S, EventRow, Stream, bounded, since_epoch
+from tests.operators.streams import EventRow, Stream, bounded
 
 AGGREGATE = {
     "n": "count(*)",
@@ -44,13 +44,15 @@ WINDOWS: list[op.Operator] = [
     op.Hopping("1 minute", every="20 seconds", by="user", aggregate=AGGREGATE, time="at"),
     op.Sampling("10 seconds", every="1 minute", by="user", aggregate=AGGREGATE, time="at"),
     op.Session(gap="40 seconds", by="user", aggregate=AGGREGATE, time="at"),
-    op.Session(gap="30 seconds", by="user", aggregate=AGGREGATE, time="at"),  # just what is between two rows
+    op.Session(
+        gap="30 seconds", by="user", aggregate=AGGREGATE, time="at"
+    ),  # exactly the distance of two rows
     op.Tumbling("1 minute", aggregate=AGGREGATE, time="at"),
 ]
 
 
 def shown(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
-    """Rows without the columns that tell how they came about."""
+    """Rows without the columns that describe the pane."""
     return Counter(
         tuple(
             tuple(value)
@@ -65,11 +67,11 @@ def shown(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
     )
 
 
-def standing(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
-    """What was said, less what was taken back."""
+def current(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
+    """The emitted rows minus the retracted ones."""
     left = shown([row for row in rows if row["op"] == "+"])
     left.subtract(shown([row for row in rows if row["op"] == "-"]))
-    assert all(count >= 0 for count in left.values()), "taken back what was never said"
+    assert all(count >= 0 for count in left.values()), "retracted a row that was never emitted"
     return +left
 
 
@@ -109,32 +111,14 @@ def test_a_restarted_stream_ends_with_the_batch_result(spark: SparkSession, tmp_
         late=op.Correct(within="1 day"),
     )
     stream = Stream(spark, tmp_path, window)
-    said = stream.send(ROWS[:6])
-    assert {row["pane"] for row in said} == {"early", "on time"}
-    said += stream.send(ROWS[6:])
-    late = [row for row in said if row["pane"] == "late"]
+    emitted = stream.send(ROWS[:6])
+    assert {row["pane"] for row in emitted} == {"early", "on time"}
+    emitted += stream.send(ROWS[6:])
+    late = [row for row in emitted if row["pane"] == "late"]
     assert [(row["user"], row["op"], row["n"], row["revision"]) for row in late if row["user"] == "bob"] == [
         ("bob", "+", 2, 2)
     ]
-    assert standing(said) == shown(collected(window(bounded(spark, ROWS))))
-
-
-def test_sessions_of_a_stream_merge_when_a_late_row_bridges_them(spark: SparkSession, tmp_path: Path) -> None:
-    window = op.Session(
-        gap="40 seconds", by="user", aggregate={"n": "count(*)"}, time="at", late=op.Correct(within="1 day")
-    )
-    stream = Stream(spark, tmp_path, window)
-    said = stream.send([("ann", 0, 1), ("ann", 50, 1), ("bob", 500, 1)])
-    assert sorted((row["op"], row["n"], since_epoch(row["window_start"])) for row in said) == [
-        ("+", 1, 0),
-        ("+", 1, 50),
-    ]
-    bridged = stream.send([("ann", 30, 1)])
-    assert sorted((row["op"], row["n"], since_epoch(row["window_end"])) for row in bridged) == [
-        ("+", 3, 90),
-        ("-", 1, 40),
-        ("-", 1, 90),
-    ]
+    assert current(emitted) == shown(collected(window(bounded(spark, ROWS))))
 
 
 def test_a_corrected_window_has_its_completeness(spark: SparkSession, tmp_path: Path) -> None:
@@ -159,7 +143,7 @@ def test_a_corrected_window_has_its_completeness(spark: SparkSession, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "make",
+    "create",
     [
         lambda **more: op.Session(gap="1 minute", late=op.Correct(within="1 hour"), **more),
         lambda **more: op.Counting(3, **more),
@@ -167,30 +151,9 @@ def test_a_corrected_window_has_its_completeness(spark: SparkSession, tmp_path: 
         lambda **more: op.Tumbling("1 minute", late=op.SideOutput("late"), **more),
     ],
 )
-def test_completeness_is_refused_if_it_has_no_meaning(make: Any) -> None:
+def test_completeness_is_rejected_if_it_has_no_meaning(create: Any) -> None:
     with pytest.raises(op.BadOperator, match=r"has completeness\(\*\), which"):
-        make(time="at", aggregate={"complete": "completeness(*)"})
-
-
-def test_the_state_of_a_stream_can_be_read(spark: SparkSession, tmp_path: Path) -> None:
-    window = op.Sliding(
-        "1 minute", by="user", aggregate={"total": "sum(ms)"}, time="at", late=op.Correct(within="10 minutes")
-    )
-    stream = Stream(spark, tmp_path, window)
-    stream.send([("ann", 0, 1)])
-    said = stream.send([("ann", 50, 2), (None, 55, 3), ("ann", 300, 4)])
-    assert sorted((str(row["user"]), row["total"], since_epoch(row["window_end"])) for row in said) == [
-        ("None", 3, 55),
-        ("ann", 1, 0),
-        ("ann", 3, 50),
-    ]
-    kept = read_state(spark, tmp_path / "checkpoint").to_pylist()
-    assert sorted((str(row["user"]), row["end"] // 1_000_000 - EPOCH_S, row["rows"]) for row in kept) == [
-        ("None", 55, 1),
-        ("ann", 0, 1),
-        ("ann", 50, 1),
-        ("ann", 300, 1),
-    ]
+        create(time="at", aggregate={"complete": "completeness(*)"})
 
 
 def test_late_rows_that_are_dropped_are_counted_and_too_many_raise_an_alarm(
@@ -200,9 +163,9 @@ def test_late_rows_that_are_dropped_are_counted_and_too_many_raise_an_alarm(
         "1 minute", by="user", aggregate={"n": "count(*)"}, time="at", late=op.DropLate(alarm_above=0.4)
     )
     stream = Stream(spark, tmp_path, window)
-    said = stream.send([("ann", 0, 1), ("ann", 120, 1)])
-    said += stream.send([("ann", 1, 1), ("bob", 2, 1), ("ann", 121, 1), ("ann", 180, 1)])
-    assert [(row["user"], row["n"]) for row in said] == [("ann", 1), ("ann", 2)]
+    emitted = stream.send([("ann", 0, 1), ("ann", 120, 1)])
+    emitted += stream.send([("ann", 1, 1), ("bob", 2, 1), ("ann", 121, 1), ("ann", 180, 1)])
+    assert [(row["user"], row["n"]) for row in emitted] == [("ann", 1), ("ann", 2)]
     counted = [
         metrics["late"]
         for progress in stream.progress
@@ -210,9 +173,42 @@ def test_late_rows_that_are_dropped_are_counted_and_too_many_raise_an_alarm(
         if name.startswith("headrace.late:")
     ]
     assert sum(counted) == 2
-    # Spark tells its listeners a moment later.
+    # Spark notifies its listeners asynchronously.
     deadline_s = time.monotonic() + 60
     while not caplog.messages and time.monotonic() < deadline_s:
         time.sleep(0.05)
     assert len(caplog.messages) == 1
     assert caplog.messages[0].endswith("2 of 4 rows were late for tumbling, more than a fraction of 0.4")
+
+
+@pytest.mark.parametrize(
+    ("create", "field"),
+    [
+        (lambda: op.Counting(2, aggregate={"n": "median(x)"}), "aggregate"),
+        (lambda: op.Tumbling("1 minute", aggregate={}), "aggregate"),
+        (lambda: op.Tumbling("1 minute", aggregate={"op": "count(*)"}), "aggregate"),
+        (lambda: op.Tumbling("1 minute", aggregate={"n": "count()"}), "aggregate"),
+        (lambda: op.Tumbling("1 minute", aggregate={"n": "sum(*)"}, trigger=op.Trigger()), "aggregate"),
+        (lambda: op.Sliding("1 minute", aggregate={"n": "median(x)"}), "aggregate"),
+        (lambda: op.Tumbling("1 minute", aggregate={"n": "percentile(x, 95)"}), "aggregate"),
+        (lambda: op.Tumbling("1 minute", aggregate={"n": "percentile(x)"}), "aggregate"),
+        (lambda: op.Tumbling("1 minute", aggregate={"n": "top(x, 0)"}), "aggregate"),
+        (lambda: op.Tumbling("1 minute", aggregate={"n": "top(x)"}), "aggregate"),
+        (lambda: op.Tumbling("1 minute", aggregate={"n": "distinct(*)"}), "aggregate"),
+        (lambda: op.Tumbling("1 minute", aggregate={"n": "distinct(x)", "m": "median(x)"}), "aggregate"),
+        (lambda: op.Tumbling("1 minute", aggregate={"n": "median(x)"}, trigger=op.Trigger()), "aggregate"),
+        (
+            lambda: op.Tumbling("1 minute", aggregate={"n": "count(distinct x)"}, trigger=op.Trigger()),
+            "aggregate",
+        ),
+        (lambda: op.Tumbling("1 minute", by=["a", "a"]), "by"),
+        (lambda: op.Tumbling("1 minute", by="window_start"), "by"),
+    ],
+)
+def test_invalid_aggregates_and_keys_are_rejected_by_the_constructor(
+    create: Callable[[], object], field: str
+) -> None:
+    with pytest.raises(op.BadOperator) as rejected:
+        create()
+    assert rejected.value.field == field
+    assert rejected.value.hint

@@ -1,0 +1,81 @@
+"""The core on Spark: buckets, settings, bounded rows and payloads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace import operators as op
+from headrace.operators.state import spark as spark_core
+from headrace.operators.state.packing import encode_rows
+from headrace.operators.state.spark import BUCKETS_SETTING, COUNTS
+from headrace.operators.windows.lifting import ClockSlots
+from tests.operators.streams import Stream, bounded
+from tests.operators.windows.pane_oracle import Rules
+from tests.operators.windows.stepping import Windows, table_of
+
+
+@pytest.mark.parametrize("buckets", ["many", "0", "-1"])
+def test_a_session_with_a_bad_number_of_buckets_is_rejected(spark: SparkSession, buckets: str) -> None:
+    window = op.Tumbling("1 minute", time="at", trigger=op.Trigger())
+    spark.conf.set(BUCKETS_SETTING, buckets)
+    try:
+        with pytest.raises(op.BadOperator, match="positive integer") as rejected:
+            window(bounded(spark, [("ann", 1, 1)]))
+    finally:
+        spark.conf.unset(BUCKETS_SETTING)
+    assert rejected.value.field == BUCKETS_SETTING
+
+
+SCHEMA = pa.schema([pa.field("word", pa.string())])
+COUNTED = pa.schema([*SCHEMA, *(pa.field(name, pa.int64()) for name in COUNTS)])
+
+
+def batch_of(payload: bytes | None, *counts: int | None) -> pa.RecordBatch:
+    columns = [pa.array([payload], pa.binary()), *(pa.array([each], pa.int64()) for each in counts)]
+    return pa.record_batch(columns, ["payload", *COUNTS])
+
+
+def test_results_are_unpacked_and_their_counts_are_added_up() -> None:
+    words = pa.table([pa.array(["a", "b"])], schema=SCHEMA)
+    batches = [
+        batch_of(encode_rows(words), None, None, None),
+        batch_of(None, 10, 2, 1),
+        batch_of(encode_rows(words.slice(1)), None, None, None),
+        batch_of(None, 5, 0, 0),
+    ]
+    rows = pa.Table.from_batches(spark_core._unpacker(SCHEMA, COUNTED)(iter(batches)), COUNTED).to_pylist()
+    assert [row["word"] for row in rows] == ["a", "b", "b", None]
+    assert [tuple(row[name] for name in COUNTS) for row in rows] == [(None, None, None)] * 3 + [(15, 2, 1)]
+
+
+def test_input_is_gathered_before_it_is_lifted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_core, "LIFT_ROWS_MAX", 3)
+    sizes = [2, 0, 1, 5, 1]
+    batches = [pa.record_batch([pa.array(["x"] * size, pa.string())], schema=SCHEMA) for size in sizes]
+    assert [table.num_rows for table in spark_core._gathered(iter(batches))] == [3, 5, 1]
+
+
+def test_bounded_rows_get_the_final_watermark() -> None:
+    windows = Windows(Rules(), slots=ClockSlots(length_us=10, every_us=10))
+    slots, _ = windows.lift(table_of([("a", 1, 5), ("a", 2, 6), ("b", 15, 7)]))
+    packed = pa.table({"payload": [encode_rows(slots.slice(0, 1)), encode_rows(slots.slice(1))]})
+    rows = spark_core._bounded(windows.step)(packed).to_pylist()
+    assert sorted((row["key"], row["n"], row["pane"]) for row in rows) == [
+        ("a", 2, "on time"),
+        ("b", 1, "on time"),
+    ]
+
+
+def test_an_early_pane_is_emitted_in_the_next_batch_that_has_no_rows_of_its_bucket(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The watermark stays the same throughout: only processing time passes."""
+    trigger = op.Trigger(early="1 millisecond")
+    stream = Stream(spark, tmp_path, op.Tumbling("1 hour", by="user", time="at", trigger=trigger))
+    stream.send([("zoe", 100, 1)])
+    assert stream.send([("ann", 10, 1)]) == []
+    assert [(row["user"], row["pane"]) for row in stream.send([("bob", 10, 1)])] == [("ann", "early")]

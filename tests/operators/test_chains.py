@@ -1,0 +1,133 @@
+"""Operators behind operators: a stream emits the rows of the bounded chain, or the chain is rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace import operators as op
+from headrace.operators.state.spark import BUCKETS_SETTING
+from headrace.testing import Feed
+from tests.operators.pipelines import SCHEMA, Batch, Pipeline, pipelines, rejection
+
+BATCHES: tuple[Batch, ...] = (
+    ([("a", 1, 0), ("b", 2, 1), ("a", 3, 9.5), ("b", None, 7)], [("a", 10, 0), ("b", 20, 0.5)]),
+    ([("c", 4, 12), ("a", 5, 18), ("a", 1, 10)], [("a", 11, 10), ("c", 7, 14.5)]),
+    ([], []),
+    ([("b", 6, 31), ("b", 6, 31), ("a", 2, 27.5)], [("b", 21, 30), ("a", 12, 26)]),
+)
+CHAINS = {
+    ("enrich", "enrich"): 0,
+    ("enrich", "core tumbling"): 2,
+    ("join left", "core tumbling"): 0,
+    ("tumbling", "core session", "newest"): 1,
+    ("core hopping", "enrich waiting", "tumbling"): 0,
+    ("sliding", "join", "days", "group"): 3,
+    ("enrich", "corrected"): 2,
+}
+"""With the number of batches after which the stream restarts."""
+
+
+@pytest.fixture(autouse=True)
+def _few_buckets(spark: SparkSession) -> Iterator[None]:
+    spark.conf.set(BUCKETS_SETTING, "4")
+    yield
+    spark.conf.unset(BUCKETS_SETTING)
+
+
+@pytest.mark.parametrize("stages", CHAINS, ids=" - ".join)
+def test_stream_has_the_rows_of_the_bounded_chain(
+    spark: SparkSession, tmp_path: Path, stages: tuple[str, ...]
+) -> None:
+    pipeline = Pipeline(stages, BATCHES, CHAINS[stages])
+    expected = pipeline.bounded(spark)
+    assert expected
+    assert pipeline.streamed(spark, tmp_path) == expected
+
+
+EXAMPLES = 2_000 if settings.get_current_profile_name() == "explore" else 30
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+@given(pipelines())
+def test_random_chain_has_the_rows_of_the_bounded_chain_or_is_rejected(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, pipeline: Pipeline
+) -> None:
+    folder = tmp_path_factory.mktemp("pipeline")
+    if rejection(pipeline, spark, folder) is None:
+        assert pipeline.streamed(spark, folder) == pipeline.bounded(spark)
+
+
+def _timed(rows: DataFrame) -> DataFrame:
+    return rows.withWatermark("at", "1 minute")
+
+
+MINUTES = op.Tumbling("1 minute", by="user", aggregate={"n": "sum(n)"})
+CORRECTED = op.Tumbling("1 minute", by="user", aggregate={"n": "sum(n)"}, late=op.Correct(within="1 hour"))
+ACCUMULATING = op.Tumbling(
+    "1 minute",
+    by="user",
+    aggregate={"n": "sum(n)"},
+    trigger=op.Trigger(early="1 second", panes="accumulating"),
+)
+
+
+@pytest.mark.parametrize(
+    ("chain", "problem"),
+    [
+        (
+            lambda rows: (
+                _timed(rows).transform(MINUTES).withWatermark("window_end", "1 minute").transform(MINUTES)
+            ),
+            "has a watermark behind another watermark",
+        ),
+        (
+            lambda rows: (
+                _timed(rows)
+                .transform(MINUTES)
+                .transform(op.Tumbling("1 hour", by="user", time="window_start"))
+            ),
+            "the watermark of the stream is on column 'window_end'",
+        ),
+        (
+            lambda rows: _timed(rows).transform(CORRECTED).transform(MINUTES),
+            "emit several panes (retracting)",
+        ),
+        (
+            lambda rows: _timed(rows).transform(ACCUMULATING).transform(op.GroupChanges(by="user")),
+            "windows with accumulating panes",
+        ),
+        (
+            lambda rows: _timed(rows.transform(op.Changelog(key="user", order="at"))).transform(MINUTES),
+            "is of a changelog",
+        ),
+        (
+            lambda rows: (
+                _timed(rows)
+                .transform(op.Enrich(_timed(rows), on="user", wait="1 minute"))
+                .transform(op.JoinWithin(_timed(rows), on="user", within="1 minute"))
+            ),
+            "emits up to 60 s after the watermark",
+        ),
+    ],
+)
+def test_chain_that_would_give_wrong_rows_is_rejected(
+    spark: SparkSession, tmp_path: Path, chain: Callable[[DataFrame], DataFrame], problem: str
+) -> None:
+    with pytest.raises(op.BadOperator) as rejected:
+        chain(Feed(spark, SCHEMA, tmp_path).rows)
+    assert problem in str(rejected.value)
+    assert rejected.value.hint
+
+
+def test_window_over_results_of_windows_includes_those_that_end_with_it(spark: SparkSession) -> None:
+    rows = spark.sql("select 'a' as user, 1L as n, timestamp'2026-03-01 10:59:30' as at")
+    minutes = rows.transform(op.Tumbling("1 minute", by="user", time="at", aggregate={"n": "sum(n)"}))
+    hours = minutes.transform(op.Tumbling("1 hour", by="user", aggregate={"n": "sum(n)"}))
+    assert [row.window_start.hour for row in hours.collect()] == [10]
