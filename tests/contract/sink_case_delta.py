@@ -11,7 +11,7 @@ from tests.contract.sink_contract import Lab, Row, SinkCase, row, sink_case
 @sink_case("delta")
 def delta(lab: Lab) -> SinkCase:
     without_key = row(None)  # type: ignore[arg-type]
-    return _case(Delta("contract", key="id", at=lab.folder / "delta"), refused=without_key)
+    return _case(Delta("contract", key="id", at=lab.folder / "delta"), rejected=without_key)
 
 
 @sink_case("delta-append")
@@ -19,12 +19,12 @@ def delta_append(lab: Lab) -> SinkCase:
     return _case(Delta("contract", at=lab.folder / "delta"))
 
 
-def _case(sink: Delta, refused: Row | None = None) -> SinkCase:
+def _case(sink: Delta, rejected: Row | None = None) -> SinkCase:
     return SinkCase(
         sink=lambda: sink,
         read=lambda schema: _rows(sink, schema),
         is_keyed=bool(sink.key),
-        refused=refused,
+        rejected=rejected,
         left_out=frozenset({"INTERVAL DAY TO SECOND"}),  # Delta has no such type
     )
 

@@ -1,4 +1,4 @@
-"""The `Each` sink against the contract: functions that keep what they are given. It has no fence, and says so."""
+"""The `Each` sink against the contract: functions that keep their rows. It has no fence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.each import Each
 from tests.contract.sink_contract import Lab, Row, SinkCase, as_python, row, sink_case
 
-REFUSED = row("nobody", 0, "refuse me")
+REJECTED = row("nobody", 0, "reject me")
 
 
 class Mailbox:
@@ -21,7 +21,7 @@ class Mailbox:
         self._rows: dict[str, Row] = {}
 
     def put(self, row: Row, _batch: Fence) -> None:
-        if row.get("note") == REFUSED["note"]:
+        if row.get("note") == REJECTED["note"]:
             raise ValueError("there is nobody of that name")
         self._rows[repr(row)] = row
 
@@ -44,7 +44,7 @@ def by_row(lab: Lab) -> SinkCase:
         is_keyed=False,
         is_fenced=False,
         is_atomic=False,
-        refused=REFUSED,
+        rejected=REJECTED,
     )
 
 

@@ -19,7 +19,7 @@ def hashes(lab: Lab) -> SinkCase:
     return SinkCase(
         sink=lambda: Redis(lab.name, key="id", at=server.address),
         read=partial(rows_in_redis, server.address, lab.name),
-        refused=row(None),  # type: ignore[arg-type]
+        rejected=row(None),  # type: ignore[arg-type]
         is_atomic=False,
     )
 

@@ -13,7 +13,7 @@ from tests.contract.sink_contract import Lab, Row, SinkCase, row, sink_case
 
 @sink_case("search")
 def search(lab: Lab) -> SinkCase:
-    return _case(Search("contract", key="id", at=lab.folder / "index"), refused=row("x" * TERM_BYTES_MAX))
+    return _case(Search("contract", key="id", at=lab.folder / "index"), rejected=row("x" * TERM_BYTES_MAX))
 
 
 @sink_case("search-append")
@@ -21,9 +21,9 @@ def search_append(lab: Lab) -> SinkCase:
     return _case(Search("contract", at=lab.folder / "index"))
 
 
-def _case(sink: Search, refused: Row | None = None) -> SinkCase:
+def _case(sink: Search, rejected: Row | None = None) -> SinkCase:
     return SinkCase(
-        sink=lambda: sink, read=lambda schema: _rows(sink, schema), is_keyed=bool(sink.key), refused=refused
+        sink=lambda: sink, read=lambda schema: _rows(sink, schema), is_keyed=bool(sink.key), rejected=rejected
     )
 
 

@@ -22,7 +22,7 @@ def sqlite(lab: Lab) -> SinkCase:
     return SinkCase(
         sink=lambda: Table(TABLE, key="id", at=path),
         read=partial(rows_in_sqlite, path),
-        refused=row(None),  # type: ignore[arg-type]
+        rejected=row(None),  # type: ignore[arg-type]
     )
 
 
@@ -38,7 +38,7 @@ def postgres(lab: Lab) -> SinkCase:
     return SinkCase(
         sink=lambda: Table(TABLE, key="id", at=address),
         read=partial(rows_in_postgres, address),
-        refused=row("nul", 1, "a\0b"),
+        rejected=row("nul", 1, "a\0b"),
     )
 
 
@@ -48,7 +48,7 @@ def postgres_append(lab: Lab) -> SinkCase:
     return SinkCase(
         sink=lambda: Table(TABLE, at=address),
         read=partial(rows_in_postgres, address),
-        refused=row("nul", 1, "a\0b"),
+        rejected=row("nul", 1, "a\0b"),
         is_keyed=False,
     )
 

@@ -12,7 +12,7 @@ from headrace.pipeline.sinks.topic import Topic
 from tests.compatibility.topic_contents import read_to_end
 from tests.contract.sink_contract import Lab, Row, SinkCase, as_python, sink_case
 
-# Spark has a text for intervals that nobody else reads.
+# Spark's text of intervals is its own.
 LEFT_OUT = frozenset({"INTERVAL DAY TO SECOND"})
 ALWAYS_BY_TASKS = 0
 

@@ -1,4 +1,4 @@
-"""What a sink brings along to be tested against the contract of all sinks.
+"""What a sink provides to be tested against the contract of all sinks.
 
 A file `sink_case_<sink>.py` beside this one registers cases; `test_sinks.py` runs every promise on each of them:
 
@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.sink import RefusedRow, Sink, SinkWriter
+from headrace.pipeline.sinks.sink import RejectedRow, Sink, SinkWriter
 
 JOB = "contract"
 KEY = "id"
@@ -56,21 +56,21 @@ class Lab:
 class SinkCase:
     """A sink on a target that is empty at first, with the key `id` if it has keys.
 
-    sink            makes it anew, for the same target
+    sink            creates it, each time for the same target
     read            the rows in the target now, in any order, values as Python has them (`as_python` helps)
-    is_keyed        rows of a key take each other's place; otherwise all rows are added
-    has_deletes     `op` d and - take rows away
-    refused         a row of `SCHEMA` that the target refuses by itself; None if it takes everything
-    is_fenced       the target keeps a fence; without one a batch that comes again is written again
+    is_keyed        a row replaces the row of its key; otherwise all rows are appended
+    has_deletes     `op` d and - delete rows
+    rejected         a row of `SCHEMA` that the target rejects; None if it accepts all
+    is_fenced       the target keeps a fence; without one a repeated batch is written again
     is_atomic       readers see all of a batch or nothing, and a failed batch leaves nothing
-    left_out        types that the sink has no way to keep (names as in DDL)
+    left_out        types that the sink can't store (names as in DDL)
     """
 
     sink: Callable[[], Sink]
     read: Read
     is_keyed: bool = True
     has_deletes: bool = True
-    refused: Row | None = None
+    rejected: Row | None = None
     is_fenced: bool = True
     is_atomic: bool = True
     left_out: frozenset[str] = frozenset()
@@ -102,7 +102,7 @@ class Bench:
 
     spark: SparkSession
     case: SinkCase
-    refused: list[RefusedRow] = field(default_factory=list)
+    rejected: list[RejectedRow] = field(default_factory=list)
     _writers: dict[tuple[str, str], SinkWriter] = field(default_factory=dict)
 
     def frame(self, rows: Iterable[Row], schema: StructType = SCHEMA) -> DataFrame:
@@ -116,13 +116,13 @@ class Bench:
         *,
         checkpoint: str = "first",
         job: str = JOB,
-        refuse: Callable[[Sequence[RefusedRow]], None] | None = None,
+        reject: Callable[[Sequence[RejectedRow]], None] | None = None,
     ) -> int:
         rows = batch if isinstance(batch, DataFrame) else self.frame(batch)
         prepared = self.case.sink().prepare(rows)
         writer = self.writer(job, prepared.schema)
         return writer.write(
-            prepared, fence(batch_id, checkpoint=checkpoint, job=job), refuse or self.refused.extend
+            prepared, fence(batch_id, checkpoint=checkpoint, job=job), reject or self.rejected.extend
         )
 
     def writer(self, job: str = JOB, schema: StructType | None = None) -> SinkWriter:

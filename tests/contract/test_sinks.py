@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
-from headrace.pipeline.sinks.sink import RefusedRow
+from headrace.pipeline.sinks.sink import RejectedRow
 from tests.contract.sink_contract import CASES, SCHEMA, Bench, Lab, fence, find_cases, in_order, row
 
 CHANGES = StructType([StructField("op", StringType()), *SCHEMA.fields])
@@ -68,9 +68,9 @@ def fenced(bench: Bench) -> Bench:
 
 
 @pytest.fixture
-def refusing(bench: Bench) -> Bench:
-    if bench.case.refused is None:
-        pytest.skip("this sink takes every row")
+def rejecting(bench: Bench) -> Bench:
+    if bench.case.rejected is None:
+        pytest.skip("this sink accepts every row")
     return bench
 
 
@@ -113,7 +113,7 @@ def test_fence_outlives_the_writer(fenced: Bench) -> None:
     assert fenced.rows() == in_order([row("a", 1), row("c", 3)])
 
 
-def test_batch_0_of_a_new_checkpoint_is_not_taken_for_the_old_one(fenced: Bench) -> None:
+def test_batch_0_of_a_new_checkpoint_is_written(fenced: Bench) -> None:
     fenced.write([row("a", 1)], 0)
     fenced.write([row("b", 2)], 1)
     fenced.write([row("c", 3)], 0, checkpoint="second")
@@ -139,7 +139,7 @@ def test_empty_batch_writes_the_fence_and_no_row(fenced: Bench) -> None:
     assert fenced.rows() == [row("a", 1)]
 
 
-def test_sink_without_a_fence_says_so_and_takes_a_batch_again(bench: Bench) -> None:
+def test_sink_without_a_fence_declares_it_and_repeats_a_batch(bench: Bench) -> None:
     if bench.case.is_fenced:
         pytest.skip("this sink keeps a fence")
     assert bench.case.sink().guarantee == "at-least-once"
@@ -151,12 +151,12 @@ def test_sink_without_a_fence_says_so_and_takes_a_batch_again(bench: Bench) -> N
     assert bench.rows() == in_order([row("a", 1), row("b", 2)])
 
 
-def test_nulls_and_any_text_come_back(bench: Bench) -> None:
+def test_nulls_and_any_text_are_stored(bench: Bench) -> None:
     rows = [row(f"k{place}", None, text) for place, text in enumerate(TEXTS)]
     rows += [row(text, place) for place, text in enumerate(TEXTS) if text.strip()]
     rows += [row("nothing", None, None), row("most", 2**63 - 1), row("least", -(2**63))]
     bench.write(rows, 0)
-    assert bench.refused == []
+    assert bench.rejected == []
     assert bench.rows() == in_order(rows)
 
 
@@ -188,7 +188,7 @@ TYPES: dict[str, list[Any]] = {
 }
 
 
-def test_every_type_comes_back(bench: Bench) -> None:
+def test_every_type_is_stored(bench: Bench) -> None:
     types = [kind for kind in TYPES if kind not in bench.case.left_out]
     schema = StructType([StructField("id", StringType())])
     for i, kind in enumerate(types):
@@ -199,7 +199,7 @@ def test_every_type_comes_back(bench: Bench) -> None:
     ]
     rows.append({"id": "nulls", **{f"c{i}": None for i in range(len(types))}})
     bench.write(bench.frame(rows, schema), 0)
-    assert bench.refused == []
+    assert bench.rejected == []
     assert bench.rows(schema) == in_order(rows)
 
 
@@ -212,7 +212,7 @@ def test_batch_of_many_partitions_is_written_whole(bench: Bench) -> None:
     assert sum(each["n"] for each in bench.rows()) == sum(range(25_000))
 
 
-def test_row_takes_the_place_of_the_one_of_its_key(keyed: Bench) -> None:
+def test_row_replaces_the_row_of_its_key(keyed: Bench) -> None:
     keyed.write([row("a", 1, "old"), row("b", 1)], 0)
     keyed.write([row("a", 2)], 1)
     assert keyed.rows() == in_order([row("a", 2), row("b", 1)])
@@ -223,7 +223,7 @@ def test_of_several_rows_of_a_key_one_is_left(keyed: Bench) -> None:
     assert keyed.rows() == in_order([row("a", 1), row("b", 1)])
 
 
-def test_deletions_take_rows_away(keyed: Bench) -> None:
+def test_deletions_delete_rows(keyed: Bench) -> None:
     if not keyed.case.has_deletes:
         pytest.skip("this sink deletes nothing")
     first = [
@@ -254,48 +254,48 @@ def test_last_row_in_offsets_wins(keyed: Bench) -> None:
     assert keyed.rows() == [row("a", 2)]
 
 
-def test_refused_row_is_told_and_the_others_are_written(refusing: Bench) -> None:
-    assert refusing.case.refused is not None
+def test_rejected_row_is_reported_and_the_others_are_written(rejecting: Bench) -> None:
+    assert rejecting.case.rejected is not None
     good = [row(f"k{i}", i) for i in range(100)]
-    refusing.write([*good[:40], refusing.case.refused, *good[40:]], 0)
-    assert refusing.rows() == in_order(good)
-    (told,) = refusing.refused
-    assert {name: told.row[name] for name in SCHEMA.names} == refusing.case.refused
-    assert told.reason
-    if refusing.case.is_fenced:
-        assert refusing.write([row("later", 1)], 0) == 0
+    rejecting.write([*good[:40], rejecting.case.rejected, *good[40:]], 0)
+    assert rejecting.rows() == in_order(good)
+    (letter,) = rejecting.rejected
+    assert {name: letter.row[name] for name in SCHEMA.names} == rejecting.case.rejected
+    assert letter.reason
+    if rejecting.case.is_fenced:
+        assert rejecting.write([row("later", 1)], 0) == 0
 
 
-def test_refused_row_is_told_before_the_others_can_be_seen(refusing: Bench) -> None:
-    assert refusing.case.refused is not None
-    if not refusing.case.is_atomic:
-        pytest.skip("this sink shows rows of a batch as they come")
+def test_rejected_row_is_reported_before_the_others_are_visible(rejecting: Bench) -> None:
+    assert rejecting.case.rejected is not None
+    if not rejecting.case.is_atomic:
+        pytest.skip("this sink shows the rows of an incomplete batch")
     seen: list[object] = []
 
-    def refuse(rows: Sequence[RefusedRow]) -> None:
-        seen.append(refusing.rows())
+    def reject(rows: Sequence[RejectedRow]) -> None:
+        seen.append(rejecting.rows())
 
-    refusing.write([row("a", 1), refusing.case.refused], 0, refuse=refuse)
+    rejecting.write([row("a", 1), rejecting.case.rejected], 0, reject=reject)
     assert seen == [[]]
-    assert refusing.rows() == [row("a", 1)]
+    assert rejecting.rows() == [row("a", 1)]
 
 
-def test_crash_while_a_refused_row_is_told_loses_nothing(refusing: Bench) -> None:
-    assert refusing.case.refused is not None
+def test_crash_while_a_rejected_row_is_reported_loses_nothing(rejecting: Bench) -> None:
+    assert rejecting.case.rejected is not None
 
-    def crash(rows: Sequence[RefusedRow]) -> None:
+    def crash(rows: Sequence[RejectedRow]) -> None:
         raise RuntimeError("no dead letters now")
 
-    batch = [row("a", 1), refusing.case.refused, row("b", 2)]
+    batch = [row("a", 1), rejecting.case.rejected, row("b", 2)]
     with pytest.raises(RuntimeError, match="no dead letters now"):
-        refusing.write(batch, 0, refuse=crash)
-    refusing.reopen()
-    refusing.write(batch, 0)
-    assert len(refusing.refused) == 1
-    assert refusing.rows() == in_order([row("a", 1), row("b", 2)])
+        rejecting.write(batch, 0, reject=crash)
+    rejecting.reopen()
+    rejecting.write(batch, 0)
+    assert len(rejecting.rejected) == 1
+    assert rejecting.rows() == in_order([row("a", 1), row("b", 2)])
 
 
-def test_batch_that_fails_midway_is_written_once_when_it_comes_again(bench: Bench) -> None:
+def test_batch_that_fails_midway_is_written_once_when_it_is_repeated(bench: Bench) -> None:
     bench.write([row("before", 1)], 0)
     good = [row(f"k{i}", i) for i in range(50)]
     frame = bench.frame([*good, row("bad", 50)]).repartition(2)

@@ -1,4 +1,4 @@
-"""Producers that go on while their broker dies and returns, and the account of what was acknowledged to them."""
+"""Producers that continue while their broker is killed and restarted, and the list of their acknowledged records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLUSH_TIMEOUT_S = 60
 
 @dataclass(slots=True, kw_only=True)
 class Account:
-    """What one producer sent, and what it was told."""
+    """The records that one producer sent, and their acknowledgements."""
 
     name: str
     is_idempotent: bool
@@ -31,7 +31,7 @@ class Account:
 
 
 class AcknowledgedLoad:
-    """Some producers, each in a thread, that write numbered records until they are told to stop."""
+    """Some producers, each in a thread, that write numbered records until they are stopped."""
 
     def __init__(self, bootstrap: str, topic: str, *, partitions: int, idempotent: int, plain: int) -> None:
         self._bootstrap = bootstrap
@@ -61,7 +61,7 @@ class AcknowledgedLoad:
         wanted = [len(account.acknowledged) + more for account in self.accounts]
         deadline_s = time.monotonic() + FLUSH_TIMEOUT_S
         while any(len(a.acknowledged) < n for a, n in zip(self.accounts, wanted, strict=True)):
-            assert time.monotonic() < deadline_s, "no acknowledgements come any more"
+            assert time.monotonic() < deadline_s, "no more acknowledgements"
             time.sleep(0.005)
 
     def _write(self, account: Account) -> None:
@@ -110,7 +110,7 @@ class AcknowledgedLoad:
 
 
 def check_accounts(load: AcknowledgedLoad, bootstrap: str, topic: str, *, partitions: int) -> int:
-    """Compare what is in the log with what was acknowledged; how many records were."""
+    """Compare the log with the acknowledged records; the number of them."""
     with Wire(bootstrap) as wire:
         logs = [read_all(wire, topic, partition=index) for index in range(partitions)]
     for index, log in enumerate(logs):

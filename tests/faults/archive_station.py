@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from headrace.broker.archive_deletions import ArchiveDeletions
 from headrace.broker.archive_health import ArchiveHealth, WatchedStore
 from headrace.broker.archiver import Archiver
+from headrace.broker.runtime import Runtime
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topics import Topics
 from headrace.log.archive.archived_files import Archive
@@ -55,22 +55,11 @@ class Station:
         self.health = ArchiveHealth(self.clock)
         cache = ArchiveCache(str(folder / "data" / "cache"), bytes_max=1 << 20)
         shared = Archive(WatchedStore(self.store, self.health), cache, report=self.health.corrupt)
-        self.deletions = ArchiveDeletions(self.power, str(folder / "data"))
-        self.topics = Topics(
-            settings, self.power, self.clock, archive=shared, archive_deletions=self.deletions
-        )
-        self.topics.load()
         self._loop = asyncio.new_event_loop()
-        self.archiver = Archiver(
-            settings,
-            shared=shared,
-            health=self.health,
-            deletions=self.deletions,
-            topics=self.topics,
-            files=self.power,
-            clock=self.clock,
-            loop=self._loop,
-        )
+        runtime = Runtime(settings, self.power, self.clock, self._loop)
+        self.topics = Topics(runtime, shared)
+        self.topics.load()
+        self.archiver = Archiver(runtime, topics=self.topics, shared=shared, health=self.health)
 
     @property
     def log(self) -> PartitionLog:
@@ -105,7 +94,7 @@ class Station:
         return names
 
     def end(self) -> None:
-        """As a crash does: nothing is flushed or said."""
+        """As a crash does: nothing is flushed or sent."""
         self.archiver.close()
         self._loop.close()
 

@@ -50,7 +50,7 @@ class BrokerProcess:
             line = process.stdout.readline()
         finally:
             deadline.cancel()
-        assert line == f"{READY_PREFIX}{self.bootstrap}\n", f"it said {line!r} and logged:\n{self.log}"
+        assert line == f"{READY_PREFIX}{self.bootstrap}\n", f"it printed {line!r} and logged:\n{self.log}"
 
     @property
     def process(self) -> subprocess.Popen[str]:
@@ -58,7 +58,7 @@ class BrokerProcess:
         return self._process
 
     def kill(self) -> None:
-        """kill -9: nothing is flushed, nothing is said."""
+        """kill -9: nothing is flushed, nothing is sent."""
         self.process.kill()
         self.process.wait()
         self._close()

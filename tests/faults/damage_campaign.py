@@ -52,7 +52,7 @@ class Written:
 
 
 def write(folder: Path, *, is_clean: bool) -> Written:
-    """Records in small segments; before a kill, some before and some behind a checkpoint."""
+    """Records in small segments; before a kill, some before and some after a checkpoint."""
     written = Written(folder=folder, is_clean=is_clean)
     broker = BrokerProcess(folder, checkpoint_interval_ms=100)
     with broker:
@@ -188,19 +188,19 @@ class Round:
         reports = Reports()
         logger = logging.getLogger("headrace")
         logger.addHandler(reports)
-        refused: HeadraceError | None = None
+        rejected: HeadraceError | None = None
         try:
             with Broker(self.folder) as broker, Wire(broker.bootstrap) as wire:
                 self._look(wire, reports)
         except HeadraceError as error:
-            refused = error
+            rejected = error
         finally:
             logger.removeHandler(reports)
-        if refused is None:
+        if rejected is None:
             self._repair_and_look()
             return
-        assert refused.hint, str(refused)
-        self.outcome["starts refused with a hint"] += 1
+        assert rejected.hint, str(rejected)
+        self.outcome["starts rejected with a hint"] += 1
 
     def _look(self, wire: Wire, reports: Reports) -> None:
         for place, value in self.written.records.items():
@@ -233,7 +233,7 @@ class Round:
             return
         assert not is_covered, self._silent(place, found)
         assert any(f" {topic}-{index}/" in damage for damage in self.damaged), self._silent(place, found)
-        self.outcome["records lost behind the recovery point of a kill"] += 1
+        self.outcome["records lost after the recovery point of a kill"] += 1
 
     def _covered_offset(self, topic: str, index: int) -> int:
         """After a kill the recovery points are known from their file only; without it every tail may be a torn one."""
@@ -254,7 +254,7 @@ class Round:
             return
         is_covered = self._covered_offset("__consumer_offsets", 0) > 0
         assert not is_covered, f"the commit is silently lost after {self.damaged}"
-        self.outcome["commits lost behind the recovery point of a kill"] += 1
+        self.outcome["commits lost after the recovery point of a kill"] += 1
 
     def _append(self, wire: Wire, topic: str, index: int) -> None:
         answer = produce(wire, topic, batch(b"new", key=b"k"), partition=index)
@@ -269,7 +269,7 @@ class Round:
         )
 
     def _repair_and_look(self) -> None:
-        """A repair ends what made partitions read-only, and loses nothing that could be read."""
+        """After a repair partitions accept writes, and every readable record is kept."""
         for topic, partitions in PARTITIONS.items():
             for index in range(partitions):
                 repair(plan_repair(self.folder / f"{topic}-{index}", files=FILES), files=FILES)
@@ -287,7 +287,7 @@ class Round:
 
 
 def read_one(wire: Wire, place: Place, expected: bytes) -> bytes | ErrorCode | None:
-    """The value of the record at an offset; None for a batch whose checksum tells a reader that it is damaged."""
+    """The value of the record at an offset; None for a batch whose checksum does not match."""
     topic, index, offset = place
     answer = fetch(wire, topic, offset, partition=index, partition_max_bytes=1)
     if answer.error_code:

@@ -1,4 +1,4 @@
-"""A broker in a thread whose disk a test can make fail, or hold up."""
+"""A broker in a thread whose disk fails or waits when a test wants it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from headrace.broker.server import Server, loop_factory
+from headrace.broker.server import Server, run_in_loop
 from headrace.broker.settings import BrokerSettings
 from headrace.clock import Clock
 from headrace.log.filesystem import DiskFileSystem, FileSystem
@@ -44,7 +44,7 @@ class GatedFileSystem(DiskFileSystem):
 
 
 class Unreadable(FailingFileSystem, kw_only=True):
-    """Files that match can't be read by the threads that load them, as often as `failing` says."""
+    """Files that match can't be read by the threads that load them, `failing` times."""
 
     pattern: str
     failing: int
@@ -80,11 +80,7 @@ def broker_on(
         await stop.wait()
         await server.stop()
 
-    def run() -> None:
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(serve())
-
-    thread = threading.Thread(target=run, name="broker under test")
+    thread = threading.Thread(target=run_in_loop, args=(serve(),), name="broker under test")
     thread.start()
     loop = ready.result()
     try:

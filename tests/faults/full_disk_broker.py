@@ -1,6 +1,6 @@
-"""`headrace broker` on a disk that is full while a file says so: how many bytes are left stands in it.
+"""`headrace broker` on a disk that is as full as a file defines: it has the number of bytes that are left.
 
-Run with the options that BrokerProcess gives, behind the path of that file.
+Run with the path of that file and the options of BrokerProcess.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.faults.broker_process import READY_PREFIX, BrokerProcess
 
 
 class FullDisk(DiskFileSystem):
-    """What makes a file longer takes room; with none left it leaves a part behind, as a real disk does."""
+    """A longer file takes room; with none left a part of it is written, as on a real disk."""
 
     def __init__(self, room_file: str) -> None:
         self._room_file = room_file

@@ -2,7 +2,7 @@
 
     python -m tests.faults.letters_job TOPIC BOOTSTRAP FOLDER journal|topic
 
-A journal is written with its fence, batch by batch; a topic by Spark itself, and letters behind it.
+A journal is written with its fence, batch by batch; a topic by Spark itself, and letters after it.
 """
 
 from __future__ import annotations

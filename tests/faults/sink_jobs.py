@@ -1,7 +1,7 @@
 """A process with a job for every sink there is, to be killed: `python -m tests.faults.sink_jobs PLACES.json`.
 
-With names behind it, only the jobs of those names. All jobs read one topic and drain it. What each target must hold
-in the end follows from the topic alone.
+With names after it, only the jobs of those names. All jobs read one topic and drain it. What each target and each
+dead-letter topic must hold in the end follows from the topic alone.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.dead_letters import dead_letter_topic
 from headrace.pipeline.sinks import Delta, Each, Redis, Search, Table, Topic
 from headrace.pipeline.sinks.sink import Sink
 from headrace.testing.faults import kill_as_environment_says
@@ -45,6 +46,13 @@ class Places:
     @property
     def path(self) -> Path:
         return Path(self.folder)
+
+    def job(self, name: str) -> str:
+        return f"{self.topic}-{name}"
+
+    def letters(self, name: str) -> list[str]:
+        topic = dead_letter_topic(self.job(name))
+        return [message.value().decode() for message in read_committed(self.bootstrap, topic)]
 
     def save(self) -> Path:
         saved = self.path / "places.json"
@@ -85,9 +93,9 @@ def ordered(rows: list[Row]) -> list[Row]:
 def sink_jobs(places: Places) -> dict[str, SinkJob]:
     """A job for every sink, by its name; where a sink can append it does, because that shows what came twice."""
     folder, topic = places.path, places.topic
-    by_driver, by_tasks = f"{topic}-by-driver", f"{topic}-by-tasks"
+    by_driver, by_spark, by_tasks = (f"{topic}-by-{writer}" for writer in ("driver", "spark", "tasks"))
     index, delta = Search("orders", at=folder / "index"), Delta("orders", at=folder / "delta")
-    said = folder / "each.jsonl"
+    written = folder / "each.jsonl"
     return {
         "journal": SinkJob(
             sink=Journal(folder / "journal.db", key="user"),
@@ -96,6 +104,11 @@ def sink_jobs(places: Places) -> dict[str, SinkJob]:
         ),
         "topic": SinkJob(
             sink=Topic(by_driver, key="user"), read=lambda: committed(places.bootstrap, by_driver)
+        ),
+        "topic-by-spark": SinkJob(
+            sink=Topic(by_spark, key="user", guarantee="at-least-once"),
+            read=lambda: committed(places.bootstrap, by_spark),
+            may_repeat=True,
         ),
         "topic-by-tasks": SinkJob(
             sink=Topic(by_tasks, key="user", driver_rows_max=0),
@@ -120,14 +133,14 @@ def sink_jobs(places: Places) -> dict[str, SinkJob]:
         "search": SinkJob(sink=index, read=lambda: index_rows(index)),
         "delta": SinkJob(sink=delta, read=lambda: delta_rows(delta)),
         "each": SinkJob(
-            sink=Each(lambda row, _fence: say(said, {"user": row["user"], "n": row["n"]})),
-            read=lambda: [json.loads(line) for line in said.read_text().splitlines()],
+            sink=Each(lambda row, _fence: append_line(written, {"user": row["user"], "n": row["n"]})),
+            read=lambda: [json.loads(line) for line in written.read_text().splitlines()],
             may_repeat=True,
         ),
     }
 
 
-def say(path: Path, row: Mapping[str, Any]) -> None:
+def append_line(path: Path, row: Mapping[str, Any]) -> None:
     with path.open("a") as stream:
         stream.write(json.dumps(row) + "\n")
 
@@ -184,7 +197,7 @@ def main(places_file: str, *names: str) -> None:
     )
     orders = read_topic(spark, places.topic, schema="user STRING, n INT").select("user", "n")
     running = [
-        Job(f"{places.topic}-{name}", job.rows(orders), job.sink, mode="batch").start()
+        Job(places.job(name), job.rows(orders), job.sink, mode="batch").start()
         for name, job in sink_jobs(places).items()
         if name in names or not names
     ]
@@ -194,7 +207,7 @@ def main(places_file: str, *names: str) -> None:
 
 
 def wait_for_all(running: list[RunningJob]) -> None:
-    """Raises as soon as one is given up: the others may be waiting for it at a fault, and nobody must wait for them."""
+    """Raises as soon as one has failed: the others may wait for it at a fault."""
     while running:
         running = [job for job in running if not job.wait(LOOK_S)]
 

@@ -11,12 +11,12 @@ from headrace.log.filesystem import Buffer, DiskFileSystem
 
 
 class SmallDisk(DiskFileSystem):
-    """Counts the files below a folder, and refuses what would exceed `capacity_bytes`. Empty files cost nothing."""
+    """Counts the files below a folder, and rejects what would exceed `capacity_bytes`. Empty files cost nothing."""
 
     def __init__(self, folder: Path, capacity_bytes: int) -> None:
         self._folder = folder
         self.capacity_bytes = capacity_bytes
-        self.refused = 0
+        self.rejected = 0
 
     @property
     def used_bytes(self) -> int:
@@ -36,5 +36,5 @@ class SmallDisk(DiskFileSystem):
 
     def _require(self, added_bytes: int) -> None:
         if added_bytes > 0 and self.used_bytes + added_bytes > self.capacity_bytes:
-            self.refused += 1
+            self.rejected += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

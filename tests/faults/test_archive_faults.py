@@ -1,4 +1,4 @@
-"""An archive that fails, and a broker that ends amid archiving: nothing is lost or there twice, no rubbish stays."""
+"""An archive that fails, and a broker that ends amid archiving: nothing is lost or stored twice, garbage is deleted."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_power_cut_at_any_step_of_a_topics_deletion_ends_with_an_empty_archive(
                 return
             after.tend()
             assert after.objects() == set()
-            assert after.deletions.pending() == []
+            assert after.topics.archive_deletions.pending() == []
 
     assert cut_at_every_step(archived, tmp_path, delete, check) > 15
 
@@ -192,7 +192,7 @@ def test_one_object_that_can_not_be_written_is_tried_again(filled: Path, name: s
     all_is_there_and_tidy_after_one_more_pass(filled)
 
 
-def test_deletion_that_fails_is_done_when_the_archive_is_back(archived: Path) -> None:
+def test_deletion_that_fails_is_retried_when_the_archive_is_available(archived: Path) -> None:
     with station(archived) as made:
         made.log.retention.delete_records_before(made.log.archive.entries[2].base_offset)
         made.store.fail("delete", skip=1, times=1)
@@ -221,17 +221,17 @@ def test_pauses_double_up_to_their_bound_and_end_with_the_first_success(filled: 
         assert made.archiver.waiting() == (0, 0)
 
 
-def test_outage_is_said_once_and_so_is_its_end(filled: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_outage_and_its_end_are_reported_once(filled: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     with station(filled) as made:
         made.store.fail("put", times=3)
         for _ in range(6):
             made.clock.advance_ms(10_000_000)
             made.tend()
-    said = [record.message for record in caplog.records if "the archive" in record.message]
-    assert said == [
+    logged = [record.message for record in caplog.records if "the archive" in record.message]
+    assert logged == [
         "the archive can't be used; local copies are kept, and it is retried",
-        "the archive answers again",
+        "the archive is reachable again",
     ]
 
 
@@ -253,7 +253,7 @@ def test_partition_that_fails_does_not_keep_the_others_from_the_archive(filled: 
         assert len(other.log.archive.entries) == 1
 
 
-def test_lost_list_is_made_again_from_the_archive(archived: Path) -> None:
+def test_lost_list_is_rebuilt_from_the_archive(archived: Path) -> None:
     (archived / "data" / f"{TOPIC}-0" / LIST_NAME).unlink()
     with station(archived) as made:
         assert made.log.start_offset > 0
@@ -284,7 +284,7 @@ class DyingBroker(BrokerProcess):
         ("put *.timeindex before", 0),
         ("put *.manifest before", 0),
         ("put *.manifest after", 0),
-        # The list says that the first segment is archived, and its local copy is still there.
+        # In the list the first segment is archived, and its local copy is still there.
         ("put *05.log before", 0),
         ("delete *.manifest after", 7),
         ("delete *00.log before", 7),
@@ -322,14 +322,14 @@ def test_killed_broker_finds_every_record_once(
         broker.start()
         with Wire(broker.bootstrap) as wire:
             assert [record.value for record in read_over_wire(wire, TOPIC, offset=start)] == ALL[start:]
-            eventually(lambda: is_tidy(root, tmp_path / "data"), "the archive holds what the list says")
+            eventually(lambda: is_tidy(root, tmp_path / "data"), "the archive holds the segments of the list")
             assert [record.value for record in read_over_wire(wire, TOPIC, offset=start)] == ALL[start:]
 
 
 def delete_before(wire: Wire, offset: int) -> None:
     partition = DeleteRecordsPartition(partition_index=0, offset=offset)
     topic = DeleteRecordsTopic(name=TOPIC, partitions=(partition,))
-    (answer,) = wire.ask(DeleteRecordsRequest(topics=(topic,), timeout_ms=1000)).topics
+    (answer,) = wire.request(DeleteRecordsRequest(topics=(topic,), timeout_ms=1000)).topics
     assert answer.partitions[0].error_code == 0
 
 

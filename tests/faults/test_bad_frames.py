@@ -1,4 +1,4 @@
-"""Bytes that are no request: the connection that sent them is closed, the broker and everybody else go on."""
+"""Bytes that are no request: the connection that sent them is closed, the broker and all other clients continue."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def head(api_key: int, version: int, *, client_id: bytes = b"x") -> bytes:
     return struct.pack(">hhih", api_key, version, 1, len(client_id)) + client_id
 
 
-def is_refused(broker: BrokerProcess, data: bytes) -> bool:
+def is_rejected(broker: BrokerProcess, data: bytes) -> bool:
     with Wire(broker.bootstrap) as wire:
         try:
             wire.send_bytes(data)
@@ -67,7 +67,7 @@ def frame(content: bytes) -> bytes:
 @pytest.mark.usefixtures("bystander")
 @pytest.mark.parametrize("size", [-1, -(2**31), REQUEST_BYTES_MAX + 1, 2**31 - 1])
 def test_impossible_frame_size_closes_the_connection(broker: BrokerProcess, size: int) -> None:
-    assert is_refused(broker, struct.pack(">i", size) + b"more")
+    assert is_rejected(broker, struct.pack(">i", size) + b"more")
 
 
 @pytest.mark.usefixtures("bystander")
@@ -85,11 +85,11 @@ def test_frame_of_exactly_the_largest_size_is_taken(broker: BrokerProcess) -> No
 def test_empty_and_short_frames_close_the_connection(broker: BrokerProcess) -> None:
     whole = encode_request(MetadataRequest(topics=None), 9, 1, "client")
     for size in range(len(whole)):
-        assert is_refused(broker, frame(whole[:size])), f"{size} of {len(whole)} bytes"
+        assert is_rejected(broker, frame(whole[:size])), f"{size} of {len(whole)} bytes"
 
 
 @pytest.mark.usefixtures("bystander")
-def test_bytes_behind_a_whole_message_are_looked_past(broker: BrokerProcess) -> None:
+def test_bytes_after_a_whole_message_are_ignored(broker: BrokerProcess) -> None:
     with Wire(broker.bootstrap) as wire:
         wire.send_frame(encode_request(ApiVersionsRequest(), 0, 1, "x") + b"some clients leave bytes here")
         assert decode_response(wire.receive_frame(), ApiVersionsResponse, 0).error_code == 0
@@ -99,14 +99,14 @@ def test_bytes_behind_a_whole_message_are_looked_past(broker: BrokerProcess) -> 
 def test_client_id_that_is_longer_than_the_frame_or_no_text_closes_the_connection(
     broker: BrokerProcess,
 ) -> None:
-    assert is_refused(broker, frame(struct.pack(">hhih", 18, 0, 1, 32767) + b"short"))
-    assert is_refused(broker, frame(head(18, 0, client_id=b"\xff\xfe")))
+    assert is_rejected(broker, frame(struct.pack(">hhih", 18, 0, 1, 32767) + b"short"))
+    assert is_rejected(broker, frame(head(18, 0, client_id=b"\xff\xfe")))
 
 
 @pytest.mark.usefixtures("bystander")
 @pytest.mark.parametrize("api_key", [4, 7, 67, 999, -1, 32767])
 def test_unknown_api_key_closes_the_connection(broker: BrokerProcess, api_key: int) -> None:
-    assert is_refused(broker, frame(head(api_key, 0)))
+    assert is_rejected(broker, frame(head(api_key, 0)))
 
 
 @pytest.mark.usefixtures("bystander")
@@ -116,12 +116,12 @@ def test_version_that_is_not_served_closes_the_connection(broker: BrokerProcess,
         return
     first, last = HANDLERS[api_key].versions
     for version in {-1, first - 1, last + 1, 32767} - set(range(first, last + 1)):
-        assert is_refused(broker, frame(head(api_key, version) + b"\0" * 100)), version
+        assert is_rejected(broker, frame(head(api_key, version) + b"\0" * 100)), version
 
 
 @pytest.mark.usefixtures("bystander")
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])
-def test_api_versions_of_the_future_gets_the_oldest_answer_with_the_list(
+def test_api_versions_of_the_future_gets_the_oldest_response_with_the_list(
     broker: BrokerProcess, version: int
 ) -> None:
     with Wire(broker.bootstrap) as wire:
@@ -130,11 +130,11 @@ def test_api_versions_of_the_future_gets_the_oldest_answer_with_the_list(
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
         assert {one.api_key for one in answer.api_keys} == set(HANDLERS)
         # The client tries again on the same connection.
-        assert wire.ask(ApiVersionsRequest()).error_code == 0
+        assert wire.request(ApiVersionsRequest()).error_code == 0
 
 
 @pytest.mark.usefixtures("bystander")
-def test_half_a_frame_and_a_hang_up_leave_nothing_behind(broker: BrokerProcess) -> None:
+def test_half_a_frame_and_a_hang_up_leak_nothing(broker: BrokerProcess) -> None:
     whole = frame(encode_request(MetadataRequest(topics=None), 9, 1, "client"))
     for size in range(len(whole)):
         with Wire(broker.bootstrap) as wire:
@@ -160,7 +160,7 @@ def test_array_counts_that_promise_gigabytes_close_the_connection_and_take_no_me
 ) -> None:
     before = broker.resident_bytes()
     for bomb in count_bombs():
-        assert is_refused(broker, frame(bomb)), bomb
+        assert is_rejected(broker, frame(bomb)), bomb
         bystander()
     assert broker.resident_bytes() - before < 20 * MEGABYTE
 
@@ -169,7 +169,7 @@ def test_array_counts_that_promise_gigabytes_close_the_connection_and_take_no_me
 def test_arrays_of_many_tiny_elements_stay_bounded_in_memory(broker: BrokerProcess) -> None:
     """Each element takes a few bytes on the wire and hundreds in memory; there is a bound on their number."""
     count = (REQUEST_BYTES_MAX - 100) // 2
-    assert is_refused(
+    assert is_rejected(
         broker, frame(head(ApiKey.METADATA, 1) + struct.pack(">i", count) + b"\0" * (2 * count))
     )
     assert broker.peak_resident_bytes() < 400 * MEGABYTE
@@ -181,8 +181,8 @@ def test_millions_of_tagged_fields_close_the_connection(broker: BrokerProcess) -
     count = 4_000_000
     tags = uvarint(count) + b"\x7f\0" * count
     body = encode_request(MetadataRequest(topics=()), 9, 1, "x").removeprefix(head(ApiKey.METADATA, 9))
-    assert is_refused(broker, frame(head(ApiKey.METADATA, 9) + tags + body[1:])), "in the header"
-    assert is_refused(broker, frame(head(ApiKey.METADATA, 9) + body[:-1] + tags)), "in the message"
+    assert is_rejected(broker, frame(head(ApiKey.METADATA, 9) + tags + body[1:])), "in the header"
+    assert is_rejected(broker, frame(head(ApiKey.METADATA, 9) + body[:-1] + tags)), "in the message"
 
 
 @pytest.mark.usefixtures("bystander")
@@ -199,7 +199,7 @@ def test_random_bytes_never_end_the_broker_nor_disturb_others(
     assert broker.resident_bytes() - before < 50 * MEGABYTE
 
 
-def test_random_bytes_behind_a_valid_head_never_end_the_broker(
+def test_random_bytes_after_a_valid_head_never_end_the_broker(
     broker: BrokerProcess, bystander: Callable[[], None]
 ) -> None:
     """The header is right, so that the decoder of every API and version gets to see the bytes."""
@@ -233,13 +233,13 @@ def test_requests_before_the_bad_one_have_taken_effect(broker: BrokerProcess) ->
         assert produce(wire, "before", batch(b"next")).base_offset == 1
 
 
-def test_refusals_are_logged_with_a_hint_and_counted(broker: BrokerProcess) -> None:
-    assert is_refused(broker, frame(head(999, 0)))
+def test_rejections_are_logged_with_a_hint_and_counted(broker: BrokerProcess) -> None:
+    assert is_rejected(broker, frame(head(999, 0)))
     assert "unknown API key 999" in broker.log
     assert "hint=" in broker.log
 
 
 def test_produce_request_type_is_what_the_bombs_imitate() -> None:
-    """The hand-made heads above must stay what the codec writes, or the bombs would be refused for another reason."""
+    """The heads above must equal those of the codec, or the bombs would be rejected for another reason."""
     written = encode_request(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=()), 9, 1, "x")
     assert written == head(ApiKey.PRODUCE, 9) + b"\0\0" + struct.pack(">hi", -1, 1000) + b"\1\0"

@@ -1,4 +1,4 @@
-"""Single bits flipped anywhere in a log: found with file and position, and what is sound stays readable."""
+"""Single bits flipped anywhere in a log: found with file and position, and valid batches stay readable."""
 
 from __future__ import annotations
 

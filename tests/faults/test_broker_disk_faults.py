@@ -1,4 +1,4 @@
-"""A disk that fails under a running broker: no acknowledgement of what is not there, and everything else goes on."""
+"""A disk that fails under a running broker: no acknowledgement of lost records, and all else continues."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def wire(server: Server) -> Iterator[Wire]:
 
 
 @pytest.mark.parametrize("bytes_written_first", [0, 1, 30])
-def test_full_disk_refuses_writes_serves_reads_and_goes_on_when_there_is_room(
+def test_full_disk_rejects_writes_serves_reads_and_continues_when_there_is_room(
     files: FailingFileSystem, wire: Wire, bytes_written_first: int
 ) -> None:
     produce(wire, "t", batch(b"before"))
@@ -73,9 +73,9 @@ def test_full_disk_refuses_writes_serves_reads_and_goes_on_when_there_is_room(
         bytes_written_first=bytes_written_first,
     )
     for _ in range(3):
-        refused = produce(wire, "t", batch(b"no room"))
-        assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        assert "No space left" in (refused.error_message or "")
+        rejected = produce(wire, "t", batch(b"no room"))
+        assert rejected.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert "No space left" in (rejected.error_message or "")
     assert full.happened == 3
     assert values_of(fetch(wire, "t")) == [b"before"]
     assert produce(wire, "t", batch(b"elsewhere"), partition=1).base_offset == 0
@@ -84,9 +84,7 @@ def test_full_disk_refuses_writes_serves_reads_and_goes_on_when_there_is_room(
     assert values_of(fetch(wire, "t")) == [b"before", b"after"]
 
 
-def test_sequence_of_a_producer_goes_on_where_the_full_disk_stopped_it(
-    files: FailingFileSystem, wire: Wire
-) -> None:
+def test_sequence_of_a_producer_continues_after_the_full_disk(files: FailingFileSystem, wire: Wire) -> None:
     producer_id = new_producer_id(wire)
 
     def send(sequence: int) -> int:
@@ -103,7 +101,7 @@ def test_sequence_of_a_producer_goes_on_where_the_full_disk_stopped_it(
     assert values_of(fetch(wire, "t")) == [b"0", b"1", b"2"]
 
 
-def test_segment_that_cannot_be_begun_refuses_writes_until_it_can(
+def test_segment_that_cannot_be_created_rejects_writes_until_it_can(
     files: FailingFileSystem, wire: Wire
 ) -> None:
     produce(wire, "t", batch(b"x" * 1500))
@@ -121,25 +119,25 @@ def test_full_disk_in_one_partition_spoils_no_other_of_the_same_request(
     request = ProduceRequest(
         acks=-1, timeout_ms=1000, topic_data=(TopicProduceData(name="t", partition_data=data),)
     )
-    (answer,) = wire.ask(request, version=PRODUCE_BY_NAME).responses
+    (answer,) = wire.request(request, version=PRODUCE_BY_NAME).responses
     codes = [part.error_code for part in answer.partition_responses]
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
 
 
-def test_topic_that_cannot_be_made_is_an_error_and_can_be_made_later(
+def test_topic_that_cannot_be_created_is_an_error_and_can_be_created_later(
     files: FailingFileSystem, wire: Wire
 ) -> None:
     wanted = CreateTopicsRequest(topics=(CreatableTopic(name="late", num_partitions=3),))
     files.fail("create", "*/late-2/*", error_number=errno.ENOSPC)
-    (refused,) = wire.ask(wanted).topics
-    assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    (rejected,) = wire.request(wanted).topics
+    assert rejected.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert produce(wire, "late", batch(b"x")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    (made,) = wire.ask(wanted).topics
+    (made,) = wire.request(wanted).topics
     assert made.error_code == 0
     assert produce(wire, "late", batch(b"x"), partition=2).base_offset == 0
 
 
-def test_failing_read_is_told_to_the_consumer_and_later_reads_work(
+def test_failed_read_is_an_error_for_the_consumer_and_later_reads_work(
     files: FailingFileSystem, wire: Wire
 ) -> None:
     produce(wire, "t", batch(b"a"))
@@ -225,7 +223,7 @@ def test_slow_fsync_of_one_partition_holds_up_no_other(tmp_path: Path) -> None:
         files.gate.clear()
         slow.send(produce_request("t", batch(b"slow")), version=PRODUCE_BY_NAME)
         assert files.waiting.wait(GATE_TIMEOUT_S)
-        # The one that waits keeps the gate that it came to; those that come now find another, open one.
+        # The one that waits keeps its gate; later ones find another, open one.
         closed, files.gate = files.gate, threading.Event()
         files.gate.set()
         for number in range(10):
@@ -250,23 +248,23 @@ def test_broker_that_stopped_with_a_failed_partition_recovers_it_at_the_next_sta
         assert produce(wire, "t", batch(b"after")).base_offset == len(found)
 
 
-def test_command_says_that_a_partition_is_read_only_instead_of_waiting(tmp_path: Path) -> None:
+def test_command_reports_a_read_only_partition_instead_of_waiting(tmp_path: Path) -> None:
     files = GatedFileSystem()
     with broker_on(files, tmp_path / "data", durability="fsync") as server, Wire(server.bootstrap) as wire:
         create_topic(wire, "t")
         files.failing = 1
         assert produce(wire, "t", batch(b"x")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         command = [sys.executable, "-m", "headrace"]
-        refused = subprocess.run(
+        rejected = subprocess.run(
             [*command, "produce", "t", "--bootstrap", server.bootstrap],
             input="y\n",
             capture_output=True,
             text=True,
             timeout=60,
         )
-        assert refused.returncode == 1
-        assert "not delivered: partition 0 of t is read-only: fsync failed" in refused.stderr
-        assert "timed out" not in refused.stderr
+        assert rejected.returncode == 1
+        assert "not delivered: partition 0 of t is read-only: fsync failed" in rejected.stderr
+        assert "timed out" not in rejected.stderr
         described = subprocess.run(
             [*command, "topic", "describe", "t", "--bootstrap", server.bootstrap],
             capture_output=True,
@@ -280,14 +278,14 @@ def test_command_says_that_a_partition_is_read_only_instead_of_waiting(tmp_path:
 def test_record_of_a_transaction_is_not_acknowledged_if_only_the_transaction_could_not_be_synced(
     files: FailingFileSystem, wire: Wire
 ) -> None:
-    """From Produce 12 on, the first write makes its partition part of the transaction."""
+    """From Produce 12 on, the first write adds its partition to the transaction."""
     producer = TransactionalProducer(wire, "tx", is_classic=False)
     producer.init()
     files.fail("sync", "*/__transaction_state-0/*.log", times=None)
     first = producer.send("t", b"a")
     assert first.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert "__transaction_state-0" in (first.error_message or "")
-    assert producer.send("t", b"b").error_code == ErrorCode.KAFKA_STORAGE_ERROR, "nor one behind it"
+    assert producer.send("t", b"b").error_code == ErrorCode.KAFKA_STORAGE_ERROR, "nor one after it"
 
 
 def test_offsets_of_a_topic_that_is_deleted_on_a_full_disk_are_removed_when_there_is_room(
@@ -305,9 +303,9 @@ def test_offsets_of_a_topic_that_is_deleted_on_a_full_disk_are_removed_when_ther
         assert eventually(lambda: full.happened > 0, True)
         offsets = server.parts.topics.partition("__consumer_offsets", 0)
         assert offsets is not None
-        refused_at = offsets.log.end_offset
+        rejected_at = offsets.log.end_offset
         files.heal()
-        assert eventually(lambda: offsets.log.end_offset, refused_at + 1)
+        assert eventually(lambda: offsets.log.end_offset, rejected_at + 1)
     with broker_on(FailingFileSystem(), tmp_path / "data") as server, Wire(server.bootstrap) as wire:
         assert load.committed(wire, "g", "t") == -1
 

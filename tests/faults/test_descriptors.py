@@ -50,7 +50,7 @@ class Crowded(FailingFileSystem):
             raise OSError(errno.EMFILE, "Too many open files")
 
 
-def test_partition_that_can_open_nothing_refuses_and_goes_on_later(tmp_path: Path) -> None:
+def test_partition_without_descriptors_rejects_writes_and_continues_later(tmp_path: Path) -> None:
     files = Crowded()
     with broker_on(files, tmp_path / "data") as server, Wire(server.bootstrap) as wire:
         create_topic(wire, "t", segment_bytes="2000")
@@ -59,12 +59,12 @@ def test_partition_that_can_open_nothing_refuses_and_goes_on_later(tmp_path: Pat
         files.is_full = False
         assert produce(wire, "t", batch(b"x" * 1500)).error_code == 0
         files.is_full = True
-        refused = produce(wire, "t", batch(b"y" * 1500))
-        assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR, "no segment can be begun"
+        rejected = produce(wire, "t", batch(b"y" * 1500))
+        assert rejected.error_code == ErrorCode.KAFKA_STORAGE_ERROR, "no segment can be created"
         files.is_full = False
         assert produce(wire, "t", batch(b"z" * 1500)).error_code == 0
         found = [(record.value or b"")[:1] for record in read_records(wire, "t")]
-        assert found in ([b"x", b"z"], [b"f", b"x", b"z"]), "what was refused may be there or not"
+        assert found in ([b"x", b"z"], [b"f", b"x", b"z"]), "what was rejected may be there or not"
 
 
 def test_flush_that_can_open_nothing_is_no_failed_fsync(tmp_path: Path) -> None:
@@ -83,8 +83,8 @@ def test_flush_that_can_open_nothing_is_no_failed_fsync(tmp_path: Path) -> None:
     assert log.durable_offset == 1
 
 
-def test_segment_begun_in_part_hides_no_record(tmp_path: Path) -> None:
-    """Retention could not begin a segment, and appends continued in the old one."""
+def test_partly_created_segment_hides_no_record(tmp_path: Path) -> None:
+    """Retention could not create a segment, and appends continued in the old one."""
     files = FailingFileSystem()
     log = open_log(tmp_path, files=files)
     log.append(log_batch(b"a"), now_ms=NOW_MS)

@@ -1,4 +1,4 @@
-"""A disk that is full, broken or suddenly without power: nothing acknowledged is lost, nothing false is said."""
+"""A disk that is full, damaged or suddenly without power: no acknowledged record is lost."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_failed_fsync_is_never_retried(tmp_path: Path) -> None:
     assert log.checkpoint(NOW_MS) == 1
 
 
-def test_flush_that_was_under_way_when_another_failed_does_not_count(tmp_path: Path) -> None:
+def test_flush_in_flight_when_another_failed_is_not_durable(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, 0)
     log.flusher.begin()
@@ -122,7 +122,7 @@ def test_flush_that_was_under_way_when_another_failed_does_not_count(tmp_path: P
     assert log.durable_offset == 0
 
 
-def test_damaged_read_is_an_error_and_not_an_empty_answer(tmp_path: Path) -> None:
+def test_damaged_read_is_an_error_and_not_an_empty_response(tmp_path: Path) -> None:
     files = FailingFileSystem()
     log = open_log(tmp_path, files=files)
     append(log, 0)
@@ -183,7 +183,7 @@ def without_loss(files: FailingFileSystem) -> None:
 @pytest.mark.parametrize(
     "aftermath", [without_loss, FailingFileSystem.drop_unsynced], ids=["killed", "power lost"]
 )
-def test_crash_before_any_operation_keeps_what_was_acknowledged(
+def test_crash_before_any_operation_keeps_acknowledged_records(
     tmp_path: Path, aftermath: Callable[[FailingFileSystem], None]
 ) -> None:
     step = 0

@@ -1,4 +1,4 @@
-"""Clients that cost the broker much and send little: each alone is bounded, and the others go on meanwhile."""
+"""Clients that cost the broker much and send little: each alone is bounded, and the others continue meanwhile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.configs.resource_types import GROUP
+from headrace.broker.configs.definitions import GROUP
 from headrace.protocol.codec import REQUEST_ELEMENTS_MAX
 from headrace.protocol.error_codes import ErrorCode
 from headrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -63,7 +63,7 @@ def with_settings(**settings: object) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def other(broker: BrokerProcess) -> Iterator[Wire]:
-    """A client that wants nothing special, and a topic of its own."""
+    """An ordinary client, and a topic of its own."""
     with Wire(broker.bootstrap, client_id="other") as wire:
         create_topic(wire, "others")
         yield wire
@@ -96,7 +96,7 @@ def batch_of_many(count: int) -> bytes:
 # Records
 
 
-def test_batch_of_millions_of_records_in_kilobytes_is_refused_without_a_look_inside(
+def test_batch_of_millions_of_records_in_kilobytes_is_rejected_without_a_look_inside(
     broker: BrokerProcess, other: Wire
 ) -> None:
     create_topic(other, "compacted", cleanup_policy="compact")
@@ -104,14 +104,14 @@ def test_batch_of_millions_of_records_in_kilobytes_is_refused_without_a_look_ins
     bomb = batch_of_many(9_500_000)
     assert len(bomb) < 10_000
     for name in ("compacted", "others"):
-        refused = produce(other, name, bomb)
-        assert refused.error_code == ErrorCode.MESSAGE_TOO_LARGE
-        assert "9500000 records" in (refused.error_message or "")
+        rejected = produce(other, name, bomb)
+        assert rejected.error_code == ErrorCode.MESSAGE_TOO_LARGE
+        assert "9500000 records" in (rejected.error_message or "")
     assert broker.peak_resident_bytes() - before < 20 * MEGABYTE
 
 
 @with_settings(batch_records_max=5_000_000)
-def test_others_go_on_while_a_large_batch_is_inspected(broker: BrokerProcess, other: Wire) -> None:
+def test_other_clients_continue_while_a_large_batch_is_inspected(broker: BrokerProcess, other: Wire) -> None:
     create_topic(other, "compacted", cleanup_policy="compact")
     with Wire(broker.bootstrap) as hostile:
         hostile.send(produce_request("compacted", batch_of_many(5_000_000)), version=PRODUCE_BY_NAME)
@@ -123,17 +123,17 @@ def test_others_go_on_while_a_large_batch_is_inspected(broker: BrokerProcess, ot
 
 def test_error_names_the_first_few_of_many_records_without_key(broker: BrokerProcess, other: Wire) -> None:
     create_topic(other, "compacted", cleanup_policy="compact")
-    refused = produce(other, "compacted", batch_of_many(100_000))
-    assert refused.error_code == ErrorCode.INVALID_RECORD
-    assert "100000 of the batch's records" in (refused.error_message or "")
-    assert [one.batch_index for one in refused.record_errors] == [*range(10)]
+    rejected = produce(other, "compacted", batch_of_many(100_000))
+    assert rejected.error_code == ErrorCode.INVALID_RECORD
+    assert "100000 of the batch's records" in (rejected.error_message or "")
+    assert [one.batch_index for one in rejected.record_errors] == [*range(10)]
 
 
 # Memory
 
 
 @with_settings(inflight_bytes_max=20 * MEGABYTE, metrics_port=0)
-def test_long_polls_with_megabytes_in_an_unknown_field_hold_up_nobody(
+def test_long_polls_with_megabytes_in_an_unknown_field_delay_no_client(
     broker: BrokerProcess, other: Wire
 ) -> None:
     poll = encode_request(fetch_request("others", max_wait_ms=FOR_EVER_MS), FETCH_BY_NAME, 1, "hostile")
@@ -143,13 +143,13 @@ def test_long_polls_with_megabytes_in_an_unknown_field_hold_up_nobody(
         for wire in hostile:
             wire.send_frame(poll[:-1] + b"\1\x7f" + uvarint(8 * MEGABYTE) + b"\0" * (8 * MEGABYTE))
         for _ in range(5):
-            assert other.ask(MetadataRequest(topics=None), version=9).topics
+            assert other.request(MetadataRequest(topics=None), version=9).topics
         assert not any(wire.has_response(within_s=0.001) for wire in hostile), "they still wait"
         assert broker.resident_bytes() - before < 60 * MEGABYTE
 
 
 @with_settings(inflight_bytes_max=40 * MEGABYTE)
-def test_consumers_that_are_suspended_hold_up_nobody_and_are_named(
+def test_consumers_that_are_suspended_delay_no_client_and_are_named(
     broker: BrokerProcess, other: Wire
 ) -> None:
     create_topic(other, "large", max_message_bytes=str(10 * MEGABYTE))
@@ -172,7 +172,7 @@ def test_consumers_that_are_suspended_hold_up_nobody_and_are_named(
 
 
 @with_settings(inflight_bytes_max=40 * MEGABYTE)
-def test_reader_with_a_hundred_fetches_at_once_costs_what_one_connection_may(
+def test_reader_with_a_hundred_fetches_in_flight_uses_the_memory_of_one_connection(
     broker: BrokerProcess, other: Wire
 ) -> None:
     """All of them wait, and are woken together."""
@@ -203,14 +203,16 @@ def many_topics(prefix: str, count: int) -> CreateTopicsRequest:
     )
 
 
-def test_others_go_on_while_many_topics_are_created_and_deleted(broker: BrokerProcess, other: Wire) -> None:
+def test_other_clients_continue_while_many_topics_are_created_and_deleted(
+    broker: BrokerProcess, other: Wire
+) -> None:
     count = 500
     with Wire(broker.bootstrap) as busy:
         busy.send(many_topics("t", count))
         for _ in range(5):
             goes_on(other)
         assert not busy.has_response(within_s=0.001), "topics are still created"
-        # What is sent behind it finds all of its topics.
+        # The next request finds all of its topics.
         busy.send(MetadataRequest(topics=None), version=9)
         assert {one.error_code for one in busy.receive().topics} == {0}
         assert len(busy.receive().topics) == count + 1
@@ -223,33 +225,34 @@ def test_others_go_on_while_many_topics_are_created_and_deleted(broker: BrokerPr
         assert {one.error_code for one in busy.receive().responses} == {0}
 
 
-def test_others_go_on_while_one_topic_of_many_partitions_is_created_grows_and_is_deleted(
+def test_other_clients_continue_while_one_topic_of_many_partitions_is_created_grows_and_is_deleted(
     broker: BrokerProcess, other: Wire
 ) -> None:
     many = CreatableTopic(name="many", num_partitions=1_000, replication_factor=1)
     with Wire(broker.bootstrap) as busy:
+        goes_on(busy)  # a connection that is not accepted yet would be served after the other one
         busy.send(CreateTopicsRequest(topics=(many,)))
         goes_on(other)
-        (taken,) = other.ask(CreateTopicsRequest(topics=(many,))).topics
+        (taken,) = other.request(CreateTopicsRequest(topics=(many,))).topics
         assert taken.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
         assert not busy.has_response(within_s=0.001), "partitions are still created"
         assert busy.receive().topics[0].error_code == 0
         busy.send(CreatePartitionsRequest(topics=(CreatePartitionsTopic(name="many", count=2_000),)))
         goes_on(other)
         delete = DeleteTopicsRequest(topics=(DeleteTopicState(name="many"),))
-        assert other.ask(delete).responses[0].error_code == ErrorCode.INVALID_PARTITIONS, "it grows"
+        assert other.request(delete).responses[0].error_code == ErrorCode.INVALID_PARTITIONS, "it grows"
         assert not busy.has_response(within_s=0.001), "partitions are still added"
         assert busy.receive().results[0].error_code == 0
         busy.send(delete)
         goes_on(other)
-        (taken,) = other.ask(CreateTopicsRequest(topics=(many,))).topics
-        assert taken.error_code == ErrorCode.TOPIC_ALREADY_EXISTS, "its folders are not gone yet"
+        (taken,) = other.request(CreateTopicsRequest(topics=(many,))).topics
+        assert taken.error_code == ErrorCode.TOPIC_ALREADY_EXISTS, "its folders still exist"
         assert not busy.has_response(within_s=0.001), "partitions are still deleted"
         assert busy.receive().responses[0].error_code == 0
     create_topic(other, "many")
 
 
-def test_others_go_on_while_many_topics_are_created_by_asking_for_them(
+def test_other_clients_continue_while_many_topics_are_auto_created(
     broker: BrokerProcess, other: Wire
 ) -> None:
     with Wire(broker.bootstrap) as busy:
@@ -272,25 +275,27 @@ def test_configs_of_many_groups_are_written_together(broker: BrokerProcess, othe
         for number in range(count)
     )
     with Wire(broker.bootstrap) as busy:
-        answer = busy.ask(IncrementalAlterConfigsRequest(resources=resources, validate_only=False))
+        answer = busy.request(IncrementalAlterConfigsRequest(resources=resources, validate_only=False))
         assert [one.error_code for one in answer.responses] == [0] * count
     goes_on(other)
     broker.kill()
     broker.start()
     described = DescribeConfigsResource(resource_type=GROUP, resource_name=f"group-{count - 1}")
     with Wire(broker.bootstrap) as wire:
-        (found,) = wire.ask(DescribeConfigsRequest(resources=(described,))).results
+        (found,) = wire.request(DescribeConfigsRequest(resources=(described,))).results
     assert "7" in {one.value for one in found.configs if one.name == "share.delivery.count.limit"}
 
 
-def test_others_go_on_while_configs_of_many_groups_are_described(broker: BrokerProcess, other: Wire) -> None:
+def test_other_clients_continue_while_configs_of_many_groups_are_described(
+    broker: BrokerProcess, other: Wire
+) -> None:
     count = 3_000
     resources = tuple(
         DescribeConfigsResource(resource_type=GROUP, resource_name=f"group-{number}")
         for number in range(count)
     )
     with Wire(broker.bootstrap) as busy:
-        # Each is answered once, however often it is asked for.
+        # The response has each once, however often it is requested.
         busy.send(DescribeConfigsRequest(resources=resources * 3, include_documentation=True))
         for _ in range(5):
             goes_on(other)
@@ -298,10 +303,10 @@ def test_others_go_on_while_configs_of_many_groups_are_described(broker: BrokerP
         assert len(busy.receive().results) == count
 
 
-def test_answer_of_a_million_small_parts_is_received(broker: BrokerProcess, other: Wire) -> None:
+def test_response_of_a_million_small_parts_is_received(broker: BrokerProcess, other: Wire) -> None:
     groups = tuple(f"g{number}" for number in range(REQUEST_ELEMENTS_MAX))
     with Wire(broker.bootstrap) as busy:
-        assert len(busy.ask(DescribeGroupsRequest(groups=groups)).groups) == len(groups)
+        assert len(busy.request(DescribeGroupsRequest(groups=groups)).groups) == len(groups)
     goes_on(other)
 
 
@@ -319,14 +324,14 @@ def join(group_id: str, metadata: bytes) -> JoinGroupRequest:
     )
 
 
-def test_member_that_brings_megabytes_is_refused_and_named(broker: BrokerProcess, other: Wire) -> None:
+def test_member_that_brings_megabytes_is_rejected_and_named(broker: BrokerProcess, other: Wire) -> None:
     before = broker.resident_bytes()
     for number in range(8):
         with Wire(broker.bootstrap) as hostile:
-            answer = hostile.ask(join(f"huge-{number}", bytes(20 * MEGABYTE)), version=3)
+            answer = hostile.request(join(f"huge-{number}", bytes(20 * MEGABYTE)), version=3)
             assert answer.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert broker.resident_bytes() - before < 60 * MEGABYTE
-    assert "huge-7 refused" in broker.log
+    assert "huge-7 rejected" in broker.log
     goes_on(other)
 
 
@@ -337,15 +342,15 @@ def test_members_of_all_groups_together_are_bounded_until_some_leave(
     codes = []
     members = []
     for number in range(15):
-        answer = other.ask(join(f"group-{number}", bytes(MEGABYTE)), version=3)
+        answer = other.request(join(f"group-{number}", bytes(MEGABYTE)), version=3)
         codes.append(answer.error_code)
         members.append(answer.member_id)
     assert codes == [0] * 9 + [ErrorCode.GROUP_MAX_SIZE_REACHED] * 6
-    other.ask(LeaveGroupRequest(group_id="group-0", member_id=members[0]), version=2)
-    assert other.ask(join("late", bytes(MEGABYTE)), version=3).error_code == 0
+    other.request(LeaveGroupRequest(group_id="group-0", member_id=members[0]), version=2)
+    assert other.request(join("late", bytes(MEGABYTE)), version=3).error_code == 0
 
 
-def test_subscription_to_a_hundred_thousand_topics_is_refused(broker: BrokerProcess, other: Wire) -> None:
+def test_subscription_to_a_hundred_thousand_topics_is_rejected(broker: BrokerProcess, other: Wire) -> None:
     names = tuple(f"topic-{number}" for number in range(100_000))
     newer = ConsumerGroupHeartbeatRequest(
         group_id="newer",
@@ -359,5 +364,5 @@ def test_subscription_to_a_hundred_thousand_topics_is_refused(broker: BrokerProc
         group_id="shared", member_id="m", member_epoch=0, subscribed_topic_names=names
     )
     for request in (newer, shared):
-        assert other.ask(request).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+        assert other.request(request).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     goes_on(other)

@@ -1,4 +1,4 @@
-"""Jobs whose broker, database, cache or disk goes away under them: rows wait, and come once."""
+"""Jobs whose broker, database, cache or disk becomes unavailable: rows wait, and are written once."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def seed() -> int:
 
 
 def run_rounds(data_dir: Path, durability: str, rounds: int) -> int:
-    """Kill, start again, and now and then stop properly, while the same producers go on; acknowledged records."""
+    """Kill, start again, and now and then stop properly, while the same producers continue; acknowledged records."""
     chosen = seed()
     print(f"HEADRACE_TEST_KILL_SEED={chosen}")
     chance = random.Random(chosen)

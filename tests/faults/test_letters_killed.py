@@ -99,19 +99,19 @@ def test_every_bad_record_is_one_letter_wherever_the_driver_dies(bootstrap: str,
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_letters_that_a_driver_of_a_native_sink_left_unwritten_over_many_batches_are_written_once(
+def test_letters_that_a_killed_driver_did_not_write_over_many_batches_are_written_once(
     bootstrap: str, tmp_path: Path
 ) -> None:
     require_java()
     job = Letters(bootstrap, tmp_path, "topic")
-    # There is no second job to come: the letters wait, and Spark goes on to the end of the topic.
+    # There is no second job: the letters wait, and Spark continues to the end of the topic.
     with job.process("before-letters:1:2") as process:
         deadline_s = time.monotonic() + RUN_S_MAX
         while len(job.rows()) < len(GOOD):
             assert process.poll() is None, "it ended by itself"
-            assert time.monotonic() < deadline_s, "the rows do not come"
+            assert time.monotonic() < deadline_s, "the rows are missing"
             time.sleep(LOOK_S)
-    assert job.run("after-letters:1") == -signal.SIGKILL, "it was not killed behind its letters"
+    assert job.run("after-letters:1") == -signal.SIGKILL, "it was not killed after its letters"
     assert job.run() == 0
     assert job.letters() == [f"bad {number}" for number in BAD]
     assert set(job.rows()) == set(GOOD)

@@ -1,4 +1,4 @@
-"""Files that are damaged or gone at a start: the broker reports them, goes on where it can, and reuses no offset."""
+"""Files that are damaged or missing at a start: the broker reports them, continues if it can, and reuses no offset."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def test_last_segment_lost_after_a_clean_stop_is_damage_until_it_is_repaired(
     fault(last)
     for _ in range(2):
         with Broker(data) as broker, Wire(broker.bootstrap) as wire:
-            refused = produce(wire, "t", batch(b"no"))
-            assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-            assert "headrace log repair" in str(refused.error_message)
+            rejected = produce(wire, "t", batch(b"no"))
+            assert rejected.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert "headrace log repair" in str(rejected.error_message)
             assert fetch(wire, "t", first_lost).error_code == ErrorCode.CORRUPT_MESSAGE
             assert fetch(wire, "t", first_lost - 1).error_code == 0
             assert end_offset(wire, "t") == RECORDS
@@ -81,7 +81,7 @@ def test_last_segment_lost_after_a_clean_stop_is_damage_until_it_is_repaired(
         assert produce(wire, "t", batch(b"next")).base_offset == RECORDS + 1
 
 
-def test_partition_folder_that_is_gone_is_damage(tmp_path: Path) -> None:
+def test_missing_partition_folder_is_damage(tmp_path: Path) -> None:
     data = tmp_path / "data"
     write_topic(data, partitions=2)
     shutil.rmtree(data / "t-1")
@@ -91,7 +91,7 @@ def test_partition_folder_that_is_gone_is_damage(tmp_path: Path) -> None:
         assert produce(wire, "t", batch(b"yes")).base_offset == RECORDS
 
 
-def refusal(data: Path) -> HeadraceError:
+def rejection(data: Path) -> HeadraceError:
     with pytest.raises(HeadraceError) as caught, Broker(data):
         pass
     assert caught.value.hint
@@ -105,7 +105,7 @@ def test_missing_topic_file_does_not_orphan_its_folders(tmp_path: Path) -> None:
     saved = path.read_bytes()
     path.unlink()
     for _ in range(2):
-        error = refusal(data)
+        error = rejection(data)
         assert str(data / "t-0") in error.message
         assert "t.json" in error.message
     path.write_bytes(saved)
@@ -113,12 +113,12 @@ def test_missing_topic_file_does_not_orphan_its_folders(tmp_path: Path) -> None:
         assert len(read_all(wire, "t")) == RECORDS
 
 
-def test_topic_file_written_again_as_the_hint_says_brings_the_records_back(tmp_path: Path) -> None:
+def test_topic_file_written_again_as_in_the_hint_restores_the_records(tmp_path: Path) -> None:
     data = tmp_path / "data"
     write_topic(data)
     path = data / "metadata" / "topics" / "t.json"
     path.unlink()
-    hint = refusal(data).hint
+    hint = rejection(data).hint
     path.write_text(hint[hint.index("{") : hint.index("}}") + 2])
     with Broker(data) as broker, Wire(broker.bootstrap) as wire:
         assert len(read_all(wire, "t")) == RECORDS
@@ -131,18 +131,18 @@ def test_changed_topic_file_is_noticed(tmp_path: Path, change: dict[str, object]
     path = data / "metadata" / "topics" / "t.json"
     saved = json.loads(path.read_text())
     path.write_text(json.dumps({**saved, **change}))
-    assert "checksum" in refusal(data).message
+    assert "checksum" in rejection(data).message
     # As an older version wrote it: a wrong name, and too few partitions, are noticed by what is there.
     del saved["checksum"]
     path.write_text(json.dumps({**saved, **change}))
     if change in ({"partitions": 1}, {"name": "u"}):
-        refusal(data)
+        rejection(data)
     path.write_text(json.dumps(saved))
     with Broker(data) as broker, Wire(broker.bootstrap) as wire:
         assert len(read_all(wire, "t", partition=1)) == RECORDS
 
 
-def test_topic_that_could_not_be_made_leaves_no_folder_that_stops_the_next_start(tmp_path: Path) -> None:
+def test_topic_that_could_not_be_created_leaves_no_folder_that_stops_the_next_start(tmp_path: Path) -> None:
     data = tmp_path / "data"
     write_topic(data)
     (data / "left-0").mkdir()

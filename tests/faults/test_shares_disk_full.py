@@ -76,12 +76,12 @@ def write(wire: Wire, topic: str, count: int, *, partition: int = 0) -> None:
 
 
 def delete_group(wire: Wire, group: str) -> ErrorCode:
-    (result,) = wire.ask(DeleteGroupsRequest(groups_names=(group,))).results
+    (result,) = wire.request(DeleteGroupsRequest(groups_names=(group,))).results
     return ErrorCode(result.error_code)
 
 
 @pytest.mark.parametrize("fails_at", ["the first state", "a later one"])
-def test_confirmed_accepts_do_not_come_again(
+def test_confirmed_accepts_are_not_redelivered(
     files: FailingFileSystem, tmp_path: Path, ending: str, fails_at: str
 ) -> None:
     data_dir = tmp_path / "data"
@@ -108,10 +108,10 @@ def test_confirmed_accepts_do_not_come_again(
         assert ShareMember(wire, "g", topic_id).offsets(max_wait_ms=WAIT_MS) == [27]
 
 
-def test_group_that_began_on_a_full_disk_misses_nothing(
+def test_group_that_started_on_a_full_disk_misses_no_record(
     files: FailingFileSystem, tmp_path: Path, ending: str
 ) -> None:
-    """It begins at the end, which is elsewhere after the start."""
+    """It starts at the end, which is another offset after the restart."""
     data_dir = tmp_path / "data"
     with broker(files, data_dir) as (_, wire):
         topic_id = create_topic(wire, "t")
@@ -153,7 +153,7 @@ def test_group_of_which_only_some_states_were_stored_gets_no_old_records(
 def test_state_that_had_no_room_is_stored_when_there_is_some(
     files: FailingFileSystem, tmp_path: Path, ending: str
 ) -> None:
-    """Nothing but time makes it happen: no other request comes."""
+    """Only time triggers it: there is no other request."""
     data_dir = tmp_path / "data"
     with broker(files, data_dir) as (_, wire):
         topic_id = create_topic(wire, "t")
@@ -263,15 +263,15 @@ def letters_once_done(wire: Wire, count: int) -> list[tuple[bytes | None, bytes 
     return [(letter.value, dict(letter.headers)[MESSAGE_HEADER]) for letter in read_all(wire, "dead")]
 
 
-@pytest.mark.parametrize("refused", [0, 1, 2])
+@pytest.mark.parametrize("rejected", [0, 1, 2])
 def test_letters_and_their_reasons_are_there_once_after_a_full_disk(
-    files: FailingFileSystem, tmp_path: Path, refused: int
+    files: FailingFileSystem, tmp_path: Path, rejected: int
 ) -> None:
     """They are too large for one batch, and the disk is full before one of them."""
     values = [bytes([65 + number]) * 400_000 for number in range(6)]
     with broker(files, tmp_path / "data") as (_, wire):
         create_topic(wire, "dead")
-        files.fail("write", "*/dead-0/*.log", error_number=errno.ENOSPC, skip=refused)
+        files.fail("write", "*/dead-0/*.log", error_number=errno.ENOSPC, skip=rejected)
         rejected_with_reasons(wire, values)
         assert letters_once_done(wire, 6) == [
             (value, b"reason %d" % number) for number, value in enumerate(values)
@@ -320,7 +320,7 @@ def test_letters_whose_fsync_failed_survive_a_power_cut_after_their_retry(
         rejected_with_reasons(wire, [b"0", b"1"])
         [share] = server.parts.shares.of_group("g")
         counters = share.counters
-        eventually(lambda: counters.dead_letter_failures + counters.dead_letters > 1, "a retry")
+        eventually(lambda: counters["dead_letter_failures"] + counters["dead_letters"] > 1, "a retry")
     files.drop_unsynced()
     with broker(files, data_dir) as (_, wire):
         assert letters_once_done(wire, 2) == [(b"0", b"reason 0"), (b"1", b"reason 1")]
@@ -355,7 +355,7 @@ def run_full_disks(
         write_values(process, range(total, total + count))
         total += count
         wanted = total - chance.randrange(1, count)
-        eventually(lambda: len(ledger.delivered) >= wanted, "work goes on")
+        eventually(lambda: len(ledger.delivered) >= wanted, "work continues")
 
     tmp_path.mkdir(exist_ok=True)
     with FullDiskBroker(tmp_path / "data", durability=durability) as process:
@@ -382,7 +382,7 @@ def run_full_disks(
         assert all(message.startswith(b"rejected by consumer") for message in messages), messages
     print(
         f"{rounds} full disks, {total} records, {sum(ledger.delivered.values())} deliveries, "
-        f"{len(ledger.accepted)} accepts confirmed, {dict(ledger.refusals)} refused"
+        f"{len(ledger.accepted)} accepts confirmed, {dict(ledger.rejections)} rejected"
     )
 
 

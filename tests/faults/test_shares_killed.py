@@ -41,7 +41,7 @@ class Ledger:
         self.delivered: Counter[bytes] = Counter()
         self.accepted: set[bytes] = set()
         self.rejected: set[bytes] = set()
-        self.refusals: Counter[ErrorCode] = Counter()
+        self.rejections: Counter[ErrorCode] = Counter()
         self.wrongs: list[str] = []
 
     def deliver(self, value: bytes) -> None:
@@ -52,9 +52,9 @@ class Ledger:
             if value in self.rejected:
                 self.wrongs.append(f"{value!r} came again after it was rejected")
 
-    def refuse(self, code: ErrorCode) -> None:
+    def reject(self, code: ErrorCode) -> None:
         with self._lock:
-            self.refusals[code] += 1
+            self.rejections[code] += 1
 
     def done(self, values: set[bytes], rejected: set[bytes]) -> None:
         with self._lock:
@@ -68,9 +68,9 @@ class Ledger:
 
 
 class Worker(threading.Thread):
-    """Fetches, decides by chance, acknowledges; begins anew when its connection breaks.
+    """Fetches, decides by chance, acknowledges; starts again when its connection breaks.
 
-    What is not known to be acknowledged may come again: only what the broker has confirmed counts as done.
+    Records without a confirmed acknowledgement may be redelivered: only confirmed ones count.
     """
 
     def __init__(self, bootstrap: str, topic_id: uuid.UUID, ledger: Ledger, chance: random.Random) -> None:
@@ -98,7 +98,7 @@ class Worker(threading.Thread):
             for value in offsets.values():
                 self._ledger.deliver(value)
             if self._chance.random() < 0.05:
-                return  # goes away with everything it holds
+                return  # disconnects with all its locks
             self._decide(member, offsets)
 
     def _decide(self, member: ShareMember, offsets: dict[int, bytes]) -> None:
@@ -108,7 +108,7 @@ class Worker(threading.Thread):
         }
         code = member.acknowledge(*((offset, offset, kind) for offset, kind in sorted(kinds.items())))
         if code is not ErrorCode.NONE:
-            self._ledger.refuse(code)
+            self._ledger.reject(code)
         else:
             self._ledger.done(
                 {offsets[offset] for offset, kind in kinds.items() if kind == ACCEPT},
@@ -204,7 +204,7 @@ def run_kills(tmp_path: Path, durability: str, *, kills: int, records_per_kill: 
             for number in range(kills):
                 write(broker, range(number * records_per_kill, (number + 1) * records_per_kill))
                 wanted = number * records_per_kill + chance.randrange(records_per_kill // 2)
-                eventually(lambda wanted=wanted: ledger.finished >= wanted, "work goes on")  # type: ignore[misc]
+                eventually(lambda wanted=wanted: ledger.finished >= wanted, "work continues")  # type: ignore[misc]
                 broker.kill()
                 broker.start()
             eventually_done(broker, kills * records_per_kill)
@@ -242,7 +242,7 @@ while True:
 
 
 def test_consumers_killed_at_work_lose_nothing_and_repeat_nothing_accepted(tmp_path: Path) -> None:
-    """Real consumers, killed at whatever they are doing: what they had not accepted goes to the next."""
+    """Real consumers, killed at any moment: messages that they had not accepted are delivered to the next."""
     count = 1500
     with BrokerProcess(tmp_path / "data") as broker:
         prepare(broker, share_partition_max_record_locks=100)
@@ -263,7 +263,7 @@ def test_consumers_killed_at_work_lose_nothing_and_repeat_nothing_accepted(tmp_p
 
 
 def killed_consumer(broker: BrokerProcess, *, lines: int) -> str:
-    """What a consumer said until it was killed, at about so many lines."""
+    """The output of a consumer until it was killed, after about so many lines."""
     consumer = subprocess.Popen(
         [sys.executable, "-c", CONSUMER, broker.bootstrap, GROUP, TOPIC],
         stdout=subprocess.PIPE,
@@ -274,19 +274,19 @@ def killed_consumer(broker: BrokerProcess, *, lines: int) -> str:
     # Reading a pipe cannot time out by itself; ending the process ends the reading.
     deadline = threading.Timer(PATIENCE_S, consumer.kill)
     deadline.start()
-    said = []
+    output = []
     for line in consumer.stdout:
-        said.append(line)
-        if len(said) == lines:
+        output.append(line)
+        if len(output) == lines:
             consumer.kill()
     deadline.cancel()
     consumer.wait()
     consumer.stdout.close()
-    return "".join(said)
+    return "".join(output)
 
 
 def rest_of(wire: Wire) -> set[str]:
-    """What nobody has accepted, taken by one more member."""
+    """Messages without an accept, acquired by one more member."""
     topic_id = topic_ids(wire)[TOPIC]
     member = ShareMember(wire, GROUP, topic_id)
     rest: set[str] = set()
@@ -304,4 +304,6 @@ def rest_of(wire: Wire) -> set[str]:
 
 
 def topic_ids(wire: Wire) -> dict[str, uuid.UUID]:
-    return {topic.name: topic.topic_id for topic in wire.ask(MetadataRequest(topics=None), version=12).topics}
+    return {
+        topic.name: topic.topic_id for topic in wire.request(MetadataRequest(topics=None), version=12).topics
+    }

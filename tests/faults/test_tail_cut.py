@@ -1,4 +1,4 @@
-"""A log whose last bytes were lost: what is whole stays, what is not goes, and writing goes on."""
+"""A log whose last bytes were lost: whole batches are kept, a torn one is truncated, and appends continue."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_tail_cut_at_every_byte_keeps_every_whole_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tail", [b"\0", b"\0" * 5000, b"\xff" * 300, b"\0" * 16 + b"\x02" + b"\0" * 100])
-def test_garbage_behind_the_last_batch_is_cut(tmp_path: Path, tail: bytes) -> None:
+def test_garbage_after_the_last_batch_is_truncated(tmp_path: Path, tail: bytes) -> None:
     content = written_log(tmp_path)
     (tmp_path / LOG).write_bytes(content + tail)
     log = open_log(tmp_path, CONFIG)
@@ -73,7 +73,7 @@ def test_tail_torn_before_an_empty_new_segment_is_cut_and_the_new_one_dropped(tm
     assert not list(tmp_path.glob("*12.*"))
 
 
-def test_lost_indexes_and_snapshots_are_made_again(tmp_path: Path) -> None:
+def test_lost_indexes_and_snapshots_are_rebuilt(tmp_path: Path) -> None:
     written_log(tmp_path)
     for path in [*tmp_path.glob("*index"), *tmp_path.glob("*.snapshot"), *tmp_path.glob("leader*")]:
         path.unlink()
@@ -85,7 +85,7 @@ def test_lost_indexes_and_snapshots_are_made_again(tmp_path: Path) -> None:
     assert (again.duplicate, again.base_offset) == (True, 10)
 
 
-def test_files_shorter_than_a_clean_stop_left_them_are_noticed(tmp_path: Path) -> None:
+def test_files_shorter_than_after_a_clean_stop_are_noticed(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     for number in range(6):
         log.append(batch(b"value %d" % number), now_ms=NOW_MS)

@@ -93,7 +93,7 @@ def test_a_decided_transaction_ends_when_there_is_room(
     full = files.fail("write", path, error_number=errno.ENOSPC, times=None, skip=skip)
     assert producer.end(committed=is_commit).error_code == 0, "it is decided"
     assert full.happened
-    busy = wire.ask(InitProducerIdRequest(transactional_id="tx"))
+    busy = wire.request(InitProducerIdRequest(transactional_id="tx"))
     assert busy.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     files.heal()
     assert eventually(lambda: last_stable_offset(wire, "t", partition=1), 2)
@@ -102,9 +102,7 @@ def test_a_decided_transaction_ends_when_there_is_room(
     assert works(wire, "tx")
 
 
-def test_a_commit_that_the_full_disk_refuses_can_be_asked_for_again(
-    files: FailingFileSystem, wire: Wire
-) -> None:
+def test_a_commit_that_the_full_disk_rejects_can_be_retried(files: FailingFileSystem, wire: Wire) -> None:
     producer = TransactionalProducer(wire, "tx")
     producer.init()
     producer.write("t", b"a")
@@ -115,7 +113,7 @@ def test_a_commit_that_the_full_disk_refuses_can_be_asked_for_again(
         producer_epoch=producer.epoch,
         committed=True,
     )
-    assert wire.ask(request, version=4).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert wire.request(request, version=4).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     files.heal()
     producer.commit()
     assert committed_values(wire, "t") == [b"a"]
@@ -165,7 +163,7 @@ class Buggy(FailingFileSystem):
 
 
 @pytest.mark.parametrize("pattern", ["*/t-0/*.log", TRANSACTIONS_LOG], ids=["marker", "abort"])
-def test_an_unexpected_failure_is_seen_and_the_work_goes_on(
+def test_an_unexpected_failure_is_reported_and_the_work_continues(
     tmp_path: Path, pattern: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = Buggy()
@@ -182,7 +180,7 @@ def test_an_unexpected_failure_is_seen_and_the_work_goes_on(
         assert works(wire, "tx")
 
 
-def test_a_new_id_on_a_full_disk_is_refused_and_works_when_there_is_room(
+def test_a_new_id_on_a_full_disk_is_rejected_and_works_when_there_is_room(
     files: FailingFileSystem, wire: Wire
 ) -> None:
     files.fail("*", error_number=errno.ENOSPC, times=None)
@@ -190,8 +188,8 @@ def test_a_new_id_on_a_full_disk_is_refused_and_works_when_there_is_room(
         ("tx", ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     ):
-        refused = wire.ask(InitProducerIdRequest(transactional_id=transactional_id))
-        assert refused.error_code == code, "both are errors after which clients ask again"
+        rejected = wire.request(InitProducerIdRequest(transactional_id=transactional_id))
+        assert rejected.error_code == code, "both are errors after which clients retry"
     files.heal()
     assert works(wire, "tx")
 
@@ -217,7 +215,7 @@ def test_a_marker_that_was_written_and_not_flushed_is_flushed_before_the_end_is_
         producer = TransactionalProducer(wire, "tx")
         producer.init()
         producer.write("t", b"x" * 1_900)
-        files.failing = 2  # the marker begins a segment, whose folder the flush has to open
+        files.failing = 2  # the marker starts a segment, whose folder the flush has to open
         producer.commit()
         coordinator = server.parts.transactions
 
@@ -232,7 +230,7 @@ def test_a_marker_that_was_written_and_not_flushed_is_flushed_before_the_end_is_
         assert partition.log.durable_offset == partition.log.end_offset == 2
 
 
-def test_what_the_start_finds_open_and_unknown_is_aborted_when_there_is_room(
+def test_unknown_open_transactions_are_aborted_after_the_start_when_there_is_room(
     files: FailingFileSystem, tmp_path: Path
 ) -> None:
     with BrokerProcess(tmp_path / "data") as killed, Wire(killed.bootstrap) as wire:
@@ -254,10 +252,10 @@ def test_what_the_start_finds_open_and_unknown_is_aborted_when_there_is_room(
             v3_and_below_producer_epoch=producer.epoch,
             v3_and_below_topics=(AddPartitionsToTxnTopic(name="t", partitions=(0,)),),
         )
-        (topic,) = wire.ask(request, version=3).results_by_topic_v3_and_below
+        (topic,) = wire.request(request, version=3).results_by_topic_v3_and_below
         (busy,) = topic.results_by_partition
         assert busy.partition_error_code == ErrorCode.CONCURRENT_TRANSACTIONS, (
-            "what is to be aborted would become part of this transaction"
+            "the aborted batch would become part of this transaction"
         )
         files.heal()
         assert eventually(lambda: last_stable_offset(wire, "t"), 2)
@@ -288,18 +286,18 @@ def test_transactions_are_all_or_nothing_and_end_when_the_disk_is_full_again_and
             for number in range(2)
         ]
         forgetful = Forgetful(bootstrap=server.bootstrap, name="forgetful", seed=0)
-        refused = 0
+        rejected = 0
         with running([*copiers, forgetful]):
             for _ in range(rounds):
                 wait_for_commits(copiers)
                 full = fill(files, chance)
                 time.sleep(chance.random() * 0.4)
                 files.heal()
-                refused += sum(failure.happened for failure in full)
+                rejected += sum(failure.happened for failure in full)
             wait_for_commits(copiers)
         check(server.bootstrap, copiers, [forgetful])
-        assert refused, "otherwise this shows nothing"
-        print(f"{rounds} full disks, {refused} refused writes: {figures(copiers)}")
+        assert rejected, "otherwise this shows nothing"
+        print(f"{rounds} full disks, {rejected} rejected writes: {figures(copiers)}")
 
 
 def fill(files: FailingFileSystem, chance: random.Random) -> list[Failure]:

@@ -44,7 +44,7 @@ def killable(tmp_path: Path) -> BrokerProcess:
 
 @pytest.mark.parametrize("is_classic", [True, False], ids=["classic", "KIP-890"])
 @pytest.mark.parametrize("fate", ["goes on", "is replaced"])
-def test_a_transaction_that_was_open_at_the_kill_goes_on_or_is_aborted_by_the_next_instance(
+def test_a_transaction_that_was_open_at_the_kill_continues_or_is_aborted_by_the_next_instance(
     killable: BrokerProcess, is_classic: bool, fate: str
 ) -> None:
     with killable:
@@ -103,7 +103,7 @@ def cut_last_batch(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "abort"])
-def test_what_was_decided_before_the_kill_is_finished_by_the_start(
+def test_outcome_decided_before_the_kill_is_completed_by_the_start(
     killable: BrokerProcess, is_commit: bool
 ) -> None:
     """The decision is on disk, the markers of one partition and of the offsets are not."""
@@ -133,7 +133,7 @@ def test_what_was_decided_before_the_kill_is_finished_by_the_start(
             writer.commit()
 
 
-def test_data_of_a_transaction_that_nobody_knows_of_is_aborted_by_the_start(killable: BrokerProcess) -> None:
+def test_data_of_an_unknown_transaction_is_aborted_by_the_start(killable: BrokerProcess) -> None:
     with killable:
         with Wire(killable.bootstrap) as wire:
             create_topic(wire, TOPIC)

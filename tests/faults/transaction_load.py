@@ -33,14 +33,14 @@ FORGOTTEN = b"forgotten"
 
 def committed(wire: Wire, group: str, topic: str) -> int:
     """The offset that a group has committed, as soon as a broker that has just started knows it."""
-    TransactionalProducer(wire, "").ask(
+    TransactionalProducer(wire, "").request(
         OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group, topics=()),)), 9
     )
     return group_requests.committed(wire, group, topic)
 
 
 def abort(producer: Producer) -> None:
-    """librdkafka waits until its reports of the messages that it gives up are taken."""
+    """librdkafka waits until its reports of the messages that failed are read."""
     while True:
         try:
             return producer.abort_transaction(0.5)
@@ -52,7 +52,7 @@ def abort(producer: Producer) -> None:
 
 @dataclass(kw_only=True)
 class Writer:
-    """Runs in a thread until it is to stop, and notes what it was answered."""
+    """Runs in a thread until it is stopped, and notes the responses."""
 
     bootstrap: str
     name: str
@@ -87,7 +87,7 @@ class Copier(Writer):
             for part in range(2):
                 producer.produce(TOPIC, f"{self.name} {number} {part}", partition=partition)
         if chance.random() < ABORTED_SHARE:
-            # Some batches are on their way then, and their answers may get lost.
+            # Some batches are in flight then, and their responses may get lost.
             time.sleep(chance.random() * 0.02)
             abort(producer)
             self.aborted.add(number)
@@ -97,7 +97,7 @@ class Copier(Writer):
         self.committed.add(number)
 
     def _recovered(self, producer: Producer, error: KafkaException) -> Producer:
-        """As librdkafka's manual asks: abort where that is enough, otherwise a new instance."""
+        """As in librdkafka's manual: abort where that is enough, otherwise a new instance."""
         if error.args[0].txn_requires_abort():
             try:
                 abort(producer)
@@ -114,7 +114,7 @@ class Copier(Writer):
                 "log_level": 0,
                 "retry.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 200,
-                # librdkafka 2.16 otherwise forgets its brokers when none answers, but goes on sending offsets to the
+                # librdkafka 2.16 otherwise drops its brokers when none responds, but continues to send offsets to the
                 # coordinator that it knew: send_offsets_to_transaction then waits for ever.
                 "metadata.recovery.strategy": "none",
             }
@@ -135,17 +135,17 @@ class Copier(Writer):
         return metadata
 
 
-class Refused(Exception):
-    """The broker answered with an error; what becomes of the transaction is not known."""
+class Rejected(Exception):
+    """The broker returned an error; the outcome of the transaction is unknown."""
 
 
 def _require(code: int) -> None:
     if code:
-        raise Refused(ErrorCode(code).name)
+        raise Rejected(ErrorCode(code).name)
 
 
 class NewerCopier(Writer):
-    """The same in the way of KIP-890, as Java clients of Kafka 4 write."""
+    """The same with KIP-890, as Java clients of Kafka 4 write."""
 
     def run(self) -> None:
         chance = random.Random(self.seed)
@@ -156,8 +156,8 @@ class NewerCopier(Writer):
                     _require(producer.init().error_code)
                     while not self.stopping.is_set():
                         self._copy(producer, is_commit=chance.random() >= ABORTED_SHARE)
-            except (OSError, Disconnected, Refused):
-                time.sleep(0.02)  # the broker is away or refuses; a new instance goes on
+            except (OSError, Disconnected, Rejected):
+                time.sleep(0.02)  # the broker is unavailable or rejects; a new instance continues
 
     def _copy(self, producer: TransactionalProducer, *, is_commit: bool) -> None:
         number = self.began
@@ -174,7 +174,7 @@ class NewerCopier(Writer):
 
 
 class Forgetful(Writer):
-    """Begins transactions and never ends them: the broker does when their time is up."""
+    """Starts transactions and never ends them: the broker aborts them after their timeout."""
 
     def run(self) -> None:
         while not self.stopping.is_set():
@@ -185,7 +185,7 @@ class Forgetful(Writer):
                     self.began += 1
                     _require(producer.send(TOPIC, FORGOTTEN).error_code)
                     self.stopping.wait(0.3)
-            except (OSError, Disconnected, Refused):
+            except (OSError, Disconnected, Rejected):
                 time.sleep(0.02)
 
 
@@ -237,8 +237,8 @@ def check(bootstrap: str, copiers: Sequence[Writer], others: Sequence[Writer] = 
 
 
 def figures(copiers: Sequence[Writer]) -> str:
-    """For whoever runs a test with `-s`."""
+    """For a test with `-s`."""
     began = sum(copier.began for copier in copiers)
     commits = sum(len(copier.committed) for copier in copiers)
     aborts = sum(len(copier.aborted) for copier in copiers)
-    return f"{began} transactions begun, {commits} acknowledged as committed, {aborts} as aborted"
+    return f"{began} transactions started, {commits} acknowledged as committed, {aborts} as aborted"

@@ -15,7 +15,7 @@ from headrace.testing.requirements import require_java
 from tests.compatibility.topic_contents import write
 
 TIMEOUT_S = 60.0
-"""A hang is a failure; nothing that works takes anywhere near so long."""
+"""A hang is a failure."""
 
 CreateTopic = Callable[..., str]
 

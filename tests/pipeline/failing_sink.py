@@ -1,4 +1,4 @@
-"""A journal whose target can be taken away: for tests of what a job does then."""
+"""A journal whose writes fail on purpose, for tests of restarts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from headrace.pipeline.errors import SinkUnavailable
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.sink import Refuse, Sink, SinkWriter
+from headrace.pipeline.sinks.sink import Reject, Sink, SinkWriter
 from tests.pipeline.journal_sink import Journal
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ class _FailingWriter(SinkWriter):
     def applied(self) -> Fence | None:
         return self._writer.applied()
 
-    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, refuse: Refuse) -> int:
+    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, reject: Reject) -> int:
         if self._trouble.failures_left > 0:
             self._trouble.failures_left -= 1
             self._trouble.failures += 1
-            raise SinkUnavailable("the journal is away", hint="wait")
-        return self._writer.apply(rows, fence, refuse)
+            raise SinkUnavailable("the journal is unavailable", hint="wait")
+        return self._writer.apply(rows, fence, reject)
 
     def clear(self) -> None:
         self._writer.clear()

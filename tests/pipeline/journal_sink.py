@@ -1,6 +1,6 @@
-"""The smallest sink that keeps the contract: rows and fence in one transaction of an SQLite file.
+"""The smallest sink that fulfils the contract: rows and fence in one transaction of an SQLite file.
 
-For tests of jobs, which are about what happens around a sink and not about any one of them.
+For tests of jobs that do not depend on a certain sink.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.sink import Refuse, RefusedRow, Sink, SinkWriter
+from headrace.pipeline.sinks.sink import Reject, RejectedRow, Sink, SinkWriter
 
 if TYPE_CHECKING:
     import pyarrow
@@ -29,8 +29,8 @@ class Journal(Sink):
 
     path: Path
     key: str | None = None
-    refuses: str | None = None
-    """rows that have this text anywhere are refused"""
+    rejects: str | None = None
+    """rows that have this text anywhere are rejected"""
 
     def target(self) -> str:
         return f"journal {self.path.name}"
@@ -43,7 +43,7 @@ class JournalWriter(SinkWriter):
     def __init__(self, sink: Journal, job: str) -> None:
         self._sink = sink
         self._job = job
-        # Batches come in threads of Spark's, one at a time.
+        # Threads of Spark write batches, one at a time.
         self._database = sqlite3.connect(sink.path, isolation_level=None, check_same_thread=False, timeout=60)
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("CREATE TABLE IF NOT EXISTS fences (job TEXT PRIMARY KEY, fence TEXT)")
@@ -55,20 +55,20 @@ class JournalWriter(SinkWriter):
         found = self._database.execute("SELECT fence FROM fences WHERE job = ?", [self._job]).fetchone()
         return Fence.from_json(found[0]) if found else None
 
-    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, refuse: Refuse) -> int:
+    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, reject: Reject) -> int:
         applied = self.applied()
         if applied is not None and applied.covers(fence):
             return 0
         dicts = [row for batch in rows for row in batch.to_pylist()]
-        refused = [row for row in dicts if self._sink.refuses is not None and self._sink.refuses in str(row)]
-        if refused:
-            refuse([RefusedRow(row=row, reason=f"it has {self._sink.refuses} in it") for row in refused])
-        taken = [row for row in dicts if row not in refused]
+        rejected = [row for row in dicts if self._sink.rejects is not None and self._sink.rejects in str(row)]
+        if rejected:
+            reject([RejectedRow(row=row, reason=f"it has {self._sink.rejects} in it") for row in rejected])
+        accepted = [row for row in dicts if row not in rejected]
         self._database.execute("BEGIN IMMEDIATE")
         try:
             self._database.executemany(
                 "INSERT OR REPLACE INTO rows (key, row, batch) VALUES (?, ?, ?)",
-                [(self._key(row), json.dumps(row, default=str), fence.batch_id) for row in taken],
+                [(self._key(row), json.dumps(row, default=str), fence.batch_id) for row in accepted],
             )
             self._database.execute(
                 "INSERT OR REPLACE INTO fences VALUES (?, ?)", [self._job, fence.to_json()]
@@ -77,7 +77,7 @@ class JournalWriter(SinkWriter):
         except BaseException:
             self._database.execute("ROLLBACK")
             raise
-        return len(taken)
+        return len(accepted)
 
     def clear(self) -> None:
         self._database.execute("DELETE FROM rows")
@@ -91,7 +91,7 @@ class JournalWriter(SinkWriter):
 
 
 def rows_in(path: Path) -> list[dict[str, Any]]:
-    """What the journal holds, in an order that does not depend on when it was written."""
+    """The rows of the journal, in an order that does not depend on when they were written."""
     with closing(sqlite3.connect(path, timeout=60)) as database:
         texts: Sequence[tuple[str]] = database.execute("SELECT row FROM rows").fetchall()
     return sorted((json.loads(text) for (text,) in texts), key=lambda row: json.dumps(row, sort_keys=True))

@@ -1,4 +1,4 @@
-"""Spark's checkpoint folder, read and restored. That Spark reads what is written here is in test_job_recovery."""
+"""Spark's checkpoint folder, read and restored. That Spark reads what is written here is in run/test_stream."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def test_newest_batches_are_found(tmp_path: Path) -> None:
     )
 
 
-def test_first_fence_starts_where_the_source_began(tmp_path: Path) -> None:
+def test_first_fence_starts_at_the_first_offsets_of_the_source(tmp_path: Path) -> None:
     assert as_spark_writes(tmp_path).fence("j", 0) == Fence(
         job="j", checkpoint="7c17cd84", batch_id=0, starts=(FIRST,), ends=(SECOND,)
     )
 
 
-def test_fence_starts_where_the_batch_before_ended(tmp_path: Path) -> None:
+def test_fence_starts_at_the_end_of_the_batch_before(tmp_path: Path) -> None:
     checkpoint = as_spark_writes(tmp_path)
     expected = Fence(job="j", checkpoint="7c17cd84", batch_id=1, starts=(SECOND,), ends=(THIRD,))
     assert checkpoint.fence("j", 1) == expected
@@ -61,13 +61,13 @@ def test_fence_starts_where_the_batch_before_ended(tmp_path: Path) -> None:
     assert checkpoint.fence("j", 1) == expected  # from what it remembers
 
 
-def test_watermark_of_a_batch_is_what_spark_has_fixed_for_it(tmp_path: Path) -> None:
+def test_watermark_of_a_batch_is_read_from_the_offset_log(tmp_path: Path) -> None:
     checkpoint = as_spark_writes(tmp_path)
     (tmp_path / "offsets" / "2").write_text(f"v1\n{METADATA.replace(':0,', ':1700000000123,')}\n{THIRD}")
     assert [checkpoint.watermark_ms(batch_id) for batch_id in (1, 2)] == [None, 1_700_000_000_123]
 
 
-def test_fence_of_several_batches_starts_where_it_is_told_or_at_the_very_first(tmp_path: Path) -> None:
+def test_fence_of_several_batches_starts_at_given_offsets_or_at_the_first(tmp_path: Path) -> None:
     checkpoint = as_spark_writes(tmp_path)
     several = Fence(job="j", checkpoint="7c17cd84", batch_id=1, starts=(FIRST,), ends=(THIRD,))
     assert checkpoint.fence_since((), "j", 1) == several
@@ -94,7 +94,7 @@ def test_restored_checkpoint_has_the_fence_s_batch_planned_and_not_committed(
     assert restored.committed_batch() == (None if batch_id == 0 else batch_id - 1)
 
 
-def test_restoring_leaves_nothing_of_an_older_checkpoint(tmp_path: Path) -> None:
+def test_restore_deletes_the_older_checkpoint(tmp_path: Path) -> None:
     checkpoint = as_spark_writes(tmp_path / "checkpoint")
     fence = Fence(job="j", checkpoint="7c17cd84", batch_id=5, starts=(SECOND,), ends=(THIRD,))
     checkpoint.restore(fence, conf={}, now_ms=1)
@@ -102,7 +102,7 @@ def test_restoring_leaves_nothing_of_an_older_checkpoint(tmp_path: Path) -> None
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
 
 
-def test_damaged_or_unknown_files_are_told_apart_from_missing_ones(tmp_path: Path) -> None:
+def test_damaged_and_unknown_files_are_rejected(tmp_path: Path) -> None:
     checkpoint = as_spark_writes(tmp_path)
     (tmp_path / "offsets" / "1").write_text(f"v9\n{METADATA}\n{THIRD}")
     with pytest.raises(BadJob, match="version v9"):
@@ -110,3 +110,35 @@ def test_damaged_or_unknown_files_are_told_apart_from_missing_ones(tmp_path: Pat
     (tmp_path / "metadata").write_text("{")
     with pytest.raises(BadJob, match="damaged"):
         checkpoint.identity()
+
+
+@pytest.mark.parametrize(
+    ("planned", "kept"),
+    [
+        ([], ["metadata", "sources/0/0"]),
+        (["0"], ["metadata", "offsets/0", "sources/0/0", "state/0/0/1.delta"]),
+    ],
+)
+def test_files_of_a_crash_are_deleted_and_those_of_a_planned_batch_are_kept(
+    tmp_path: Path, planned: list[str], kept: list[str]
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    left = [
+        "offsets/.0.5e2c.tmp",
+        "offsets/..0.5e2c.tmp.crc",
+        "state/0/0/.2.delta.77.tmp",
+        ".headrace-letters.json.4711",
+        "../.checkpoint.removed/metadata",
+        "../.checkpoint.restored/offsets/4",
+    ]
+    for file in ("metadata", "sources/0/0", "state/0/0/1.delta", *left):
+        (checkpoint / file).parent.mkdir(parents=True, exist_ok=True)
+        (checkpoint / file).touch()
+    for batch in planned:
+        (checkpoint / "offsets" / batch).touch()
+    Checkpoint(checkpoint).remove_leftovers()
+    files = sorted(
+        path.relative_to(checkpoint).as_posix() for path in checkpoint.rglob("*") if path.is_file()
+    )
+    assert files == kept
+    assert list(tmp_path.iterdir()) == [checkpoint]

@@ -1,4 +1,4 @@
-"""Jobs: what they write, how they go on, fail, stop and tell of it."""
+"""Jobs: their output, restarts, failures, stops and reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from headrace.pipeline.run.launched import launching
 from headrace.pipeline.run.supervisor import RunningJob
 from headrace.pipeline.spark.session import data_dir
 from headrace.queue.dead_letters import DeadLetters
-from headrace.queue.message import Place
+from headrace.queue.message import MessageId
 from tests.pipeline.failing_sink import FailingJournal, Trouble
 from tests.pipeline.journal_sink import Journal, rows_in
 
@@ -66,7 +66,7 @@ def quick_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_PIPELINE_RESTART_BACKOFF_S", "0")
 
 
-def test_job_goes_on_where_it_was(
+def test_job_continues_from_its_checkpoint(
     spark: SparkSession, topic: str, send: Send, journal: Journal, name: str
 ) -> None:
     send(topic, *orders(1, 2, 3))
@@ -78,7 +78,7 @@ def test_job_goes_on_where_it_was(
     assert rows_in(journal.path) == orders(1, 2, 3, 4, 5)
 
 
-def test_running_job_writes_what_comes_and_drains_when_it_is_stopped(
+def test_running_job_writes_new_records_and_drains_when_it_is_stopped(
     spark: SparkSession, topic: str, send: Send, journal: Journal, name: str
 ) -> None:
     running = Job(name, read(spark, topic), journal).start()
@@ -103,7 +103,7 @@ def test_job_that_runs_cannot_be_started_again(
         running.stop()
 
 
-def test_failed_batch_is_tried_again_and_written_once(
+def test_failed_batch_is_retried_and_written_once(
     spark: SparkSession, topic: str, send: Send, journal: Journal, name: str
 ) -> None:
     trouble = Trouble(failures_left=2)
@@ -114,7 +114,7 @@ def test_failed_batch_is_tried_again_and_written_once(
     assert running.status().state is JobState.DONE
 
 
-def test_job_is_given_up_loudly_after_the_limit_and_can_be_started_again(
+def test_job_fails_after_the_maximum_of_restarts_and_can_be_started_again(
     spark: SparkSession, topic: str, send: Send, journal: Journal, name: str
 ) -> None:
     trouble = Trouble(failures_left=3)
@@ -122,16 +122,16 @@ def test_job_is_given_up_loudly_after_the_limit_and_can_be_started_again(
     running = Job(
         name, read(spark, topic), FailingJournal(journal, trouble), mode="batch", restarts_max=2
     ).start()
-    with pytest.raises(JobFailed, match="the journal is away"):
+    with pytest.raises(JobFailed, match="the journal is unavailable"):
         running.wait(WAIT_S)
     kept = Registry(data_dir()).read(name)
     assert (kept.state, kept.restarts) == (JobState.FAILED, 2)
-    assert "the journal is away" in kept.error
+    assert "the journal is unavailable" in kept.error
     drain(name, read(spark, topic), FailingJournal(journal, trouble))
     assert rows_in(journal.path) == orders(1, 2)
 
 
-def test_mistake_in_the_job_itself_is_raised_at_once(
+def test_wrong_sink_is_raised_by_the_start(
     spark: SparkSession, topic: str, journal: Journal, name: str
 ) -> None:
     class Wrong(Journal):
@@ -143,22 +143,25 @@ def test_mistake_in_the_job_itself_is_raised_at_once(
     assert Registry(data_dir()).read(name).state is JobState.FAILED
 
 
-def test_changed_state_is_refused_with_the_step_and_what_to_do(
+def test_changed_state_is_rejected_with_the_step_and_a_remedy(
     spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str
 ) -> None:
     send(topic, *orders(1, 2, 3, 4))
     by_user = Journal(tmp_path / "by-user.db", key="user")
     drain(name, read(spark, topic).groupBy("user").count(), by_user)
-    with pytest.raises(BadJob, match=r"another plan.*Aggregate \[n\].*") as refused:
+    with pytest.raises(BadJob, match=r"another plan.*Aggregate \[n\].*") as rejected:
         drain(name, read(spark, topic).groupBy("n").count(), by_user)
-    assert "Aggregate [user]" in refused.value.message
-    assert f"headrace job reset {name}" in refused.value.hint
-    assert "--rebuild" in refused.value.hint
+    assert "Aggregate [user]" in rejected.value.message
+    assert f"headrace job reset {name}" in rejected.value.hint
+    assert "--rebuild" in rejected.value.hint
     with pytest.raises(BadJob, match=r"another plan.*topic other"):
         drain(name, read(spark, "other").groupBy("user").count(), by_user)
+    failed = Registry(data_dir()).read(name)
+    assert (failed.state, failed.batch_id, failed.state_rows) == (JobState.FAILED, 0, 3)
+    assert failed.checkpoint == Registry(data_dir()).checkpoint(name).identity()
 
 
-def test_changed_filter_is_noted_and_holds_from_the_next_batch_on(
+def test_changed_filter_is_noted_and_applies_from_the_next_batch_on(
     spark: SparkSession, topic: str, send: Send, journal: Journal, name: str
 ) -> None:
     send(topic, *orders(1, 2))
@@ -170,7 +173,7 @@ def test_changed_filter_is_noted_and_holds_from_the_next_batch_on(
     assert "n > 3" in note
 
 
-def test_poison_record_is_a_dead_letter_and_the_job_goes_on(
+def test_bad_record_becomes_a_dead_letter_and_the_job_continues(
     spark: SparkSession, topic: str, send: Send, journal: Journal, name: str, bootstrap: str
 ) -> None:
     send(topic, *orders(1), b"{poison", *orders(2))
@@ -182,21 +185,26 @@ def test_poison_record_is_a_dead_letter_and_the_job_goes_on(
     assert dict(letter.headers())["__dlq.errors.group"] == name.encode()
 
 
-def test_dead_letters_of_a_job_are_listed_and_redriven_as_those_of_a_queue(
-    spark: SparkSession, topic: str, send: Send, journal: Journal, name: str, bootstrap: str
+def test_bad_record_of_two_jobs_is_redriven_once(
+    spark: SparkSession, topic: str, send: Send, journal: Journal, name: str, tmp_path: Path, bootstrap: str
 ) -> None:
     send(topic, b"{poison")
     drain(name, read(spark, topic), journal)
-    letters = DeadLetters(name, bootstrap=bootstrap)
+    other = drain(f"{name}-other", read(spark, topic), Journal(tmp_path / "other.db"))
+    assert other.status().dead_letter_topics == (f"dlq.{name}-other",)
+    letters, of_other = (DeadLetters(job, bootstrap=bootstrap) for job in (name, f"{name}-other"))
     (letter,) = letters.read()
-    assert letter.original == Place(topic, 0, 0)
+    assert letter.original == MessageId(topic, 0, 0)
     assert letter.reason.startswith("not JSON")
+    (of_same_record,) = of_other.read()
+    assert of_same_record.record == letter.record is not None
     assert letters.redrive().redriven == 1
     assert [message.value() for message in consume(bootstrap, topic, 2)] == [b"{poison", b"{poison"]
-    assert list(letters.read()) == []
+    assert (list(letters.read()), list(of_other.read())) == ([], [])
+    assert of_other.redrive().redriven == 0
 
 
-def test_poison_record_of_rows_joined_and_united_with_themselves_is_one_letter(
+def test_bad_record_of_rows_joined_or_united_with_themselves_is_one_dead_letter(
     spark: SparkSession, topic: str, send: Send, journal: Journal, name: str, tmp_path: Path
 ) -> None:
     send(topic, *orders(1), b"{poison", *orders(2))
@@ -209,18 +217,18 @@ def test_poison_record_of_rows_joined_and_united_with_themselves_is_one_letter(
     assert [row["n"] for row in rows_in(united.path)] == [1, 1, 2, 2]
 
 
-def test_row_that_the_sink_refuses_is_a_dead_letter_and_not_the_end(
+def test_row_that_the_sink_rejects_becomes_a_dead_letter_and_the_job_continues(
     spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str, bootstrap: str
 ) -> None:
     send(topic, *orders(1, 2, 3))
-    running = drain(name, read(spark, topic), Journal(tmp_path / "journal.db", refuses="'n': 2"))
+    running = drain(name, read(spark, topic), Journal(tmp_path / "journal.db", rejects="'n': 2"))
     assert rows_in(tmp_path / "journal.db") == orders(1, 3)
     assert running.status().dead_letters == 1
     (letter,) = consume(bootstrap, f"dlq.{name}", 1)
     assert json.loads(letter.value()) == orders(2)[0]
 
 
-def test_job_is_seen_in_a_topic_and_in_a_group(
+def test_status_is_published_to_a_topic_and_offsets_are_committed_for_a_group(
     spark: SparkSession, topic: str, send: Send, journal: Journal, name: str, bootstrap: str
 ) -> None:
     send(topic, *orders(1, 2, 3))
@@ -274,7 +282,9 @@ def test_launch_to_explain_only_records(spark: SparkSession, topic: str, journal
     assert not journal.path.exists()
 
 
-def test_job_is_its_graph_in_a_notebook(spark: SparkSession, topic: str, journal: Journal, name: str) -> None:
+def test_notebook_shows_a_job_as_its_graph(
+    spark: SparkSession, topic: str, journal: Journal, name: str
+) -> None:
     bundle = Job(name, read(spark, topic), journal)._repr_mimebundle_(include=None, exclude=None)
 
     assert bundle["text/plain"].splitlines()[:2] == [
@@ -303,7 +313,7 @@ def test_output_mode_follows_what_is_grouped_by(
     assert any("watermark on at" in step and "10 minutes" in step for step in launched.recorded[1].steps)
 
 
-def test_realtime_names_what_stands_in_the_way_and_the_nearest_mode(
+def test_error_of_realtime_mode_names_the_obstacle_and_the_nearest_mode(
     spark: SparkSession, topic: str, journal: Journal, name: str
 ) -> None:
     shout = F.udf(lambda text: text.upper())
@@ -317,16 +327,16 @@ def test_realtime_names_what_stands_in_the_way_and_the_nearest_mode(
         (counted, "aggregate"),
         (spread, "repartition"),
     ):
-        with pytest.raises(BadJob, match=operator) as refused:
+        with pytest.raises(BadJob, match=operator) as rejected:
             Job(name, rows, journal, mode="realtime").start()
-        assert "micro-batch" in refused.value.hint
+        assert "micro-batch" in rejected.value.hint
     with pytest.raises(BadJob, match=r"sink journal journal\.db"):
         Job(name, read(spark, topic), journal, mode="realtime").start()
     with pytest.raises(BadJob, match="bounded"):
         Job(name, read_topic(spark, topic, schema=SCHEMA, bounded=True), journal, mode="realtime")
 
 
-def test_realtime_job_hands_rows_on_and_sets_bad_ones_aside(
+def test_realtime_job_writes_rows_and_dead_letters(
     spark: SparkSession, topic: str, create_topic: Callable[..., str], send: Send, name: str, bootstrap: str
 ) -> None:
     from headrace.pipeline.sinks import Topic
@@ -347,7 +357,7 @@ def test_realtime_job_hands_rows_on_and_sets_bad_ones_aside(
     assert running.status().state is JobState.STOPPED
 
 
-def test_wrong_words_are_refused_when_the_job_is_made(
+def test_wrong_name_or_mode_is_rejected_by_the_declaration(
     spark: SparkSession, topic: str, journal: Journal
 ) -> None:
     rows = read(spark, topic)
@@ -360,7 +370,7 @@ def test_wrong_words_are_refused_when_the_job_is_made(
 
 
 def consume(bootstrap: str, topic: str, count: int) -> list[Any]:
-    """The first records of a topic, which may have to be made first."""
+    """The first records of a topic, which may have to be created first."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "test-jobs", "enable.auto.commit": False}
     )

@@ -23,9 +23,9 @@ def test_batches_are_kept_in_their_order_and_a_replayed_one_once() -> None:
     collected = Collect()
     writer = collected.open("job", StructType())
     assert writer.applied() is None
-    assert writer.apply(rows(1, 2), fence(0), lambda _refused: None) == 2
-    assert writer.apply(rows(3), fence(1), lambda _refused: None) == 1
-    assert writer.apply(rows(3), fence(1), lambda _refused: None) == 0
+    assert writer.apply(rows(1, 2), fence(0), lambda _rejected: None) == 2
+    assert writer.apply(rows(3), fence(1), lambda _rejected: None) == 1
+    assert writer.apply(rows(3), fence(1), lambda _rejected: None) == 0
     assert writer.applied() == fence(1)
     assert collected.rows == [{"n": 1}, {"n": 2}, {"n": 3}]
     assert collected.batches == {0: [{"n": 1}, {"n": 2}], 1: [{"n": 3}]}
@@ -34,6 +34,6 @@ def test_batches_are_kept_in_their_order_and_a_replayed_one_once() -> None:
 def test_rebuild_clears_rows_and_fence() -> None:
     collected = Collect()
     writer = collected.open("job", StructType())
-    writer.apply(rows(1), fence(0), lambda _refused: None)
+    writer.apply(rows(1), fence(0), lambda _rejected: None)
     writer.clear()
     assert (collected.rows, writer.applied()) == ([], None)

@@ -1,11 +1,14 @@
 """Jobs on Spark: topics in, sinks out, each micro-batch once.
 
-from headrace.pipeline import Job, read_topic, session
-from headrace.pipeline.sinks import Topic
+    from headrace.pipeline import Job, read_topic, session, wait_for_jobs
+    from headrace.pipeline.sinks import Topic
 
-spark = session("shop")
-clicks = read_topic(spark, "clicks", schema="user STRING, url STRING, at TIMESTAMP")
-Job("shop-clicks", clicks.where("url LIKE '%/shop/%'"), Topic("shop-clicks", key="user")).start()
+    spark = session("shop")
+    clicks = read_topic(spark, "clicks", schema="user STRING, url STRING, at TIMESTAMP")
+    Job("shop-clicks", clicks.where("url LIKE '%/shop/%'"), Topic("shop-clicks", key="user")).start()
+    wait_for_jobs()
+
+A job restarts after failures and continues at its checkpoint.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.fence import Fence
     from headrace.pipeline.job import Job, Mode
     from headrace.pipeline.report.registry import JobState, JobStatus
+    from headrace.pipeline.run.launched import wait_for_jobs
     from headrace.pipeline.run.supervisor import RunningJob
     from headrace.pipeline.sinks.spark_formats import register_formats
     from headrace.pipeline.source.positions import Position
@@ -33,6 +37,7 @@ else:
             "fence": ("Fence",),
             "job": ("Job", "Mode"),
             "report.registry": ("JobState", "JobStatus"),
+            "run.launched": ("wait_for_jobs",),
             "run.supervisor": ("RunningJob",),
             "sinks.spark_formats": ("register_formats",),
             "source.positions": ("Position",),
@@ -62,4 +67,5 @@ __all__ = [
     "read_topic",
     "register_formats",
     "session",
+    "wait_for_jobs",
 ]

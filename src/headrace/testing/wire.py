@@ -3,7 +3,7 @@
 It has no retries, no reconnects and no metadata. Requests may be sent before earlier responses are received.
 
     with Wire(broker.bootstrap) as wire:
-        response = wire.ask(MetadataRequest(topics=None), version=9)
+        response = wire.request(MetadataRequest(topics=None), version=9)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Disconnected(Exception):
 
 
 class Wire:
-    """One connection. `ask` sends a request and waits for the response; `send` and `receive` do one of both."""
+    """One connection. `request` sends a request and waits for the response; `send` and `receive` do one of both."""
 
     def __init__(
         self, bootstrap: str, *, client_id: str | None = "wire", receive_buffer_bytes: int | None = None
@@ -52,17 +52,17 @@ class Wire:
 
     # Messages
 
-    def ask(self, request: Any, *, version: int | None = None) -> Any:
+    def request(self, request: Any, *, version: int | None = None) -> Any:
         """Send a request and return its response. The default version is the newest of the message."""
         self.send(request, version=version)
         return self.receive()
 
-    def send(self, request: Any, *, version: int | None = None, is_answered: bool = True) -> int:
-        """Send a request without waiting; returns its correlation id. `is_answered=False` for Produce with acks=0."""
+    def send(self, request: Any, *, version: int | None = None, has_response: bool = True) -> int:
+        """Send a request without waiting; returns its correlation id. `has_response=False` for Produce with acks=0."""
         version = MESSAGE_INFO[type(request)].versions[1] if version is None else version
         correlation_id = next(self._correlation_ids)
         self.send_frame(encode_request(request, version, correlation_id, self.client_id))
-        if is_answered:
+        if has_response:
             self._sent.append((correlation_id, response_class(type(request)), version))
         return correlation_id
 

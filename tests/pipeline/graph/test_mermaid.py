@@ -1,4 +1,4 @@
-"""The Mermaid flowchart: every job, topic and store is in it, every edge too, and names are never syntax."""
+"""The Mermaid flowchart: it has every node and every edge, and names are never syntax."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.pipeline.graph.job_graph import EdgeKind, Graph, GraphJob, graph_of
+from headrace.pipeline.graph.job_graph import EdgeKind, Graph, RecordedJob, graph_of
 from headrace.pipeline.graph.mermaid import draw_mermaid
 from tests.docs.mermaid import mermaid_errors
 
@@ -35,15 +35,16 @@ stores = st.builds("{} {}".format, st.sampled_from(["topic", "table", "topics"])
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
-    """Any jobs: joins, circles, several writers, patterns, and parts that are not connected."""
+    """Any jobs: joins, cycles, several writers, patterns, and parts that are not connected."""
     return graph_of(
         [
-            GraphJob(
+            RecordedJob(
                 name=name,
                 reads=tuple(draw(st.lists(stores, min_size=1, max_size=3, unique=True))),
                 writes=draw(stores),
                 dead_letters=tuple(draw(st.lists(topics, max_size=2, unique=True))),
-                about=("micro-batch", "at-least-once"),
+                mode="micro-batch",
+                guarantee="at-least-once",
             )
             for name in draw(st.lists(names, max_size=6, unique=True))
         ]
@@ -76,8 +77,8 @@ def test_every_node_and_every_edge_is_drawn_under_its_own_name(graph: Graph) -> 
         assert edge.kind in ARROWS[found["arrow"]]
 
 
-def test_jobs_topics_and_stores_have_shapes_of_their_own() -> None:
-    job = GraphJob(name="counts", reads=("topic clicks",), writes="table counts", about=("micro-batch",))
+def test_jobs_topics_and_stores_have_different_shapes() -> None:
+    job = RecordedJob(name="counts", reads=("topic clicks",), writes="table counts", mode="micro-batch")
 
     assert draw_mermaid(graph_of([job])).splitlines() == [
         "flowchart LR",
@@ -97,12 +98,13 @@ def test_no_jobs_are_an_empty_flowchart() -> None:
 @pytest.mark.timeout(300)
 def test_mermaid_itself_parses_the_flowchart_whatever_the_names_are() -> None:
     jobs = [
-        GraphJob(
+        RecordedJob(
             name=f"job {name}",
             reads=(f"topic {name}", "topics .*"),
             writes=f"table {name}",
             dead_letters=(f"topic {name}.dead",),
-            about=("micro-batch", name),
+            mode="micro-batch",
+            guarantee=name,
         )
         for name in NASTY
     ]

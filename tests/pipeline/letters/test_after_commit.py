@@ -1,6 +1,6 @@
-"""Sinks that Spark writes by itself: their dead letters follow the commits, are all written, and each once.
+"""Targets that Spark writes: all dead letters are written after the commits, each once.
 
-That a driver may be killed anywhere on the way is in tests/faults/test_letters_killed.py.
+Drivers that are killed are in tests/faults/test_letters_killed.py.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Copying:
         return running.status().dead_letters
 
     def commit_without_letters(self) -> None:
-        """As a driver leaves it that dies before its letters are written: Spark commits, and nobody follows."""
+        """Like a driver that is killed before its dead letters are written: Spark commits, and no thread follows."""
         native = self.sink.native()
         assert native is not None
         stream = self.sink.prepare(self.rows()).writeStream.format(native.format).options(**native.options)
@@ -79,7 +79,7 @@ def copying(spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path) -> 
     return Copying(spark, bootstrap, topic, tmp_path / "checkpoint")
 
 
-def test_letters_of_all_batches_are_there_when_the_job_is_done(
+def test_dead_letters_of_all_batches_are_written_before_the_job_is_done(
     copying: Copying, topic: str, send: Send
 ) -> None:
     send(topic, {"n": 0}, b"bad 1", {"n": 2}, {"n": 3}, b"bad 4", b"bad 5", {"n": 6})
@@ -91,7 +91,7 @@ def test_letters_of_all_batches_are_there_when_the_job_is_done(
     assert copying.letters() == [b"bad 1", b"bad 4", b"bad 5", b"bad 7"]
 
 
-def test_letters_of_many_committed_batches_that_nobody_wrote_are_written_by_the_next_start(
+def test_next_start_writes_the_missing_dead_letters_of_committed_batches(
     copying: Copying, topic: str, send: Send
 ) -> None:
     send(topic, b"bad 0", {"n": 1})
@@ -104,7 +104,7 @@ def test_letters_of_many_committed_batches_that_nobody_wrote_are_written_by_the_
     assert copying.letters() == [b"bad 0", b"bad 2", b"bad 5", b"bad 6", b"bad 7"]
 
 
-def test_letters_that_were_written_and_not_noted_are_not_written_twice(
+def test_dead_letters_that_the_position_file_does_not_have_are_not_written_twice(
     copying: Copying, topic: str, send: Send
 ) -> None:
     send(topic, b"bad 0", {"n": 1}, b"bad 2", b"bad 3")
@@ -118,7 +118,7 @@ def test_letters_that_were_written_and_not_noted_are_not_written_twice(
     assert copying.run() == 0
 
 
-def test_job_that_cannot_write_its_letters_is_given_up_loudly_and_writes_them_when_it_can(
+def test_job_that_cannot_write_its_dead_letters_fails_and_its_next_start_writes_them(
     copying: Copying, topic: str, send: Send, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADRACE_PIPELINE_RESTARTS_MAX", "1")

@@ -1,4 +1,4 @@
-"""Late rows that a job keeps in a topic: whole, as many as were late, each once, whatever comes behind the operator."""
+"""Late rows that a job writes to a topic: unchanged, all of them, each once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headrace.pipeline import Job, read_topic
 from headrace.pipeline.errors import BadJob, SinkUnavailable
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import Topic
-from headrace.pipeline.sinks.sink import Refuse, SinkWriter
+from headrace.pipeline.sinks.sink import Reject, SinkWriter
 from headrace.plan_names import LATE_ROWS_FOLDER
 from tests.operators.streams import Stream
 from tests.pipeline.journal_sink import Journal, JournalWriter, rows_in
@@ -56,14 +56,14 @@ def header(message: Message, name: str) -> str:
     return text.decode()
 
 
-def test_late_rows_are_kept_whole_and_once(
+def test_late_rows_are_written_to_their_topic_unchanged_and_once(
     spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str, bootstrap: str
 ) -> None:
     late_topic = f"{name}.late"
     journal = Journal(tmp_path / "journal.db")
 
     def rows() -> DataFrame:
-        # What the job does behind the operator has nothing to do with what is kept.
+        # The steps after the operator do not change its late rows.
         return read(spark, topic).transform(per_minute(late_topic)).where("rows > 1").select("user", "rows")
 
     send(topic, event("ann", 1), event("ann", 2), event("bob", 300))
@@ -82,8 +82,10 @@ def test_late_rows_are_kept_whole_and_once(
     assert json.loads(kept[1].value()) == {"user": None, "at": "2026-03-01T10:00:59.000000Z", "n": None}
     assert {each.key() for each in kept} == {b"k"}
     assert dict(kept[0].headers())["trace"] == b"7"
-    said = {each: header(kept[0], each) for each in ("operator", "group", "topic", "partition", "watermark")}
-    assert said == {
+    headers = {
+        each: header(kept[0], each) for each in ("operator", "group", "topic", "partition", "watermark")
+    }
+    assert headers == {
         "operator": "tumbling",
         "group": name,
         "topic": topic,
@@ -97,7 +99,7 @@ def test_late_rows_are_kept_whole_and_once(
 
 @dataclass(frozen=True, slots=True)
 class DyingJournal(Journal):
-    """Has the batch, and dies, every time that it gets one."""
+    """Writes each batch, and fails then."""
 
     def open(self, job: str, schema: StructType) -> SinkWriter:
         return DyingWriter(self, job)
@@ -106,13 +108,13 @@ class DyingJournal(Journal):
 class DyingWriter(JournalWriter):
     deaths: ClassVar[Counter[int]] = Counter()
 
-    def write(self, batch: DataFrame, fence: Fence, refuse: Refuse) -> int:
+    def write(self, batch: DataFrame, fence: Fence, reject: Reject) -> int:
         applied = self.applied()
         is_new = applied is None or not applied.covers(fence)
-        written = super().write(batch, fence, refuse)
+        written = super().write(batch, fence, reject)
         if is_new:
             DyingWriter.deaths[fence.batch_id] += 1
-            raise SinkUnavailable(f"died behind batch {fence.batch_id} with {written} rows")
+            raise SinkUnavailable(f"failed after batch {fence.batch_id} with {written} rows")
         return written
 
 
@@ -141,7 +143,7 @@ def test_late_rows_of_a_batch_that_the_sink_has_already_are_still_written(
     ]
 
 
-def test_rows_beyond_corrections_are_kept(
+def test_rows_after_the_allowed_lateness_are_written_to_the_topic(
     spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str, bootstrap: str
 ) -> None:
     corrected = op.Hopping(
@@ -161,7 +163,7 @@ def test_rows_beyond_corrections_are_kept(
     assert header(kept, "window.end") == "2026-03-01T10:02:30.000Z"
 
 
-def test_late_rows_are_counted_whoever_does_the_window(
+def test_late_rows_of_windows_of_spark_and_of_headrace_are_counted(
     spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str
 ) -> None:
     """Of rows that differ in key or window: Spark merges the others before it drops them."""
@@ -180,13 +182,13 @@ def test_late_rows_are_counted_whoever_does_the_window(
     assert [run(way) for way in ways] == [3, 3]
 
 
-def test_what_could_lose_or_mix_late_rows_is_refused(
+def test_job_that_could_lose_or_mix_late_rows_is_rejected(
     spark: SparkSession, topic: str, tmp_path: Path, name: str
 ) -> None:
     rows = read(spark, topic).transform(per_minute("late"))
-    with pytest.raises(BadJob, match="written by Spark itself") as refused:
+    with pytest.raises(BadJob, match="written by Spark itself") as rejected:
         Job(name, rows, Topic("out", guarantee="at-least-once")).start()
-    assert "exactly-once" in refused.value.hint
+    assert "exactly-once" in rejected.value.hint
     with pytest.raises(BadJob, match="two operators that are the same"):
         Job(name, rows.union(rows), Journal(tmp_path / "journal.db")).start()
 
@@ -209,22 +211,22 @@ def test_without_a_job_late_rows_are_left_in_a_folder_or_the_stream_fails(
     assert {lot.topic for lot in lots} == {"late"}
 
 
-def test_another_operator_on_the_same_checkpoint_is_refused(
+def test_another_operator_on_the_same_checkpoint_is_rejected(
     spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str
 ) -> None:
     send(topic, event("ann", 1), event("bob", 300))
     journal = Journal(tmp_path / "journal.db")
     late = op.Correct(within="1 hour")
     drain(name, read(spark, topic).transform(op.Tumbling("60 seconds", by="user", late=late)), journal)
-    with pytest.raises(BadJob, match=r"was `tumbling: Tumbling\(.*is now `session: Session\(") as refused:
+    with pytest.raises(BadJob, match=r"was `tumbling: Tumbling\(.*is now `session: Session\(") as rejected:
         Job(
             name, read(spark, topic).transform(op.Session(gap="1 minute", by="user", late=late)), journal
         ).start()
-    assert f"headrace job reset {name}" in refused.value.hint
+    assert f"headrace job reset {name}" in rejected.value.hint
     with pytest.raises(BadJob, match=r"by=\('user', 'n'\)"):
         Job(
             name, read(spark, topic).transform(op.Tumbling("1 minute", by=["user", "n"], late=late)), journal
         ).start()
-    # The same in other words, and what does not change the meaning of what is kept.
+    # The same operator in another notation, and changes that do not change its state.
     longer = op.Tumbling("1 minute", by="user", late=op.Correct(within="2 hours"))
     assert drain(name, read(spark, topic).transform(longer), journal).status().state == "done"

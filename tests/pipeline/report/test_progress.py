@@ -1,4 +1,4 @@
-"""Numbers of a job from what Spark tells of a batch."""
+"""The numbers of a job, from Spark's progress of a batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEFORE = JobStatus(
 )
 
 
-def told(**changes: Any) -> dict[str, Any]:
+def batch(**changes: Any) -> dict[str, Any]:
     return {
         "batchId": 4,
         "numInputRows": 10,
@@ -36,10 +36,10 @@ def told(**changes: Any) -> dict[str, Any]:
 
 
 def measure(**changes: Any) -> JobStatus:
-    return progress.measure(BEFORE, told(**changes), now_ms=9)
+    return progress.measure(BEFORE, batch(**changes), now_ms=9)
 
 
-def test_totals_grow_and_the_rest_is_of_the_last_batch() -> None:
+def test_totals_are_summed_and_other_numbers_are_of_the_last_batch() -> None:
     after = measure()
     assert (after.rows_in, after.late_rows, after.bad_rows) == (110, 3, 5)
     assert (after.state_rows, after.state_bytes, after.batch_ms, after.batch_id) == (7, 70, 200, 4)
@@ -61,43 +61,43 @@ def test_rows_that_are_in_no_window_are_counted_whatever_the_reason() -> None:
     }
     after = measure(observedMetrics=observed)
     assert after.left_out_rows == 9
-    assert progress.measure(after, told(), now_ms=10).left_out_rows == 9
-    assert progress.record_of(after, told())["left_out_rows"] == 9
+    assert progress.measure(after, batch(), now_ms=10).left_out_rows == 9
+    assert progress.record_of(after, batch())["left_out_rows"] == 9
 
 
-def test_completeness_is_the_share_of_rows_that_were_there_in_time() -> None:
+def test_completeness_is_the_share_of_rows_in_on_time_panes() -> None:
     observed = {
         "headrace.late:tumbling": {"rows": 90, "corrected": 10, "late": 8},
         "headrace.late:session": {"rows": 10, "corrected": 0, "late": 2},
     }
     after = measure(observedMetrics=observed)
     assert (after.window_rows, after.window_rows_behind, after.completeness) == (100, 20, 0.8)
-    once_more = progress.measure(after, told(observedMetrics=observed), now_ms=10)
+    once_more = progress.measure(after, batch(observedMetrics=observed), now_ms=10)
     assert (once_more.window_rows, once_more.completeness) == (200, 0.8)
     assert measure().completeness is None
-    assert progress.record_of(after, told())["completeness"] == 0.8
+    assert progress.record_of(after, batch())["completeness"] == 0.8
 
 
-def test_skew_stays_until_a_batch_has_another() -> None:
+def test_skew_is_that_of_the_last_batch_with_rows() -> None:
     behind = measure(observedMetrics={"headrace.bad:x": {"bad": 3, "skew_ms": [5, 60, 700]}})
     assert (behind.skew_ms_p50, behind.skew_ms_p95, behind.skew_ms_p99, behind.bad_rows) == (5, 60, 700, 5)
-    idle = progress.measure(behind, told(), now_ms=10)
+    idle = progress.measure(behind, batch(), now_ms=10)
     assert (idle.skew_ms_p50, idle.skew_ms_p95, idle.skew_ms_p99) == (5, 60, 700)
-    assert progress.record_of(idle, told())["skew_ms_p95"] == 60
+    assert progress.record_of(idle, batch())["skew_ms_p95"] == 60
 
 
-def test_lag_is_what_all_sources_have_behind_the_batch() -> None:
+def test_lag_is_the_sum_over_all_sources() -> None:
     assert measure().lag == 3
 
 
-def test_lag_counts_partitions_that_the_batch_did_not_know() -> None:
+def test_lag_counts_new_partitions() -> None:
     sources = [{"endOffset": {"a": {"0": 10}}, "latestOffset": {"a": {"0": 10, "1": 6}}}]
     assert measure(sources=sources).lag == 6
 
 
-def test_lag_takes_no_notice_of_the_beats_of_idle_sources() -> None:
-    beats = {"endOffset": {"headrace.idle_us": 5}, "latestOffset": None}
-    assert measure(sources=[*told()["sources"], beats]).lag == 3
+def test_lag_ignores_heartbeats_of_idle_sources() -> None:
+    heartbeats = {"endOffset": {"headrace.idle_us": 5}, "latestOffset": None}
+    assert measure(sources=[*batch()["sources"], heartbeats]).lag == 3
 
 
 def test_lag_of_a_source_that_is_no_topic_is_unknown() -> None:
@@ -105,16 +105,16 @@ def test_lag_of_a_source_that_is_no_topic_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("rate", ["Infinity", "NaN", None, float("inf"), float("nan")])
-def test_rate_that_is_no_number_is_none_at_all(rate: object) -> None:
+def test_rate_that_is_not_finite_is_zero(rate: object) -> None:
     assert measure(processedRowsPerSecond=rate).rows_per_s == 0.0
 
 
 def test_offsets_of_all_sources_are_those_to_commit() -> None:
-    assert progress.processed(told()) == {("a", 0): 10, ("a", 1): 5, ("b", 0): 7}
+    assert progress.processed(batch()) == {("a", 0): 10, ("a", 1): 5, ("b", 0): 7}
 
 
 def test_published_record_has_the_batch_beside_the_totals() -> None:
-    record = progress.record_of(measure(), told())
+    record = progress.record_of(measure(), batch())
     assert record["event"] == "batch"
     assert (record["rows_in"], record["rows_in_batch"]) == (110, 10)
     assert (record["late_rows_in_batch"], record["bad_rows_in_batch"]) == (2, 3)

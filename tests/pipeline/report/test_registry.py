@@ -1,4 +1,4 @@
-"""What is known of jobs outside their process."""
+"""The files of jobs that other processes read."""
 
 from __future__ import annotations
 
@@ -38,36 +38,36 @@ def folder(registry: Registry) -> JobFolder:
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "../a", ".hidden", "a b", "ä", "x" * 201])
-def test_name_that_cannot_be_a_folder_or_a_group_is_refused(registry: Registry, name: str) -> None:
+def test_name_that_cannot_be_a_folder_or_a_group_is_rejected(registry: Registry, name: str) -> None:
     with pytest.raises(BadJob, match="name of a job"):
         registry.folder(name)
 
 
-def test_status_comes_back_as_it_was_written(registry: Registry, folder: JobFolder) -> None:
+def test_status_is_read_as_it_was_written(registry: Registry, folder: JobFolder) -> None:
     folder.take()
     folder.write(status())
     assert registry.read("orders") == status()
     assert registry.list() == [status()]
 
 
-def test_job_whose_process_is_gone_was_killed(registry: Registry, folder: JobFolder) -> None:
+def test_running_job_without_a_process_was_killed(registry: Registry, folder: JobFolder) -> None:
     folder.write(status(state=JobState.RUNNING))
     assert registry.read("orders").state is JobState.KILLED
 
 
 @pytest.mark.parametrize("state", [JobState.STOPPED, JobState.DONE, JobState.FAILED])
-def test_job_that_said_goodbye_was_not_killed(registry: Registry, folder: JobFolder, state: JobState) -> None:
+def test_job_that_ended_was_not_killed(registry: Registry, folder: JobFolder, state: JobState) -> None:
     folder.write(status(state=state))
     assert registry.read("orders").state is state
 
 
-def test_unknown_job_is_told_with_those_that_sound_like_it(registry: Registry, folder: JobFolder) -> None:
+def test_error_of_an_unknown_job_names_similar_jobs(registry: Registry, folder: JobFolder) -> None:
     folder.write(status())
     with pytest.raises(BadJob, match="known here: orders"):
         registry.read("order")
 
 
-def test_second_process_cannot_take_a_job(folder: JobFolder) -> None:
+def test_second_process_cannot_run_a_job(folder: JobFolder) -> None:
     code = (
         "import sys, pathlib; from headrace.pipeline.report.registry import JobFolder; "
         "folder = JobFolder(pathlib.Path(sys.argv[1])); folder.take(); print('taken', flush=True); sys.stdin.read()"
@@ -83,6 +83,14 @@ def test_second_process_cannot_take_a_job(folder: JobFolder) -> None:
     folder.take()  # a lock does not outlive its process
 
 
+def test_start_deletes_files_that_a_killed_process_left(folder: JobFolder) -> None:
+    folder.write(status())
+    (folder.path / ".job.json.4711").touch()
+    folder.take()
+    folder.release()
+    assert sorted(path.name for path in folder.path.iterdir()) == ["job.json", "lock"]
+
+
 def test_request_to_stop_is_for_the_process_that_runs_now(registry: Registry, folder: JobFolder) -> None:
     folder.write(status(state=JobState.STOPPED))
     registry.request_stop("orders")
@@ -95,13 +103,12 @@ def test_request_to_stop_is_for_the_process_that_runs_now(registry: Registry, fo
     assert not folder.is_stop_requested()
 
 
-def test_reset_forgets_the_checkpoint_and_remembers_that_it_did(
-    registry: Registry, folder: JobFolder
-) -> None:
+def test_reset_deletes_the_checkpoint_and_records_its_identity(registry: Registry, folder: JobFolder) -> None:
     (folder.checkpoint / "offsets").mkdir(parents=True)
     folder.plan.write_text("{}")
-    folder.write(status(state=JobState.STOPPED, checkpoint="one"))
+    folder.write(replace(status(state=JobState.STOPPED, checkpoint="one"), batch_id=6, state_rows=8))
     registry.reset("orders")
+    assert (registry.read("orders").batch_id, registry.read("orders").state_rows) == (None, 0)
     assert not folder.checkpoint.exists()
     assert not folder.plan.exists()
     assert folder.deleted_checkpoints() == DeletedCheckpoints(checkpoints=("one",))
@@ -110,7 +117,7 @@ def test_reset_forgets_the_checkpoint_and_remembers_that_it_did(
     assert folder.deleted_checkpoints() == DeletedCheckpoints(checkpoints=("one", "two"), clear_target=True)
 
 
-def test_reset_finds_a_checkpoint_that_is_elsewhere(
+def test_reset_deletes_a_checkpoint_outside_of_the_data_folder(
     registry: Registry, folder: JobFolder, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"

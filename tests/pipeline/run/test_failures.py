@@ -1,4 +1,4 @@
-"""Failures of jobs: which are tried again, and how they are told."""
+"""Failures of jobs: which are retried, and how they are reported."""
 
 from __future__ import annotations
 
@@ -24,45 +24,65 @@ Caused by: java.io.IOException: No space left on device
             "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state."
         ),
         RuntimeError("Cannot call methods on a stopped SparkContext."),
-        ConnectionRefusedError("the JVM does not answer"),
+        ConnectionRefusedError("the JVM does not respond"),
     ],
 )
-def test_what_would_fail_again_in_the_same_way_is_not_tried_again(error: Exception) -> None:
+def test_permanent_failures_are_not_retried(error: Exception) -> None:
     assert failures.is_permanent(error)
 
 
 @pytest.mark.parametrize(
     "error",
-    [SinkUnavailable("away"), OSError("disk"), StreamingQueryException(NO_SPACE), ValueError("a row")],
+    [SinkUnavailable("unavailable"), OSError("disk"), StreamingQueryException(NO_SPACE), ValueError("a row")],
 )
-def test_what_may_pass_is_tried_again(error: Exception) -> None:
+def test_other_failures_are_retried(error: Exception) -> None:
     assert not failures.is_permanent(error)
 
 
-def test_failure_is_told_in_one_line_with_its_deepest_cause() -> None:
+def test_failure_is_reported_in_one_line_with_its_deepest_cause() -> None:
     assert failures.in_short(StreamingQueryException(NO_SPACE)) == (
         "StreamingQueryException: IOException: No space left on device"
     )
-    assert failures.in_short(SinkUnavailable("the database is away", hint="start it")) == (
-        "the database is away (start it)"
+    assert failures.in_short(SinkUnavailable("the database is unavailable", hint="start it")) == (
+        "the database is unavailable (start it)"
     )
     assert failures.in_short(ValueError("first line\nsecond line")) == "ValueError: first line"
     assert failures.in_short(KeyError()) == "KeyError"
 
 
-def test_query_that_failed_without_a_cause_is_told_without_its_numbers() -> None:
+def test_failure_of_a_query_is_reported_without_its_ids() -> None:
     text = "[STREAM_FAILED] Query [id = 1a, runId = 2b] terminated with exception: None.get SQLSTATE: XXKST"
-    assert (
-        failures.in_short(StreamingQueryException(text))
-        == "StreamingQueryException: None.get SQLSTATE: XXKST"
-    )
+    assert failures.in_short(StreamingQueryException(text)) == "StreamingQueryException: None.get"
 
 
-def test_line_ends_somewhere() -> None:
+NO_COLUMN = (
+    "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name `ulr` cannot be "
+    "resolved. Did you mean one of the following? [`url`, `user`]. SQLSTATE: 42703; line 1 pos 0;\n"
+    "'Filter 'ulr LIKE x\n+- Project [user#1, url#2]\n"
+)
+NOTHING_NEAR = (
+    "[UNRESOLVED_COLUMN.WITHOUT_SUGGESTION] A column, variable, or function parameter with name `a`.`b` "
+    "cannot be resolved. SQLSTATE: 42703"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (NO_COLUMN, "there is no column ulr; the nearest are url, user"),
+        (NOTHING_NEAR, "there is no column a.b"),
+    ],
+)
+def test_missing_column_is_reported_with_the_nearest_names_and_without_the_plan(text: str, line: str) -> None:
+    assert failures.has_plan(AnalysisException(text))
+    assert failures.in_short(AnalysisException(text)) == line
+
+
+def test_line_has_a_maximum_length() -> None:
     assert len(failures.in_short(ValueError("x" * 10_000))) == failures.LINE_LENGTH_MAX
 
 
-def test_damaged_state_comes_with_the_way_out() -> None:
+def test_hint_for_damaged_state_is_a_rebuild() -> None:
     error = StreamingQueryException("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred")
     assert "--rebuild" in failures.hint(error)
     assert failures.hint(ValueError("x")) == ""

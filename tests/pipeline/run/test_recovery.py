@@ -1,4 +1,4 @@
-"""How a job starts, by what it finds: nothing may be lost, nothing written twice, and state is never made up."""
+"""How a job starts, by its checkpoint and its target: no row may be lost or written twice."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ NOTHING = found(identity=None, planned=None, committed=None)
 CHECKPOINT_LOST = found(identity=None, planned=None, committed=None, target=fence())
 
 
-def test_job_that_finds_nothing_begins() -> None:
-    assert start(NOTHING).way is Way.BEGIN
+def test_job_without_an_earlier_run_starts() -> None:
+    assert start(NOTHING).way is Way.START
 
 
 @pytest.mark.parametrize("is_stateful", [False, True])
 @pytest.mark.parametrize("planned", [7, 8])
-def test_checkpoint_that_knows_the_target_s_batch_is_resumed(planned: int, is_stateful: bool) -> None:
+def test_job_resumes_from_a_checkpoint_with_the_batch_of_the_target(planned: int, is_stateful: bool) -> None:
     assert start(found(planned=planned, target=fence()), is_stateful=is_stateful) == Decision(way=Way.RESUME)
 
 
@@ -58,13 +58,13 @@ def test_job_without_state_is_restored_from_the_fence_when_its_checkpoint_is_los
     assert "batch 7" in decision.note
 
 
-def test_job_with_state_says_that_it_must_be_rebuilt_when_its_checkpoint_is_lost() -> None:
+def test_job_with_state_must_be_rebuilt_when_its_checkpoint_is_lost() -> None:
     with pytest.raises(BadJob, match=r"(?s)state of its aggregates or joins.*--rebuild"):
         start(CHECKPOINT_LOST, is_stateful=True)
 
 
 @pytest.mark.parametrize("planned", [None, 3, 6])
-def test_checkpoint_older_than_the_target_is_as_good_as_lost(planned: int | None) -> None:
+def test_checkpoint_older_than_the_target_is_treated_as_lost(planned: int | None) -> None:
     """It would plan batches under numbers that the target has already, with other rows in them."""
     older = found(planned=planned, committed=None if planned is None else planned - 1, target=fence())
     assert start(older).way is Way.RESTORE
@@ -72,19 +72,19 @@ def test_checkpoint_older_than_the_target_is_as_good_as_lost(planned: int | None
         start(older, is_stateful=True)
 
 
-def test_target_of_another_checkpoint_is_not_taken_for_ones_own() -> None:
+def test_target_of_another_checkpoint_is_rejected() -> None:
     with pytest.raises(BadJob, match="two jobs of this name"):
         start(found(identity="two", planned=9, target=fence(checkpoint="one", batch_id=3)))
 
 
-def test_fence_of_a_forgotten_checkpoint_means_nothing() -> None:
-    assert start(CHECKPOINT_LOST, is_stateful=True, deleted=("one",)).way is Way.BEGIN
+def test_fence_of_a_deleted_checkpoint_is_ignored() -> None:
+    assert start(CHECKPOINT_LOST, is_stateful=True, deleted=("one",)).way is Way.START
     assert start(found(identity="two", target=fence()), deleted=("one",)).way is Way.RESUME
 
 
-def test_fence_of_a_bounded_run_is_nothing_to_go_on_from() -> None:
+def test_fence_of_a_bounded_run_is_ignored() -> None:
     bounded = fence(checkpoint=f"{BOUNDED_PREFIX}one", batch_id=0)
-    assert start(found(identity=None, planned=None, committed=None, target=bounded)).way is Way.BEGIN
+    assert start(found(identity=None, planned=None, committed=None, target=bounded)).way is Way.START
 
 
 def test_target_that_was_emptied_is_noted() -> None:
@@ -96,5 +96,5 @@ def test_target_that_was_emptied_is_noted() -> None:
 @pytest.mark.parametrize(
     "what", [NOTHING, CHECKPOINT_LOST, found(target=fence()), found(identity="two", target=fence())]
 )
-def test_rebuild_that_is_asked_for_is_done_whatever_is_found(what: Found) -> None:
+def test_requested_rebuild_is_always_performed(what: Found) -> None:
     assert start(what, is_stateful=True, is_rebuild=True).way is Way.REBUILD

@@ -1,4 +1,4 @@
-"""The state of jobs, looked at: operators of Headrace's by key, Spark's own as they are."""
+"""The state of jobs: that of Headrace's operators by key, that of Spark's as a whole."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def event(user: str | None, minute: int, n: int) -> dict[str, Any]:
     return {"user": user, "n": n, "at": f"2026-03-01T10:{minute:02}:00Z"}
 
 
-def test_what_an_operator_keeps_is_found_by_its_key(
+def test_state_of_an_operator_is_found_by_its_key(
     spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str
 ) -> None:
     send(topic, *(event(f"u{number % 20}", number % 3, number) for number in range(60)), event(None, 1, 5))
@@ -40,10 +40,10 @@ def test_what_an_operator_keeps_is_found_by_its_key(
         late=op.Correct(within="1 day"),
     )
     drain(name, rows.transform(window), Journal(tmp_path / "journal.db"))
-    told: list[str] = []
-    (state,) = read_job_state(data_dir(), name, rows_max=10, notify=told.append)
+    messages: list[str] = []
+    (state,) = read_job_state(data_dir(), name, rows_max=10, notify=messages.append)
     assert (state.name, state.keys, state.count, state.rows.num_rows) == ("tumbling", ("user", "n"), 61, 10)
-    assert told
+    assert messages
     (state,) = read_job_state(data_dir(), name, rows_max=10, keys={"user": "u7"})
     assert {(row["user"], row["n"]) for row in state.rows.to_pylist()} == {("u7", 7), ("u7", 27), ("u7", 47)}
     (state,) = read_job_state(data_dir(), name, rows_max=10, keys=["u7", "27"], operator=0)
@@ -53,12 +53,12 @@ def test_what_an_operator_keeps_is_found_by_its_key(
     assert (state.count, state.rows.num_rows) == (0, 0)
     with pytest.raises(BadJob, match="no stateful operator 7"):
         read_job_state(data_dir(), name, rows_max=10, operator=7)
-    with pytest.raises(HeadraceError, match="'usr'") as refused:
+    with pytest.raises(HeadraceError, match="'usr'") as rejected:
         read_job_state(data_dir(), name, rows_max=10, keys={"usr": "u7"})
-    assert refused.value.hint == "the key is: user, n"
+    assert rejected.value.hint == "the key is: user, n"
 
 
-def test_what_spark_keeps_by_itself_is_shown_as_it_is(
+def test_state_of_spark_is_shown_without_a_search(
     spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str
 ) -> None:
     send(topic, event("ann", 1, 5), event("bob", 1, 6), event("ann", 2, 7))
@@ -71,7 +71,7 @@ def test_what_spark_keeps_by_itself_is_shown_as_it_is(
         read_job_state(data_dir(), name, rows_max=10, keys=["ann"])
 
 
-def test_job_without_state_is_refused(
+def test_job_without_state_is_rejected(
     spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str
 ) -> None:
     send(topic, event("ann", 1, 5))

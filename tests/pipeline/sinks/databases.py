@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructType, _parse_datatype_json_string
 
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.sink import RefusedRow, SinkWriter
+from headrace.pipeline.sinks.sink import RejectedRow, SinkWriter
 from headrace.pipeline.sinks.table import Table
 
 
@@ -29,7 +29,7 @@ class Database(ABC):
     def execute(self, *statements: str) -> None: ...
 
     def has_others(self) -> bool:
-        """Whether somebody else is at work here: a server goes on for a moment when its client was killed."""
+        """Whether there are other clients: a server continues for a moment after its client was killed."""
         return False
 
 
@@ -86,7 +86,7 @@ class Batches:
         self.schema = schema
         self.job = job
         self.writer: SinkWriter = sink.open(job, schema)
-        self.refused: list[RefusedRow] = []
+        self.rejected: list[RejectedRow] = []
         done = self.writer.applied()
         self.batch_id = -1 if done is None else done.batch_id
 
@@ -99,7 +99,7 @@ class Batches:
         table = pa.Table.from_pylist(
             [dict(zip(names, row, strict=True)) for row in rows], to_arrow_schema(self.schema, timezone="UTC")
         )
-        return self.writer.apply(table.to_batches(), self.fence(), self.refused.extend)
+        return self.writer.apply(table.to_batches(), self.fence(), self.rejected.extend)
 
     def fence(self) -> Fence:
         return Fence(job=self.job, checkpoint="c", batch_id=self.batch_id)

@@ -37,7 +37,7 @@ def main(at: str) -> None:
                 batch = pa.table(contents[job]).to_batches()
                 fence = Fence(job=job, checkpoint="c", batch_id=batch_id)
                 writer.apply(batch, fence, print)
-                # What a crash between the write and Spark's commit does: the same batch comes again.
+                # As after a crash between the write and Spark's commit: the same batch is repeated.
                 assert writer.apply(batch, fence, print) == 0
 
 

@@ -35,7 +35,7 @@ KEY = ["id", "part"]
 
 
 def one_by_one(rows: list[dict[str, Any]], order_by: str | None) -> dict[Any, dict[str, Any] | None]:
-    """Of every key the row that it shall have; None if it shall be gone."""
+    """The expected row of every key; None for a deleted one."""
 
     def place(numbered: tuple[int, dict[str, Any]]) -> tuple[Any, ...]:
         number, row = numbered
@@ -56,20 +56,20 @@ def outcome(rows: pa.Table, order_by: str | None = None) -> dict[Any, int | str 
     at = rows.take(changes.upsert_positions)
     assert at.select(["id", "part", "n"]).to_pylist() == changes.upserts.to_pylist()
     kept = {(row["id"], row["part"]): row["n"] for row in changes.upserts.to_pylist()}
-    gone: dict[Any, int | str | None] = {
-        (row["id"], row["part"]): "gone" for row in changes.deletes.to_pylist()
+    deleted: dict[Any, int | str | None] = {
+        (row["id"], row["part"]): "deleted" for row in changes.deletes.to_pylist()
     }
-    assert not kept.keys() & gone.keys()
-    assert len(kept) + len(gone) == len(changes.upserts) + len(changes.deletes)
-    return kept | gone
+    assert not kept.keys() & deleted.keys()
+    assert len(kept) + len(deleted) == len(changes.upserts) + len(changes.deletes)
+    return kept | deleted
 
 
 def expected(rows: list[dict[str, Any]], order_by: str | None) -> dict[Any, int | str | None]:
-    return {key: "gone" if row is None else row["n"] for key, row in one_by_one(rows, order_by).items()}
+    return {key: "deleted" if row is None else row["n"] for key, row in one_by_one(rows, order_by).items()}
 
 
 @given(ROWS)
-def test_last_row_in_offsets_stands_for_its_key(rows: list[dict[str, Any]]) -> None:
+def test_last_offset_of_a_key_is_its_row(rows: list[dict[str, Any]]) -> None:
     table = pa.Table.from_pylist(rows, SCHEMA)
     assert outcome(table) == expected(rows, "_offset")
 
@@ -87,7 +87,7 @@ def test_without_an_order_an_assertion_beats_a_retraction(rows: list[dict[str, A
 
 
 @given(ROWS, st.integers(1, 5))
-def test_chunks_of_a_batch_make_no_difference(rows: list[dict[str, Any]], chunk: int) -> None:
+def test_chunks_of_a_batch_do_not_matter(rows: list[dict[str, Any]], chunk: int) -> None:
     whole = pa.Table.from_pylist(rows, SCHEMA)
     chunked = pa.Table.from_batches(whole.to_batches(max_chunksize=chunk), SCHEMA)
     assert outcome(chunked) == outcome(whole)
@@ -110,7 +110,7 @@ def test_accumulated_columns_have_every_row_in_them(rows: list[dict[str, Any]]) 
         assert row["last"] == newest["n"]
 
 
-def test_op_and_metadata_are_not_stored_unless_asked_for() -> None:
+def test_op_and_metadata_are_stored_only_on_request_in_arrow() -> None:
     schema = pa.schema(
         [("op", pa.string()), ("id", pa.string()), ("_offset", pa.int64()), ("_key", pa.string())]
     )

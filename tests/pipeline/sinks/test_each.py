@@ -9,20 +9,20 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from headrace.errors import HeadraceError
-from headrace.pipeline.errors import BadSink
+from headrace.pipeline.errors import BadSink, SinkUnavailable
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.each import Each, TryAgain
-from headrace.pipeline.sinks.sink import RefusedRow
+from headrace.pipeline.sinks.each import Each
+from headrace.pipeline.sinks.sink import RejectedRow
 
 FENCE = Fence(job="mailing", checkpoint="c-1", batch_id=7)
 ROWS = pyarrow.table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
 SCHEMA = from_arrow_schema(ROWS.schema)
 
 
-def apply(sink: Each, rows: pyarrow.Table = ROWS) -> tuple[int, list[RefusedRow]]:
-    refused: list[RefusedRow] = []
-    written = sink.open("mailing", SCHEMA).apply(rows.to_batches(max_chunksize=2), FENCE, refused.extend)
-    return written, refused
+def apply(sink: Each, rows: pyarrow.Table = ROWS) -> tuple[int, list[RejectedRow]]:
+    rejected: list[RejectedRow] = []
+    written = sink.open("mailing", SCHEMA).apply(rows.to_batches(max_chunksize=2), FENCE, rejected.extend)
+    return written, rejected
 
 
 def test_every_row_reaches_the_function_with_its_batch() -> None:
@@ -38,34 +38,34 @@ def test_a_batch_reaches_the_function_whole() -> None:
     assert [table.to_pylist() for table in seen] == [ROWS.to_pylist()]
 
 
-def test_a_row_that_makes_the_function_raise_is_refused_and_the_others_are_written() -> None:
+def test_row_for_which_the_function_raises_is_rejected_and_the_others_are_written() -> None:
     def send(row: dict[str, Any], batch: Fence) -> None:
         if row["id"] == 2:
             raise ValueError("no such address")
 
     assert apply(Each(send)) == (
         2,
-        [RefusedRow(row={"id": 2, "name": "b"}, reason="ValueError: no such address")],
+        [RejectedRow(row={"id": 2, "name": "b"}, reason="ValueError: no such address")],
     )
 
 
-def test_try_again_fails_the_batch_instead_of_refusing_the_row() -> None:
+def test_try_again_fails_the_batch_instead_of_rejecting_the_row() -> None:
     def send(row: dict[str, Any], batch: Fence) -> None:
-        raise TryAgain("the server is away")
+        raise SinkUnavailable("the server does not respond")
 
-    with pytest.raises(TryAgain, match="the server is away"):
+    with pytest.raises(SinkUnavailable, match="the server does not respond"):
         apply(Each(send))
 
 
-def test_more_refusals_than_allowed_fail_the_batch_before_any_row_is_given_up() -> None:
+def test_more_rejections_than_allowed_fail_the_batch_before_any_row_is_given_up() -> None:
     def send(row: dict[str, Any], batch: Fence) -> None:
-        raise ConnectionError("refused")
+        raise ConnectionError("rejected")
 
-    refused: list[RefusedRow] = []
-    writer = Each(send, refused_rows_max=2).open("mailing", SCHEMA)
-    with pytest.raises(HeadraceError, match="ConnectionError: refused"):
-        writer.apply(ROWS.to_batches(), FENCE, refused.extend)
-    assert refused == []
+    rejected: list[RejectedRow] = []
+    writer = Each(send, rejected_rows_max=2).open("mailing", SCHEMA)
+    with pytest.raises(HeadraceError, match="ConnectionError: rejected"):
+        writer.apply(ROWS.to_batches(), FENCE, rejected.extend)
+    assert rejected == []
 
 
 def test_a_function_that_raises_for_a_batch_fails_the_batch() -> None:
@@ -76,7 +76,7 @@ def test_a_function_that_raises_for_a_batch_fails_the_batch() -> None:
         apply(Each(store, per="batch"))
 
 
-def test_guarantee_says_at_least_once_and_nothing_is_claimed_as_applied() -> None:
+def test_guarantee_is_at_least_once_and_no_batch_is_applied() -> None:
     sink = Each(print)
     writer = sink.open("mailing", SCHEMA)
     writer.apply(ROWS.to_batches(), FENCE, lambda rows: None)
@@ -85,9 +85,9 @@ def test_guarantee_says_at_least_once_and_nothing_is_claimed_as_applied() -> Non
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
-    [({"per": "table"}, "per='table'"), ({"refused_rows_max": -1}, "below 0")],
+    ("arguments", "message"),
+    [({"per": "table"}, "per='table'"), ({"rejected_rows_max": -1}, "below 0")],
 )
-def test_wrong_option_is_named(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadSink, match=said):
+def test_wrong_option_is_named(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadSink, match=message):
         Each(print, **arguments)

@@ -19,7 +19,7 @@ NESTED = (
 )
 
 
-def test_nested_columns_become_what_spark_makes_of_them(spark: SparkSession) -> None:
+def test_nested_columns_become_the_json_of_spark(spark: SparkSession) -> None:
     at = datetime(2026, 11, 15, 13, 59, 0, 120_003, tzinfo=UTC)
     full: dict[str, Any] = {
         "n": 2**60,

@@ -17,7 +17,7 @@ from headrace.pipeline.errors import BadSink, SinkUnavailable
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import Redis
 from headrace.pipeline.sinks import redis as redis_module
-from headrace.pipeline.sinks.sink import RefusedRow, SinkWriter
+from headrace.pipeline.sinks.sink import RejectedRow, SinkWriter
 from headrace.testing.redis_server import RedisServer
 from headrace.testing.requirements import require_redis
 
@@ -48,8 +48,8 @@ def opened(sink: Redis, columns: Iterable[str]) -> SinkWriter:
     return sink.open("job", schema)
 
 
-def refuse_none(rows: Sequence[RefusedRow]) -> None:
-    raise AssertionError(f"nothing should be refused, and {rows} was")
+def reject_none(rows: Sequence[RejectedRow]) -> None:
+    raise AssertionError(f"nothing should be rejected, and {rows} was")
 
 
 def batches(*rows: dict[str, Any]) -> list[pa.RecordBatch]:
@@ -61,17 +61,10 @@ def batches(*rows: dict[str, Any]) -> list[pa.RecordBatch]:
 
 def test_row_is_a_hash_without_its_nulls(redis_server: RedisServer, client: Any) -> None:
     writer = opened(Redis("users", key="id", at=redis_server.address), ["id", "city", "n"])
-    writer.apply(batches({"id": "a:b", "city": "Rome", "n": 1, "_offset": 5}), fence(0), refuse_none)
+    writer.apply(batches({"id": "a:b", "city": "Rome", "n": 1, "_offset": 5}), fence(0), reject_none)
     assert client.hgetall("users:a:b") == {"id": "a:b", "city": "Rome", "n": "1"}
-    writer.apply(batches({"id": "a:b", "city": None, "n": 2}), fence(1), refuse_none)
+    writer.apply(batches({"id": "a:b", "city": None, "n": 2}), fence(1), reject_none)
     assert client.hgetall("users:a:b") == {"id": "a:b", "n": "2"}
-
-
-def test_keys_of_several_columns_never_meet(redis_server: RedisServer, client: Any) -> None:
-    writer = opened(Redis("c", key=["a", "b"], at=redis_server.address), ["a", "b"])
-    rows = batches({"a": "x:y", "b": "z"}, {"a": "x", "b": "y:z"}, {"a": "x\\", "b": "y"})
-    writer.apply(rows, fence(0), refuse_none)
-    assert sorted(client.scan_iter("c:*")) == sorted(["c:x\\:y:z", "c:x:y\\:z", "c:x\\\\:y"])
 
 
 def test_sorted_set_is_in_the_order_of_its_scores(redis_server: RedisServer, client: Any) -> None:
@@ -79,26 +72,17 @@ def test_sorted_set_is_in_the_order_of_its_scores(redis_server: RedisServer, cli
     writer.apply(
         batches(*({"url": u, "n": n, "op": "u"} for u, n in (("/a", 1), ("/b", 5), ("/c", 3)))),
         fence(0),
-        refuse_none,
+        reject_none,
     )
     writer.apply(
-        batches({"url": "/a", "n": 9, "op": "u"}, {"url": "/b", "n": None, "op": "d"}), fence(1), refuse_none
+        batches({"url": "/a", "n": 9, "op": "u"}, {"url": "/b", "n": None, "op": "d"}), fence(1), reject_none
     )
     assert client.zrevrange("top", 0, -1, withscores=True) == [("/a", 9.0), ("/c", 3.0)]
 
 
-def test_sorted_set_for_each_value_of_per(redis_server: RedisServer, client: Any) -> None:
-    sink = Redis("top", key="url", score="n", per="country", at=redis_server.address)
-    writer = opened(sink, ["url", "n", "country"])
-    rows = batches({"url": "/a", "n": 1.5, "country": "no"}, {"url": "/a", "n": 2.5, "country": "it"})
-    writer.apply(rows, fence(0), refuse_none)
-    assert client.zscore("top:no", "/a") == 1.5
-    assert client.zscore("top:it", "/a") == 2.5
-
-
-def test_what_expires_is_told_to(redis_server: RedisServer, client: Any) -> None:
+def test_hash_expires(redis_server: RedisServer, client: Any) -> None:
     writer = opened(Redis("users", key="id", expire_s=1000, at=redis_server.address), ["id"])
-    writer.apply(batches({"id": "a"}), fence(0), refuse_none)
+    writer.apply(batches({"id": "a"}), fence(0), reject_none)
     assert 0 < client.ttl("users:a") <= 1000
 
 
@@ -106,47 +90,45 @@ def test_clear_leaves_the_keys_of_others(redis_server: RedisServer, client: Any)
     client.set("users-2:a", "theirs")
     client.set("user[s]", "theirs")
     writer = opened(Redis("user*", key="id", at=redis_server.address), ["id"])
-    writer.apply(batches({"id": "a"}, {"id": "b"}), fence(0), refuse_none)
+    writer.apply(batches({"id": "a"}, {"id": "b"}), fence(0), reject_none)
     writer.clear()
     left = set(client.scan_iter())
     assert left == {"users-2:a", "user[s]", "headrace:fence:user*:job"}
     assert writer.applied() is None
 
 
-# Rows that Redis will not take
+# Rows that Redis rejects
 
 
-def test_row_without_a_key_or_a_score_is_refused_once(redis_server: RedisServer, client: Any) -> None:
+def test_row_without_a_key_or_a_score_is_rejected_once(redis_server: RedisServer, client: Any) -> None:
     sink = Redis("top", key=["a", "b"], score="n", at=redis_server.address)
-    refused: list[RefusedRow] = []
+    rejected: list[RejectedRow] = []
     rows: list[dict[str, Any]] = [
         {"a": "x", "b": "y", "n": 1.0},
         {"a": None, "b": None, "n": None},
         {"a": "x", "b": "z", "n": None},
     ]
     rows.append({"a": "x", "b": "nan", "n": float("nan")})
-    assert opened(sink, ["a", "b", "n"]).apply(batches(*rows), fence(0), refused.extend) == 1
+    assert opened(sink, ["a", "b", "n"]).apply(batches(*rows), fence(0), rejected.extend) == 1
     assert client.zrange("top", 0, -1) == ["x:y"]
-    assert sorted(each.reason for each in refused) == ["a is null", "n is null", "n is null"]
+    assert sorted(each.reason for each in rejected) == ["a is null", "n is null", "n is null"]
 
 
-def test_row_whose_place_is_taken_by_something_else_is_refused(
-    redis_server: RedisServer, client: Any
-) -> None:
+def test_row_whose_key_has_another_type_in_redis_is_rejected(redis_server: RedisServer, client: Any) -> None:
     client.set("users:b", "a text")
-    refused: list[RefusedRow] = []
+    rejected: list[RejectedRow] = []
     writer = opened(Redis("users", key="id", at=redis_server.address), ["id", "n"])
-    written = writer.apply(batches({"id": "a", "n": 1}, {"id": "b", "n": None}), fence(0), refused.extend)
+    written = writer.apply(batches({"id": "a", "n": 1}, {"id": "b", "n": None}), fence(0), rejected.extend)
     assert (written, client.hget("users:a", "n"), client.get("users:b")) == (1, "1", "a text")
-    assert [each.row["id"] for each in refused] == ["b"]
-    assert "WRONGTYPE" in refused[0].reason
+    assert [each.row["id"] for each in rejected] == ["b"]
+    assert "WRONGTYPE" in rejected[0].reason
 
 
-# Redis, and others who write
+# Redis that is restarted, and other writers
 
 
 def test_redis_that_is_restarted_under_a_writer_has_every_batch(own_server: RedisServer) -> None:
-    """Killed again and again, while a writer goes on."""
+    """It is killed several times while a writer continues."""
     writer = opened(Redis("counts", key="id", at=own_server.address), ["id", "n"])
 
     def restart() -> None:
@@ -162,7 +144,7 @@ def test_redis_that_is_restarted_under_a_writer_has_every_batch(own_server: Redi
         rows = batches(
             *({"id": str(each), "n": last} for each in range(50)), {"id": f"only {last}", "n": last}
         )
-        assert writer.apply(rows, fence(last), refuse_none) == 51
+        assert writer.apply(rows, fence(last), reject_none) == 51
         last += 1
     restarting.join()
     with redis.Redis.from_url(own_server.address, decode_responses=True) as client:
@@ -171,39 +153,39 @@ def test_redis_that_is_restarted_under_a_writer_has_every_batch(own_server: Redi
     assert writer.applied() == fence(last - 1)
 
 
-def test_redis_that_forgot_is_told_instead_of_served(own_server: RedisServer) -> None:
+def test_lost_batches_are_an_error(own_server: RedisServer) -> None:
     sink = Redis("counts", key="id", at=own_server.address)
     writer = opened(sink, ["id"])
-    writer.apply(batches({"id": "a"}), fence(0), refuse_none)
+    writer.apply(batches({"id": "a"}), fence(0), reject_none)
     with redis.Redis.from_url(own_server.address) as client:
         backup = client.hgetall("headrace:fence:counts:job")
-        writer.apply(batches({"id": "b"}), fence(1), refuse_none)
+        writer.apply(batches({"id": "b"}), fence(1), reject_none)
         client.hset("headrace:fence:counts:job", mapping=backup)
         with pytest.raises(BadSink, match=r"up to 0 .* at batch 2"):
-            writer.apply(batches({"id": "c"}), fence(2), refuse_none)
+            writer.apply(batches({"id": "c"}), fence(2), reject_none)
         with pytest.raises(BadSink, match="--rebuild"):
-            opened(sink, ["id"]).apply(batches({"id": "c"}), fence(2), refuse_none)
+            opened(sink, ["id"]).apply(batches({"id": "c"}), fence(2), reject_none)
         writer = opened(sink, ["id"])
         client.flushall()
         with pytest.raises(BadSink, match="nothing of job"):
-            writer.apply(batches({"id": "b"}), fence(1), refuse_none)
+            writer.apply(batches({"id": "b"}), fence(1), reject_none)
 
 
-def test_writer_that_was_thought_dead_changes_nothing(redis_server: RedisServer, client: Any) -> None:
+def test_fenced_writer_changes_nothing(redis_server: RedisServer, client: Any) -> None:
     sink = Redis("users", key="id", at=redis_server.address)
-    thought_dead = opened(sink, ["id", "n"])
-    thought_dead.apply(batches({"id": "a", "n": 1}), fence(0), refuse_none)
-    opened(sink, ["id", "n"]).apply(batches({"id": "a", "n": 2}), fence(1), refuse_none)
+    fenced = opened(sink, ["id", "n"])
+    fenced.apply(batches({"id": "a", "n": 1}), fence(0), reject_none)
+    opened(sink, ["id", "n"]).apply(batches({"id": "a", "n": 2}), fence(1), reject_none)
     with pytest.raises(SinkUnavailable, match="another process"):
-        thought_dead.apply(batches({"id": "a", "n": 1}), fence(1), refuse_none)
+        fenced.apply(batches({"id": "a", "n": 1}), fence(1), reject_none)
     assert client.hget("users:a", "n") == "2"
 
 
-def test_redis_that_stays_away_is_named(own_server: RedisServer) -> None:
+def test_unavailable_redis_is_named(own_server: RedisServer) -> None:
     writer = opened(Redis("users", key="id", at=own_server.address, timeout_s=0), ["id"])
     own_server.stop()
     with pytest.raises(SinkUnavailable, match="is it running"):
-        writer.apply(batches({"id": "a"}), fence(0), refuse_none)
+        writer.apply(batches({"id": "a"}), fence(0), reject_none)
 
 
 def test_large_batch_is_written_in_several_transactions(
@@ -212,7 +194,7 @@ def test_large_batch_is_written_in_several_transactions(
     monkeypatch.setattr(redis_module, "COMMANDS_PER_TRANSACTION_MAX", 7)
     writer = opened(Redis("users", key="id", at=redis_server.address), ["id"])
     rows = batches(*({"id": str(each)} for each in range(50)))
-    assert writer.apply(rows, fence(0), refuse_none) == 50
+    assert writer.apply(rows, fence(0), reject_none) == 50
     assert len(list(client.scan_iter("users:*"))) == 50
     assert json.loads(client.hget("headrace:fence:users:job", "fence"))["batch"] == 0
 
@@ -231,8 +213,8 @@ def test_wrong_option_is_named(wrong: dict[str, Any], names: str) -> None:
         opened(Redis("users", **wrong), ["id"])
 
 
-def test_missing_column_is_named_with_those_that_are_there() -> None:
-    with pytest.raises(BadSink, match=r"'user'.*id, n"):
+def test_error_names_the_missing_column_and_the_existing_ones() -> None:
+    with pytest.raises(BadSink, match=r"redis users: the rows have no column user .*id, n"):
         opened(Redis("users", key="user"), ["id", "n"])
 
 
@@ -240,8 +222,8 @@ def test_missing_column_is_named_with_those_that_are_there() -> None:
 def test_password_that_is_not_escaped_is_not_shown(password: str) -> None:
     sink = Redis("c", key="id", at=f"redis://:{password}@127.0.0.1:1/0")
     assert "cret" not in repr(sink)
-    with pytest.raises(BadSink, match="not an address of Redis") as refused:
+    with pytest.raises(BadSink, match="not an address of Redis") as rejected:
         sink.open("job", StructType().add("id", "string"))
-    assert refused.value.message == "redis://… is not an address of Redis"
-    assert refused.value.__cause__ is None
-    assert "%40" in refused.value.hint
+    assert rejected.value.message == "redis://… is not an address of Redis"
+    assert rejected.value.__cause__ is None
+    assert "%40" in rejected.value.hint

@@ -13,8 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.pipeline import register_formats
-from headrace.pipeline.sinks.delta import Delta
-from headrace.pipeline.sinks.search import Search
+from headrace.pipeline.sinks import Delta, Redis, Search, Table, Topic
+from headrace.pipeline.sinks.spark_formats import FORMATS, SearchFormat
 from headrace.testing.redis_server import RedisServer
 from tests.compatibility.topic_contents import read_committed
 
@@ -168,10 +168,10 @@ def test_aggregates_in_complete_mode_replace_the_table_with_each_batch(
         assert sorted(database.execute("SELECT city, count FROM by_city")) == [("Oslo", 1), ("Rome", 2)]
 
 
-def test_complete_mode_is_refused_where_the_sink_cannot_replace(stream: Stream, tmp_path: Path) -> None:
+def test_complete_mode_is_rejected_where_the_sink_cannot_replace(stream: Stream, tmp_path: Path) -> None:
     stream.add((1, "Rome", 1.0))
     counts = stream.rows().groupBy("city").count()
-    with pytest.raises(PySparkException, match="can't be replaced whole by every batch"):
+    with pytest.raises(PySparkException, match="can't replace all rows with every batch"):
         stream.write(
             "headrace-search", rows=counts, output_mode="complete", name="by_city", at=str(tmp_path / "index")
         )
@@ -193,7 +193,7 @@ def test_batch_writes_append_overwrite_and_repeat_by_name(
     assert delta.table().count() == 4
 
 
-def test_many_rows_go_through_files_that_are_gone_afterwards(
+def test_files_of_many_rows_are_deleted_after_the_commit(
     stream: Stream, tmp_path: Path, spark_with_formats: SparkSession
 ) -> None:
     stream.add((1, "Rome", 1.0))
@@ -204,23 +204,36 @@ def test_many_rows_go_through_files_that_are_gone_afterwards(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"name": "orders", "colour": "red"}, "headrace-search has no option 'colour'"),
-        ({"name": "orders", "key": "uid"}, "there is no column 'uid' to index"),
+        ({"name": "orders", "key": "uid"}, "the rows have no column uid"),
     ],
 )
 def test_wrong_options_fail_the_query_with_a_hint(
-    stream: Stream, tmp_path: Path, options: dict[str, Any], said: str
+    stream: Stream, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     stream.add((1, "Rome", 1.0))
-    with pytest.raises(PySparkException, match=said):
+    with pytest.raises(PySparkException, match=message):
         stream.write("headrace-search", at=str(tmp_path / "index"), **options)
 
 
-def test_refused_rows_fail_the_query_and_are_named(stream: Stream, tmp_path: Path) -> None:
+def test_rejected_rows_fail_the_query_and_are_named(stream: Stream, tmp_path: Path) -> None:
     stream.add((None, "Rome", 1.0))
-    with pytest.raises(
-        PySparkException, match=r"1 rows were refused, such as .*Rome.*its key \(id\) is null"
-    ):
+    with pytest.raises(PySparkException, match=r"1 rows were rejected, such as .*Rome.*the key id is null"):
         stream.write("headrace-search", name="orders", key="id", at=str(tmp_path / "index"))
+
+
+@pytest.mark.parametrize(
+    ("options", "at"),
+    [({"path": "/a/orders"}, "/a/orders"), ({"path": "/a/orders", "at": "/b/orders"}, "/b/orders")],
+)
+def test_path_is_the_place_of_a_sink_without_at(options: dict[str, str], at: str) -> None:
+    sink, _ = SearchFormat(options)._sink()
+    assert sink == Search("orders", at=at)
+
+
+def test_formats_have_the_names_of_their_sinks() -> None:
+    assert [each.name() for each in FORMATS] == [
+        f"headrace-{sink.kind}" for sink in (Table, Topic, Redis, Search, Delta)
+    ]

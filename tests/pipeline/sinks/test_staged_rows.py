@@ -32,7 +32,7 @@ def test_few_rows_travel_in_the_message_itself(tmp_path: Path) -> None:
     assert pyarrow.Table.from_batches(read_staged([staged])) == FEW
 
 
-def test_many_rows_travel_in_a_file_that_is_gone_afterwards(tmp_path: Path) -> None:
+def test_file_of_many_rows_is_deleted_afterwards(tmp_path: Path) -> None:
     batches = MANY.to_batches(max_chunksize=10_000)
     staged = [stage(batches, str(tmp_path / "new")), stage(FEW.to_batches(), str(tmp_path / "new"))]
     assert len(list((tmp_path / "new").iterdir())) == 1
@@ -45,14 +45,14 @@ def test_task_without_rows_stages_nothing(tmp_path: Path) -> None:
     assert list(read_staged([stage([], str(tmp_path))])) == []
 
 
-def test_what_a_crash_left_is_swept(tmp_path: Path) -> None:
+def test_files_of_a_crash_are_deleted(tmp_path: Path) -> None:
     stage(MANY.to_batches(), str(tmp_path))
     sweep(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
     sweep(str(tmp_path / "never made"))
 
 
-def test_file_that_the_driver_cannot_see_is_an_error_that_says_what_to_share(tmp_path: Path) -> None:
+def test_file_that_the_driver_cannot_read_is_an_error_with_a_hint(tmp_path: Path) -> None:
     staged = stage(MANY.to_batches(), str(tmp_path))
     discard([staged])
     with pytest.raises(HeadraceError, match="staging"):

@@ -24,7 +24,7 @@ def change(op: str, before: dict[str, Any] | None, after: dict[str, Any] | None)
     return {"op": op, "before": before, "after": after, "ts_ms": 1_000}
 
 
-def test_topic_of_changes_becomes_a_copy_of_the_table_and_refused_rows_become_dead_letters(
+def test_topic_of_changes_becomes_a_copy_of_the_table_and_rejected_rows_become_dead_letters(
     spark: SparkSession,
     topic: str,
     name: str,

@@ -6,6 +6,8 @@ import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 
+from headrace.pipeline.fence import Fence
+from headrace.pipeline.sinks.fenced_producer import Target
 from headrace.pipeline.sinks.topic_task import TaskPlan, task_writer, write_part
 from headrace.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from headrace.testing.wire import Wire
@@ -23,42 +25,35 @@ def task_context(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TaskContext, "_taskContext", context)
 
 
-def test_producer_that_has_aborted_refused_rows_is_not_used_again(bootstrap: str, name: str) -> None:
+def test_producer_that_has_aborted_rejected_rows_is_not_used_again(bootstrap: str, name: str) -> None:
     with Wire(bootstrap) as wire:
         create_topic(wire, name)
     values = [b"fits", b"x" * 2_000]
     rows = [pa.RecordBatch.from_pylist([{"value": value} for value in values])]
 
-    def write(*, leaves_out_refused: bool, batch_id: int = 0) -> list[dict[str, object]]:
+    def write(*, skips_rejected: bool, batch_id: int = 0) -> list[dict[str, object]]:
         plan = TaskPlan(
             writer=name,
-            topic=name,
-            bootstrap=bootstrap,
-            config={},
-            producer_config={},
-            timeout_s=30.0,
-            message_bytes_max=1_000,
-            job="job",
-            checkpoint="first",
-            batch_id=batch_id,
-            leaves_out_refused=leaves_out_refused,
+            target=Target(topic=name, bootstrap=bootstrap, message_bytes_max=1_000),
+            fence=Fence(job="job", checkpoint="first", batch_id=batch_id),
+            skips_rejected=skips_rejected,
         )
         return [row for batch in write_part(plan, rows) for row in batch.to_pylist()]
 
     def epoch() -> int:
         with Wire(bootstrap) as wire:
             asked = DescribeTransactionsRequest(transactional_ids=(task_writer(name, TASK),))
-            (state,) = wire.ask(asked).transaction_states
+            (state,) = wire.request(asked).transaction_states
             assert state.error_code == 0
             return int(state.producer_epoch)
 
-    (refused,) = write(leaves_out_refused=False)
-    assert refused["value"] == values[1]
+    (rejected,) = write(skips_rejected=False)
+    assert rejected["value"] == values[1]
     first_epoch = epoch()
-    (written,) = write(leaves_out_refused=True)
+    (written,) = write(skips_rejected=True)
     assert written["written"] == 1
     assert epoch() > first_epoch, "another producer wrote them"
     second_epoch = epoch()
-    write(leaves_out_refused=True, batch_id=1)
+    write(skips_rejected=True, batch_id=1)
     assert epoch() == second_epoch, "one that has committed stays open"
     assert [message.value() for message in read_committed(bootstrap, name)] == [b"fits", b"fits"]

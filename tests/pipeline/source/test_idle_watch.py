@@ -1,4 +1,4 @@
-"""Watermarks of several topics: the slowest or the fastest counts, and one that is silent holds nobody back."""
+"""Watermarks of several topics: the slowest or the fastest counts, and an idle source does not hold back the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headrace.pipeline.errors import BadJob, BadSource
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.graph import plan
 from headrace.pipeline.source.heartbeats import signal_file
-from headrace.pipeline.source.idle_watch import IdleWatch, Silence
+from headrace.pipeline.source.idle_watch import IdleSince, IdleWatch
 from headrace.pipeline.source.spec import SourceSpec
 from headrace.testing.manual_clock import ManualClock
 from tests.pipeline.journal_sink import Journal, rows_in
@@ -60,7 +60,7 @@ def app(create_topic: CreateTopic) -> str:
     return create_topic(suffix="-app")
 
 
-def test_the_policy_says_which_watermark_counts(
+def test_policy_chooses_the_watermark(
     spark: SparkSession, web: str, app: str, send: Send, tmp_path: Path, name: str
 ) -> None:
     send(web, event("ann", BEGIN), event("ann", BEGIN + timedelta(minutes=5)))
@@ -75,7 +75,7 @@ def test_the_policy_says_which_watermark_counts(
     assert sorted(row["source"] for row in rows_in(fast.path)) == ["app", "web"]
     drain(f"{name}-min", merged("min"), slow)
     assert rows_in(slow.path) == []
-    # Who starts anew knows the watermark of all, and waits for a row of each source before it moves on.
+    # A restarted job has the watermark of all, and advances it after a row of each source.
     send(web, event("ann", BEGIN + timedelta(minutes=6)))
     send(app, event("bob", BEGIN + timedelta(minutes=1)))
     drain(f"{name}-min", merged("min"), slow)
@@ -86,7 +86,7 @@ def test_the_policy_says_which_watermark_counts(
         Job(name, merged("min").union(merged("max")), slow).start()
 
 
-def test_a_silent_source_does_not_hold_back_the_others(
+def test_idle_source_does_not_hold_back_the_others(
     spark: SparkSession, web: str, app: str, send: Send, tmp_path: Path, name: str
 ) -> None:
     both = {"web": read(spark, web), "app": read(spark, app, idle="1 second")}
@@ -96,11 +96,11 @@ def test_a_silent_source_does_not_hold_back_the_others(
     send(web, event("ann", now - timedelta(hours=2)), event("ann", now - timedelta(hours=1)))
     running = Job(name, per_source(op.Merge()(both), "1 second"), journal).start()
     try:
-        # By its own watermark, the source that is silent would have nobody see more than this hour.
+        # The watermark of the idle source alone would not let these windows close.
         eventually(lambda: rows_in(journal.path) == [{"source": "app", "n": 1}, {"source": "web", "n": 1}])
         status = eventually(lambda: running.status() if running.status().lag is not None else None)
         assert status.sources == (f"topic {web}", f"topic {app}")
-        # It is heard again as soon as it speaks: it is not behind the others.
+        # Its next row is not late.
         send(app, event("bob", now - timedelta(minutes=50)))
         eventually(lambda: running.status().rows_in >= 4)
         send(web, event("ann", now - timedelta(minutes=40)))
@@ -126,9 +126,7 @@ def spec_of(rows: DataFrame) -> SourceSpec:
     return spec
 
 
-def test_a_source_that_is_behind_is_not_idle(
-    spark: SparkSession, topic: str, send: Send, tmp_path: Path
-) -> None:
+def test_source_with_lag_is_not_idle(spark: SparkSession, topic: str, send: Send, tmp_path: Path) -> None:
     send(topic, event("ann", BEGIN), event("ann", BEGIN))
     spec = spec_of(read(spark, topic, idle="10 seconds"))
     clock = ManualClock(round(BEGIN.timestamp() * 1000))
@@ -139,7 +137,7 @@ def test_a_source_that_is_behind_is_not_idle(
     assert not signal_file(spec.id).exists()
 
     at_end = IdleWatch("at-end", [spec], at_offset(tmp_path / "at-end", topic, 2), clock=clock)
-    assert not at_end.look(spec), "nobody has watched it be silent yet"
+    assert not at_end.look(spec), "the time starts with the first look"
     clock.advance_ms(9_000)
     assert not at_end.look(spec)
     clock.advance_ms(1_000)
@@ -153,7 +151,7 @@ def test_a_source_that_is_behind_is_not_idle(
         signal_file(spec.id).unlink(missing_ok=True)
 
 
-def test_a_beat_waits_for_all_jobs_of_a_source(
+def test_heartbeat_waits_for_all_jobs_of_a_source(
     spark: SparkSession, topic: str, send: Send, tmp_path: Path
 ) -> None:
     send(topic, event("ann", BEGIN))
@@ -168,7 +166,7 @@ def test_a_beat_waits_for_all_jobs_of_a_source(
     at_end.begin()
     behind.begin()
     try:
-        assert not signal_file(spec.id).exists(), "a job that begins must not see another one's beat"
+        assert not signal_file(spec.id).exists(), "a job that starts must not see an older heartbeat"
         assert at_end.look(spec)
         assert not signal_file(spec.id).exists()
     finally:
@@ -186,11 +184,11 @@ def test_a_beat_waits_for_all_jobs_of_a_source(
         ({}, 10, False),
     ],
 )
-def test_silence_is_long_and_with_nothing_left_to_read(position: Any, idle_s: float, is_idle: bool) -> None:
-    silence = Silence(ends={"t": {0: 5, 1: 7}}, since_s=100.0)
-    assert silence.is_idle(position, idle_s, 110.0) is is_idle
-    assert silence.after({"t": {0: 5, 1: 7}}, 110.0) == silence
-    assert silence.after({"t": {0: 6, 1: 7}}, 110.0).since_s == 110.0
+def test_source_is_idle_after_the_time_and_without_lag(position: Any, idle_s: float, is_idle: bool) -> None:
+    idle_since = IdleSince(ends={"t": {0: 5, 1: 7}}, since_s=100.0)
+    assert idle_since.is_idle(position, idle_s, 110.0) is is_idle
+    assert idle_since.after({"t": {0: 5, 1: 7}}, 110.0) == idle_since
+    assert idle_since.after({"t": {0: 6, 1: 7}}, 110.0).since_s == 110.0
 
 
 def test_idle_needs_a_watermark(spark: SparkSession, topic: str) -> None:
@@ -200,13 +198,13 @@ def test_idle_needs_a_watermark(spark: SparkSession, topic: str) -> None:
         read(spark, topic, idle="soon")
 
 
-def test_a_beat_is_no_row(spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str) -> None:
+def test_heartbeat_is_no_row(spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str) -> None:
     send(topic, event("ann", BEGIN))
     journal = Journal(tmp_path / "journal.db")
     rows = read(spark, topic, idle="1 second").select("user")
     running = Job(name, rows, journal).start()
     try:
-        # Each beat is a batch.
+        # Each heartbeat is a batch.
         eventually(lambda: (running.status().batch_id or 0) >= 3)
     finally:
         running.stop()

@@ -1,4 +1,4 @@
-"""Why a record is bad, said so that somebody can mend what wrote it."""
+"""The reasons of bad records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROW = json.dumps(
 SCHEMAS = json.dumps({"7": {}, "8": {}})
 
 
-def said(
+def reason_of(
     format: str, content: bytes | None, *, missing: tuple[str, ...] = (), misfits: tuple[str, ...] = ()
 ) -> str:
     schema = SCHEMAS if format.startswith("avro") else ROW
@@ -33,22 +33,31 @@ def said(
         (None, "there is no value"),
     ],
 )
-def test_what_is_not_json_at_all(content: bytes | None, words: str) -> None:
-    assert said("json", content) == words
+def test_reason_for_a_value_that_is_not_json(content: bytes | None, words: str) -> None:
+    assert reason_of("json", content) == words
 
 
-def test_a_field_of_another_type_is_named_with_what_it_holds() -> None:
+def test_reason_names_a_field_of_another_type_and_its_value() -> None:
     content = json.dumps({"at": "yesterday", "tags": {"a": "x" * 100}}).encode()
 
-    assert said("json", content, misfits=("at",)) == "field at: 'yesterday' is not a TIMESTAMP"
-    both = said("json", content, misfits=("at", "tags"))
+    assert reason_of("json", content, misfits=("at",)) == "field at: 'yesterday' is not a TIMESTAMP"
+    both = reason_of("json", content, misfits=("at", "tags"))
     assert both.endswith("…") is False
     assert 'field tags: {"a": "xxx' in both
     assert "… is not an ARRAY" in both
 
 
 def test_missing_fields_are_named() -> None:
-    assert said("json", b"{}", missing=("at", "tags")) == "field at is missing; field tags is missing"
+    assert reason_of("json", b"{}", missing=("at", "tags")) == "field at is missing; field tags is missing"
+
+
+def test_time_that_a_watermark_cannot_follow_is_named() -> None:
+    times = {"ahead": "+12026-01-01 00:00:00", "ancient": "1969-12-31 23:00:00"}
+    found = [Finding(is_unreadable=False, missing=(), misfits=(), **{name: at}) for name, at in times.items()]
+    assert [reason("json", ROW, b"{}", each) for each in found] == [
+        "event time +12026-01-01 00:00:00 is too far ahead of the record's timestamp",
+        "event time 1969-12-31 23:00:00 is before 1970, where the watermark of a stream starts",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -60,18 +69,20 @@ def test_missing_fields_are_named() -> None:
         ({"op": "c"}, (), "not a row's change: neither before nor after holds a row"),
     ],
 )
-def test_what_is_no_change(envelope: dict[str, object], misfits: tuple[str, ...], words: str) -> None:
-    assert said("changes", json.dumps(envelope).encode(), misfits=misfits) == words
+def test_reason_of_a_value_that_is_no_change(
+    envelope: dict[str, object], misfits: tuple[str, ...], words: str
+) -> None:
+    assert reason_of("changes", json.dumps(envelope).encode(), misfits=misfits) == words
 
 
 @pytest.mark.parametrize(
     ("format", "content", "words"),
     [
         ("avro", b"\xff", "not Avro of the schema"),
-        ("avro-registry", b"\x01abcdef", "does not begin with a zero"),
+        ("avro-registry", b"\x01abcdef", "does not start with a zero"),
         ("avro-registry", b"\0\0\0\0\x09abc", "schema number 9 is not among those given: 7, 8"),
         ("avro-registry", b"\0\0\0\0\x07abc", "not Avro of schema number 7"),
     ],
 )
-def test_what_is_not_avro(format: str, content: bytes, words: str) -> None:
-    assert words in said(format, content)
+def test_reason_for_a_value_that_is_not_avro(format: str, content: bytes, words: str) -> None:
+    assert words in reason_of(format, content)

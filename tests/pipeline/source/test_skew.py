@@ -1,4 +1,4 @@
-"""How long after they happened events are processed, as a job tells it."""
+"""How long after they happened events are processed, as a job reports it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WAIT_S = 250.0
 HOUR_MS = 3_600_000
 
 
-def test_of_several_sources_the_worst_is_told() -> None:
+def test_worst_of_several_sources_is_reported() -> None:
     observed = {
         "headrace.bad:x": {"bad": 0, "skew_ms": [10, 500, 600]},
         "headrace.bad:y": {"bad": 1, "skew_ms": [20, 300, 900]},
@@ -30,7 +30,7 @@ def test_of_several_sources_the_worst_is_told() -> None:
 
 
 @pytest.mark.timeout(300)
-def test_a_job_tells_how_far_behind_its_events_are(
+def test_job_reports_the_skew_of_its_events(
     spark: SparkSession, topic: str, send: Callable[..., None], name: str, tmp_path: Path
 ) -> None:
     """Ninety of a hundred are a little over an hour old, the others a day; those that can't be read don't count."""

@@ -34,7 +34,7 @@ def main() -> None:
             "spark.executor.memory": "512m",
             "spark.executor.cores": "1",
             "spark.cores.max": "2",
-            # Both workers take part, however slow one of them is to come.
+            # Both workers take part, even if one of them starts slowly.
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
             "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
         },

@@ -1,4 +1,4 @@
-"""The session: what it starts with, what it says when it cannot start, and that a cluster runs the same job."""
+"""The session: its options, its errors, and the same job on a cluster."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from headrace.errors import HeadraceError
 from headrace.pipeline import launch, session
@@ -48,7 +49,7 @@ def test_only_a_local_master_has_a_number_of_cores_here(master: str, cores: int 
     assert conf.get("spark.sql.shuffle.partitions") == (None if cores is None else str(cores))
 
 
-def test_a_garbage_collector_that_somebody_chose_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_garbage_collector_of_the_caller_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"):
         monkeypatch.delenv(variable, raising=False)
     assert collector("-Xss4m") == COLLECTOR
@@ -57,23 +58,12 @@ def test_a_garbage_collector_that_somebody_chose_is_the_only_one(monkeypatch: py
     assert collector("-Xss4m") == ""
 
 
-def test_settings_come_from_the_environment_the_script_and_the_launch_in_this_order(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "headrace.toml").write_text('[pipeline]\nbootstrap = "file:1"\nmaster = "local[7]"\n')
-    monkeypatch.delenv("HEADRACE_PIPELINE_BOOTSTRAP", raising=False)
-    monkeypatch.setenv("HEADRACE_BOOTSTRAP", "short:1")
-    assert (pipeline_settings().bootstrap, pipeline_settings().master) == ("short:1", "local[7]")
-    monkeypatch.setenv("HEADRACE_PIPELINE_BOOTSTRAP", "long:1")
-    assert pipeline_settings().bootstrap == "long:1"
-    assert pipeline_settings(bootstrap="script:1").bootstrap == "script:1"
-    with launch.using(Launch(bootstrap="launch:1", data_dir=tmp_path / "other")):
-        assert pipeline_settings(bootstrap="script:1").bootstrap == "launch:1"
+def test_data_folder_of_the_launch_is_used_first(tmp_path: Path) -> None:
+    with launch.using(Launch(data_dir=tmp_path / "other")):
         assert data_dir() == tmp_path / "other"
 
 
-def test_a_second_call_gives_the_session_that_is_there(spark: SparkSession, bootstrap: str) -> None:
+def test_second_call_returns_the_existing_session(spark: SparkSession, bootstrap: str) -> None:
     folder = data_dir()
     try:
         again = session(
@@ -88,11 +78,30 @@ def test_a_second_call_gives_the_session_that_is_there(spark: SparkSession, boot
         session(bootstrap=bootstrap, data_dir=folder, conf={"spark.sql.shuffle.partitions": "2"})
 
 
-def test_python_is_as_patient_as_the_jvm_when_rows_are_collected(spark: SparkSession) -> None:
+def test_python_has_the_same_socket_timeout_as_the_jvm(spark: SparkSession) -> None:
     assert os.environ["SPARK_AUTH_SOCKET_TIMEOUT"] == str(SOCKET_PATIENCE_S)
 
 
-def test_what_a_running_session_cannot_become_is_refused(spark: SparkSession) -> None:
+class _SocketFamily(StatefulProcessor):
+    """Emits how the worker is connected to the state server of its task."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._socket = handle._statefulProcessorApiClient._client_socket
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+        yield Row(family=self._socket.family.name)
+
+    def close(self) -> None:
+        pass
+
+
+def test_no_other_client_can_connect_to_the_state_server_of_a_task(spark: SparkSession) -> None:
+    spark.streams.resetTerminated()  # The first use of streams creates what state needs, also on bounded rows.
+    rows = spark.range(1).groupBy("id").transformWithState(_SocketFamily(), "family string", "append", "none")
+    assert [row.family for row in rows.collect()] == ["AF_UNIX"]
+
+
+def test_option_that_a_running_session_cannot_change_is_rejected(spark: SparkSession) -> None:
     with pytest.raises(HeadraceError, match=r"on local\[2\] and not on spark://head:7077"):
         session(master="spark://head:7077")
     with pytest.raises(HeadraceError, match=r"driver\.memory can no longer be set to '7g'"):
@@ -105,18 +114,18 @@ def test_streams_keep_state_in_rocksdb_and_times_are_utc(spark: SparkSession) ->
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
-def test_sparks_java_collects_garbage_as_it_was_told(spark: SparkSession) -> None:
+def test_jvm_of_spark_has_the_garbage_collector_of_headrace(spark: SparkSession) -> None:
     jvm: Any = spark.sparkContext._jvm
     collectors = jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
     assert [each.getName() for each in collectors] == ["PS MarkSweep", "PS Scavenge"]
 
 
-def test_ctrl_c_is_left_to_the_program(spark: SparkSession) -> None:
+def test_session_keeps_the_signal_handlers_of_the_program(spark: SparkSession) -> None:
     handler = signal.getsignal(signal.SIGINT)
     assert handler is signal.default_int_handler
 
 
-def test_sparks_log_is_a_file_and_says_what_went_wrong(spark: SparkSession) -> None:
+def test_log_of_spark_is_a_file_with_its_warnings(spark: SparkSession) -> None:
     spark._jvm.org.apache.logging.log4j.LogManager.getLogger("test").warn("it is written down")  # type: ignore[union-attr]
 
     assert "WARN test: it is written down" in log_file(data_dir(), "tests").read_text()
@@ -124,14 +133,14 @@ def test_sparks_log_is_a_file_and_says_what_went_wrong(spark: SparkSession) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ('master="local[many]"', "Spark did not start on local[many]: "),
         ('conf={"spark.driver.memory": "1 potato"}', "Spark's Java process ended before it was ready"),
     ],
 )
-def test_a_session_that_does_not_start_says_why_and_where_its_log_is(
-    tmp_path: Path, arguments: str, says: str
+def test_error_of_a_session_that_does_not_start_has_the_cause_and_the_log(
+    tmp_path: Path, arguments: str, message: str
 ) -> None:
     program = f"from headrace.pipeline import session\nsession(data_dir={str(tmp_path)!r}, {arguments})"
 
@@ -139,7 +148,7 @@ def test_a_session_that_does_not_start_says_why_and_where_its_log_is(
 
     last = done.stderr[done.stderr.rindex("HeadraceError") :]
     assert done.returncode == 1
-    assert says in last
+    assert message in last
     assert str(tmp_path / "log") in last
 
 
@@ -166,5 +175,5 @@ def test_the_same_job_runs_on_a_cluster_of_two_workers(
     assert workers == {"worker-0", "worker-1"}
     written = read_committed(bootstrap, target)
     assert sorted(json.loads(message.value())["visits"] for message in written) == [2, 2, 3, 3]
-    # Nothing of Spark's comes between the program and its user.
+    # Spark prints nothing.
     assert done.stderr == ""

@@ -17,15 +17,20 @@ PATTERN_KIND = "topics"
 """The first word of a source that is a pattern, such as `topics clicks\\..*`."""
 
 
-class GraphJob(Struct, frozen=True, kw_only=True):
-    """One job, by what it touches. A store is its kind and its name, as in `topic clicks` or `table clicks_by_url`."""
+class RecordedJob(Struct, frozen=True, kw_only=True):
+    """A declared job in words: what `headrace job explain` draws.
+
+    A store is its kind and its name, as in `topic clicks` or `table clicks_by_url`.
+    """
 
     name: str
     reads: tuple[str, ...]
     writes: str
     dead_letters: tuple[str, ...] = ()
-    about: tuple[str, ...] = ()
-    """Its mode and its guarantee."""
+    mode: str = ""
+    output_mode: str = ""
+    guarantee: str = ""
+    steps: tuple[str, ...] = ()
 
 
 class EdgeKind(StrEnum):
@@ -67,7 +72,7 @@ class Graph(Struct, frozen=True, kw_only=True):
         return [each for each in self.edges if each.target == node_id]
 
 
-def graph_of(jobs: Sequence[GraphJob]) -> Graph:
+def graph_of(jobs: Sequence[RecordedJob]) -> Graph:
     """A job that reads what another writes is connected to it. Nodes keep the order of the jobs."""
     nodes: dict[str, Node] = {}
     edges: dict[Edge, None] = {}
@@ -77,15 +82,15 @@ def graph_of(jobs: Sequence[GraphJob]) -> Graph:
         return nodes.setdefault(text, Node(kind=kind, name=name)).id
 
     for job in jobs:
-        made = Node(kind="job", name=job.name, about=job.about)
+        node = Node(kind="job", name=job.name, about=tuple(filter(None, (job.mode, job.guarantee))))
         for source in job.reads:
-            edges[Edge(source=store(source), target=made.id, kind=EdgeKind.READS)] = None
-        if made.id in nodes:
+            edges[Edge(source=store(source), target=node.id, kind=EdgeKind.READS)] = None
+        if node.id in nodes:
             raise BadJob(f"two jobs are called {job.name}", hint="a job's name is its checkpoint: rename one")
-        nodes[made.id] = made
-        edges[Edge(source=made.id, target=store(job.writes), kind=EdgeKind.WRITES)] = None
+        nodes[node.id] = node
+        edges[Edge(source=node.id, target=store(job.writes), kind=EdgeKind.WRITES)] = None
         for letters in job.dead_letters:
-            edges[Edge(source=made.id, target=store(letters), kind=EdgeKind.DEAD_LETTERS)] = None
+            edges[Edge(source=node.id, target=store(letters), kind=EdgeKind.DEAD_LETTERS)] = None
     edges |= dict.fromkeys(_matches(tuple(nodes.values())))
     return Graph(nodes=tuple(nodes.values()), edges=tuple(edges))
 

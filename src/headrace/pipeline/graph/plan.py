@@ -1,23 +1,24 @@
 """What a job does, as steps read from Spark's analysed plan: sources, stateful steps, the rest.
 
-This module answers three questions: whether a checkpoint still fits the plan, which output mode
-suits, and what prevents real-time mode. Only this module knows the names of Spark's plan nodes.
+Callers use them to decide whether a checkpoint still fits the plan, which output mode fits, and what prevents real-time
+mode. Only this module knows the names of Spark's plan nodes.
 """
 
 from __future__ import annotations
 
 import enum
-import json
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
 
 from headrace.errors import HeadraceError
 from headrace.pipeline.errors import BadJob
-from headrace.pipeline.files import replace_text
+from headrace.pipeline.files import replace_json
 from headrace.pipeline.source import heartbeats
 from headrace.pipeline.source.spec import SOURCE_OPTION, SourceSpec
 from headrace.plan_names import MERGE_ALIAS, OPERATOR_ALIAS, WATERMARK_DELAY, OperatorMark
@@ -30,7 +31,8 @@ _FIELDS_MAX = 1_000
 
 _EXPRESSION_IDS = re.compile(r"#\d+L?(?=\W|$)")
 _OBJECT_IDS = re.compile(r"@[0-9a-f]{4,}\b")
-_WATERMARKS = re.compile(r"-T\d+ms\b")  # behind a column's name; the delay does not change the state
+_WATERMARKS = re.compile(r"-T\d+ms\b")  # after a column's name; the delay does not change the state
+_WORDS = re.compile(r"[\w/]+|\W")
 _UUIDS = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 _STATEFUL = {
@@ -56,7 +58,7 @@ _PYTHON_STEPS = {
     "MapInPandas": "mapInPandas",
     "TransformWithStateInPySpark": "transformWithState in Python",
 }
-# Spark's list for real-time mode, as far as DataFrames make these nodes. A join here is a join with a table.
+# Spark's list for real-time mode, as far as DataFrames create these nodes. A join here is a join with a table.
 _REALTIME_STEPS = frozenset(
     {
         "CollectMetrics",
@@ -72,6 +74,7 @@ _REALTIME_STEPS = frozenset(
         "View",
     }
 )
+_WINDOW_TYPE = "struct<start:timestamp,end:timestamp>"
 _KAFKA_OPTIONS = (SOURCE_OPTION, "subscribe", "subscribepattern", "startingoffsets", "endingoffsets")
 _OWN_COLUMNS = "__headrace_"
 """Prefix of the internal columns of `read_topic`."""
@@ -92,6 +95,23 @@ class Step(Struct, frozen=True, kw_only=True):
     kind: StepKind
     operator: str
     detail: str
+    keeps: str | None = None
+    """what its state depends on besides `detail`: how its windows, its keys or its expiry are computed; None if an
+    earlier version saved the step"""
+    columns: tuple[str, ...] = ()
+    """the columns that its state holds in this order"""
+
+    def fits(self, before: Step) -> bool:
+        """Whether the state of the step before is a state of this one."""
+        if (self.kind, self.operator, self.detail) != (before.kind, before.operator, before.detail):
+            return False
+        if before.keeps is not None and self.keeps != before.keeps:
+            return False
+        # Spark compares their number and their types, and restores them by position.
+        in_both = set(self.columns) & set(before.columns)
+        return [name for name in self.columns if name in in_both] == [
+            name for name in before.columns if name in in_both
+        ]
 
     def __str__(self) -> str:
         return f"{self.operator}: {self.detail}" if self.detail else self.operator
@@ -105,23 +125,22 @@ class Step(Struct, frozen=True, kw_only=True):
         name, _, rest = self.detail.partition(" ")
         match name:
             case "Aggregate":
-                keys, _, results = rest.partition("], [")
+                # Spark prints no brackets for an aggregate without keys.
+                keys, results = rest.split("], [", 1) if "], [" in rest else ("", rest.removeprefix("["))
                 return f"aggregate by {keys.strip('[]') or 'nothing'}: {results.removesuffix(']')}"
             case "EventTimeWatermark":
                 return f"watermark on {rest.strip(' ,')}"
-            case "Filter":
-                return f"filter {rest}"
+            case "Filter" | "Join":
+                return f"{name.lower()} {rest}"
             case "Project":
                 return f"select {rest.strip('[]')}"
-            case "Join":
-                return f"join {rest}"
             case _ if self.kind is StepKind.STATELESS:
                 return self.detail
         return f"{self.operator} {self.detail}"
 
 
 class SourceStep(Struct, frozen=True, kw_only=True):
-    """A source in the plan; `spec` is set if `read_topic` made the source."""
+    """A source in the plan; `spec` is set if `read_topic` created the source."""
 
     description: str
     reads: tuple[str, ...]
@@ -150,8 +169,14 @@ class Plan(Struct, frozen=True, kw_only=True):
         return any(step.kind is StepKind.STATEFUL for step in self.steps)
 
     def save(self, path: Path) -> None:
-        steps = [{"kind": step.kind, "operator": step.operator, "detail": step.detail} for step in self.steps]
-        replace_text(path, json.dumps({"version": 1, "steps": steps}, indent=1))
+        replace_json(path, SavedPlan(steps=self.steps))
+
+
+class SavedPlan(Struct, frozen=True, kw_only=True):
+    """The content of `plan.json`."""
+
+    version: int = 1
+    steps: tuple[Step, ...]
 
 
 def read(rows: DataFrame) -> Plan:
@@ -183,14 +208,10 @@ def read(rows: DataFrame) -> Plan:
 def saved_steps(path: Path) -> tuple[Step, ...] | None:
     """The steps of the plan that wrote the checkpoint; None if they are unknown."""
     try:
-        kept = json.loads(path.read_text())
-        return tuple(
-            Step(kind=StepKind(each["kind"]), operator=each["operator"], detail=each["detail"])
-            for each in kept["steps"]
-        )
+        return msgspec.json.decode(path.read_bytes(), type=SavedPlan).steps
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError) as error:
+    except msgspec.DecodeError as error:
         raise HeadraceError(
             f"{path} is not the plan of a job",
             hint="remove it: the next start writes it again, without a comparison",
@@ -199,32 +220,42 @@ def saved_steps(path: Path) -> tuple[Step, ...] | None:
 
 def check_fits(name: str, before: Sequence[Step], after: Sequence[Step]) -> tuple[str, ...]:
     """Raise if the state or the offsets of a checkpoint belong to other steps. Returns notes on harmless changes."""
-    for kind in (StepKind.SOURCE, StepKind.STATEFUL):
+    notes: tuple[str, ...] = ()
+    for kind in StepKind:
         difference = _first_difference(
             [step for step in before if step.kind is kind], [step for step in after if step.kind is kind]
         )
-        if difference:
+        if difference and kind is StepKind.STATELESS:
+            notes = (f"the plan has changed, and applies from the next batch on. {difference}",)
+        elif difference:
             raise BadJob(
-                f"job {name}: its checkpoint was made by another plan. {difference}",
+                f"job {name}: its checkpoint was created by another plan. {difference}",
                 hint=f"`--rebuild` clears the target and replays from the start; `headrace job reset {name}` deletes "
                 "the checkpoint and keeps the target; or give the changed job another name",
             )
-    difference = _first_difference(
-        [step for step in before if step.kind is StepKind.STATELESS],
-        [step for step in after if step.kind is StepKind.STATELESS],
-    )
-    return (f"the plan has changed, and applies from the next batch on. {difference}",) if difference else ()
+    return notes
 
 
 def _first_difference(before: Sequence[Step], after: Sequence[Step]) -> str:
-    for was, now in zip(before, after, strict=False):
-        if was != now:
-            return f"A {was.kind} step was `{was}` and is now `{now}`"
-    if len(before) > len(after):
-        return f"A {before[len(after)].kind} step is missing: `{before[len(after)]}`"
-    if len(after) > len(before):
-        return f"A {after[len(before)].kind} step is new: `{after[len(before)]}`"
+    for was, now in itertools.zip_longest(before, after):
+        if was is None:
+            return f"A {now.kind} step is new: `{now}`"
+        if now is None:
+            return f"A {was.kind} step is missing: `{was}`"
+        if not now.fits(was):
+            return f"A {was.kind} step was `{was}` and is now `{now}`{_details(was, now)}"
     return ""
+
+
+def _details(was: Step, now: Step) -> str:
+    """What differs, if the texts of the steps are equal."""
+    if str(was) != str(now):
+        return ""
+    if was.keeps is not None and was.keeps != now.keeps:
+        words = itertools.zip_longest(*(_WORDS.findall(each.keeps or "") for each in (was, now)))
+        here, there = next(pair for pair in words if pair[0] != pair[1])
+        return f", computed with {there} instead of {here}"
+    return f", with its columns in the order {', '.join(now.columns)} instead of {', '.join(was.columns)}"
 
 
 def realtime_obstacles(rows: DataFrame) -> list[str]:
@@ -247,9 +278,13 @@ def realtime_obstacles(rows: DataFrame) -> list[str]:
 
 def _walk(node: Any) -> Iterator[Any]:
     yield node
-    children = node.children()
-    for index in range(children.size()):
-        yield from _walk(children.apply(index))
+    for child in _elements(node.children()):
+        yield from _walk(child)
+
+
+def _elements(sequence: Any) -> Iterator[Any]:
+    """The elements of a Scala sequence."""
+    return (sequence.apply(index) for index in range(sequence.size()))
 
 
 def _alias(node: Any, name: str) -> str:
@@ -270,8 +305,87 @@ def _step(node: Any, name: str, alias: str) -> Step:
         return Step(kind=StepKind.SOURCE, operator="read", detail=_source(node).description)
     detail = _plain(node.simpleString(_FIELDS_MAX))
     if node.isStreaming() and (name in _STATEFUL or (name == "Join" and _is_stream_join(node))):
-        return Step(kind=StepKind.STATEFUL, operator=_STATEFUL.get(name, "join of streams"), detail=detail)
+        return Step(
+            kind=StepKind.STATEFUL,
+            operator=_STATEFUL.get(name, "join of streams"),
+            detail=detail,
+            keeps=_keeps(node, name),
+            columns=_side_columns(node) if name == "Join" else (),
+        )
     return Step(kind=StepKind.STATELESS, operator=name, detail=detail)
+
+
+def _keeps(node: Any, name: str) -> str:
+    if name == "DeduplicateWithinWatermark":
+        delays = (_metadata_text(each, WATERMARK_DELAY) for each in _elements(node.child().output()))
+        return f"delay {next(filter(None, delays), 'unknown')} ms"
+    if name == "Join":
+        sides = {each: made for side in _elements(node.children()) for each, made in _made_in(side).items()}
+        parts = _walk(node.condition().get()) if node.condition().isDefined() else ()
+        used = {int(part.exprId().id()) for part in parts if _is_reference(part)}
+        return "; ".join(sides[each] for each in sorted(used) if each in sides)
+    keys = _elements(node.groupingExpressions()) if name == "Aggregate" else ()
+    return "; ".join(
+        text for key in keys for part in _walk(key) if _is_window(part) for text in _window_texts(node, part)
+    )
+
+
+def _window_texts(node: Any, window: Any) -> Iterator[str]:
+    """How the nodes below this one compute a window column."""
+    for below in _walk(node.child()):
+        made = _made_in(below).get(int(window.exprId().id()))
+        if made is None:
+            continue
+        yield made
+        for part in (part for each in _elements(below.expressions()) for part in _walk(each)):
+            if _is_window(part) and part.exprId().id() != window.exprId().id():
+                yield from _window_texts(below, part)
+        return
+
+
+def _made_in(node: Any) -> dict[int, str]:
+    """The columns that a node computes, by their expression ids."""
+    match node.nodeName():
+        case "Project":
+            aliases = [
+                each for each in _elements(node.projectList()) if each.getClass().getSimpleName() == "Alias"
+            ]
+            return {int(each.exprId().id()): _plain(each.child().toString()) for each in aliases}
+        case "Expand":
+            return {
+                int(each.exprId().id()): "; ".join(
+                    _plain(projection.apply(number).toString())
+                    for projection in _elements(node.projections())
+                )
+                for number, each in enumerate(_elements(node.output()))
+                if _is_window(each)
+            }
+        case "Generate":
+            text = _plain(node.generator().toString())
+            return {int(each.exprId().id()): text for each in _elements(node.generatorOutput())}
+    return {}
+
+
+def _side_columns(join: Any) -> tuple[str, ...]:
+    """The columns of both sides, by the names that they had before the join gave them its own."""
+    names = []
+    for side in _elements(join.children()):
+        made = _made_in(side)
+        names += [made.get(int(each.exprId().id()), str(each.name())) for each in _elements(side.output())]
+    return tuple(names)
+
+
+def _is_reference(expression: Any) -> bool:
+    return str(expression.getClass().getSimpleName()) == "AttributeReference"
+
+
+def _is_window(expression: Any) -> bool:
+    return _is_reference(expression) and str(expression.dataType().simpleString()) == _WINDOW_TYPE
+
+
+def _metadata_text(attribute: Any, key: str) -> str | None:
+    metadata = attribute.metadata()
+    return str(metadata.getLong(key)) if metadata.contains(key) else None
 
 
 def _plain(text: str) -> str:
@@ -289,12 +403,8 @@ def _is_source(node: Any) -> bool:
 
 
 def _format(node: Any) -> str | None:
-    kind = node.getClass().getSimpleName()
-    if kind == "StreamingRelationV2":
-        return str(node.sourceName())
-    if kind == "StreamingRelation":
-        return str(node.sourceName())
-    return None
+    is_named = node.getClass().getSimpleName() in {"StreamingRelationV2", "StreamingRelation"}
+    return str(node.sourceName()) if is_named else None
 
 
 def _options(node: Any) -> dict[str, str]:
@@ -318,8 +428,8 @@ def _kafka_relation_options(relation: Any) -> dict[str, str]:
 
 def _source(node: Any) -> SourceStep:
     options = {name.lower(): text for name, text in _options(node).items()}
-    made = options.get(SOURCE_OPTION)
-    spec = SourceSpec.from_option(made) if made is not None else None
+    option = options.get(SOURCE_OPTION)
+    spec = SourceSpec.from_option(option) if option is not None else None
     if _format(node) == heartbeats.FORMAT:
         return SourceStep(description="beats of a source that may be idle", reads=(), spec=None)
     reads = _reads(options, spec) or (_format(node) or _plain(node.simpleString(_FIELDS_MAX)),)
@@ -333,35 +443,31 @@ def _source(node: Any) -> SourceStep:
 
 
 def _reads(options: Mapping[str, str], spec: SourceSpec | None) -> tuple[str, ...]:
-    if spec is not None:
-        pattern, topics = spec.pattern, spec.topics
-    else:
-        pattern, topics = (
-            options.get("subscribepattern"),
-            tuple(filter(None, options.get("subscribe", "").split(","))),
-        )
+    pattern = spec.pattern if spec is not None else options.get("subscribepattern")
     if pattern is not None:
         return (f"topics {pattern}",)
+    topics = spec.topics if spec is not None else filter(None, options.get("subscribe", "").split(","))
     return tuple(f"topic {topic}" for topic in sorted(topics))
 
 
 def _groups_by_event_time(aggregate: Any) -> bool:
     """Whether the watermark ends the groups of the aggregate; a watermark on another column is not enough."""
-    keys = aggregate.groupingExpressions()
-    inside = (part for index in range(keys.size()) for part in _walk(keys.apply(index)))
     return any(
         part.metadata().contains(WATERMARK_DELAY)
-        for part in inside
+        for key in _elements(aggregate.groupingExpressions())
+        for part in _walk(key)
         if part.getClass().getSimpleName() in {"AttributeReference", "Alias"}
     )
 
 
 def _is_stream_join(node: Any) -> bool:
-    children = node.children()
-    return all(children.apply(index).isStreaming() for index in range(children.size()))
+    return all(child.isStreaming() for child in _elements(node.children()))
 
 
 def _python_functions(node: Any) -> list[str]:
-    expressions = node.expressions()
-    inside = (part for index in range(expressions.size()) for part in _walk(expressions.apply(index)))
-    return [str(part.name()) for part in inside if part.getClass().getSimpleName() in _PYTHON_EXPRESSIONS]
+    return [
+        str(part.name())
+        for expression in _elements(node.expressions())
+        for part in _walk(expression)
+        if part.getClass().getSimpleName() in _PYTHON_EXPRESSIONS
+    ]

@@ -8,21 +8,19 @@ that were written before a crash and are not in the file.
 
 from __future__ import annotations
 
-import json
 import logging
 import queue
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from headrace.pipeline import points
 from headrace.pipeline.checkpoint import Checkpoint
-from headrace.pipeline.fence import Fence
-from headrace.pipeline.files import replace_text
-from headrace.pipeline.letters.batch import BatchLetters
+from headrace.pipeline.files import replace_json
+from headrace.pipeline.letters.dead_letters import DeadLetters
 from headrace.pipeline.report.progress import bad_counts
 
 logger = logging.getLogger("headrace.pipeline")
@@ -35,40 +33,28 @@ NOTHING = -1
 """The batch before the first one."""
 
 
-class Position(Struct, frozen=True, kw_only=True):
+class Position(Struct, frozen=True, kw_only=True, rename={"batch_id": "batch"}):
     """All letters up to this batch, which ended at these offsets, are written."""
 
     batch_id: int = NOTHING
     ends: tuple[str, ...] = ()
 
-    def to_json(self) -> str:
-        return json.dumps({"batch": self.batch_id, "ends": self.ends})
-
-    @classmethod
-    def from_json(cls, text: str) -> Position:
-        kept = json.loads(text)
-        return cls(batch_id=kept["batch"], ends=tuple(kept["ends"]))
-
-
-class _Heard(Struct, frozen=True, kw_only=True):
-    batch_id: int
-    counts: Mapping[str, int]
-
 
 class LettersAfterCommit:
     """Follows the commits of one run of a query; `catch_up` before and after it."""
 
-    def __init__(self, job: str, checkpoint: Checkpoint, letters: BatchLetters) -> None:
-        self._job = job
+    def __init__(self, checkpoint: Checkpoint, letters: DeadLetters) -> None:
+        self._job = letters.job
         self._checkpoint = checkpoint.reopened()
+        self._file = checkpoint.folder / POSITION_FILE
         self._letters = letters
-        self._heard: queue.SimpleQueue[_Heard | None] = queue.SimpleQueue()
+        self._commits: queue.SimpleQueue[tuple[int, Mapping[str, int]] | None] = queue.SimpleQueue()
+        """Committed batches with their counts of bad records; None ends the thread."""
         self._failure: Exception | None = None
-        self._is_ending = False
         self._is_abandoned = False
-        self._thread = threading.Thread(target=self._run, name=f"headrace-letters-{job}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"headrace-letters-{self._job}", daemon=True)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Call it before the query starts: write the missing letters, and follow from there."""
         self.catch_up()
         self._thread.start()
@@ -78,7 +64,7 @@ class LettersAfterCommit:
         batch_id = int(progress["batchId"])
         # Progress without rows may name a batch that has not run yet.
         if progress["numInputRows"] or self._checkpoint.is_committed(batch_id):
-            self._heard.put(_Heard(batch_id=batch_id, counts=bad_counts(progress)))
+            self._commits.put((batch_id, bad_counts(progress)))
 
     def raise_failure(self) -> None:
         if self._failure is not None:
@@ -86,9 +72,7 @@ class LettersAfterCommit:
 
     def end(self, timeout_s: float) -> bool:
         """Call it after the query has ended and its events have arrived: whether all of its letters are written."""
-        if not self._is_ending:
-            self._is_ending = True
-            self._heard.put(None)
+        self._commits.put(None)
         self._thread.join(timeout_s)
         if self._thread.is_alive():
             return False
@@ -99,7 +83,7 @@ class LettersAfterCommit:
     def abandon(self) -> None:
         """Stop after the current write. The next run catches up."""
         self._is_abandoned = True
-        self._heard.put(None)
+        self._commits.put(None)
         if self._thread.is_alive():
             self._thread.join(WRITE_S_MAX)
 
@@ -111,9 +95,9 @@ class LettersAfterCommit:
 
     def _run(self) -> None:
         try:
-            while (heard := self._heard.get()) is not None and not self._is_abandoned:
+            while (commit := self._commits.get()) is not None and not self._is_abandoned:
                 points.reached("before-letters", job=self._job)
-                self._write(heard.batch_id, heard.counts)
+                self._write(*commit)
         except Exception as error:
             logger.warning("job %s: dead letters were not written: %s", self._job, error)
             self._failure = error
@@ -123,38 +107,23 @@ class LettersAfterCommit:
         position = self._position()
         if batch_id <= position.batch_id:
             return
-        fence = self._fence(position, batch_id)
-        if fence is None:
+        try:
+            fence = self._checkpoint.fence_since(position.ends, self._job, batch_id)
+        except FileNotFoundError:  # Spark has deleted the offsets: a later batch includes them
             return
         if counts is not None and batch_id == position.batch_id + 1:
             self._letters.of_counts(counts, fence)
         else:
             self._letters.of_replay(fence)
         points.reached("after-letters", job=self._job)
-        self._note(Position(batch_id=batch_id, ends=fence.ends))
-
-    def _fence(self, position: Position, batch_id: int) -> Fence | None:
-        """One fence from the position on. None if Spark has deleted its offsets: a later batch includes it."""
-        try:
-            return self._checkpoint.fence_since(position.ends, self._job, batch_id)
-        except FileNotFoundError:
-            return None
-
-    # The position
-
-    @property
-    def _file(self) -> Path:
-        return self._checkpoint.folder / POSITION_FILE
+        replace_json(self._file, Position(batch_id=batch_id, ends=fence.ends))
 
     def _position(self) -> Position:
         """Without a file, the beginning: the fence of the letters' own transaction identifies written ones."""
         try:
-            return Position.from_json(self._file.read_text())
+            return msgspec.json.decode(self._file.read_bytes(), type=Position)
         except FileNotFoundError:
             return Position()
-        except (ValueError, KeyError, TypeError):
+        except msgspec.DecodeError:
             logger.warning("job %s: %s is damaged; all letters are checked again", self._job, self._file)
             return Position()
-
-    def _note(self, position: Position) -> None:
-        replace_text(self._file, position.to_json())

@@ -4,7 +4,8 @@ A dead letter has the record's own bytes, and headers with its origin and the re
 written in one transaction with the batch's fence, so a batch that is run again writes none of them twice.
 
 Spark only counts bad records while a batch runs. If there are any, the offsets of the batch are read a second time:
-batches without bad records cost nothing, and Python never handles a good record.
+batches without bad records cost nothing, and Python never handles a good record. The counts are read after the sink has
+written and before Spark commits, so that a crash cannot lose the letter of a dropped record.
 """
 
 from __future__ import annotations
@@ -12,11 +13,10 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
-from msgspec import Struct
 from pyspark.sql import Row, SparkSession
 
 from headrace import dead_letters
@@ -32,12 +32,14 @@ from headrace.dead_letters import (
     is_error_header,
     with_errors,
 )
-from headrace.pipeline.checkpoint import NO_OFFSET
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.sink import RefusedRow
+from headrace.pipeline.graph.plan import SourceStep
+from headrace.pipeline.sinks.sink import RejectedRow
 from headrace.pipeline.sinks.transactional_batch import OutgoingMessage, TransactionalBatch
-from headrace.pipeline.source.offsets import Span, offsets_of, span_of_batch
+from headrace.pipeline.source.offsets import Offsets, Span, offsets_of, smallest_offsets, span_of_batch
 from headrace.pipeline.source.read_topic import (
+    AHEAD,
+    ANCIENT,
     MISFITS,
     MISSING,
     UNREADABLE,
@@ -47,96 +49,126 @@ from headrace.pipeline.source.read_topic import (
 from headrace.pipeline.source.reasons import Finding, reason
 from headrace.pipeline.source.spec import SourceSpec
 
-TOPIC_CONFIG = {**dead_letters.TOPIC_CONFIG, "max.message.bytes": str(64 * 1024 * 1024)}
+LARGE_MESSAGES = {"max.message.bytes": str(64 * 1024 * 1024)}
 """A record of the largest size that its own topic allows grows by the headers."""
+
+TOPIC_CONFIG = {**dead_letters.TOPIC_CONFIG, **LARGE_MESSAGES}
 
 LETTER_BYTES_SPARE = 1_000
 """For what Kafka adds to a message, and for one more header."""
 
 
-class SourceBatch(Struct, frozen=True, kw_only=True):
-    """The offsets that a batch read from one source, in Spark's notation; `-` for none."""
-
-    spec: SourceSpec
-    start: str
-    end: str
-
-    def spans(self) -> Iterator[tuple[str, Span]]:
-        """The range of each topic from which the batch has records."""
-        if self.end == NO_OFFSET:
-            return
-        span = span_of_batch(None if self.start == NO_OFFSET else self.start, self.end)
-        for topic in span.ends:
-            if span.starts[topic] != span.ends[topic]:
-                yield topic, Span(starts={topic: span.starts[topic]}, ends={topic: span.ends[topic]})
-
-
 class DeadLetters:
     """The dead letters of one job, in the topic `dlq.JOB` unless `topic` or a source names another one.
 
-    Refused rows go to the broker at `bootstrap`, bad records to that of their source. A connection is opened when there
+    Rejected rows go to the broker at `bootstrap`, bad records to that of their source. A connection opens when there
     is a letter to write.
     """
 
-    def __init__(self, job: str, *, bootstrap: str, topic: str | None = None) -> None:
-        self._job = job
-        self._bootstrap = bootstrap
+    def __init__(
+        self,
+        job: str,
+        sources: Sequence[SourceStep],
+        *,
+        spark: SparkSession,
+        bootstrap: str,
+        topic: str | None = None,
+    ) -> None:
+        self.job = job
         self.topic = topic or dead_letter_topic(job)
+        self._spark = spark
+        self._bootstrap = bootstrap
+        self._in_plan = sources
+        self.sources = list(
+            {source.spec.id if source.spec else id(source): source for source in sources}.values()
+        )
+        self.specs = [source.spec for source in self.sources if source.spec is not None]
+        self.can_have_bad = any(spec.can_have_bad for spec in self.specs)
+        self.written = 0
+        self.bad_rows = 0
+        """of them, bad records. Counted here, because Spark counts a record each time it computes it."""
         self._batches: dict[tuple[str, str], TransactionalBatch] = {}
-        self._refusals_of: tuple[Fence | None, int] = (None, 0)
+        self._rejections_of: tuple[Fence | None, int] = (None, 0)
 
-    def of_sources(self, spark: SparkSession, sources: Sequence[SourceBatch], fence: Fence) -> int:
-        """Write the bad records that a batch read from its sources. Returns how many were written."""
-        spans: dict[tuple[str, str], list[tuple[SourceSpec, Span]]] = {}
-        for source in sources:
-            for _topic, span in source.spans():
-                place = (source.spec.bootstrap, source.spec.dead_letters or self.topic)
-                spans.setdefault(place, []).append((source.spec, span))
-        written = 0
-        for (bootstrap, dead_topic), parts in spans.items():
-            bad = self._bad_rows(spark, parts)
-            first = next(bad, None)
-            if first is not None:
-                batch = self._batch(f"headrace-dead-letters.{self._job}.{dead_topic}", dead_topic, bootstrap)
-                known = _Known.of(batch.applied(), fence)
-                letters = (
-                    self._letter(row, spec)
-                    for row, spec in itertools.chain([first], bad)
-                    if not known.has(row["topic"], row["partition"], row["offset"])
-                )
-                written += self._write(batch, letters, fence)
-        return written
+    def of_counts(self, counts: Mapping[str, int], fence: Fence) -> None:
+        """Write the bad records of the batch, if the counts contain any."""
+        self._write_bad(lambda spec: counts.get(spec.bad_metric, 0) > 0, fence)
 
-    def of_refused(self, rows: Sequence[RefusedRow], fence: Fence) -> int:
+    def of_replay(self, fence: Fence) -> None:
+        """The same for a batch that was run before: if the sink has the batch already, nothing was counted."""
+        self._write_bad(lambda spec: spec.can_have_bad, fence)
+
+    def of_rejected(self, rows: Sequence[RejectedRow], fence: Fence) -> None:
         """Write rows that the sink rejected. A batch may have several lots."""
-        before, count = self._refusals_of
+        before, count = self._rejections_of
         lot = count if before == fence else 0
-        self._refusals_of = (fence, lot + 1)
-        batch = self._batch(f"headrace-refused.{self._job}.{lot}", self.topic, self._bootstrap)
-        return self._write(batch, map(self._refused_letter, rows), fence)
+        self._rejections_of = (fence, lot + 1)
+        batch = self.batch(f"headrace-rejected.{self.job}.{lot}", self.topic)
+        self.written += _write(batch, map(self._rejected_letter, rows), fence)
+
+    def batch(
+        self,
+        writer: str,
+        topic: str,
+        *,
+        bootstrap: str | None = None,
+        topic_config: Mapping[str, str] = TOPIC_CONFIG,
+    ) -> TransactionalBatch:
+        """The batches of this writer. They are closed with the dead letters."""
+        place = (writer, bootstrap or self._bootstrap)
+        if place not in self._batches:
+            self._batches[place] = TransactionalBatch(
+                writer, topic=topic, bootstrap=place[1], topic_config=topic_config
+            )
+        return self._batches[place]
 
     def close(self) -> None:
         for batch in self._batches.values():
             batch.close()
         self._batches.clear()
 
-    def _batch(self, writer: str, topic: str, bootstrap: str) -> TransactionalBatch:
-        if (writer, bootstrap) not in self._batches:
-            self._batches[writer, bootstrap] = TransactionalBatch(
-                writer, topic=topic, bootstrap=bootstrap, topic_config=TOPIC_CONFIG
-            )
-        return self._batches[writer, bootstrap]
+    def _write_bad(self, is_wanted: Callable[[SourceSpec], bool], fence: Fence) -> None:
+        spans: dict[tuple[str, str], list[tuple[SourceSpec, Span]]] = {}
+        wanted = {spec.id for spec in self.specs if is_wanted(spec)}
+        for spec, start, end in self._offsets(fence) if wanted else ():
+            if spec.id in wanted:
+                place = (spec.bootstrap, spec.dead_letters or self.topic)
+                spans.setdefault(place, []).extend((spec, span) for span in _spans(start, end))
+        for (bootstrap, topic), parts in spans.items():
+            bad = self._bad_rows(parts)
+            first = next(bad, None)
+            if first is not None:
+                batch = self.batch(f"headrace-dead-letters.{self.job}.{topic}", topic, bootstrap=bootstrap)
+                handled = _handled(batch.applied(), fence)
+                letters = (
+                    self._letter(row, spec)
+                    for row, spec in itertools.chain([first], bad)
+                    if row["offset"] >= handled.get(row["topic"], {}).get(row["partition"], 0)
+                )
+                written = _write(batch, letters, fence)
+                self.written += written
+                self.bad_rows += written
 
-    def _write(self, batch: TransactionalBatch, letters: Iterable[OutgoingMessage], fence: Fence) -> int:
-        bytes_max = batch.message_bytes_max
-        return batch.write((cut_to_fit(letter, bytes_max) for letter in letters), fence)
+    def _offsets(self, fence: Fence) -> Iterator[tuple[SourceSpec, str, str]]:
+        """The sources of records with their start and end offsets.
 
-    def _bad_rows(
-        self, spark: SparkSession, parts: Sequence[tuple[SourceSpec, Span]]
-    ) -> Iterator[tuple[Row, SourceSpec]]:
+        A union of rows with themselves is one source for Spark, and a join with themselves is two.
+        """
+        for sources in (self.sources, self._in_plan):
+            if len(sources) == len(fence.ends):
+                for source, start, end in zip(sources, fence.starts, fence.ends, strict=True):
+                    if source.spec is not None:
+                        yield source.spec, start, end
+                return
+        for spec in self.specs:
+            for start, end in zip(fence.starts, fence.ends, strict=True):
+                if spec.pattern is not None or all(topic in spec.topics for topic in offsets_of(end)):
+                    yield spec, start, end
+
+    def _bad_rows(self, parts: Sequence[tuple[SourceSpec, Span]]) -> Iterator[tuple[Row, SourceSpec]]:
         seen: set[tuple[str, int, int]] = set()
         for spec, span in parts:
-            for row in bad_records(read_span(spark, spec, span), spec).toLocalIterator():
+            for row in bad_records(read_span(self._spark, spec, span), spec).toLocalIterator():
                 place = (row["topic"], row["partition"], row["offset"])
                 # Two sources of a job may read the same topic, and reject the same record.
                 if place not in seen:
@@ -145,13 +177,19 @@ class DeadLetters:
 
     def _letter(self, row: Row, spec: SourceSpec) -> OutgoingMessage:
         content = None if row["value"] is None else bytes(row["value"])
-        finding = Finding(is_unreadable=row[UNREADABLE], missing=row[MISSING], misfits=row[MISFITS])
+        finding = Finding(
+            is_unreadable=row[UNREADABLE],
+            missing=row[MISSING],
+            misfits=row[MISFITS],
+            ahead=row[AHEAD],
+            ancient=row[ANCIENT],
+        )
         errors = {
             TOPIC_HEADER: row["topic"],
             PARTITION_HEADER: str(row["partition"]),
             OFFSET_HEADER: str(row["offset"]),
-            TIMESTAMP_HEADER: _iso(row["timestamp"]),
-            GROUP_HEADER: self._job,
+            TIMESTAMP_HEADER: iso(row["timestamp"]),
+            GROUP_HEADER: self.job,
             REASON_HEADER: reason(spec.format, spec.schema, content, finding),
         }
         own = (
@@ -164,37 +202,36 @@ class DeadLetters:
             headers=with_errors(own, errors),
         )
 
-    def _refused_letter(self, refused: RefusedRow) -> OutgoingMessage:
-        errors = {GROUP_HEADER: self._job, REASON_HEADER: refused.reason}
+    def _rejected_letter(self, rejected: RejectedRow) -> OutgoingMessage:
+        errors = {GROUP_HEADER: self.job, REASON_HEADER: rejected.reason}
         return OutgoingMessage(
-            value=json.dumps(dict(refused.row), default=_plain, ensure_ascii=False).encode(),
-            headers=with_errors(refused.headers, errors),
+            value=json.dumps(dict(rejected.row), default=_plain, ensure_ascii=False).encode(),
+            headers=with_errors(rejected.headers, errors),
         )
 
 
-class _Known(Struct, frozen=True, kw_only=True):
-    """Which records a writer of dead letters has handled, by the offsets of its fence.
+def _write(batch: TransactionalBatch, letters: Iterable[OutgoingMessage], fence: Fence) -> int:
+    bytes_max = batch.target.message_bytes_max
+    return batch.write((cut_to_fit(letter, bytes_max) for letter in letters), fence)
 
-    A batch begins where the one before ended, and letters that were not written in their time are written with those
-    of a later batch: of such a span the beginning may be there already.
+
+def _spans(start: str, end: str) -> Iterator[Span]:
+    """The range of each topic from which the batch has records."""
+    span = span_of_batch(start, end)
+    for topic, ends in span.ends.items():
+        if span.starts[topic] != ends:
+            yield Span(starts={topic: span.starts[topic]}, ends={topic: ends})
+
+
+def _handled(kept: Fence | None, fence: Fence) -> Offsets:
+    """Up to which offsets a writer of dead letters has handled the records, by its fence.
+
+    A batch starts at the end of the one before, and letters that were not written in their batch are written with those
+    of a later one: the first letters of such a span may be written already.
     """
-
-    ends: Mapping[tuple[str, int], int]
-
-    @classmethod
-    def of(cls, kept: Fence | None, fence: Fence) -> _Known:
-        if kept is None or kept.checkpoint != fence.checkpoint:
-            return cls(ends={})
-        ends: dict[tuple[str, int], int] = {}
-        for text in kept.ends:
-            for topic, offsets in offsets_of(text).items():
-                for partition, end in offsets.items():
-                    # If two sources read a partition, the smaller offset.
-                    ends[topic, partition] = min(end, ends.get((topic, partition), end))
-        return cls(ends=ends)
-
-    def has(self, topic: str, partition: int, offset: int) -> bool:
-        return offset < self.ends.get((topic, partition), 0)
+    if kept is None or kept.checkpoint != fence.checkpoint:
+        return {}
+    return smallest_offsets(kept.ends)
 
 
 def cut_to_fit(letter: OutgoingMessage, bytes_max: int) -> OutgoingMessage:
@@ -219,8 +256,9 @@ def _size(headers: Iterable[tuple[str, bytes | None]]) -> int:
     return sum(len(name.encode()) + len(text or b"") for name, text in headers)
 
 
-def _iso(moment: datetime) -> str:
-    return moment.isoformat(timespec="milliseconds")
+def iso(moment: datetime) -> str:
+    """In UTC. Spark's rows have times without a zone, in that of this machine."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _plain(found: Any) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,12 +22,11 @@ from headrace.dead_letters import (
     WATERMARK_HEADER,
     WINDOW_END_HEADER,
     WINDOW_START_HEADER,
-    dead_letter_topic,
     with_errors,
 )
-from headrace.dead_letters import TOPIC_CONFIG as DEAD_LETTER_TOPIC_CONFIG
 from headrace.pipeline.errors import BadJob
-from headrace.pipeline.sinks.transactional_batch import OutgoingMessage, TransactionalBatch
+from headrace.pipeline.letters.dead_letters import LARGE_MESSAGES, TOPIC_CONFIG, DeadLetters, iso
+from headrace.pipeline.sinks.transactional_batch import OutgoingMessage
 from headrace.plan_names import LATE_ROWS_FOLDER
 
 if TYPE_CHECKING:
@@ -41,9 +39,6 @@ if TYPE_CHECKING:
 FOLDER = "headrace-late"
 """In the checkpoint, which driver and executors share because it contains the state."""
 
-TOPIC_CONFIG = {"max.message.bytes": str(64 * 1024 * 1024)}
-"""A record of the largest size that its own topic allows grows by the headers."""
-
 _ORIGIN_HEADERS = {
     "_topic": TOPIC_HEADER,
     "_partition": PARTITION_HEADER,
@@ -53,28 +48,17 @@ _ORIGIN_HEADERS = {
 
 
 class LateRows:
-    """The late rows of one job. It connects to the broker when the first late row is written."""
+    """The late rows of one job, written beside its dead letters."""
 
-    def __init__(
-        self,
-        job: str,
-        marks: Sequence[OperatorMark],
-        *,
-        bootstrap: str,
-        checkpoint: Path,
-        topic: str | None = None,
-    ) -> None:
-        self._job = job
-        self._bootstrap = bootstrap
+    def __init__(self, letters: DeadLetters, marks: Sequence[OperatorMark], *, checkpoint: Path) -> None:
+        self._letters = letters
         self._folder = checkpoint / FOLDER
-        self._batches: dict[str, TransactionalBatch] = {}
-        self._topic = topic or dead_letter_topic(job)
         self.topics = tuple(
-            dict.fromkeys(mark.late_topic or self._topic for mark in marks if mark.late_topic is not None)
+            dict.fromkeys(mark.late_topic or letters.topic for mark in marks if mark.late_topic is not None)
         )
         self.written = 0
         """since the start of the job"""
-        _check_distinct(job, marks)
+        _check_distinct(letters.job, marks)
 
     @contextlib.contextmanager
     def collected(self, spark: SparkSession) -> Iterator[None]:
@@ -96,35 +80,23 @@ class LateRows:
 
         lots: dict[str, list[LateLot]] = {}
         for lot in late_lots(self._folder, fence.batch_id):
-            lots.setdefault(lot.topic or self._topic, []).append(lot)
+            lots.setdefault(lot.topic or self._letters.topic, []).append(lot)
         for topic, of_topic in lots.items():
+            batch = self._letters.batch(
+                f"headrace-late.{self._letters.job}.{topic}",
+                topic,
+                topic_config=TOPIC_CONFIG if topic == self._letters.topic else LARGE_MESSAGES,
+            )
             messages = (self._message(lot.operator, late) for lot in of_topic for late in lot.rows())
-            self.written += self._batch(topic).write(messages, fence)
+            self.written += batch.write(messages, fence)
         delete_lots(self._folder, fence.batch_id)
 
-    def close(self) -> None:
-        for batch in self._batches.values():
-            batch.close()
-        self._batches.clear()
-
-    def _batch(self, topic: str) -> TransactionalBatch:
-        if topic not in self._batches:
-            self._batches[topic] = TransactionalBatch(
-                f"headrace-late.{self._job}.{topic}",
-                topic=topic,
-                bootstrap=self._bootstrap,
-                topic_config=TOPIC_CONFIG
-                if topic != self._topic
-                else {**DEAD_LETTER_TOPIC_CONFIG, **TOPIC_CONFIG},
-            )
-        return self._batches[topic]
-
     def _message(self, operator: str, late: LateRow) -> OutgoingMessage:
-        end, watermark = _iso(late.window_end), _iso(late.watermark)
+        end, watermark = iso(late.window_end), iso(late.watermark)
         errors = {
-            GROUP_HEADER: self._job,
+            GROUP_HEADER: self._letters.job,
             OPERATOR_HEADER: operator,
-            WINDOW_START_HEADER: _iso(late.window_start),
+            WINDOW_START_HEADER: iso(late.window_start),
             WINDOW_END_HEADER: end,
             WATERMARK_HEADER: watermark,
             REASON_HEADER: f"late: the window ended at {end}, before the watermark {watermark}",
@@ -149,7 +121,3 @@ def _check_distinct(job: str, marks: Sequence[OperatorMark]) -> None:
                 hint="unite the rows before the operator; or give each operator a topic of its own",
             )
         seen.add((mark.late_topic, mark.owner))
-
-
-def _iso(moment: datetime) -> str:
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,13 +1,14 @@
 """Turns Spark's progress events into the status of a job, records of a topic and offsets of a group.
 
-A slow or unavailable broker does not slow a job down: only the thread of `reporter` waits for it. Lost reports are
-counted.
+A slow or unavailable broker does not slow a job down: only the thread of `reporter` waits for it. The first lost report
+is logged.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ from headrace.kafka.errors import RequestFailed
 from headrace.pipeline.report.registry import JobStatus
 from headrace.pipeline.source.offsets import is_heartbeat, offsets_of
 from headrace.pipeline.source.skew import skew_of
-from headrace.plan_names import BAD, BAD_METRIC, CORRECTED, LATE, LATE_METRIC, LEFT_OUT_METRIC, WINDOW_ROWS
+from headrace.plan_names import BAD, BAD_METRIC, CORRECTED, LATE, LATE_METRIC, SKIPPED_METRIC, WINDOW_ROWS
 
 logger = logging.getLogger("headrace.pipeline")
 
@@ -51,7 +52,7 @@ def measure(status: JobStatus, progress: Mapping[str, Any], *, now_ms: int) -> J
         lag=lag(progress),
         watermark=(progress.get("eventTime") or {}).get("watermark"),
         late_rows=status.late_rows + late_rows(progress),
-        left_out_rows=status.left_out_rows + left_out_rows(progress),
+        left_out_rows=status.left_out_rows + skipped_rows(progress),
         window_rows=rows,
         window_rows_behind=behind,
         completeness=(rows - behind) / rows if rows else None,
@@ -69,44 +70,36 @@ def bad_rows(progress: Mapping[str, Any]) -> int:
     return sum(bad_counts(progress).values())
 
 
+def _observed(progress: Mapping[str, Any], prefix: str) -> dict[str, Mapping[str, Any]]:
+    """The observed metrics whose names have this prefix."""
+    return {
+        name: metrics
+        for name, metrics in (progress.get("observedMetrics") or {}).items()
+        if name.startswith(prefix) and isinstance(metrics, Mapping)
+    }
+
+
 def bad_counts(progress: Mapping[str, Any]) -> dict[str, int]:
     """How many records each source could not parse, by the name of its metric."""
-    observed = progress.get("observedMetrics") or {}
-    return {
-        name: int(metrics.get(BAD) or 0)
-        for name, metrics in observed.items()
-        if name.startswith(BAD_METRIC) and isinstance(metrics, Mapping)
-    }
+    return {name: int(metrics.get(BAD) or 0) for name, metrics in _observed(progress, BAD_METRIC).items()}
 
 
 def late_rows(progress: Mapping[str, Any]) -> int:
     """Rows dropped as late, by Spark's operators and by Headrace's, which have their own metric."""
     by_spark = [each.get("numRowsDroppedByWatermark", 0) for each in progress.get("stateOperators") or []]
-    by_operators = [
-        metrics.get(LATE) or 0
-        for name, metrics in (progress.get("observedMetrics") or {}).items()
-        if name.startswith(LATE_METRIC) and isinstance(metrics, Mapping)
-    ]
+    by_operators = [metrics.get(LATE) or 0 for metrics in _observed(progress, LATE_METRIC).values()]
     return sum(map(int, [*by_spark, *by_operators]))
 
 
-def left_out_rows(progress: Mapping[str, Any]) -> int:
+def skipped_rows(progress: Mapping[str, Any]) -> int:
     """Rows without an event time, or without another value that a window needs."""
-    return sum(
-        int(count or 0)
-        for name, metrics in (progress.get("observedMetrics") or {}).items()
-        if name.startswith(LEFT_OUT_METRIC) and isinstance(metrics, Mapping)
-        for count in metrics.values()
-    )
+    skipped = _observed(progress, SKIPPED_METRIC).values()
+    return sum(int(count or 0) for metrics in skipped for count in metrics.values())
 
 
 def window_rows(progress: Mapping[str, Any]) -> tuple[int, int]:
     """Rows of windows of Headrace's operators, and of them those that arrived after the on-time pane."""
-    observed = [
-        metrics
-        for name, metrics in (progress.get("observedMetrics") or {}).items()
-        if name.startswith(LATE_METRIC) and isinstance(metrics, Mapping)
-    ]
+    observed = _observed(progress, LATE_METRIC).values()
     rows = sum(int(each.get(WINDOW_ROWS) or 0) for each in observed)
     behind = sum(int(each.get(CORRECTED) or 0) + int(each.get(LATE) or 0) for each in observed)
     return rows, behind if rows else 0
@@ -153,11 +146,8 @@ def record_of(status: JobStatus, progress: Mapping[str, Any] | None) -> dict[str
 
 def _number(found: Any) -> float:
     """Spark writes "Infinity" and "NaN" for rates of batches that took no time."""
-    try:
-        number = float(found or 0)
-    except ValueError:
-        return 0.0
-    return number if number == number and abs(number) != float("inf") else 0.0
+    number = float(found or 0)
+    return number if math.isfinite(number) else 0.0
 
 
 class Outlet:
@@ -170,8 +160,8 @@ class Outlet:
                 queue_buffering_max_messages=REPORTS_WAITING_MAX, linger_ms=50, message_timeout_ms=60_000
             )
         )
-        self._is_topic_there = False
-        self.lost = 0
+        self._is_topic_created = False
+        self._has_lost = False
 
     def publish(self, record: Mapping[str, Any]) -> None:
         try:
@@ -181,7 +171,7 @@ class Outlet:
             )
             self._producer.poll(0)
         except (BufferError, KafkaException, RequestFailed) as error:
-            self._count_lost(error)
+            self._warn_once(error)
 
     def commit(self, job: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commit the offsets for tools that show lag. The group has no members."""
@@ -196,18 +186,18 @@ class Outlet:
         self._producer.flush(CLOSE_TIMEOUT_S)
 
     def _ensure_topic(self) -> None:
-        if self._is_topic_there:
+        if self._is_topic_created:
             return
         self._cluster.create_topic(
             JOBS_TOPIC, partitions=1, config={"retention.ms": str(RETENTION_MS)}, exist_ok=True
         )
-        self._is_topic_there = True
+        self._is_topic_created = True
 
     def _delivered(self, error: Any, _message: Any) -> None:
         if error is not None:
-            self._count_lost(error)
+            self._warn_once(error)
 
-    def _count_lost(self, error: Any) -> None:
-        self.lost += 1
-        if self.lost == 1:
+    def _warn_once(self, error: Any) -> None:
+        if not self._has_lost:
+            self._has_lost = True
             logger.warning("a report on a job was lost, others may be too: %s", error)

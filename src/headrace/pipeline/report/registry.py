@@ -15,7 +15,6 @@ from __future__ import annotations
 import difflib
 import enum
 import fcntl
-import json
 import re
 import time
 from pathlib import Path
@@ -27,7 +26,7 @@ from msgspec import Struct
 from headrace.errors import HeadraceError
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.errors import BadJob
-from headrace.pipeline.files import replace_text
+from headrace.pipeline.files import replace_json
 
 NAME_LENGTH_MAX = 200
 """A name is a folder, a topic key and part of a group id, which are limited to 249 or 255 characters."""
@@ -68,9 +67,11 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
     target: str = ""
     guarantee: str = ""
+    dead_letter_topics: tuple[str, ...] = ()
+    """for bad records, rejected rows and late rows, if there are any"""
     bootstrap: str = ""
     checkpoint: str = ""
-    """the identity that Spark gave the query; empty before the first start"""
+    """the identity that Spark gave the query, kept until another query starts; empty before the first start"""
     checkpoint_folder: str = ""
     started_ms: int = 0
     updated_ms: int = 0
@@ -113,14 +114,11 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     skew_ms_p99: int | None = None
 
     def to_json(self) -> str:
-        return json.dumps(msgspec.structs.asdict(self), indent=1)
+        return msgspec.json.encode(self).decode()
 
     @classmethod
-    def from_json(cls, text: str) -> JobStatus:
-        kept = {name: got for name, got in json.loads(text).items() if name in cls.__struct_fields__}
-        for name in ("sources", "notes"):
-            kept[name] = tuple(kept.get(name, ()))
-        return cls(**{**kept, "state": JobState(kept["state"])})
+    def from_json(cls, text: str | bytes) -> JobStatus:
+        return msgspec.json.decode(text, type=cls)
 
 
 class DeletedCheckpoints(Struct, frozen=True, kw_only=True):
@@ -169,6 +167,8 @@ class JobFolder:
             ) from error
         self._held = held
         self.clear_stop()  # an earlier request was for another process
+        for left in self.path.glob(".*.json.*"):  # by a process that was killed before it renamed the file
+            left.unlink(missing_ok=True)
 
     def release(self) -> None:
         if self._held is not None:
@@ -190,10 +190,10 @@ class JobFolder:
     def read(self) -> JobStatus | None:
         """The status. A job that ran when its process died is `killed`."""
         try:
-            record = JobStatus.from_json((self.path / "job.json").read_text())
+            record = JobStatus.from_json((self.path / "job.json").read_bytes())
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as error:
+        except msgspec.DecodeError as error:
             raise HeadraceError(
                 f"{self.path / 'job.json'} is not the record of a job",
                 hint="remove it; the next start writes it again",
@@ -203,7 +203,7 @@ class JobFolder:
         return record
 
     def write(self, record: JobStatus) -> None:
-        replace_text(self.path / "job.json", record.to_json())
+        replace_json(self.path / "job.json", record)
 
     def request_stop(self) -> None:
         (self.path / "stop").touch()
@@ -216,16 +216,13 @@ class JobFolder:
 
     def deleted_checkpoints(self) -> DeletedCheckpoints:
         try:
-            kept = json.loads((self.path / "forgotten.json").read_text())
+            kept = (self.path / "forgotten.json").read_bytes()
         except FileNotFoundError:
             return DeletedCheckpoints()
-        return DeletedCheckpoints(
-            checkpoints=tuple(kept["checkpoints"]), clear_target=bool(kept["clear_target"])
-        )
+        return msgspec.json.decode(kept, type=DeletedCheckpoints)
 
     def note_deleted(self, deleted: DeletedCheckpoints) -> None:
-        kept = {"checkpoints": deleted.checkpoints, "clear_target": deleted.clear_target}
-        replace_text(self.path / "forgotten.json", json.dumps(kept))
+        replace_json(self.path / "forgotten.json", deleted)
 
 
 class Registry:
@@ -254,6 +251,10 @@ class Registry:
             )
         return record
 
+    def checkpoint(self, name: str) -> Checkpoint:
+        """The checkpoint of a job, which may be outside of the data folder."""
+        return Checkpoint(Path(self.read(name).checkpoint_folder or self.folder(name).checkpoint))
+
     def is_running(self, name: str) -> bool:
         return self.folder(name).is_taken()
 
@@ -272,30 +273,31 @@ class Registry:
         return True
 
     def reset(self, name: str, *, clear_target: bool = False) -> None:
-        """Delete checkpoint and plan: the next start begins like a new job.
+        """Delete checkpoint and plan: the next start is that of a new job.
 
         The target keeps its rows, unless `clear_target` is set: then the next start clears it.
         """
-        self.read(name)
+        found = self.read(name)
         folder = self.folder(name)
         try:
             folder.take()
         except BadJob as runs:
             raise BadJob(f"job {name} runs", hint=f"headrace job stop {name} first") from runs
         try:
-            self._delete(folder, clear_target)
+            checkpoint = self.checkpoint(name)
+            kept = folder.deleted_checkpoints()
+            known = filter(None, (found.checkpoint, checkpoint.identity()))
+            identities = dict.fromkeys((*kept.checkpoints, *known))
+            # Written before anything is removed, so that an interrupted reset can be repeated.
+            folder.note_deleted(
+                DeletedCheckpoints(
+                    checkpoints=tuple(identities), clear_target=clear_target or kept.clear_target
+                )
+            )
+            checkpoint.remove()
+            folder.plan.unlink(missing_ok=True)
+            folder.write(
+                msgspec.structs.replace(found, batch_id=None, watermark=None, state_rows=0, state_bytes=0)
+            )
         finally:
             folder.release()
-
-    def _delete(self, folder: JobFolder, clear_target: bool) -> None:
-        record = self.read(folder.name)
-        checkpoint = Checkpoint(Path(record.checkpoint_folder or folder.checkpoint))
-        kept = folder.deleted_checkpoints()
-        known = filter(None, (record.checkpoint, checkpoint.identity()))
-        identities = dict.fromkeys((*kept.checkpoints, *known))
-        # Written before anything is removed, so that an interrupted reset can be repeated.
-        folder.note_deleted(
-            DeletedCheckpoints(checkpoints=tuple(identities), clear_target=clear_target or kept.clear_target)
-        )
-        checkpoint.remove()
-        folder.plan.unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 import queue
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.clock import Clock, SystemClock
+from headrace.clock import SystemClock
 from headrace.pipeline.report import progress
 from headrace.pipeline.report.registry import JobFolder, JobState, JobStatus
 
@@ -154,15 +155,16 @@ class ReportThread:
 
 
 _thread = ReportThread()
-_outlets: dict[str, progress.Outlet] = {}
+_outlet_of = functools.cache(progress.Outlet)
+"""By the address of the broker."""
 
 
 class JobReport:
     """The status of one job: in memory, in its folder, published to the broker."""
 
-    def __init__(self, folder: JobFolder, status: JobStatus, *, clock: Clock | None = None) -> None:
+    def __init__(self, folder: JobFolder, status: JobStatus) -> None:
         self._folder = folder
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock()
         self._lock = threading.Lock()
         self._offsets: dict[tuple[str, int], int] = {}
         self.status = status
@@ -193,14 +195,11 @@ class JobReport:
             self._write()
             offsets, self._offsets = self._offsets, {}
         if offsets:
-            self._outlet().commit(self.status.name, offsets)
-
-    def drain(self) -> None:
-        _thread.drain(progress.CLOSE_TIMEOUT_S)
+            _outlet_of(self.status.bootstrap).commit(self.status.name, offsets)
 
     def close(self) -> None:
         _thread.submit(self.flush)
-        _thread.submit(lambda: self._outlet().close())
+        _thread.submit(lambda: _outlet_of(self.status.bootstrap).close())
         _thread.drain(progress.CLOSE_TIMEOUT_S)
 
     def _write(self) -> None:
@@ -210,10 +209,4 @@ class JobReport:
             logger.warning("the status of job %s was not written: %s", self.status.name, error)
 
     def _publish(self, status: JobStatus, batch: Mapping[str, Any] | None) -> None:
-        self._outlet().publish(progress.record_of(status, batch))
-
-    def _outlet(self) -> progress.Outlet:
-        bootstrap = self.status.bootstrap
-        if bootstrap not in _outlets:
-            _outlets[bootstrap] = progress.Outlet(bootstrap)
-        return _outlets[bootstrap]
+        _outlet_of(status.bootstrap).publish(progress.record_of(status, batch))

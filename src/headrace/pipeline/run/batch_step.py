@@ -7,13 +7,13 @@ and it reads one text from the JVM. Progress is reported elsewhere, after the co
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.errors import HeadraceError
 from headrace.pipeline import points
-from headrace.pipeline.letters.batch import observed_counts
+from headrace.plan_names import BAD_METRIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,12 +21,17 @@ if TYPE_CHECKING:
 
     from headrace.pipeline.checkpoint import Checkpoint
     from headrace.pipeline.fence import Fence
-    from headrace.pipeline.letters.batch import BatchLetters
+    from headrace.pipeline.letters.dead_letters import DeadLetters
     from headrace.pipeline.letters.late_rows import LateRows
+    from headrace.pipeline.run.replay_watermark import ReplayWatermark
     from headrace.pipeline.sinks.sink import SinkWriter
 
 
-class JobStopping(HeadraceError):
+_COUNTS = re.compile(rf"({re.escape(BAD_METRIC)}\w+) -> \[(\d+)[,\]]")
+"""The count is the first value of the metric of a source."""
+
+
+class JobStopping(Exception):
     """Not a failure: the job is stopping and accepts no further batch."""
 
 
@@ -38,22 +43,27 @@ def _is_worth_a_line(record: logging.LogRecord) -> bool:
 logging.getLogger("py4j.clientserver").addFilter(_is_worth_a_line)
 
 
+def bad_counts(observed: str) -> dict[str, int]:
+    """How many records each source could not parse, from the text of the observed metrics of a batch."""
+    return {name: int(count) for name, count in _COUNTS.findall(observed)}
+
+
 class BatchStep:
     """Spark's foreachBatch function for one run of one query."""
 
     def __init__(
         self,
         *,
-        job: str,
         spark: SparkSession,
         writer: SinkWriter,
         checkpoint: Checkpoint,
-        letters: BatchLetters,
+        letters: DeadLetters,
         late_rows: LateRows,
         replayed_batch: int | None,
-        watermark_columns: Sequence[str] = (),
+        watermark_columns: Sequence[str],
+        replay: ReplayWatermark | None = None,
     ) -> None:
-        self._job = job
+        self._job = letters.job
         self._spark = spark
         self._writer = writer
         self._checkpoint = checkpoint
@@ -61,6 +71,7 @@ class BatchStep:
         self._late_rows = late_rows
         self._replayed_batch = replayed_batch
         self._watermark_columns = watermark_columns
+        self._replay = replay
         self._query: Any = None
         self._has_query = threading.Event()
         self._batch_session: SparkSession | None = None
@@ -68,18 +79,18 @@ class BatchStep:
         self._is_closed = False
         self.last_written: int | None = None
         self.rows_written = 0
-        self.failure: BaseException | None = None
+        self.failure: Exception | None = None
 
     def call(self, jdf: Any, batch_id: int) -> None:
         """Spark calls it in the thread of its callback connection."""
-        try:
-            with self._gate:
-                if self._is_closed:
-                    raise JobStopping(f"job {self._job} is stopping")
+        with self._gate:
+            if self._is_closed:
+                raise JobStopping(f"job {self._job} is stopping")
+            try:
                 self._run(self._data_frame(jdf), batch_id)
-        except BaseException as error:
-            self.failure = error
-            raise
+            except Exception as error:
+                self.failure = error
+                raise
 
     def set_query(self, query: StreamingQuery) -> None:
         """Set the query of this step. Its first batch may have started before."""
@@ -98,11 +109,14 @@ class BatchStep:
         self.rows_written += self._writer.write(
             self._with_watermark(rows, batch_id),
             fence,
-            lambda refused: self._letters.of_refused(refused, fence),
+            lambda rejected: self._letters.of_rejected(rejected, fence),
         )
         points.reached("before-letters", job=self._job)
         self._late_rows.of_batch(fence)
         self._write_letters(fence)
+        if self._replay is not None:
+            self._has_query.wait()
+            self._replay.after_batch(self._query, fence)
         points.reached("after-write", job=self._job)
         self.last_written = batch_id
 
@@ -122,7 +136,9 @@ class BatchStep:
             self._letters.of_replay(fence)
         elif self._letters.can_have_bad:
             self._has_query.wait()
-            self._letters.of_counts(observed_counts(self._query), fence)
+            # One text, because every call is slow.
+            observed = self._query.lastExecution().observedMetrics().toString()
+            self._letters.of_counts(bad_counts(observed), fence)
 
     def _data_frame(self, jdf: Any) -> DataFrame:
         """The batch, with a session object that is created once for all batches."""

@@ -3,42 +3,38 @@
 from __future__ import annotations
 
 import threading
-import time
 import uuid
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.pipeline.checkpoint import NO_OFFSET
 from headrace.pipeline.errors import BadJob
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.run.recovery import BOUNDED_PREFIX
+from headrace.pipeline.run.supervisor import Run
 from headrace.pipeline.source.read_topic import bad_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from headrace.pipeline.checkpoint import Checkpoint
-    from headrace.pipeline.letters.batch import BatchLetters
+    from headrace.pipeline.letters.dead_letters import DeadLetters
+    from headrace.pipeline.report.reporter import OnProgress
     from headrace.pipeline.sinks.sink import Sink
 
 
-class BoundedRun:
+class BoundedRun(Run):
     """Writes in a thread of its own. A retry has the same fence, so that nothing is written twice."""
-
-    query = None
-    ends_by_itself = True
 
     def __init__(
         self,
-        job: str,
         rows: DataFrame,
         sink: Sink,
         *,
         checkpoint: Checkpoint,
-        letters: BatchLetters,
+        letters: DeadLetters,
         is_rebuild: bool,
     ) -> None:
-        self._job = job
+        self._job = letters.job
         self._rows = rows
         self._sink = sink
         self._native = sink.native()
@@ -47,13 +43,12 @@ class BoundedRun:
         self._is_rebuild = is_rebuild
         spans = [source.span or (NO_OFFSET, NO_OFFSET) for source in letters.sources]
         self._fence = Fence(
-            job=job,
+            job=self._job,
             checkpoint=f"{BOUNDED_PREFIX}{uuid.uuid4()}",
             batch_id=0,
             starts=tuple(start for start, _ in spans),
             ends=tuple(end for _, end in spans),
         )
-        self.is_begun = False
         self._thread: threading.Thread | None = None
         self._failure: Exception | None = None
         self._rows_written = 0
@@ -66,11 +61,11 @@ class BoundedRun:
             )
         return ()
 
-    def begin(self) -> str:
+    def start(self, on_progress: OnProgress) -> str:
         self._failure = None
         self._thread = threading.Thread(target=self._write, name=f"headrace-bounded-{self._job}", daemon=True)
         self._thread.start()
-        self.is_begun = True
+        self.is_started = True
         return ""
 
     def _write(self) -> None:
@@ -91,14 +86,13 @@ class BoundedRun:
                 writer.clear()
             self._is_rebuild = False
             self._rows_written += writer.write(
-                self._rows, self._fence, lambda refused: self._letters.of_refused(refused, self._fence)
+                self._rows, self._fence, lambda rejected: self._letters.of_rejected(rejected, self._fence)
             )
         finally:
             writer.close()
 
     def _write_letters(self) -> None:
-        specs = [source.spec for source in self._letters.sources if source.spec is not None]
-        counts = {spec.bad_metric: bad_count(spec) for spec in specs if spec.can_have_bad}
+        counts = {spec.bad_metric: bad_count(spec) for spec in self._letters.specs if spec.can_have_bad}
         known = {name: count for name, count in counts.items() if count is not None}
         if len(known) == len(counts):
             self._letters.of_counts(known, self._fence)
@@ -117,27 +111,16 @@ class BoundedRun:
 
     def drain(self, timeout_s: float) -> None:
         """Bounded rows are one batch: wait for its end."""
-        deadline_s = time.monotonic() + timeout_s
-        while not self.await_end(0.1) and time.monotonic() < deadline_s:
-            pass
-
-    def cause_of(self, error: Exception) -> Exception:
-        return error
+        self.await_end(timeout_s)
 
     def written(self) -> dict[str, int]:
-        written = {
-            "dead_letters": self._letters.written,
-            "bad_rows": self._letters.bad_rows,
-        }
+        written = {"dead_letters": self._letters.written, "bad_rows": self._letters.bad_rows}
         if self._native is None:
             written["rows_out"] = self._rows_written
         return written
 
-    def after_commit(self, progress: Mapping[str, Any]) -> None:
-        """A bounded run has no commits."""
-
     def abandon(self) -> None:
-        self.is_begun = False
+        self.is_started = False
 
     def close(self) -> None:
         self._letters.close()

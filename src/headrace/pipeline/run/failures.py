@@ -16,6 +16,11 @@ _SPARK_GONE = re.compile(
 )
 _JAVA_NAME = re.compile(r"^(?:[a-z][\w$]*\.)+([A-Z][\w$]*)(?::\s*|$)")
 _QUERY = re.compile(r"^\[STREAM_FAILED\] Query \[id = [^\]]*\] terminated with exception: ")
+_NO_COLUMN = re.compile(
+    r"\[UNRESOLVED_COLUMN\.\w+\].*? with name (.+?) cannot be resolved"
+    r"(?:\. Did you mean one of the following\? \[(.*?)\])?"
+)
+_SQL_STATE = re.compile(r"\.? SQLSTATE: \w+(?:; line \d+ pos \d+)?;?$")
 _CAUSED_BY = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 
 
@@ -28,6 +33,13 @@ def is_permanent(error: BaseException) -> bool:
         return True
     text = str(error)
     return bool(_STATE_LOST.search(text) or _SPARK_GONE.search(text))
+
+
+def has_plan(error: BaseException) -> bool:
+    """Whether Spark could not analyze a DataFrame: the message has all of its plan."""
+    from pyspark.errors import AnalysisException
+
+    return isinstance(error, AnalysisException)
 
 
 def hint(error: BaseException) -> str:
@@ -43,8 +55,11 @@ def in_short(error: BaseException) -> str:
     if isinstance(error, HeadraceError):
         return str(error)[:LINE_LENGTH_MAX]
     text = str(error).strip()
+    if (no_column := _NO_COLUMN.search(text)) is not None:
+        name, near = (part and part.replace("`", "") for part in no_column.groups())
+        return f"there is no column {name}" + (f"; the nearest are {near}" if near else "")
     causes = _CAUSED_BY.findall(text)
     line = causes[-1] if causes else next((each.strip() for each in text.splitlines() if each.strip()), "")
-    line = _JAVA_NAME.sub(r"\1: ", _QUERY.sub("", line))
+    line = _SQL_STATE.sub("", _JAVA_NAME.sub(r"\1: ", _QUERY.sub("", line)))
     name = type(error).__name__
     return f"{name}: {line}"[:LINE_LENGTH_MAX] if line else name

@@ -27,7 +27,7 @@ BOUNDED_PREFIX = "bounded:"
 class Way(enum.StrEnum):
     """How a job starts."""
 
-    BEGIN = "begin"
+    START = "start"
     """there is no earlier run, or it was reset"""
     RESUME = "resume"
     """from the checkpoint"""
@@ -91,7 +91,7 @@ def decide(
 
 def _without_fence(found: Found, *, is_target_known: bool) -> Decision:
     if found.identity is None:
-        return Decision(way=Way.BEGIN)
+        return Decision(way=Way.START)
     if found.committed_batch is not None and not is_target_known:
         return Decision(
             way=Way.RESUME,

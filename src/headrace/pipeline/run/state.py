@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from msgspec import Struct
 
-from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.errors import BadJob
 from headrace.pipeline.report.registry import Registry
 
@@ -35,21 +34,6 @@ class OperatorState(Struct, frozen=True, kw_only=True):
     """of all matching rows, also those beyond the limit"""
 
 
-def stateful_checkpoint(data_dir: Path, job: str) -> Checkpoint:
-    """The job's checkpoint, if it contains state. Does not need Spark."""
-    registry = Registry(data_dir)
-    record = registry.read(job)
-    checkpoint = Checkpoint(Path(record.checkpoint_folder or registry.folder(job).checkpoint))
-    if checkpoint.committed_batch() is None:
-        raise BadJob(f"job {job} has not committed a batch yet", hint="run it; state is written with a batch")
-    if not any((checkpoint.folder / "state").glob("*")):
-        raise BadJob(
-            f"job {job} keeps no state: none of its steps needs any",
-            hint=f"`headrace job status {job}` shows its progress",
-        )
-    return checkpoint
-
-
 def read_job_state(
     data_dir: Path,
     job: str,
@@ -62,9 +46,15 @@ def read_job_state(
     """The state of the operators of a job, or of the one with this number, with at most `rows_max` rows each."""
     from headrace.operators.state.inspect import state_operators
 
-    checkpoint = stateful_checkpoint(data_dir, job)
+    checkpoint = Registry(data_dir).checkpoint(job)
     batch_id = checkpoint.committed_batch()
-    assert batch_id is not None
+    if batch_id is None:
+        raise BadJob(f"job {job} has not committed a batch yet", hint="run it; state is written with a batch")
+    if not any((checkpoint.folder / "state").glob("*")):
+        raise BadJob(
+            f"job {job} keeps no state: none of its steps needs any",
+            hint=f"`headrace job status {job}` shows its progress",
+        )
     with _session(data_dir, notify) as spark:
         there = state_operators(spark, checkpoint.folder)
         wanted = [each for each in there if operator is None or each.number == operator]
@@ -90,28 +80,19 @@ def _read(
 
     if operator.is_of_headrace:
         state = find_state(spark, checkpoint, operator=operator.number, keys=keys, rows_max=rows_max)
-        return OperatorState(
-            number=operator.number,
-            name=state.owner.partition(" ")[0] or operator.name,
-            batch_id=batch_id,
-            keys=state.keys,
-            rows=state.rows,
-            count=state.count,
-        )
-    if keys:
+        name = state.owner.partition(" ")[0] or operator.name
+        names, rows, count = state.keys, state.rows, state.count
+    elif keys:
         raise BadJob(
             f"operator {operator.number} ({operator.name}) is Spark's own: its keys have no names to search for",
             hint="omit --key, and search the output",
         )
-    own = read_own_state(spark, checkpoint, operator)
-    name = f"{operator.name} {operator.side}" if operator.side else operator.name
+    else:
+        own = read_own_state(spark, checkpoint, operator)
+        name = f"{operator.name} {operator.side}" if operator.side else operator.name
+        names, rows, count = (), own.limit(rows_max).toArrow(), own.count()
     return OperatorState(
-        number=operator.number,
-        name=name,
-        batch_id=batch_id,
-        keys=(),
-        rows=own.limit(rows_max).toArrow(),
-        count=own.count(),
+        number=operator.number, name=name, batch_id=batch_id, keys=names, rows=rows, count=count
     )
 
 

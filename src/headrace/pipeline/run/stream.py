@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
 import time
@@ -16,11 +17,14 @@ from headrace.clock import SystemClock
 from headrace.pipeline.graph import plan as plans
 from headrace.pipeline.letters.after_commit import LettersAfterCommit
 from headrace.pipeline.report.registry import DeletedCheckpoints
-from headrace.pipeline.report.reporter import await_events
+from headrace.pipeline.report.reporter import await_events, listener_of
 from headrace.pipeline.run import recovery
-from headrace.pipeline.run.batch_step import BatchStep, JobStopping
+from headrace.pipeline.run.batch_step import BatchStep
 from headrace.pipeline.run.recovery import Decision, Found, Way
+from headrace.pipeline.run.replay_watermark import ReplayWatermark
+from headrace.pipeline.run.supervisor import Run
 from headrace.pipeline.source.idle_watch import IdleWatch
+from headrace.pipeline.source.positions import TopicsOnBroker
 from headrace.plan_names import BATCH_WATERMARK
 
 if TYPE_CHECKING:
@@ -30,9 +34,10 @@ if TYPE_CHECKING:
 
     from headrace.pipeline.checkpoint import Checkpoint
     from headrace.pipeline.graph.plan import Plan
-    from headrace.pipeline.letters.batch import BatchLetters
+    from headrace.pipeline.letters.dead_letters import DeadLetters
     from headrace.pipeline.letters.late_rows import LateRows
     from headrace.pipeline.report.registry import JobFolder
+    from headrace.pipeline.report.reporter import OnProgress
     from headrace.pipeline.sinks.sink import Sink, SinkWriter
 
 logger = logging.getLogger("headrace.pipeline")
@@ -48,25 +53,24 @@ _POLICY_LOCK = threading.Lock()
 """Jobs share a session, and start in different threads."""
 
 
-class StreamRun:
+class StreamRun(Run):
     """Starts the query of a job, any number of times in sequence."""
 
     def __init__(
         self,
-        job: str,
         rows: DataFrame,
         sink: Sink,
         *,
         plan: Plan,
         folder: JobFolder,
         checkpoint: Checkpoint,
-        letters: BatchLetters,
+        letters: DeadLetters,
         late_rows: LateRows,
         output_mode: str,
         trigger: Mapping[str, Any],
         is_rebuild: bool,
     ) -> None:
-        self._job = job
+        self._job = letters.job
         self._rows = rows
         self._spark = rows.sparkSession
         self._sink = sink
@@ -79,14 +83,11 @@ class StreamRun:
         self._output_mode = output_mode
         self._trigger = trigger
         self._is_rebuild = is_rebuild
-        self.query: StreamingQuery | None = None
-        self.is_begun = False
+        self.ends_by_itself = "availableNow" in trigger
         self._writer: SinkWriter | None = None
         self._step: BatchStep | None = None
         self._rows_before = 0
-        self._idle = IdleWatch(
-            job, [source.spec for source in letters.sources if source.spec is not None], checkpoint.reopened()
-        )
+        self._idle = IdleWatch(self._job, letters.specs, checkpoint.reopened())
         self._letters_after_commit: LettersAfterCommit | None = None
 
     def check(self) -> tuple[str, ...]:
@@ -96,8 +97,10 @@ class StreamRun:
             return ()
         return plans.check_fits(self._job, before, self._plan.steps)
 
-    def begin(self) -> str:
+    def start(self, on_progress: OnProgress) -> str:
         """Start the query from the checkpoint, or the fence of the target. Returns a note unless it simply resumes."""
+        for spec in self._letters.specs:
+            TopicsOnBroker(spec).require_topics()
         decision = Decision(way=Way.RESUME)
         if self._native is None:
             self._writer = self._sink.open(self._job, self._rows.schema)
@@ -105,17 +108,26 @@ class StreamRun:
         elif self._is_rebuild:
             self._checkpoint.remove()
             decision = Decision(way=Way.REBUILD, note="Spark writes this target itself: it was not cleared")
+        self._checkpoint.remove_leftovers()
         if self._native is not None and self._letters.can_have_bad:
-            self._letters_after_commit = LettersAfterCommit(self._job, self._checkpoint, self._letters)
-            self._letters_after_commit.begin()
+            self._letters_after_commit = LettersAfterCommit(self._checkpoint, self._letters)
+            self._letters_after_commit.start()
         # After this a failure must not clear the target again: it contains rows of this run.
         self._is_rebuild = False
         self._plan.save(self._folder.plan)
         if not self.ends_by_itself:
             self._idle.begin()
+        listener = listener_of(self._spark)
         self.query = self._start_query()
-        self.is_begun = True
+        listener.watch(str(self.query.runId), functools.partial(self._follow, on_progress))
+        self.is_started = True
         return decision.note
+
+    def _follow(self, on_progress: OnProgress, progress: Mapping[str, Any]) -> None:
+        """If Spark writes the target, the dead letters are written after the commit."""
+        on_progress(progress)
+        if self._letters_after_commit is not None:
+            self._letters_after_commit.follow(progress)
 
     def _recover(self, writer: SinkWriter) -> Decision:
         deleted = self._folder.deleted_checkpoints()
@@ -135,7 +147,7 @@ class StreamRun:
             # The only setting that Spark requires: it compares the values of two batches.
             conf = {SHUFFLE_PARTITIONS: str(self._spark.conf.get(SHUFFLE_PARTITIONS))}
             self._checkpoint.restore(found.fence, conf=conf, now_ms=SystemClock().now_ms())
-        elif decision.way is Way.BEGIN and deleted.clear_target:
+        elif decision.way is Way.START and deleted.clear_target:
             writer.clear()
         if deleted.clear_target:
             self._folder.note_deleted(DeletedCheckpoints(checkpoints=deleted.checkpoints))
@@ -153,7 +165,6 @@ class StreamRun:
                 return stream.format(self._native.format).options(**self._native.options).start()
         assert self._writer is not None
         self._step = BatchStep(
-            job=self._job,
             spark=self._spark,
             writer=self._writer,
             checkpoint=self._checkpoint.reopened(),
@@ -163,11 +174,19 @@ class StreamRun:
             watermark_columns=[
                 column.name for column in self._rows.schema if BATCH_WATERMARK in column.metadata
             ],
+            replay=self._replay_watermark(),
         )
         with self._late_rows.collected(self._spark), self._watermark_policy():
             query = _with_step(stream, self._step).start()
         self._step.set_query(query)
         return query
+
+    def _replay_watermark(self) -> ReplayWatermark | None:
+        """With the policy `max`, the user wants the watermark of the fastest source."""
+        is_watermarked = any(spec.watermark is not None for spec in self._letters.specs)
+        if not is_watermarked or "max" in self._plan.watermark_policies:
+            return None
+        return ReplayWatermark(self._spark, self._letters.specs)
 
     @contextlib.contextmanager
     def _watermark_policy(self) -> Iterator[None]:
@@ -238,71 +257,56 @@ class StreamRun:
                 return
             time.sleep(STOP_LOOK_S)
 
-    @property
-    def ends_by_itself(self) -> bool:
-        return "availableNow" in self._trigger
-
     def cause_of(self, error: Exception) -> Exception:
         """The original error of Headrace or the sink, instead of Spark's report of it."""
         failure = self._step.failure if self._step is not None else None
-        if isinstance(failure, Exception) and not isinstance(failure, JobStopping):
-            return failure
-        return error
+        return failure or error
 
     def written(self) -> dict[str, int]:
-        """What was written since the job was started, by the fields of its status."""
-        written = {
-            "dead_letters": self._letters.written,
-            "late_rows_kept": self._late_rows.written,
-        }
+        written = {"dead_letters": self._letters.written, "late_rows_kept": self._late_rows.written}
         if self._native is None:
             written["bad_rows"] = self._letters.bad_rows
-            written["rows_out"] = self._rows_before + (
-                self._step.rows_written if self._step is not None else 0
-            )
+            in_this_run = self._step.rows_written if self._step is not None else 0
+            written["rows_out"] = self._rows_before + in_this_run
         return written
 
-    def after_commit(self, progress: Mapping[str, Any]) -> None:
-        """If Spark writes the target, the dead letters are written after the commit."""
-        if self._letters_after_commit is not None:
-            self._letters_after_commit.follow(progress)
-
     def abandon(self) -> None:
-        """After a failure: release everything that the next start opens again."""
+        self._unwatch()
         if self.query is not None and self.query.isActive:
             self.query.stop()
-        self._abandon_letters()
-        self._idle.end()
-        self.is_begun = False
+        self.is_started = False
         self._rows_before = self.written().get("rows_out", 0)
         self._step = None
-        self._close_writer()
+        self._release()
 
     def close(self) -> None:
-        self._idle.end()
-        self._abandon_letters()
-        self._close_writer()
+        self._unwatch()
+        self._release()
         self._letters.close()
-        self._late_rows.close()
 
-    def _abandon_letters(self) -> None:
-        behind, self._letters_after_commit = self._letters_after_commit, None
-        if behind is not None:
-            behind.abandon()
+    def _unwatch(self) -> None:
+        if self.query is not None:
+            await_events(self._spark)
+            listener_of(self._spark).unwatch(str(self.query.runId))
 
-    def _close_writer(self) -> None:
+    def _release(self) -> None:
+        """Close everything that a start opens, except the query."""
+        self._idle.end()
+        letters, self._letters_after_commit = self._letters_after_commit, None
+        if letters is not None:
+            letters.abandon()
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
 
 
 def _with_step(stream: DataStreamWriter, step: BatchStep) -> DataStreamWriter:
-    """Like `stream.foreachBatch(…)`, which would create a Python session object for every batch."""
-    from pyspark.java_gateway import ensure_callback_server_started
+    """Like `stream.foreachBatch(…)`, which would create a Python session object for every batch.
 
+    The callback server runs already: the listener of the session has started it.
+    """
     gateway = stream._spark.sparkContext._gateway
     assert gateway is not None
     sources = gateway.jvm.org.apache.spark.sql.execution.streaming.sources
     sources.PythonForeachBatchHelper.callForeachBatch(stream._jwrite, step)
-    ensure_callback_server_started(gateway)
     return stream

@@ -8,24 +8,24 @@ One thread per job waits for the end of the query and checks for requests to sto
 
 from __future__ import annotations
 
+import abc
 import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from headrace.clock import Clock, SystemClock
 from headrace.pipeline import points
 from headrace.pipeline.errors import JobFailed
 from headrace.pipeline.report.registry import ENDS, JobState, JobStatus
-from headrace.pipeline.report.reporter import JobReport, await_events, listener_of
+from headrace.pipeline.report.reporter import JobReport
 from headrace.pipeline.run import failures
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from headrace.pipeline.report.registry import JobFolder
+    from headrace.pipeline.report.reporter import OnProgress
     from headrace.pipeline.settings import PipelineSettings
 
 logger = logging.getLogger("headrace.pipeline")
@@ -33,46 +33,52 @@ logger = logging.getLogger("headrace.pipeline")
 LOOK_S = 0.2
 """Interval of the check for a request to stop; the end of a query is seen immediately."""
 
+NOTES_MAX = 10
+
 DRAIN_S_MAX = 60.0
 """A batch that takes longer is aborted when its job is stopped. The next start writes its rows."""
 
 
-class Run(Protocol):
+class Run(abc.ABC):
     """A run of a job, started any number of times in sequence: `StreamRun` or `BoundedRun`."""
 
-    @property
-    def query(self) -> StreamingQuery | None: ...
+    query: StreamingQuery | None = None
+    is_started = False
+    ends_by_itself = True
+    """Whether it ends without a request."""
 
-    @property
-    def is_begun(self) -> bool: ...
-
+    @abc.abstractmethod
     def check(self) -> tuple[str, ...]:
         """Call it before the first start: raises if the job cannot run, returns warnings."""
 
-    def begin(self) -> str:
-        """Start. Returns a note on how the run was started."""
+    @abc.abstractmethod
+    def start(self, on_progress: OnProgress) -> str:
+        """Start. `on_progress` gets Spark's progress of each batch. Returns a note on how the run was started."""
 
+    @abc.abstractmethod
     def identity(self) -> str | None: ...
 
+    @abc.abstractmethod
     def await_end(self, timeout_s: float) -> bool:
         """Whether it has ended. Raises its failure."""
 
-    def drain(self, timeout_s: float) -> None: ...
+    @abc.abstractmethod
+    def drain(self, timeout_s: float) -> None:
+        """End after the batch in flight."""
 
-    def cause_of(self, error: Exception) -> Exception: ...
+    def cause_of(self, error: Exception) -> Exception:
+        """The original error, if Spark's report wraps it."""
+        return error
 
+    @abc.abstractmethod
     def written(self) -> dict[str, int]:
         """What was written since the job was started: fields of the status."""
 
-    @property
-    def ends_by_itself(self) -> bool:
-        """Whether it ends without a request."""
+    @abc.abstractmethod
+    def abandon(self) -> None:
+        """After a failure: release everything that the next start opens again."""
 
-    def after_commit(self, progress: Mapping[str, Any]) -> None:
-        """A batch was committed. Does not block."""
-
-    def abandon(self) -> None: ...
-
+    @abc.abstractmethod
     def close(self) -> None: ...
 
 
@@ -84,20 +90,16 @@ class RunningJob:
         status: JobStatus,
         run: Run,
         *,
-        spark: SparkSession,
         folder: JobFolder,
         settings: PipelineSettings,
         upstream: Sequence[RunningJob] = (),
-        clock: Clock | None = None,
     ) -> None:
         self.name = status.name
         self._run = run
-        self._spark = spark
         self._folder = folder
         self._settings = settings
         self._upstream = upstream
-        self._clock = clock or SystemClock()
-        self._report = JobReport(folder, status, clock=self._clock)
+        self._report = JobReport(folder, status)
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._failures_in_a_row = 0
@@ -115,10 +117,10 @@ class RunningJob:
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the job has ended; False if it still runs after the timeout. Raises if it failed."""
-        deadline_s = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         # In short waits: on some platforms Ctrl-C cannot interrupt a wait without a timeout.
         while not self._ended.wait(LOOK_S):
-            if deadline_s is not None and self._clock.monotonic_s() > deadline_s:
+            if deadline_s is not None and time.monotonic() > deadline_s:
                 return False
         if self._failure is not None:
             raise JobFailed(
@@ -133,16 +135,16 @@ class RunningJob:
         self._stopping.set()
         self._ended.wait(timeout_s + LOOK_S)
 
-    def begin(self) -> None:
-        """Start. Raises permanent failures; others are retried."""
+    def start(self) -> None:
+        """Raises permanent failures; others are retried."""
         self._folder.take()
         try:
             self._report.change(JobState.STARTING, notes=self._run.check())
             if not self._upstream:
-                self._begin_query()
+                self._start_run()
         except Exception as error:
             if failures.is_permanent(error):
-                self._end(JobState.FAILED, error)
+                self._end(JobState.FAILED, error)  # the caller reports it
                 raise
             self._first_failure = error
         self._thread.start()
@@ -158,6 +160,8 @@ class RunningJob:
         except Exception as error:
             logger.exception("job %s: the supervisor failed", self.name)
             state, failure = JobState.FAILED, error
+        if failure is not None:
+            logger.error("job %s failed: %s", self.name, failures.in_short(failure))
         self._end(state, failure)
 
     def _wait_for_upstream(self) -> None:
@@ -171,7 +175,7 @@ class RunningJob:
         while not self._is_stop_requested():
             try:
                 self._raise_first_failure()
-                self._begin_query()
+                self._start_run()
                 self._watch()
                 is_done = self._run.ends_by_itself and not self._stopping.is_set()
                 return (JobState.DONE if is_done else JobState.STOPPED), None
@@ -189,17 +193,15 @@ class RunningJob:
         if failure is not None:
             raise failure
 
-    def _begin_query(self) -> None:
-        if self._run.is_begun:
+    def _start_run(self) -> None:
+        if self._run.is_started:
             return
-        listener = listener_of(self._spark)
-        note = self._run.begin()
-        if self._run.query is not None:
-            listener.watch(str(self._run.query.runId), self._on_progress)
-        notes = (*self.status().notes, *filter(None, [note]))
-        for each in filter(None, [note]):
-            logger.warning("job %s: %s", self.name, each)
-        self._report.change(JobState.RUNNING, checkpoint=self._run.identity() or "", notes=notes[-10:])
+        note = self._run.start(self._on_progress)
+        notes = self.status().notes
+        if note:
+            logger.warning("job %s: %s", self.name, note)
+            notes = (*notes, note)[-NOTES_MAX:]
+        self._report.change(JobState.RUNNING, checkpoint=self._run.identity() or "", notes=notes)
 
     def _watch(self) -> None:
         """Wait until the query ends or is stopped. Raises its failure."""
@@ -215,7 +217,6 @@ class RunningJob:
 
     def _may_restart(self, cause: Exception) -> bool:
         """After a failure: back off and return True, or False if a restart cannot help or the limit is reached."""
-        self._unwatch()
         self._run.abandon()
         self._failures_in_a_row += 1
         settings = self._settings
@@ -229,9 +230,9 @@ class RunningJob:
         self._report.change(
             JobState.RESTARTING, error=failures.in_short(cause), restarts=self.status().restarts + 1
         )
-        until_s = self._clock.monotonic_s() + pause_s
-        while self._clock.monotonic_s() < until_s and not self._is_stop_requested():
-            time.sleep(min(LOOK_S, max(0.0, until_s - self._clock.monotonic_s())))
+        until_s = time.monotonic() + pause_s
+        while time.monotonic() < until_s and not self._is_stop_requested():
+            time.sleep(min(LOOK_S, max(0.0, until_s - time.monotonic())))
         return True
 
     def _on_progress(self, progress: Mapping[str, Any]) -> None:
@@ -239,18 +240,10 @@ class RunningJob:
         points.reached("after-commit", job=self.name)
         self._failures_in_a_row = 0
         self._report.batch(progress, **self._run.written())
-        self._run.after_commit(progress)
-
-    def _unwatch(self) -> None:
-        if self._run.query is not None:
-            await_events(self._spark)
-            listener_of(self._spark).unwatch(str(self._run.query.runId))
 
     def _end(self, state: JobState, failure: Exception | None) -> None:
         assert state in ENDS
         self._failure = failure
-        self._unwatch()
-        self._report.drain()
         try:
             self._run.close()
         except Exception:
@@ -258,7 +251,6 @@ class RunningJob:
         fields: dict[str, Any] = dict(self._run.written())
         if failure is not None:
             fields["error"] = failures.in_short(failure)
-            logger.error("job %s failed: %s", self.name, fields["error"])
         self._report.change(state, **fields)
         self._report.close()
         self._folder.clear_stop()

@@ -12,11 +12,11 @@ from headrace.exports import lazy_exports
 if TYPE_CHECKING:
     from headrace.pipeline.sinks.delta import Delta, DeltaMode
     from headrace.pipeline.sinks.discard import Discard
-    from headrace.pipeline.sinks.each import Each, Per, TryAgain
+    from headrace.pipeline.sinks.each import Each, Per
     from headrace.pipeline.sinks.redis import Redis
     from headrace.pipeline.sinks.search import Search
     from headrace.pipeline.sinks.search_reader import HITS_MAX, Hit, SearchReader
-    from headrace.pipeline.sinks.sink import Guarantee, OutputMode, Refuse, RefusedRow, Sink, SinkWriter
+    from headrace.pipeline.sinks.sink import Guarantee, OutputMode, Reject, RejectedRow, Sink, SinkWriter
     from headrace.pipeline.sinks.table import Combine, Table, TableMode
     from headrace.pipeline.sinks.topic import Compression, Topic, TopicFormat, TopicGuarantee
 else:
@@ -25,11 +25,11 @@ else:
         {
             "delta": ("Delta", "DeltaMode"),
             "discard": ("Discard",),
-            "each": ("Each", "Per", "TryAgain"),
+            "each": ("Each", "Per"),
             "redis": ("Redis",),
             "search": ("Search",),
             "search_reader": ("HITS_MAX", "Hit", "SearchReader"),
-            "sink": ("Guarantee", "OutputMode", "Refuse", "RefusedRow", "Sink", "SinkWriter"),
+            "sink": ("Guarantee", "OutputMode", "Reject", "RejectedRow", "Sink", "SinkWriter"),
             "table": ("Combine", "Table", "TableMode"),
             "topic": ("Compression", "Topic", "TopicFormat", "TopicGuarantee"),
         },
@@ -48,8 +48,8 @@ __all__ = [
     "OutputMode",
     "Per",
     "Redis",
-    "Refuse",
-    "RefusedRow",
+    "Reject",
+    "RejectedRow",
     "Search",
     "SearchReader",
     "Sink",
@@ -59,5 +59,4 @@ __all__ = [
     "Topic",
     "TopicFormat",
     "TopicGuarantee",
-    "TryAgain",
 ]

@@ -7,24 +7,26 @@ are not stored unless the user selects them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
+from headrace.pipeline.sinks.sink import RejectedRow
+
 OP = "op"
 RETRACTIONS = ("d", "-")
 METADATA_PREFIX = "_"
 OFFSET = "_offset"
-"""Where a record stood in its partition: the order of rows if the user names no other."""
+"""The offset of a record: the order of rows if the user names no other."""
 
 _RANK = "headrace_rank"
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """One row a key over both tables. Positions say where in the batch each row stood."""
+    """One row for each key in both tables together. Positions are those of the rows in the batch."""
 
     upserts: pa.Table
     """Without `op` and without the columns that are not stored."""
@@ -37,7 +39,7 @@ class Changes(Struct, frozen=True, kw_only=True):
 
 
 def has_op(schema: pa.Schema) -> bool:
-    """Whether these rows say what they are. A column of that name that is no text is the user's own."""
+    """Whether the rows are changes. A column `op` that is no text is the user's own."""
     return OP in schema.names and _is_text(schema.field(OP).type)
 
 
@@ -51,6 +53,30 @@ def stored_columns(schema: pa.Schema, *, keep: Sequence[str] = ()) -> list[str]:
     ]
 
 
+def table_of(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
+    """The rows of a micro-batch; None if there are none."""
+    filled = [batch for batch in batches if batch.num_rows]
+    return pa.Table.from_batches(filled) if filled else None
+
+
+def without_null_keys(rows: pa.Table, key: Sequence[str]) -> tuple[pa.Table, list[RejectedRow]]:
+    """Reject the rows with a null in the key: targets reject them, or never find them again."""
+    rejected: list[RejectedRow] = []
+    for name in key:
+        rows, found = without_bad(rows, pc.is_null(rows[name]), f"the key {name} is null")
+        rejected += found
+    return rows, rejected
+
+
+def without_bad(
+    rows: pa.Table, is_bad: pa.Array | pa.ChunkedArray, reason: str
+) -> tuple[pa.Table, list[RejectedRow]]:
+    if not pc.any(is_bad).as_py():
+        return rows, []
+    rejected = [RejectedRow(row=row, reason=reason) for row in rows.filter(is_bad).to_pylist()]
+    return rows.filter(pc.invert(is_bad)), rejected
+
+
 def collapse(
     rows: pa.Table, *, key: Sequence[str], order_by: str | None = None, keep: Sequence[str] = ()
 ) -> Changes:
@@ -59,13 +85,13 @@ def collapse(
     Without an order, an assertion wins over a retraction, because an update consists of both; of several assertions
     the last one wins.
     """
-    is_gone = _retracted(rows)
-    positions = _last_positions(rows, key, _order(rows, order_by, is_gone))
-    if is_gone is None:
+    is_deleted = _retracted(rows)
+    positions = _last_positions(rows, key, _order(rows, order_by, is_deleted))
+    if is_deleted is None:
         upsert_positions, delete_positions = positions, positions[:0]
     else:
-        is_gone_at = is_gone[positions]
-        upsert_positions, delete_positions = positions[~is_gone_at], positions[is_gone_at]
+        is_deleted_at = is_deleted[positions]
+        upsert_positions, delete_positions = positions[~is_deleted_at], positions[is_deleted_at]
     columns = stored_columns(rows.schema, keep=[*key, *keep])
     return Changes(
         upserts=_take(rows.select(columns), upsert_positions),
@@ -106,21 +132,21 @@ def _retracted(rows: pa.Table) -> np.ndarray | None:
     if not has_op(rows.schema):
         return None
     op = rows[OP]
-    is_gone = pc.is_in(op, value_set=pa.array(RETRACTIONS, op.type))
-    return is_gone.to_numpy() if pc.any(is_gone).as_py() else None
+    is_deleted = pc.is_in(op, value_set=pa.array(RETRACTIONS, op.type))
+    return is_deleted.to_numpy() if pc.any(is_deleted).as_py() else None
 
 
-def _order(rows: pa.Table, order_by: str | None, is_gone: np.ndarray | None) -> np.ndarray | None:
-    """Positions from the first row to the last; None if they stand in order as they are."""
+def _order(rows: pa.Table, order_by: str | None, is_deleted: np.ndarray | None) -> np.ndarray | None:
+    """Positions from the first row to the last; None if they are in order."""
     by = order_by or (OFFSET if OFFSET in rows.schema.names else None)
-    if by is None and is_gone is None:
+    if by is None and is_deleted is None:
         return None
     keys: dict[str, pa.ChunkedArray | pa.Array] = {}
     if by is not None:
         keys["by"] = rows[by]
-    if is_gone is not None:
-        keys["is_there"] = pa.array(~is_gone)
-    # A row without a place in the order comes before those that have one.
+    if is_deleted is not None:
+        keys["is_upsert"] = pa.array(~is_deleted)
+    # A null in the order is before all other values.
     indices = pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending", "at_start") for name in keys])
     return np.asarray(indices)
 

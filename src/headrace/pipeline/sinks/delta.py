@@ -11,43 +11,36 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import pyarrow
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from headrace.pipeline.errors import BadJob, BadSink, SinkUnavailable
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import changes
 from headrace.pipeline.sinks.delta_upkeep import DeltaUpkeep
-from headrace.pipeline.sinks.sink import (
-    OutputMode,
-    Refuse,
-    RefusedRow,
-    Sink,
-    SinkWriter,
-    check_folder_name,
-    check_one_of,
-)
-
-if TYPE_CHECKING:
-    from deltalake import CommitProperties, DeltaTable
-    from pyspark.sql.types import StructType
+from headrace.pipeline.sinks.sink import OutputMode, Reject, RejectedRow, Sink, SinkWriter, check_folder_name
+from headrace.pipeline.spark.session import data_dir
 
 DeltaMode = Literal["append", "upsert", "replace"]
 
 FENCES = "headrace.fences"
 """The field of a commit's description with the fences of all jobs, so that the newest commit is enough to find them."""
 
-FORGOTTEN = -1
-"""A transaction's number after `clear`: Delta can't remove one."""
+CLEARED = -1
+"""A transaction's number after `clear`: Delta can't delete one."""
 
 COMMIT_TRIES_MAX = 10
-"""A commit can lose against compaction or another writer; then it is done again on the newer table."""
+"""A commit can conflict with compaction or another writer; then it is retried on the newer table."""
 
 HISTORY_COMMITS_MAX = 1_000
-"""How far back a fence is looked for. All commits of Headrace carry it; these are others' in a row."""
+"""Commits that are searched for a fence. All commits of Headrace contain it; these are others' in a row."""
 
-_IS_GONE = "headrace_is_gone"
+_IS_DELETED = "headrace_is_deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +67,13 @@ class Delta(Sink):
     """Options of delta-rs for an address, such as credentials."""
 
     kind: ClassVar[str] = "delta"
+    is_folder: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "key", _names(self.key))
-        object.__setattr__(self, "partition_by", _names(self.partition_by))
+        self.set_names("key", "partition_by")
         if not self.mode:
             object.__setattr__(self, "mode", "upsert" if self.key else "append")
-        check_one_of("mode", self.mode, DeltaMode)
+        self.check_choice("mode", DeltaMode)
         if (self.mode == "upsert") != bool(self.key):
             raise BadSink(
                 f"mode={self.mode!r} does not go with key={list(self.key)}",
@@ -90,29 +83,8 @@ class Delta(Sink):
         if self.compact_files < 0 or self.file_bytes <= 0 or self.keep_hours < 0:
             raise BadSink("compact_files, file_bytes and keep_hours can't be negative", hint="0 files: never")
 
-    @classmethod
-    def from_options(cls, options: Mapping[str, str]) -> Self:
-        """From the options of a Spark writer; those that begin with `storage.` are for the storage."""
-        from headrace.pipeline.sinks.options import name_in, read_options
-
-        storage = {
-            name.partition(".")[2]: text
-            for name, text in options.items()
-            if name.lower().startswith("storage.")
-        }
-        found = read_options(
-            "delta",
-            {name: text for name, text in options.items() if not name.lower().startswith("storage.")},
-            texts=("name", "at", "mode", "order_by"),
-            lists=("key", "partition_by"),
-            numbers=("compact_files", "file_bytes", "keep_hours"),
-        )
-        return cls(name_in("delta", found), **found, storage_options=storage)
-
     @property
     def address(self) -> str:
-        from headrace.pipeline.spark.session import data_dir
-
         return str(self.at) if self.at is not None else str(data_dir() / "delta" / self.name)
 
     def target(self) -> str:
@@ -125,48 +97,32 @@ class Delta(Sink):
 
     def table(self) -> DeltaTable:
         """The table as it is now: `.to_pyarrow_dataset()`, `.file_uris()`, `.version()`, `.history()` and so on."""
-        from deltalake import DeltaTable
-
         return DeltaTable(self.address, storage_options=dict(self.storage_options))
 
     def open(self, job: str, schema: StructType) -> SinkWriter:
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         arrow = to_arrow_schema(schema, timezone="UTC")
         wanted = pyarrow.schema([arrow.field(name) for name in changes.stored_columns(arrow)])
         _check_types(wanted)
-        for name in (*self.key, *self.partition_by):
-            if name not in wanted.names:
-                raise BadSink(
-                    f"there is no column {name!r}", hint=f"the columns are: {', '.join(wanted.names)}"
-                )
+        self.check_columns((*self.key, *self.partition_by), wanted.names)
+        self.check_columns((self.order_by,), arrow.names)
         return _DeltaWriter(self, job, _open_table(self, wanted))
 
 
 def _check_types(wanted: pyarrow.Schema) -> None:
-    from deltalake import Schema
-
     for column in wanted:
         try:
-            if not pyarrow.types.is_null(column.type):
-                Schema.from_arrow(pyarrow.schema([column]))
-                continue
+            if pyarrow.types.is_null(column.type):
+                raise TypeError("Delta has no type for a column of nulls only")
+            Schema.from_arrow(pyarrow.schema([column]))
         except Exception as error:  # delta-rs raises nothing more special
-            raise _no_such_type(column) from error
-        raise _no_such_type(column)
-
-
-def _no_such_type(column: pyarrow.Field) -> BadSink:
-    return BadSink(
-        f"a Delta table can't have the column {column.name!r} of type {column.type}",
-        hint="cast it, or select it away",
-    )
+            raise BadSink(
+                f"a Delta table can't have the column {column.name!r} of type {column.type}",
+                hint="cast it, or drop it",
+            ) from error
 
 
 def _open_table(sink: Delta, wanted: pyarrow.Schema) -> DeltaTable:
-    """The table with these columns: made if it is missing, widened if columns are new."""
-    from deltalake import DeltaTable
-
+    """The table with these columns: created if it is missing, altered if columns are new."""
     options = dict(sink.storage_options)
     if not DeltaTable.is_deltatable(sink.address, options):
         if "://" not in sink.address:
@@ -184,15 +140,13 @@ def _open_table(sink: Delta, wanted: pyarrow.Schema) -> DeltaTable:
     if list(there) != list(sink.partition_by):
         raise BadSink(
             f"the table {sink.name} is partitioned by {', '.join(there) or 'nothing'}",
-            hint="say the same in partition_by, or give the table another name",
+            hint="set partition_by to the same columns, or give the table another name",
         )
     _add_columns(sink, table, wanted)
     return table
 
 
 def _add_columns(sink: Delta, table: DeltaTable, wanted: pyarrow.Schema) -> None:
-    from deltalake import Schema
-
     before = {each.name: each for each in table.schema().fields}
     after = {each.name: each for each in Schema.from_arrow(wanted).fields}
     changed = [
@@ -200,7 +154,7 @@ def _add_columns(sink: Delta, table: DeltaTable, wanted: pyarrow.Schema) -> None
         for name in before.keys() & after.keys()
         if before[name].type != after[name].type
     ]
-    changed += [f"{name} is gone" for name in before.keys() - after.keys()]
+    changed += [f"{name} is missing in the rows" for name in before.keys() - after.keys()]
     if changed:
         raise BadSink(
             f"the table {sink.name} has other columns: {'; '.join(sorted(changed))}",
@@ -216,10 +170,12 @@ class _DeltaWriter(SinkWriter):
         self._sink = sink
         self._job = job
         self._table = table
-        self._fences = _newest_fences(table)
+        newest = next(iter(table.history(1)), {})
+        # Of all jobs: every commit repeats them.
+        self._fences = _read_fences(newest.get(FENCES, "{}"))
         self._upkeep = DeltaUpkeep(
             open_table=sink.table,
-            describe=self._description,
+            describe=lambda: _describe(self._fences),
             files_max=sink.compact_files,
             file_bytes=sink.file_bytes,
             keep_hours=sink.keep_hours,
@@ -233,21 +189,18 @@ class _DeltaWriter(SinkWriter):
         number = self._table.transaction_version(_application(fence))
         return number is not None and number >= fence.batch_id
 
-    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, refuse: Refuse) -> int:
-        from deltalake.exceptions import CommitFailedError
-
-        batches = list(rows)
-        table = pyarrow.Table.from_batches(batches) if batches else None
-        refusals: list[RefusedRow] = []
-        if table is not None and self._sink.key:
-            table, refusals = _without_null_keys(table, self._sink.key)
+    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, reject: Reject) -> int:
+        rejections: list[RejectedRow] = []
+        table = changes.table_of(rows)
+        if table is not None:
+            table, rejections = changes.without_null_keys(table, self._sink.key)
         for _ in range(COMMIT_TRIES_MAX):
             self._table.update_incremental()
             if self._has(fence):
                 return 0
-            if refusals:
-                refuse(refusals)
-                refusals = []
+            if rejections:
+                reject(rejections)
+                rejections = []
             try:
                 written = self._commit(table, fence)
             except CommitFailedError:
@@ -261,39 +214,35 @@ class _DeltaWriter(SinkWriter):
         )
 
     def _commit(self, table: pyarrow.Table | None, fence: Fence) -> int:
-        properties = self._properties(fence)
+        properties = CommitProperties(
+            custom_metadata=_describe({**self._fences, self._job: fence}),
+            app_transactions=[Transaction(_application(fence), fence.batch_id)],
+        )
         if table is None or table.num_rows == 0:
-            return self._write(
-                self._empty(), "overwrite" if self._sink.mode == "replace" else "append", properties
-            )
-        if self._sink.mode == "upsert":
-            return self._merge(
-                changes.collapse(table, key=self._sink.key, order_by=self._sink.order_by), properties
-            )
-        stored = table.select(changes.stored_columns(table.schema))
-        return self._write(stored, "overwrite" if self._sink.mode == "replace" else "append", properties)
-
-    def _write(self, table: pyarrow.Table, mode: Any, properties: CommitProperties) -> int:
-        from deltalake import write_deltalake
-
+            stored = pyarrow.schema(self._table.schema().to_arrow()).empty_table()
+        elif self._sink.mode == "upsert":
+            collapsed = changes.collapse(table, key=self._sink.key, order_by=self._sink.order_by)
+            return self._merge(collapsed, properties)
+        else:
+            stored = table.select(changes.stored_columns(table.schema))
         write_deltalake(
             self._table,
-            table,
-            mode=mode,
+            stored,
+            mode="overwrite" if self._sink.mode == "replace" else "append",
             partition_by=list(self._sink.partition_by) or None,
             target_file_size=self._sink.file_bytes,
             commit_properties=properties,
         )
-        return int(table.num_rows)
+        return int(stored.num_rows)
 
     def _merge(self, collapsed: changes.Changes, properties: CommitProperties) -> int:
         """Upserts and deletions in one commit, so in one source: a deletion is a row of nulls beside its key."""
         marked = [
-            collapsed.upserts.append_column(_IS_GONE, pyarrow.repeat(False, collapsed.upserts.num_rows)),
-            collapsed.deletes.append_column(_IS_GONE, pyarrow.repeat(True, collapsed.deletes.num_rows)),
+            rows.append_column(_IS_DELETED, pyarrow.repeat(is_deleted, rows.num_rows))
+            for rows, is_deleted in ((collapsed.upserts, False), (collapsed.deletes, True))
         ]
         source = pyarrow.concat_tables(marked, promote_options="default")
-        columns = {name: f"s.{_quoted(name)}" for name in collapsed.upserts.column_names}
+        updates = {_quoted(name): f"s.{_quoted(name)}" for name in collapsed.upserts.column_names}
         (
             self._table.merge(
                 source,
@@ -302,40 +251,21 @@ class _DeltaWriter(SinkWriter):
                 target_alias="t",
                 commit_properties=properties,
             )
-            .when_matched_delete(predicate=f"s.{_IS_GONE}")
-            .when_matched_update(updates={_quoted(name): text for name, text in columns.items()})
-            .when_not_matched_insert(
-                updates={_quoted(name): text for name, text in columns.items()},
-                predicate=f"NOT s.{_IS_GONE}",
-            )
+            .when_matched_delete(predicate=f"s.{_IS_DELETED}")
+            .when_matched_update(updates=updates)
+            .when_not_matched_insert(updates=updates, predicate=f"NOT s.{_IS_DELETED}")
             .execute()
         )
         return int(source.num_rows)
 
-    def _empty(self) -> pyarrow.Table:
-        return pyarrow.schema(self._table.schema().to_arrow()).empty_table()
-
-    def _properties(self, fence: Fence) -> CommitProperties:
-        from deltalake import CommitProperties, Transaction
-
-        return CommitProperties(
-            custom_metadata=_describe({**self._fences, self._job: fence}),
-            app_transactions=[Transaction(_application(fence), fence.batch_id)],
-        )
-
-    def _description(self) -> dict[str, str]:
-        return _describe(self._fences)
-
     def clear(self) -> None:
-        from deltalake import CommitProperties, Transaction
-
         self._table.update_incremental()
-        forgotten = _kept_fence(self._table, self._job)
+        cleared = _kept_fence(self._table, self._job)
         self._fences.pop(self._job, None)
-        transactions = [Transaction(_application(forgotten), FORGOTTEN)] if forgotten is not None else []
+        transactions = [] if cleared is None else [Transaction(_application(cleared), CLEARED)]
         self._table.delete(
             commit_properties=CommitProperties(
-                custom_metadata=self._description(), app_transactions=transactions
+                custom_metadata=_describe(self._fences), app_transactions=transactions
             )
         )
 
@@ -364,37 +294,14 @@ def _kept_fence(table: DeltaTable, job: str) -> Fence | None:
     return None
 
 
-def _newest_fences(table: DeltaTable) -> dict[str, Fence]:
-    """Those of all jobs, as the newest commit has them."""
-    return _read_fences(next(iter(table.history(1)), {}).get(FENCES, "{}"))
-
-
 def _read_fences(text: str) -> dict[str, Fence]:
     try:
         return {job: Fence.from_json(kept) for job, kept in json.loads(text).items()}
     except (ValueError, AttributeError) as error:
         raise BadJob(
-            f"this is no list of fences: {text[:200]!r}", hint="somebody else wrote it into the table's log"
+            f"this is no list of fences: {text[:200]!r}", hint="another program wrote it into the table's log"
         ) from error
-
-
-def _without_null_keys(table: pyarrow.Table, key: Sequence[str]) -> tuple[pyarrow.Table, list[RefusedRow]]:
-    import pyarrow.compute
-
-    is_null = table[key[0]].is_null()
-    for name in key[1:]:
-        is_null = pyarrow.compute.or_(is_null, table[name].is_null())
-    bad = table.filter(is_null)
-    if bad.num_rows == 0:
-        return table, []
-    reason = f"its key ({', '.join(key)}) is null"
-    refused = [RefusedRow(row=row, reason=reason) for row in bad.to_pylist()]
-    return table.filter(pyarrow.compute.invert(is_null)), refused
 
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def _names(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)

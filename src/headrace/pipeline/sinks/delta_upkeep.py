@@ -10,13 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pyarrow
 import pyarrow.compute
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 logger = logging.getLogger("headrace.pipeline")
 
@@ -62,18 +60,14 @@ class DeltaUpkeep:
             self._running.start()
 
     def _run(self) -> None:
-        from deltalake.exceptions import CommitFailedError, DeltaError
-
         try:
             self._compact()
         except CommitFailedError:
-            logger.info("compaction gave way to a batch; it is tried again later")
+            logger.info("compaction conflicted with a batch, and is retried later")
         except (DeltaError, OSError) as error:
-            logger.warning("compaction failed, and is tried again later: %s", error)
+            logger.warning("compaction failed, and is retried later: %s", error)
 
     def _compact(self) -> None:
-        from deltalake import CommitProperties
-
         table = self._open_table()
         properties = CommitProperties(custom_metadata=dict(self._describe()))
         table.optimize.compact(

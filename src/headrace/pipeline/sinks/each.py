@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import pyarrow
 
 from headrace.errors import HeadraceError
-from headrace.pipeline.errors import BadSink
-from headrace.pipeline.sinks.sink import Refuse, RefusedRow, Sink, SinkWriter, check_one_of
+from headrace.pipeline.errors import BadSink, SinkUnavailable
+from headrace.pipeline.sinks.sink import Reject, RejectedRow, Sink, SinkWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 Per = Literal["row", "batch"]
 
 REASON_CHARACTERS_MAX = 500
-"""Of an exception's text, in a dead letter: a library may put a whole answer of a server there."""
-
-
-class TryAgain(HeadraceError):
-    """Raised by a function if the cause is not in its rows: the batch fails, and the job retries it."""
+"""Of an exception's text, in a dead letter: it may contain the whole response of a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +38,7 @@ class Each(Sink):
     function: Callable[[Any, Fence], object]
     _: KW_ONLY
     per: Per = "row"
-    refused_rows_max: int = 1_000
+    rejected_rows_max: int = 1_000
     """In one batch. Beyond it the batch fails: an unavailable target would turn all rows into dead letters."""
 
     kind: ClassVar[str] = "each"
@@ -53,18 +49,18 @@ class Each(Sink):
             raise BadSink(
                 f"{self.function!r} is no function", hint="Each takes a function of a row and a batch"
             )
-        check_one_of("per", self.per, Per)
-        if self.refused_rows_max < 0:
-            raise BadSink("refused_rows_max is below 0", hint="0 lets the first refused row fail the batch")
+        self.check_choice("per", Per)
+        if self.rejected_rows_max < 0:
+            raise BadSink("rejected_rows_max is below 0", hint="0 lets the first rejected row fail the batch")
 
     def target(self) -> str:
         return f"function {getattr(self.function, '__qualname__', type(self.function).__qualname__)}"
 
     def open(self, job: str, schema: StructType) -> SinkWriter:
-        return _RowByRow(self) if self.per == "row" else _BatchByBatch(self)
+        return _EachWriter(self)
 
 
-class _Caller(SinkWriter):
+class _EachWriter(SinkWriter):
     def __init__(self, sink: Each) -> None:
         self._sink = sink
 
@@ -72,46 +68,39 @@ class _Caller(SinkWriter):
         """Unknown: the target of a function has no fence."""
         return None
 
-    def clear(self) -> None:
-        """Nothing: only the function knows its target."""
-
-    def close(self) -> None: ...
-
-
-class _RowByRow(_Caller):
-    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, refuse: Refuse) -> int:
+    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, reject: Reject) -> int:
+        if self._sink.per == "batch":
+            batches = list(rows)
+            if batches:
+                self._sink.function(pyarrow.Table.from_batches(batches), fence)
+            return sum(batch.num_rows for batch in batches)
         written = 0
-        refused: list[RefusedRow] = []
+        rejected: list[RejectedRow] = []
         for row in (row for batch in rows for row in batch.to_pylist()):
             try:
                 self._sink.function(row, fence)
                 written += 1
-            except TryAgain:
+            except SinkUnavailable:
                 raise
             except Exception as error:
-                refused.append(RefusedRow(row=row, reason=_reason(error)))
-                self._check(refused, error)
-        if refused:
-            refuse(refused)
+                rejected.append(RejectedRow(row=row, reason=_reason(error)))
+                self._check(rejected, error)
+        if rejected:
+            reject(rejected)
         return written
 
-    def _check(self, refused: list[RefusedRow], error: Exception) -> None:
-        if len(refused) > self._sink.refused_rows_max:
+    def _check(self, rejected: list[RejectedRow], error: Exception) -> None:
+        if len(rejected) > self._sink.rejected_rows_max:
             raise HeadraceError(
-                f"{self._sink.target()} refused more than {self._sink.refused_rows_max} rows of a batch, "
+                f"{self._sink.target()} rejected more than {self._sink.rejected_rows_max} rows of a batch, "
                 f"the last one with {_reason(error)}",
-                hint="mend the cause, or raise refused_rows_max if these rows are to become dead letters",
+                hint="fix the cause, or raise rejected_rows_max if these rows are to become dead letters",
             ) from error
 
+    def clear(self) -> None:
+        """Nothing: only the function knows its target."""
 
-class _BatchByBatch(_Caller):
-    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, refuse: Refuse) -> int:
-        batches = list(rows)
-        if not batches:
-            return 0
-        table = pyarrow.Table.from_batches(batches)
-        self._sink.function(table, fence)
-        return int(table.num_rows)
+    def close(self) -> None: ...
 
 
 def _reason(error: Exception) -> str:

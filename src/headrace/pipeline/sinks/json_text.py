@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 JSON_OPTIONS = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",  # Spark's own cuts off the microseconds
+    "ignoreNullFields": "false",  # Spark's default drops the key of a null in a map, too
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",  # Spark's default drops the microseconds
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 """For Spark's `to_json`, so that nothing is lost."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from headrace.pipeline.errors import BadJob
 
 METADATA_BYTES_MAX = 4_000
-"""`offset.metadata.max.bytes` is 4,096 unless somebody changed it; some room is left for the count in front."""
+"""`offset.metadata.max.bytes` is 4,096 by default; some bytes are reserved for the count in front."""
 
 GROUPS_MAX = 64
 """A fence of 256 kB after packing: tens of thousands of partitions. More is no fence."""
@@ -45,7 +45,7 @@ def cut(text: str) -> list[str]:
 
 
 def join(first: str, piece_of: Callable[[int], str]) -> str:
-    """The text that was cut; `piece_of` is asked for the pieces after the first."""
+    """The text that was cut; `piece_of` returns the pieces after the first."""
     if not first.startswith(_PACKED):
         return first
     try:
@@ -55,5 +55,5 @@ def join(first: str, piece_of: Callable[[int], str]) -> str:
     except (ValueError, zlib.error, binascii.Error) as error:
         raise BadJob(
             f"the pieces of a fence do not fit together: {error}",
-            hint="somebody else committed offsets to its groups; give the job another name",
+            hint="another program committed offsets to its groups; give the job another name",
         ) from error

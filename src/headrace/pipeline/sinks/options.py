@@ -1,54 +1,66 @@
-"""A sink from the options of a Spark writer, all of which are strings, and whose names know no case."""
+"""The fields of a sink from the options of a Spark writer: all of them are strings, with case-insensitive names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headrace.pipeline.errors import BadSink
 
 
-def read_options(
-    format: str,
-    options: Mapping[str, str],
-    *,
-    texts: Sequence[str] = (),
-    lists: Sequence[str] = (),
-    numbers: Sequence[str] = (),
-) -> dict[str, Any]:
-    """The values of a sink's fields. `order_by` may be written `orderBy`, as Spark's own options are."""
-    known = {_plain(name): name for name in (*texts, *lists, *numbers)}
-    found: dict[str, Any] = {}
+def read_options(sink: Any, options: Mapping[str, str], names: Sequence[str] = ()) -> dict[str, Any]:
+    """The fields of the sink's class by name. `names` are the options, by default one for each field.
+
+    `order_by` may be written `orderBy`, as Spark's own options are. `storage.region` is the entry `region` of the field
+    `storage_options`.
+    """
+    types = {field.name: str(field.type) for field in dataclasses.fields(sink)}
+    mappings = [name for name, kind in types.items() if kind == "Mapping[str, str]"]
+    known = {_plain(name): name for name in names or types if name not in mappings}
+    found: dict[str, Any] = {name: {} for name in mappings}
     for option, text in options.items():
-        name = known.get(_plain(option))
-        if name is None:
+        prefix, _, entry = option.partition(".")
+        mapping, name = f"{prefix.lower()}_options", known.get(_plain(option))
+        if entry and mapping in mappings:
+            found[mapping][entry] = text
+        elif name is not None:
+            found[name] = _parsed(option, text, _PARSERS.get(types.get(name, ""), str))
+        else:
             raise BadSink(
-                f"headrace-{format} has no option {option!r}",
+                f"headrace-{sink.kind} has no option {option!r}",
                 hint=f"its options are: {', '.join(known.values())}",
             )
-        if name in lists:
-            found[name] = tuple(each.strip() for each in text.split(",") if each.strip())
-        elif name in numbers:
-            found[name] = _number(option, text)
-        else:
-            found[name] = text
     return found
-
-
-def name_in(format: str, found: dict[str, Any]) -> str:
-    """The name, taken out; that of the folder if only a folder is given."""
-    name = found.pop("name", None) or str(found.get("at", "")).rstrip("/").rpartition("/")[2]
-    if not name:
-        raise BadSink(f"headrace-{format} needs a name", hint='.option("name", …), or a path')
-    return str(name)
 
 
 def _plain(option: str) -> str:
     return option.replace("_", "").lower()
 
 
-def _number(option: str, text: str) -> int:
+def _parsed(option: str, text: str, parse: Callable[[str], Any]) -> Any:
     try:
-        return int(text)
+        return parse(text)
     except ValueError as error:
-        raise BadSink(f"{option}={text!r} is not a whole number", hint="give it as digits") from error
+        raise BadSink(f"{option}={text!r} is not a number", hint="give it as digits") from error
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in text.split(",") if each.strip())
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """`visits:sum, last_at:max`."""
+    pairs = [each.partition(":") for each in _list(text)]
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "str | Sequence[str]": _list,
+    "Sequence[str]": _list,
+    "Mapping[str, Combine]": _pairs,
+    "int": int,
+    "int | None": int,
+    "float": float,
+}
+"""By the annotation of the field; the others are texts."""

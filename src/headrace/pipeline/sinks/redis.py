@@ -5,12 +5,13 @@ The sink and its writer, which keeps the fence. `redis_commands.py` turns rows i
 
 from __future__ import annotations
 
+import itertools
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pyarrow as pa
 import redis
@@ -19,16 +20,16 @@ from redis.retry import Retry
 
 from headrace.pipeline.errors import BadSink, SinkUnavailable
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.options import read_options
-from headrace.pipeline.sinks.redis_commands import Command, RedisLayout
-from headrace.pipeline.sinks.sink import OutputMode, Refuse, RefusedRow, Sink, SinkWriter
+from headrace.pipeline.sinks.changes import table_of
+from headrace.pipeline.sinks.redis_commands import Command, RedisLayout, Word
+from headrace.pipeline.sinks.sink import OutputMode, Reject, RejectedRow, Sink, SinkWriter
 from headrace.redaction import ESCAPE_HINT, redacted
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 COMMANDS_PER_TRANSACTION_MAX = 20_000
-"""Redis serves nobody else during a transaction: about 20 ms for this many commands."""
+"""Redis serves no other client during a transaction: about 20 ms for this many commands."""
 
 KEYS_PER_REMOVAL = 5_000
 
@@ -36,7 +37,7 @@ RETRY_PAUSE_S = 0.2
 TIMEOUT_S = 60.0
 """How long Redis may be unavailable, such as during a restart, before a batch fails."""
 
-ANSWER_TIMEOUT_S = 30.0
+RESPONSE_TIMEOUT_S = 30.0
 
 T = TypeVar("T")
 
@@ -49,12 +50,12 @@ class Redis(Sink):
         Redis("top_urls", key="url", score="count")                # a sorted set top_urls of urls by their count
         Redis("top_urls", key="url", score="count", per="country") # a sorted set top_urls:<country> for each country
 
-    All keys that are `name`, or begin with `name:`, belong to the sink.
+    All keys that are `name`, or start with `name:`, belong to the sink.
     """
 
     name: str
     _: KW_ONLY
-    key: str | Sequence[str]
+    key: str | Sequence[str] = ()
     score: str | None = None
     """The column that a sorted set is ordered by; None for hashes."""
     per: str | Sequence[str] = ()
@@ -71,43 +72,25 @@ class Redis(Sink):
     kind: ClassVar[str] = "redis"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "key", _names(self.key))
-        object.__setattr__(self, "per", _names(self.per))
+        self.set_names("key", "per")
         if not self.name:
-            raise BadSink("a Redis sink needs a name", hint="its keys in Redis begin with it")
+            raise BadSink("a Redis sink needs a name", hint="its keys in Redis start with it")
         if not self.key:
-            raise BadSink(
-                f"redis {self.name}: there is no key", hint="say which column is the key: Redis(…, key=…)"
-            )
+            raise BadSink(f"redis {self.name} has no key", hint="name its columns: Redis(…, key=…)")
         if self.per and self.score is None:
             raise BadSink(
                 f"redis {self.name}: `per` is for sorted sets", hint="give a `score`, or put it in the key"
             )
         if self.expire_s is not None and self.expire_s < 1:
             raise BadSink(
-                f"expire_s={self.expire_s} would expire at once", hint="at least 1, or None for never"
+                f"expire_s={self.expire_s} would expire immediately", hint="at least 1, or None for never"
             )
-
-    @classmethod
-    def from_options(cls, options: Mapping[str, str]) -> Self:
-        """From the options of a Spark writer."""
-        texts, lists = ("name", "score", "order_by", "at"), ("key", "per")
-        numbers = ("expire_s", "timeout_s")
-        found = read_options("redis", options, texts=texts, lists=lists, numbers=numbers)
-        if "name" not in found or "key" not in found:
-            raise BadSink("headrace-redis needs a name and a key", hint='.option("name", …).option("key", …)')
-        return cls(found.pop("name"), **found)
 
     def target(self) -> str:
         return f"redis {self.name}"
 
     def open(self, job: str, schema: StructType) -> SinkWriter:
-        for name in (*self.key, *self.per, *filter(None, (self.score, self.order_by))):
-            if name not in schema.names:
-                raise BadSink(
-                    f"redis {self.name}: there is no column {name!r}",
-                    hint=f"there are {', '.join(schema.names)}",
-                )
+        self.check_columns((*self.key, *self.per, self.score, self.order_by), schema.names)
         layout = RedisLayout(
             name=self.name,
             key=tuple(self.key),
@@ -137,12 +120,12 @@ class RedisWriter(SinkWriter):
         self._owner = str(uuid.uuid4())
         self._fence_key = f"headrace:fence:{layout.name}:{job}"
         try:
-            # Any: the library's types leave open whether answers come at once, and whether they are texts.
+            # Any: the library's types also allow responses that are awaited, and texts.
             self._redis: Any = redis.Redis.from_url(
-                at, socket_timeout=ANSWER_TIMEOUT_S, retry=Retry(NoBackoff(), 0), protocol=2
+                at, socket_timeout=RESPONSE_TIMEOUT_S, retry=Retry(NoBackoff(), 0), protocol=2
             )
         except ValueError:
-            # What the library found wrong would quote a part of the password.
+            # The library's message would quote a part of the password.
             raise BadSink(
                 f"{redacted(at)} is not an address of Redis", hint=f"redis://HOST:PORT/0; {ESCAPE_HINT}"
             ) from None
@@ -153,20 +136,19 @@ class RedisWriter(SinkWriter):
         text = self._insist(lambda: self._redis.hget(self._fence_key, "fence"))
         return None if text is None else Fence.from_json(text.decode())
 
-    def apply(self, rows: Iterable[pa.RecordBatch], fence: Fence, refuse: Refuse) -> int:
+    def apply(self, rows: Iterable[pa.RecordBatch], fence: Fence, reject: Reject) -> int:
         if self._insist(lambda: self._is_covered(self._redis, fence)):
             return 0
-        batches = [batch for batch in rows if batch.num_rows]
-        refused: list[RefusedRow] = []
-        written = 0
-        if batches:
-            commands, refused = self._layout.commands(pa.Table.from_batches(batches))
+        rejected: list[RejectedRow] = []
+        table, written = table_of(rows), 0
+        if table is not None:
+            commands, rejected = self._layout.commands(table)
             for start in range(0, len(commands), COMMANDS_PER_TRANSACTION_MAX):
                 part = commands[start : start + COMMANDS_PER_TRANSACTION_MAX]
-                refused += self._insist(partial(self._write, part, fence))
-            written = sum(batch.num_rows for batch in batches) - len(refused)
-        if refused:
-            refuse(refused)
+                rejected += self._insist(partial(self._write, part, fence))
+            written = table.num_rows - len(rejected)
+        if rejected:
+            reject(rejected)
         self._insist(lambda: self._write_fence(fence))
         self._written = fence
         return written
@@ -183,31 +165,30 @@ class RedisWriter(SinkWriter):
 
     # Transactions
 
-    def _write(self, commands: Sequence[Command], fence: Fence) -> list[RefusedRow]:
-        """Carry out the commands as one; the rows whose commands Redis refused."""
+    def _write(self, commands: Sequence[Command], fence: Fence) -> list[RejectedRow]:
+        """Carry out the commands as one; the rows whose commands Redis rejected."""
+        responses = self._execute([command.words for command in commands], fence, raises=False)
+        rejected = {
+            command.row: str(response)  # once a row, which may have several commands
+            for command, response in zip(commands, responses, strict=False)
+            if isinstance(response, redis.ResponseError)
+        }
+        return [RejectedRow(row=row(), reason=reason) for row, reason in rejected.items()]
+
+    def _write_fence(self, fence: Fence) -> None:
+        self._execute([("HSET", self._fence_key, "fence", fence.to_json())], fence, raises=True)
+
+    def _execute(self, commands: Iterable[tuple[Word, ...]], fence: Fence, *, raises: bool) -> list[Any]:
+        """The responses to the commands in one transaction; none if the fence is covered."""
         with self._redis.pipeline(transaction=True) as pipeline:
             pipeline.watch(self._fence_key)
             if self._is_covered(pipeline, fence):
                 return []
             pipeline.multi()
-            for command in commands:
-                pipeline.execute_command(*command.words)
-            answers = pipeline.execute(raise_on_error=False)
-        refused = {
-            command.row: str(answer)  # once a row, which may have several commands
-            for command, answer in zip(commands, answers, strict=True)
-            if isinstance(answer, redis.ResponseError)
-        }
-        return [RefusedRow(row=row(), reason=reason) for row, reason in refused.items()]
-
-    def _write_fence(self, fence: Fence) -> None:
-        with self._redis.pipeline(transaction=True) as pipeline:
-            pipeline.watch(self._fence_key)
-            if self._is_covered(pipeline, fence):
-                return
-            pipeline.multi()
-            pipeline.hset(self._fence_key, "fence", fence.to_json())
-            pipeline.execute()
+            for words in commands:
+                pipeline.execute_command(*words)
+            responses: list[Any] = pipeline.execute(raise_on_error=raises)
+            return responses
 
     def _is_covered(self, client: Any, fence: Fence) -> bool:
         owner, text = client.hmget(self._fence_key, "owner", "fence")
@@ -218,18 +199,16 @@ class RedisWriter(SinkWriter):
                 hint="a job runs in one process at a time; stop the other one",
             )
         if owner is None or _is_missing_batches(kept, fence) or _is_older(kept, self._written):
-            raise self._lost(kept, fence)
+            has = "nothing" if kept is None else f"the batches up to {kept.batch_id}"
+            raise BadSink(
+                f"Redis has {has} of job {self._job}, which is at batch {fence.batch_id}: it lost batches",
+                hint="build it again with `headrace job run --rebuild`; give Redis `appendonly yes` to keep it",
+            )
         return kept is not None and kept.covers(fence)
 
-    def _lost(self, kept: Fence | None, fence: Fence) -> BadSink:
-        has = "nothing" if kept is None else f"the batches up to {kept.batch_id}"
-        return BadSink(
-            f"Redis has {has} of job {self._job}, which is at batch {fence.batch_id}: it lost what was written to it",
-            hint="build it again with `headrace job run --rebuild`; give Redis `appendonly yes` to keep it",
-        )
-
     def _remove(self, pattern: str) -> None:
-        for keys in _chunks(self._redis.scan_iter(match=pattern, count=KEYS_PER_REMOVAL), KEYS_PER_REMOVAL):
+        found = self._redis.scan_iter(match=pattern, count=KEYS_PER_REMOVAL)
+        while keys := list(itertools.islice(found, KEYS_PER_REMOVAL)):
             self._redis.unlink(*keys)
 
     def _insist(self, call: Callable[[], T]) -> T:
@@ -243,36 +222,21 @@ class RedisWriter(SinkWriter):
             except (redis.ConnectionError, redis.TimeoutError) as error:
                 if time.monotonic() >= deadline_s:
                     raise SinkUnavailable(
-                        f"no answer from Redis at {redacted(self._at)} for {self._timeout_s:.0f} s: {error}",
-                        hint="is it running? `at` says where it is",
+                        f"no response from Redis at {redacted(self._at)} for {self._timeout_s:.0f} s: {error}",
+                        hint="is it running, and is `at` its address?",
                     ) from error
                 time.sleep(RETRY_PAUSE_S)
 
 
 def _is_missing_batches(kept: Fence | None, fence: Fence) -> bool:
-    """Batches come one after the other: a gap means that some were there once."""
+    """Batches are written one after the other: a gap means that Redis has lost some."""
     if kept is None:
         return False
     return kept.checkpoint == fence.checkpoint and kept.batch_id < fence.batch_id - 1
 
 
 def _is_older(kept: Fence | None, written: Fence | None) -> bool:
-    """Whether Redis has lost batches that it acknowledged. More is possible: an answer may have been lost."""
+    """Whether Redis has lost batches that it acknowledged. It may have more: a response may have been lost."""
     if written is None:
         return False
     return kept is None or (kept.checkpoint == written.checkpoint and kept.batch_id < written.batch_id)
-
-
-def _names(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _chunks(items: Iterable[Any], size: int) -> Iterable[list[Any]]:
-    chunk: list[Any] = []
-    for item in items:
-        chunk.append(item)
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk

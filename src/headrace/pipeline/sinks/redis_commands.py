@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from headrace.pipeline.sinks import changes
 from headrace.pipeline.sinks.json_text import is_nested, json_column
-from headrace.pipeline.sinks.sink import RefusedRow
+from headrace.pipeline.sinks.sink import RejectedRow
 
 Word = bytes | str | int | float
 
@@ -34,19 +34,19 @@ class RedisLayout(Struct, frozen=True, kw_only=True):
     order_by: str | None
     expire_s: int | None
 
-    def commands(self, rows: pa.Table) -> tuple[list[Command], list[RefusedRow]]:
-        """The commands for the rows, and the rows that have no place."""
-        rows, refused = self._without_unplaceable(rows)
+    def commands(self, rows: pa.Table) -> tuple[list[Command], list[RejectedRow]]:
+        """The commands for the rows, and the rows that are rejected."""
+        rows, rejected = self._without_nulls(rows)
         identity = [*self.per, *self.key]
         collapsed = changes.collapse(rows, key=identity, order_by=self.order_by)
         if self.score is None:
             found = [*self._hash_deletes(collapsed), *self._hash_upserts(collapsed, rows)]
         else:
             found = [*self._set_deletes(collapsed), *self._set_upserts(collapsed)]
-        return found, refused
+        return found, rejected
 
     def patterns(self) -> list[str]:
-        """What matches all keys of this sink."""
+        """Patterns that match all keys of this sink."""
         escaped = "".join(f"\\{each}" if each in "*?[]\\^" else each for each in self.name)
         return [escaped, f"{escaped}:*"]
 
@@ -103,24 +103,22 @@ class RedisLayout(Struct, frozen=True, kw_only=True):
             return
         yield from (name + b":" + each for each in _joined(rows, columns))
 
-    def _without_unplaceable(self, rows: pa.Table) -> tuple[pa.Table, list[RefusedRow]]:
-        """A row without a key has no place, nor has one without a score in an order."""
-        refused: list[RefusedRow] = []
+    def _without_nulls(self, rows: pa.Table) -> tuple[pa.Table, list[RejectedRow]]:
+        """Reject rows without a key, and rows without a score in a sorted set."""
+        rejected: list[RejectedRow] = []
         for name in (*self.per, *self.key, *filter(None, (self.score,))):
             is_missing = pc.is_null(rows[name], nan_is_null=True)
             if name == self.score and changes.has_op(rows.schema):
                 op = rows[changes.OP]
-                takes_away = pc.is_in(op, value_set=pa.array(changes.RETRACTIONS, op.type))
-                is_missing = pc.and_(is_missing, pc.invert(takes_away))
-            if pc.any(is_missing).as_py():
-                missing = rows.filter(is_missing).to_pylist()
-                refused += [RefusedRow(row=row, reason=f"{name} is null") for row in missing]
-                rows = rows.filter(pc.invert(is_missing))
-        return rows, refused
+                is_delete = pc.is_in(op, value_set=pa.array(changes.RETRACTIONS, op.type))
+                is_missing = pc.and_(is_missing, pc.invert(is_delete))
+            rows, found = changes.without_bad(rows, is_missing, f"{name} is null")
+            rejected += found
+        return rows, rejected
 
 
 def texts_of(column: pa.ChunkedArray) -> list[bytes | None]:
-    """What Redis keeps of each value: its text, as JSON has it where there is a choice; bytes as they are."""
+    """What Redis stores of each value: its text, as in JSON; bytes as they are."""
     kind = column.type
     if is_nested(kind):
         column = json_column(column)

@@ -7,12 +7,15 @@ there with its fence, or not at all. `search_layout.py` turns rows into document
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar
 
 import pyarrow
+import tantivy
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from headrace.pipeline.errors import BadSink, SinkUnavailable
 from headrace.pipeline.fence import Fence
@@ -33,10 +36,8 @@ from headrace.pipeline.sinks.search_layout import (
     write_layout,
 )
 from headrace.pipeline.sinks.search_reader import SearchReader
-from headrace.pipeline.sinks.sink import Refuse, RefusedRow, Sink, SinkWriter, check_folder_name
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+from headrace.pipeline.sinks.sink import Reject, RejectedRow, Sink, SinkWriter, check_folder_name
+from headrace.pipeline.spark.session import data_dir
 
 HEAP_BYTES_MIN = 15_000_000
 """The minimum of tantivy for one thread."""
@@ -64,32 +65,16 @@ class Search(Sink):
     """Memory for documents that are not on disk yet; when it is full they are written, and stay unpublished."""
 
     kind: ClassVar[str] = "search"
+    is_folder: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "key", _names(self.key))
-        object.__setattr__(self, "exact", _names(self.exact))
+        self.set_names("key", "exact")
         check_folder_name("an index", self.name)
         if self.heap_bytes < HEAP_BYTES_MIN:
             raise BadSink(f"heap_bytes={self.heap_bytes} is too small", hint=f"at least {HEAP_BYTES_MIN}")
 
-    @classmethod
-    def from_options(cls, options: Mapping[str, str]) -> Self:
-        """From the options of a Spark writer."""
-        from headrace.pipeline.sinks.options import name_in, read_options
-
-        found = read_options(
-            "search",
-            options,
-            texts=("name", "at", "order_by"),
-            lists=("key", "exact"),
-            numbers=("heap_bytes",),
-        )
-        return cls(name_in("search", found), **found)
-
     @property
     def folder(self) -> Path:
-        from headrace.pipeline.spark.session import data_dir
-
         return Path(self.at) if self.at is not None else data_dir() / "search" / self.name
 
     def target(self) -> str:
@@ -100,15 +85,12 @@ class Search(Sink):
         return SearchReader(self.folder)
 
     def open(self, job: str, schema: StructType) -> SinkWriter:
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         arrow = to_arrow_schema(schema, timezone="UTC")
-        layout = layout_of(
-            arrow, stored=changes.stored_columns(arrow), key=tuple(self.key), exact=tuple(self.exact)
-        )
-        return _SearchWriter(
-            job, layout, _OpenIndex.shared(self.folder, layout, self.heap_bytes), self.order_by
-        )
+        stored = pyarrow.schema([arrow.field(name) for name in changes.stored_columns(arrow)])
+        self.check_columns((*self.key, *self.exact), stored.names)
+        self.check_columns((self.order_by,), arrow.names)
+        layout = layout_of(stored, key=tuple(self.key), exact=self.exact)
+        return _SearchWriter(job, _OpenIndex.shared(self.folder, layout, self.heap_bytes), self.order_by)
 
 
 class _OpenIndex:
@@ -129,16 +111,14 @@ class _OpenIndex:
             return there
 
     def __init__(self, folder: Path, layout: Layout, heap_bytes: int) -> None:
-        import tantivy
-
         self.folder = folder
-        self.layout = layout
         self.lock = threading.Lock()
         self.users = 0
         if folder.is_dir() and tantivy.Index.exists(str(folder)):
-            _check_layout(folder, read_layout(folder), layout)
+            layout = _check_layout(folder, read_layout(folder), layout)
         else:
             write_layout(folder, layout)
+        self.layout = layout
         self.schema = tantivy_schema(layout)
         self.index = tantivy.Index(self.schema, path=str(folder))
         self.index.config_reader("manual")
@@ -157,7 +137,7 @@ class _OpenIndex:
 
     def _forget_unpublished(self) -> None:
         """Files of a commit that was not completed. The next one would have the same number and give them the same
-        names, which tantivy refuses."""
+        names, which tantivy rejects."""
         self.writer.garbage_collect_files()
 
     def release(self) -> None:
@@ -165,16 +145,15 @@ class _OpenIndex:
             self.users -= 1
             if self.users == 0:
                 del self._all[self.folder]
-                self.writer.wait_merging_threads()  # also gives up the lock on the folder
+                self.writer.wait_merging_threads()  # also releases the lock on the folder
 
 
-def _check_layout(folder: Path, there: Layout | None, wanted: Layout) -> None:
+def _check_layout(folder: Path, there: Layout | None, wanted: Layout) -> Layout:
+    """The layout of the index, whose columns may have another order than those of the rows."""
     if there is None:
         raise BadSink(
-            f"the index in {folder} was not made by Headrace", hint="give this one another folder with at="
+            f"the index in {folder} was not created by Headrace", hint="give this one another folder with at="
         )
-    if there == wanted:
-        return
     before = {column.name: column for column in there.columns}
     after = {column.name: column for column in wanted.columns}
     differences = [f"+{name}" for name in after.keys() - before.keys()]
@@ -182,24 +161,22 @@ def _check_layout(folder: Path, there: Layout | None, wanted: Layout) -> None:
     differences += [name for name in before.keys() & after.keys() if before[name] != after[name]]
     if there.key != wanted.key:
         differences.append(f"key {', '.join(there.key)} -> {', '.join(wanted.key)}")
-    if not differences:
-        return  # the order of columns does not matter
-    raise BadSink(
-        f"the index in {folder} has other columns: {', '.join(sorted(differences))}",
-        hint="an index can't change its columns; build one of another name from the start of the topic",
-    )
+    if differences:
+        raise BadSink(
+            f"the index in {folder} has other columns: {', '.join(sorted(differences))}",
+            hint="an index can't change its columns; build one of another name from the start of the topic",
+        )
+    return there
 
 
 class _SearchWriter(SinkWriter):
-    def __init__(self, job: str, layout: Layout, open_index: _OpenIndex, order_by: str | None) -> None:
+    def __init__(self, job: str, open_index: _OpenIndex, order_by: str | None) -> None:
         self._job = job
-        self._layout = layout
+        self._layout = open_index.layout
         self._open = open_index
         self._order_by = order_by
 
     def applied(self) -> Fence | None:
-        import tantivy
-
         self._open.index.reload()
         searcher = self._open.index.searcher()
         query = tantivy.Query.term_query(self._open.schema, JOB_FIELD, self._job, index_option="basic")
@@ -208,55 +185,50 @@ class _SearchWriter(SinkWriter):
             return None
         return Fence.from_json(bytes(searcher.doc(hits[0][1])[FENCE_FIELD][0]).decode())
 
-    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, refuse: Refuse) -> int:
+    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, reject: Reject) -> int:
         with self._open.lock:
             applied = self.applied()
             if applied is not None and applied.covers(fence):
                 return 0
             try:
-                written, refused = self._stage(rows)
+                written, rejected = self._stage(rows)
                 self._stage_fence(fence)
-                if refused:
-                    refuse(refused)
+                if rejected:
+                    reject(rejected)
                 self._open.writer.commit()
             except BaseException:
                 self._open.roll_back()
                 raise
             return written
 
-    def _stage(self, rows: Iterable[pyarrow.RecordBatch]) -> tuple[int, list[RefusedRow]]:
-        batches = list(rows)
-        if not batches:
+    def _stage(self, rows: Iterable[pyarrow.RecordBatch]) -> tuple[int, list[RejectedRow]]:
+        table = changes.table_of(rows)
+        if table is None:
             return 0, []
-        table = pyarrow.Table.from_batches(batches)
         if not self._layout.key:
             return self._add(table)
-        table, refused = _without_bad_keys(table, self._layout.key)
+        table, rejected = _without_bad_keys(table, self._layout.key)
         collapsed = changes.collapse(table, key=self._layout.key, order_by=self._order_by)
         for row in collapsed.deletes.to_pylist():
             self._open.writer.delete_documents_by_term(KEY_FIELD, key_text(row, self._layout.key))
-        written, refused_too = self._add(collapsed.upserts)
-        return written + collapsed.deletes.num_rows, refused + refused_too
+        written, rejected_too = self._add(collapsed.upserts)
+        return written + collapsed.deletes.num_rows, rejected + rejected_too
 
-    def _add(self, table: pyarrow.Table) -> tuple[int, list[RefusedRow]]:
-        import tantivy
-
-        refused: list[RefusedRow] = []
+    def _add(self, table: pyarrow.Table) -> tuple[int, list[RejectedRow]]:
+        rejected: list[RejectedRow] = []
         for row in table.to_pylist(maps_as_pydicts="strict"):
             try:
                 fields = document_fields(row, self._layout)
                 document = tantivy.Document.from_dict(fields, self._open.schema)
             except (ValueError, OverflowError) as error:
-                refused.append(RefusedRow(row=row, reason=str(error)))
+                rejected.append(RejectedRow(row=row, reason=str(error)))
                 continue
             if self._layout.key:
                 self._open.writer.delete_documents_by_term(KEY_FIELD, fields[KEY_FIELD])
             self._open.writer.add_document(document)
-        return table.num_rows - len(refused), refused
+        return table.num_rows - len(rejected), rejected
 
     def _stage_fence(self, fence: Fence) -> None:
-        import tantivy
-
         self._open.writer.delete_documents_by_term(JOB_FIELD, self._job)
         fields = {JOB_FIELD: self._job, MARK_FIELD: FENCE_MARK, FENCE_FIELD: fence.to_json().encode()}
         self._open.writer.add_document(tantivy.Document.from_dict(fields, self._open.schema))
@@ -270,23 +242,11 @@ class _SearchWriter(SinkWriter):
         self._open.release()
 
 
-def _without_bad_keys(table: pyarrow.Table, key: Sequence[str]) -> tuple[pyarrow.Table, list[RefusedRow]]:
+def _without_bad_keys(table: pyarrow.Table, key: Sequence[str]) -> tuple[pyarrow.Table, list[RejectedRow]]:
     """Without the rows that can never be found again: a key that is null, or longer than an index can hold."""
-    reasons: dict[int, str] = {}
-    for position, row in enumerate(table.select(list(key)).to_pylist()):
-        if any(each is None for each in row.values()):
-            reasons[position] = f"its key ({', '.join(key)}) is null"
-        elif len(key_text(row, key).encode()) > TERM_BYTES_MAX:
-            reasons[position] = f"its key ({', '.join(key)}) is longer than {TERM_BYTES_MAX} bytes"
-    if not reasons:
-        return table, []
-    refused = [
-        RefusedRow(row=table.slice(position, 1).to_pylist()[0], reason=reason)
-        for position, reason in reasons.items()
-    ]
-    kept = [position for position in range(table.num_rows) if position not in reasons]
-    return table.take(pyarrow.array(kept, pyarrow.int64())), refused
-
-
-def _names(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+    table, rejected = changes.without_null_keys(table, key)
+    sizes = [len(key_text(row, key).encode()) for row in table.select(list(key)).to_pylist()]
+    is_too_long = pyarrow.array([size > TERM_BYTES_MAX for size in sizes], pyarrow.bool_())
+    reason = f"its key ({', '.join(key)}) is longer than {TERM_BYTES_MAX} bytes"
+    table, too_long = changes.without_bad(table, is_too_long, reason)
+    return table, rejected + too_long

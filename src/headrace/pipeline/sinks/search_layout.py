@@ -1,4 +1,4 @@
-"""How rows become documents of an index: which column is which field, and what is kept beside tantivy's own files.
+"""How rows become documents of an index: which column is which field, and the file beside tantivy's own.
 
 Nothing here writes documents or searches; `search.py` and `search_reader.py` do.
 """
@@ -9,25 +9,27 @@ import base64
 import datetime
 import decimal
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow
+import tantivy
 from msgspec import Struct
 from pyarrow import types as arrow_types
 
 from headrace.pipeline.errors import BadSink
+from headrace.pipeline.files import replace_json
 
 LAYOUT_FILE = "headrace-layout.json"
-"""Beside tantivy's files, which don't say which columns hold lists, nor what a key is."""
+"""Beside tantivy's files, which do not contain which columns are lists or the key."""
 
 KEY_FIELD = "_headrace_key"
 JOB_FIELD = "_headrace_job"
 ROW_FIELD = "_headrace_row"
-"""The whole row as JSON, to hand back. The columns themselves are only indexed: an index knows no null in a list, no
+"""The whole row as JSON, for readers. The columns themselves are only indexed: an index knows no null in a list, no
 decimals, and no difference between nothing and an empty list."""
 FENCE_FIELD = "_headrace_fence"
 MARK_FIELD = "_headrace_mark"
@@ -35,7 +37,7 @@ FENCE_MARK = "fence"
 """Marks the documents that contain fences."""
 
 TERM_BYTES_MAX = 60_000
-"""tantivy drops longer terms without a word (its bound is 65,530), and a key must not get lost."""
+"""tantivy drops longer terms silently (its bound is 65,530), and a key must not get lost."""
 
 
 class FieldKind(StrEnum):
@@ -49,7 +51,7 @@ class FieldKind(StrEnum):
     JSON = "json"
 
 
-class Column(Struct, frozen=True, kw_only=True):
+class Column(Struct, frozen=True, kw_only=True, rename={"is_many": "many"}):
     name: str
     kind: FieldKind
     is_many: bool = False
@@ -59,26 +61,10 @@ class Column(Struct, frozen=True, kw_only=True):
 
 
 class Layout(Struct, frozen=True, kw_only=True):
-    """The columns of an index, and those that make a row's key."""
+    """The columns of an index, and those of its key."""
 
-    columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
-
-    def to_json(self) -> str:
-        columns = [
-            {"name": each.name, "kind": each.kind, "many": each.is_many, "type": each.type}
-            for each in self.columns
-        ]
-        return json.dumps({"key": self.key, "columns": columns}, indent=1)
-
-    @classmethod
-    def from_json(cls, text: str) -> Layout:
-        kept = json.loads(text)
-        columns = [
-            Column(name=each["name"], kind=FieldKind(each["kind"]), is_many=each["many"], type=each["type"])
-            for each in kept["columns"]
-        ]
-        return cls(columns=tuple(columns), key=tuple(kept["key"]))
+    columns: tuple[Column, ...]
 
     @property
     def text_columns(self) -> list[str]:
@@ -86,16 +72,9 @@ class Layout(Struct, frozen=True, kw_only=True):
         return [each.name for each in self.columns if each.kind in (FieldKind.TEXT, FieldKind.WORD)]
 
 
-def layout_of(
-    schema: pyarrow.Schema, *, stored: Sequence[str], key: Sequence[str], exact: Sequence[str]
-) -> Layout:
-    for name in (*key, *exact):
-        if name not in stored:
-            raise BadSink(
-                f"there is no column {name!r} to index", hint=f"the columns are: {', '.join(stored)}"
-            )
-    columns = [_column(schema.field(name), is_word=name in key or name in exact) for name in stored]
-    return Layout(columns=tuple(columns), key=tuple(key))
+def layout_of(stored: pyarrow.Schema, *, key: tuple[str, ...], exact: Sequence[str]) -> Layout:
+    columns = [_column(field, is_word=field.name in key or field.name in exact) for field in stored]
+    return Layout(columns=tuple(columns), key=key)
 
 
 def _column(field: pyarrow.Field, *, is_word: bool) -> Column:
@@ -105,7 +84,7 @@ def _column(field: pyarrow.Field, *, is_word: bool) -> Column:
     found = _kind(single, is_word=is_word)
     if found is None:
         raise BadSink(
-            f"column {field.name!r} of type {field.type} can't be indexed", hint="select it away, or cast it"
+            f"column {field.name!r} of type {field.type} can't be indexed", hint="cast it, or drop it"
         )
     return Column(name=field.name, kind=found, is_many=is_many, type=_type(single))
 
@@ -141,8 +120,6 @@ def _type(kind: pyarrow.DataType) -> str:
 
 
 def tantivy_schema(layout: Layout) -> Any:
-    import tantivy
-
     builder = tantivy.SchemaBuilder()
     builder.add_text_field(KEY_FIELD, tokenizer_name="raw", index_option="basic")
     builder.add_text_field(JOB_FIELD, tokenizer_name="raw", index_option="basic")
@@ -184,7 +161,7 @@ def key_text(row: Mapping[str, Any], key: Sequence[str]) -> str:
 
 
 def document_fields(row: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
-    """What tantivy is given for a row; a null is a field that isn't there."""
+    """The fields of a row's document; a null is a missing field."""
     fields: dict[str, Any] = {}
     for column in layout.columns:
         content = row[column.name]
@@ -262,10 +239,10 @@ _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_wit
 
 def read_layout(folder: Path) -> Layout | None:
     try:
-        return Layout.from_json((folder / LAYOUT_FILE).read_text())
+        return msgspec.json.decode((folder / LAYOUT_FILE).read_bytes(), type=Layout)
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise BadSink(
             f"{folder / LAYOUT_FILE} is damaged", hint="remove the index and build it again"
         ) from error
@@ -274,9 +251,4 @@ def read_layout(folder: Path) -> Layout | None:
 def write_layout(folder: Path, layout: Layout) -> None:
     """In one step, and before the index itself: an index without its layout could not be read."""
     folder.mkdir(parents=True, exist_ok=True)
-    new = folder / f"{LAYOUT_FILE}.new"
-    with new.open("w") as file:
-        file.write(layout.to_json())
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(folder / LAYOUT_FILE)
+    replace_json(folder / LAYOUT_FILE, layout, durable=True)

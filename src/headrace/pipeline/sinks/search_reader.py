@@ -1,4 +1,4 @@
-"""Searching an index, from any process, while a job writes it. Sees what was committed before each search."""
+"""Searching an index, from any process, while a job writes it. A search sees all earlier commits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import tantivy
 from msgspec import Struct
 
 from headrace.pipeline.errors import BadSink
@@ -40,13 +41,11 @@ class SearchReader:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        import tantivy
-
         self.folder = Path(folder)
         layout = read_layout(self.folder)
         if layout is None or not tantivy.Index.exists(str(self.folder)):
             raise BadSink(
-                f"there is no index in {self.folder}", hint="it is made when the job that writes it starts"
+                f"there is no index in {self.folder}", hint="the job that writes it creates it at its start"
             )
         self._layout = layout
         self._index = tantivy.Index.open(str(self.folder))
@@ -57,7 +56,7 @@ class SearchReader:
     ) -> list[Hit]:
         """The best hits first. `columns` are those where words without a column are looked for: all text by default."""
         if not 0 < limit <= HITS_MAX:
-            raise BadSink(f"limit={limit} is not possible", hint=f"ask for 1 to {HITS_MAX} hits")
+            raise BadSink(f"limit={limit} is not possible", hint=f"set it from 1 to {HITS_MAX}")
         searcher = self._searcher()
         found = searcher.search(self._query(query, columns), limit=limit, offset=offset, count=False)
         return [self._hit(searcher, score, address) for score, address in found.hits]
@@ -69,8 +68,6 @@ class SearchReader:
 
     def get(self, **key: Any) -> dict[str, Any] | None:
         """The document with this key: `reader.get(id=7)`."""
-        import tantivy
-
         if sorted(key) != sorted(self._layout.key):
             raise BadSink(
                 f"{', '.join(key) or 'nothing'} is not the key of this index",
@@ -88,8 +85,6 @@ class SearchReader:
         return self._index.searcher()
 
     def _query(self, query: str, columns: Sequence[str] | None) -> Any:
-        import tantivy
-
         names = list(columns) if columns is not None else self._layout.text_columns
         try:
             wanted = self._index.parse_query(query, names)

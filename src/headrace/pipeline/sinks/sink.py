@@ -1,18 +1,20 @@
 """What every sink is: a frozen description, and a writer that applies each micro-batch exactly once.
 
-A sink checks its options when it is made, and does not connect to its target. Its writer is opened on the driver when
-the job starts. `tests/contract/sink_contract.py` is this module in the form of tests.
+A sink checks its options when it is created, and does not connect to its target. Its writer is opened on the driver
+when the job starts. `tests/contract/sink_contract.py` is this module in the form of tests.
 """
 
 from __future__ import annotations
 
 import abc
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 from msgspec import Struct
 
 from headrace.pipeline.errors import BadSink
+from headrace.pipeline.sinks.options import read_options
 
 if TYPE_CHECKING:
     import pyarrow
@@ -26,12 +28,6 @@ OutputMode = Literal["append", "update", "complete"]
 """Spark's."""
 
 
-def check_one_of(field: str, given: object, choices: Any) -> None:
-    """Raise `BadSink` unless the value of a field is one of its type's, a `Literal`."""
-    if given not in get_args(choices):
-        raise BadSink(f"{field}={given!r} is unknown", hint=f"choose one of {', '.join(get_args(choices))}")
-
-
 def check_folder_name(what: str, name: str) -> None:
     """Raise `BadSink` unless the name is one of a folder below another, whatever it is joined to."""
     if not name or name in (".", "..") or set(name) & {"/", "\\", "\0"}:
@@ -41,8 +37,8 @@ def check_folder_name(what: str, name: str) -> None:
         )
 
 
-class RefusedRow(Struct, frozen=True, kw_only=True):
-    """A row that the target refuses, however often it is written. It becomes a dead letter of the job."""
+class RejectedRow(Struct, frozen=True, kw_only=True):
+    """A row that the target rejects, however often it is written. It becomes a dead letter of the job."""
 
     row: Mapping[str, Any]
     reason: str
@@ -50,7 +46,7 @@ class RefusedRow(Struct, frozen=True, kw_only=True):
     """Headers of the message that the row would have become; the dead letter has them too."""
 
 
-Refuse = Callable[[Sequence[RefusedRow]], None]
+Reject = Callable[[Sequence[RejectedRow]], None]
 """Called by a writer before it commits the rest of the batch, so that a crash in between loses no row."""
 
 
@@ -66,18 +62,18 @@ class SinkWriter(abc.ABC):
 
     @abc.abstractmethod
     def applied(self) -> Fence | None:
-        """The fence of this job in the target, of whichever checkpoint."""
+        """The fence of this job in the target, of any checkpoint."""
 
     @abc.abstractmethod
-    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, refuse: Refuse) -> int:
+    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, reject: Reject) -> int:
         """Write the rows and the fence in one step, or skip the batch if the target's fence already covers it.
 
         Returns how many rows were written. The rows have the columns that `prepare` of the sink returns.
         """
 
-    def write(self, batch: DataFrame, fence: Fence, refuse: Refuse) -> int:
+    def write(self, batch: DataFrame, fence: Fence, reject: Reject) -> int:
         """As `apply`, for the rows of a DataFrame. Overridden where tasks can write side by side."""
-        return self.apply(batch.toArrow().to_batches(), fence, refuse)
+        return self.apply(batch.toArrow().to_batches(), fence, reject)
 
     @abc.abstractmethod
     def clear(self) -> None:
@@ -94,6 +90,40 @@ class Sink(abc.ABC):
     """One word for the graph and for `writeStream.format("headrace-<kind>")`."""
 
     guarantee: Guarantee = "exactly-once"
+
+    is_folder: ClassVar[bool] = False
+    """Whether the field `at` is a folder, which can name the sink in the options of a Spark writer."""
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> Self:
+        """From the options of a Spark writer."""
+        found = read_options(cls, options)
+        if cls.is_folder and not found.get("name"):
+            found["name"] = str(found.get("at", "")).rstrip("/").rpartition("/")[2]
+        if not found.get("name"):
+            raise BadSink(f"headrace-{cls.kind} needs a name", hint='.option("name", …)')
+        return cls(**found)
+
+    def set_names(self, *fields: str) -> None:
+        """One column or several: a field that takes both becomes a tuple."""
+        for field in fields:
+            given = getattr(self, field)
+            object.__setattr__(self, field, (given,) if isinstance(given, str) else tuple(given))
+
+    def check_choice(self, field: str, choices: Any) -> None:
+        """Raise `BadSink` unless the value of a field is one of its type's, a `Literal`."""
+        given, known = getattr(self, field), get_args(choices)
+        if given not in known:
+            raise BadSink(f"{field}={given!r} is unknown", hint=f"choose one of {', '.join(known)}")
+
+    def check_columns(self, wanted: Iterable[str | None], columns: Sequence[str]) -> None:
+        """Raise `BadSink` unless the rows have all columns that the sink names."""
+        missing = [name for name in wanted if name is not None and name not in columns]
+        if missing:
+            raise BadSink(
+                f"{self.target()}: the rows have no column {', '.join(missing)}",
+                hint=f"their columns are: {', '.join(columns)}",
+            )
 
     @abc.abstractmethod
     def target(self) -> str:
@@ -114,3 +144,21 @@ class Sink(abc.ABC):
     def native(self) -> NativeSink | None:
         """Spark's own format, for the sinks that leave the writing to Spark."""
         return None
+
+
+_NOT_NULL = re.compile(r'("(?:nullable|containsNull|valueContainsNull)":)false')
+
+
+def with_nullable_fields(rows: DataFrame) -> DataFrame:
+    """The rows with nested fields that may be null: Arrow has no null struct whose fields may not be null."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import _parse_datatype_json_string
+
+    changed = {}
+    for each in rows.schema:
+        text = each.dataType.json()
+        nullable = _NOT_NULL.sub(r"\1true", text)
+        if nullable != text:
+            kind = _parse_datatype_json_string(nullable)
+            changed[each.name] = F.col(f"`{each.name}`").cast(kind).alias(each.name, metadata=each.metadata)
+    return rows.withColumns(changed) if changed else rows

@@ -16,10 +16,9 @@ import importlib
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow
-from msgspec import Struct
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -34,7 +33,7 @@ from headrace.errors import HeadraceError
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.errors import BadSink
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.sink import RefusedRow, Sink
+from headrace.pipeline.sinks.sink import RejectedRow, Sink
 from headrace.pipeline.sinks.staged_rows import (
     StagedRows,
     batch_folder,
@@ -49,154 +48,144 @@ from headrace.pipeline.sinks.staged_rows import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-REFUSED_SHOWN_MAX = 3
+REJECTED_SHOWN_MAX = 3
 """Rows in the message of an error; the batch is repeated with all of them."""
 
 WORKER_PROFILES = "__python_accumulator__"
-"""What Spark calls them among the observed metrics of a query."""
+"""Their name among the observed metrics of a query."""
 
-SPARKS_OWN = ("queryname",)
-"""Options that Spark hands on although they are its own; declarative pipelines set them."""
+COMMON_OPTIONS = ("job", "checkpointlocation", "staging", "batch", "path", "queryname")
+"""Of every format, in lower case, as Spark passes them. Declarative pipelines set `queryname`."""
 
 READ_PARTITIONS_MAX = 200
 """Tasks that read a table of many small files; a task for every file would be mostly overhead."""
 
 
 def register_formats(spark: SparkSession) -> None:
-    """Make the formats known to a session. Once for each session; a declarative pipeline does it in its definitions."""
+    """Register the formats, once for each session; a declarative pipeline does it in its definitions."""
     for each in FORMATS:
         spark.dataSource.register(each)
     if type(spark).__module__.startswith("pyspark.sql.connect"):
-        _leave_out_worker_profiles(spark.client)
+        _drop_worker_profiles(spark.client)
 
 
-def _leave_out_worker_profiles(client: Any) -> None:
+def _drop_worker_profiles(client: Any) -> None:
     """Spark 4.2's `spark-pipelines` ends a run that has completed with UNKNOWN_RESPONSE if Python workers took part.
 
-    Each of them sends a profile, empty as a rule. The client has put it where it belongs by the time it hands it on
-    to code that knows no such answer; so it goes no further.
+    Each of them sends a profile, which is usually empty. The client has already stored it when it passes it to code
+    that does not know such a response; so it is dropped there.
     """
-    answers = client._execute_and_fetch_as_iterator
+    responses = client._execute_and_fetch_as_iterator
 
     def without_profiles(*arguments: Any, **named: Any) -> Iterator[Any]:
-        for answer in answers(*arguments, **named):
-            if getattr(answer, "name", None) != WORKER_PROFILES:
-                yield answer
+        for response in responses(*arguments, **named):
+            if getattr(response, "name", None) != WORKER_PROFILES:
+                yield response
 
     client._execute_and_fetch_as_iterator = without_profiles
 
 
-class Written(Struct, frozen=True, kw_only=True):
-    """What a writer needs of the options: the sink's own, and those of every format."""
-
-    sink: Sink
-    job: str | None
-    checkpoint: str | None
-    staging: str | None
-    batch: str | None
-
-
 class SinkFormat(DataSource):
-    """A sink by its options. `path`, what Spark calls the argument of `start` and `save`, is the sink's place."""
-
-    sink_module: ClassVar[str]
-    sink_class: ClassVar[str]
+    """A sink by its options. `path`, the argument of `start` and `save`, is the field `at` of the sink."""
 
     @classmethod
     def name(cls) -> str:
-        return f"headrace-{cls.sink_class.lower()}"
+        return f"headrace-{cls._sink_name().lower()}"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
-        return StreamWriter(self._written(), schema, is_complete=overwrite)
+        return StreamWriter(*self._sink(), schema, is_complete=overwrite)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        return BatchWriter(self._written(), schema, is_overwrite=overwrite)
-
-    def _written(self) -> Written:
-        own = {name: str(text) for name, text in self.options.items()}
-        common = {name: _take(own, name) for name in ("job", "checkpointlocation", "staging", "batch")}
-        for name in SPARKS_OWN:
-            _take(own, name)
-        path = _take(own, "path")
-        if path is not None and _take(own, "at") is None:
-            own["at"] = path
-        return Written(
-            sink=self._sink(own),
-            job=common["job"],
-            checkpoint=common["checkpointlocation"],
-            staging=common["staging"],
-            batch=common["batch"],
-        )
+        return BatchWriter(*self._sink(), schema, is_overwrite=overwrite)
 
     @classmethod
-    def _sink(cls, options: Mapping[str, str]) -> Sink:
-        module = importlib.import_module(cls.sink_module)
-        sink: Sink = getattr(module, cls.sink_class).from_options(options)
-        return sink
+    def _sink_name(cls) -> str:
+        return cls.__name__.removesuffix("Format")
+
+    def _sink(self) -> tuple[Sink, dict[str, str]]:
+        """The sink, and the options that it does not have itself."""
+        own = {name: str(text) for name, text in self.options.items()}
+        common = {name: own.pop(name) for name in COMMON_OPTIONS if name in own}
+        if "path" in common:
+            own.setdefault("at", common["path"])
+        name = self._sink_name()
+        module = importlib.import_module(f"headrace.pipeline.sinks.{name.lower()}")
+        sink: Sink = getattr(module, name).from_options(own)
+        return sink, common
 
 
-def _take(options: dict[str, str], name: str) -> str | None:
-    """An option whose name knows no case, taken out."""
-    found = [option for option in options if option.lower() == name]
-    return options.pop(found[0]) if found else None
+class StagingWriter:
+    """Stages rows in tasks, and applies them on the driver."""
 
-
-class StreamWriter(DataSourceStreamArrowWriter):
-    """Spark makes one for the tasks of a query, and one for every commit.
-
-    It lets formats written in Python have the output modes append and complete, and not update.
-    """
-
-    def __init__(self, written: Written, schema: StructType, *, is_complete: bool) -> None:
-        if written.checkpoint is None:
-            raise BadSink(
-                "the format needs to know the query's checkpoint",
-                hint='give it as .option("checkpointLocation", …); a setting of the session is not seen here',
-            )
-        if is_complete and getattr(written.sink, "mode", "") != "replace":
-            raise BadSink(
-                f"{written.sink.target()} can't be replaced whole by every batch, as output mode complete does",
-                hint='say .option("mode", "replace") where the sink has it; a Job can update rows by key instead',
-            )
-        self._written = written
+    def __init__(self, sink: Sink, schema: StructType, folder: str) -> None:
+        self._sink = sink
         self._schema = schema
-        self._folder = query_folder(written.checkpoint, written.staging)
+        self._folder = folder
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         return stage(iterator, self._folder)
 
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        assert self._written.checkpoint is not None
-        checkpoint = Checkpoint(local_path(self._written.checkpoint))
-        job = self._written.job or f"spark-{checkpoint.identity()}"
-        staged = _staged(messages)
-        _apply(self._written.sink, self._schema, staged, checkpoint.fence(job, batchId))
-        sweep(self._folder)
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int = 0) -> None:
         discard(_staged(messages))
 
+    def _apply(
+        self, messages: list[WriterCommitMessage | None], fence: Fence, *, is_cleared_first: bool = False
+    ) -> None:
+        writer = self._sink.open(fence.job, self._schema)
+        try:
+            if is_cleared_first:
+                writer.clear()
+            writer.apply(read_staged(_staged(messages)), fence, _reject_nothing)
+        finally:
+            writer.close()
 
-class BatchWriter(DataSourceArrowWriter):
+
+class StreamWriter(StagingWriter, DataSourceStreamArrowWriter):
+    """Spark creates one for the tasks of a query, and one for every commit.
+
+    Formats written in Python can have the output modes append and complete, and not update.
+    """
+
+    def __init__(
+        self, sink: Sink, options: Mapping[str, str], schema: StructType, *, is_complete: bool
+    ) -> None:
+        if "checkpointlocation" not in options:
+            raise BadSink(
+                "the format needs to know the query's checkpoint",
+                hint='set .option("checkpointLocation", …); the format can\'t read a setting of the session',
+            )
+        if is_complete and getattr(sink, "mode", "") != "replace":
+            raise BadSink(
+                f"{sink.target()} can't replace all rows with every batch, as output mode complete does",
+                hint='set .option("mode", "replace") if the sink has it; a Job can update rows by key instead',
+            )
+        self._checkpoint = options["checkpointlocation"]
+        self._job = options.get("job")
+        super().__init__(sink, schema, query_folder(self._checkpoint, options.get("staging")))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        checkpoint = Checkpoint(local_path(self._checkpoint))
+        job = self._job or f"spark-{checkpoint.identity()}"
+        self._apply(messages, checkpoint.fence(job, batchId))
+        sweep(self._folder)
+
+
+class BatchWriter(StagingWriter, DataSourceArrowWriter):
     """`rows.write.format(…).save()`: one batch, which has no number unless the user names it with `batch`."""
 
-    def __init__(self, written: Written, schema: StructType, *, is_overwrite: bool) -> None:
-        self._written = written
-        self._schema = schema
+    def __init__(
+        self, sink: Sink, options: Mapping[str, str], schema: StructType, *, is_overwrite: bool
+    ) -> None:
+        super().__init__(sink, schema, batch_folder(options.get("staging")))
         self._is_overwrite = is_overwrite
-        self._name = written.batch or str(uuid.uuid4())
-        self._folder = batch_folder(written.staging)
-
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
-        return stage(iterator, self._folder)
+        self._fence = Fence(
+            job=options.get("job", "spark-batch"),
+            checkpoint=options.get("batch") or str(uuid.uuid4()),
+            batch_id=0,
+        )
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        staged = _staged(messages)
-        fence = Fence(job=self._written.job or "spark-batch", checkpoint=self._name, batch_id=0)
-        _apply(self._written.sink, self._schema, staged, fence, is_cleared_first=self._is_overwrite)
-        discard(staged)
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._apply(messages, self._fence, is_cleared_first=self._is_overwrite)
         discard(_staged(messages))
 
 
@@ -204,58 +193,34 @@ def _staged(messages: Iterable[WriterCommitMessage | None]) -> list[StagedRows]:
     return [each for each in messages if isinstance(each, StagedRows)]
 
 
-def _apply(
-    sink: Sink,
-    schema: StructType,
-    staged: Sequence[StagedRows],
-    fence: Fence,
-    *,
-    is_cleared_first: bool = False,
-) -> None:
-    writer = sink.open(fence.job, schema)
-    try:
-        if is_cleared_first:
-            writer.clear()
-        writer.apply(read_staged(staged), fence, _refuse_nothing)
-    finally:
-        writer.close()
-
-
-def _refuse_nothing(rows: Sequence[RefusedRow]) -> None:
+def _reject_nothing(rows: Sequence[RejectedRow]) -> None:
     shown = "; ".join(
-        f"{json.dumps(dict(each.row), default=str)}: {each.reason}" for each in rows[:REFUSED_SHOWN_MAX]
+        f"{json.dumps(dict(each.row), default=str)}: {each.reason}" for each in rows[:REJECTED_SHOWN_MAX]
     )
     raise HeadraceError(
-        f"{len(rows)} rows were refused, such as {shown}",
+        f"{len(rows)} rows were rejected, such as {shown}",
         hint="filter them out before, or run this as a Job of Headrace, which has dead letters",
     )
 
 
 class TableFormat(SinkFormat):
-    sink_module = "headrace.pipeline.sinks.table"
-    sink_class = "Table"
+    """`headrace-table`."""
 
 
 class TopicFormat(SinkFormat):
-    sink_module = "headrace.pipeline.sinks.topic"
-    sink_class = "Topic"
+    """`headrace-topic`."""
 
 
 class RedisFormat(SinkFormat):
-    sink_module = "headrace.pipeline.sinks.redis"
-    sink_class = "Redis"
+    """`headrace-redis`."""
 
 
 class SearchFormat(SinkFormat):
-    sink_module = "headrace.pipeline.sinks.search"
-    sink_class = "Search"
+    """`headrace-search`."""
 
 
 class DeltaFormat(SinkFormat):
-    """Can be read as well, so that Spark needs no further jars for a Delta table that Headrace writes."""
-
-    sink_module = "headrace.pipeline.sinks.delta"
-    sink_class = "Delta"
+    """`headrace-delta`, which can be read as well: Spark needs no further jars for a table that Headrace writes."""
 
     def schema(self) -> StructType:
         from pyspark.sql.pandas.types import from_arrow_schema
@@ -269,11 +234,11 @@ class DeltaFormat(SinkFormat):
         return DeltaReader(self._delta(), table.version(), len(table.file_uris()))
 
     def _delta(self) -> Any:
-        return self._written().sink
+        return self._sink()[0]
 
 
 class DeltaReader(DataSourceReader):
-    """Reads the files of one version: what is written meanwhile does not show."""
+    """Reads the files of one version: later commits are not visible."""
 
     def __init__(self, delta: Any, version: int, files: int) -> None:
         self._delta = delta

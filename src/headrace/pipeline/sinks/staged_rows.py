@@ -76,7 +76,7 @@ def stage(rows: Iterable[pyarrow.RecordBatch], folder: str) -> StagedRows:
 
 
 def _stage_file(rows: Iterable[pyarrow.RecordBatch], schema: pyarrow.Schema, folder: str) -> StagedRows:
-    """Under a name of its own: a task that is tried again, or run twice, disturbs nobody."""
+    """Under a name of its own: a task may be retried, or run twice at the same time."""
     path = Path(folder) / f"{uuid.uuid4()}{SUFFIX}"
     path.parent.mkdir(parents=True, exist_ok=True)
     with pyarrow.OSFile(str(path), "wb") as sink:

@@ -1,7 +1,7 @@
 """Rows by key in a database: SQLite in the data folder, or PostgreSQL.
 
-A batch is one transaction of the database, and the fence is in it. Which rows are written is worked out in Arrow
-before the transaction begins; how they are written is the stores' matter.
+A batch is one transaction of the database, and the fence is in it. Arrow computes the rows to write before the
+transaction begins; `table_store` and its databases write them.
 """
 
 from __future__ import annotations
@@ -11,27 +11,35 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from headrace.pipeline.errors import BadSink
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.changes import OFFSET, OP, Changes, accumulate, collapse
+from headrace.pipeline.sinks.changes import (
+    OFFSET,
+    OP,
+    Changes,
+    accumulate,
+    collapse,
+    table_of,
+    without_null_keys,
+)
 from headrace.pipeline.sinks.json_text import JSON_OPTIONS, is_nested, json_column
-from headrace.pipeline.sinks.options import read_options
-from headrace.pipeline.sinks.sink import OutputMode, Refuse, RefusedRow, Sink, SinkWriter, check_one_of
+from headrace.pipeline.sinks.sink import OutputMode, Reject, RejectedRow, Sink, SinkWriter
 from headrace.pipeline.sinks.table_schema import JSON_MARK, SUMMABLE, Column, Kind, columns_of
 from headrace.pipeline.sinks.table_schema import is_nested as is_nested_in_spark
 from headrace.pipeline.sinks.table_sqlite import EXACT_DIGITS, SqliteStore
-from headrace.pipeline.sinks.table_store import RowRefusal, TableShape, TableStore
+from headrace.pipeline.sinks.table_store import RowRejection, TableShape, TableStore
+from headrace.pipeline.spark.session import data_dir
 from headrace.redaction import redacted
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
 VIEWS_FILE = "views.db"
 """The database, in the data folder, of tables that are given no other."""
@@ -73,11 +81,11 @@ class Table(Sink):
     kind: ClassVar[str] = "table"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "key", (self.key,) if isinstance(self.key, str) else tuple(self.key))
+        self.set_names("key")
         object.__setattr__(self, "mode", self.mode or ("upsert" if self.key else "append"))
         if not self.name:
             raise BadSink("a table needs a name", hint='Table("clicks_by_url", key=["url"])')
-        check_one_of("mode", self.mode, TableMode)
+        self.check_choice("mode", TableMode)
         if self.mode == "upsert" and not self.key:
             raise BadSink(
                 f"rows can't be upserted into {self.name} without a key",
@@ -88,7 +96,7 @@ class Table(Sink):
     def _check_merge(self) -> None:
         if self.merge and self.mode != "upsert":
             raise BadSink(
-                f"merge needs mode upsert, and {self.name} has {self.mode}", hint="leave one of them out"
+                f"merge needs mode upsert, and {self.name} has {self.mode}", hint="set one of them only"
             )
         for name, how in self.merge.items():
             if how not in get_args(Combine) or name in self.key:
@@ -96,17 +104,6 @@ class Table(Sink):
                     f"column {name} can't be merged by {how!r}",
                     hint=f"choose one of {', '.join(get_args(Combine))}, for a column that is not in the key",
                 )
-
-    @classmethod
-    def from_options(cls, options: Mapping[str, str]) -> Self:
-        """From the options of a Spark writer; merge as in `visits:sum,last_at:max`."""
-        given = read_options(
-            "table", options, texts=("name", "mode", "at", "order_by"), lists=("key", "columns", "merge")
-        )
-        if "merge" in given:
-            pairs = [each.partition(":") for each in given["merge"]]
-            given["merge"] = {name.strip(): how.strip() for name, _, how in pairs}
-        return cls(given.pop("name", ""), **given)
 
     @property
     def is_postgres(self) -> bool:
@@ -132,14 +129,12 @@ class Table(Sink):
         if aggregated and not watermarked and "sum" in self.merge.values():
             raise BadSink(
                 f"the rows for {self.name} are totals already, and would be added to the totals in the table",
-                hint="leave out merge; or leave out the aggregation, and let the table do it",
+                hint="do not set merge; or drop the aggregation, and let the table do it",
             )
         return "update" if aggregated and self.key and self.mode == "upsert" and not watermarked else "append"
 
     def prepare(self, rows: DataFrame) -> DataFrame:
-        """What is stored, and what says in which order; structs, arrays and maps as JSON."""
-        from pyspark.sql import functions as F
-
+        """The columns that are stored, and those that order the rows; structs, arrays and maps as JSON."""
         stored = [column.name for column in self._columns(rows.schema)]
         order = self.order_by or OFFSET
         needed = [
@@ -158,14 +153,11 @@ class Table(Sink):
         keep = [*self.key, *self.merge]
         if not self.has_changes and OP in schema.names:
             keep.append(OP)
-        if self.order_by is not None and self.order_by not in schema.names:
-            raise BadSink(
-                f"the rows have no column {self.order_by} to order by", hint=", ".join(schema.names)
-            )
+        self.check_columns((*keep, *self.columns, self.order_by), schema.names)
         if self.merge and OP in schema.names:
             raise BadSink(
-                f"the rows for {self.name} have a column {OP}, and what was merged can't be taken back",
-                hint=f"drop {OP}, or leave out merge",
+                f"the rows for {self.name} have a column {OP}, and merged values can't be retracted",
+                hint=f"drop {OP}, or do not set merge",
             )
         return columns_of(schema, keep=keep, only=self.columns)
 
@@ -208,12 +200,10 @@ class Table(Sink):
 
             return PostgresStore(str(self.at), shape)
         if self.at is None:
-            from headrace.pipeline.spark.session import data_dir
-
             return SqliteStore(data_dir() / VIEWS_FILE, shape)
         if "://" in str(self.at):
             raise BadSink(
-                f"there are no tables at {str(self.at).split('://')[0]}://",
+                f"tables can't be written to {str(self.at).split('://')[0]}://",
                 hint="give postgresql://…, or the path of a file for SQLite",
             )
         return SqliteStore(Path(self.at), shape)
@@ -228,60 +218,47 @@ class TableWriter(SinkWriter):
     def applied(self) -> Fence | None:
         return self._store.fence()
 
-    def apply(self, rows: Iterable[pa.RecordBatch], fence: Fence, refuse: Refuse) -> int:
-        batches = [batch for batch in rows if batch.num_rows]
-        batch = pa.Table.from_batches(batches).combine_chunks() if batches else None
-        refused: list[RefusedRow] = []
+    def apply(self, rows: Iterable[pa.RecordBatch], fence: Fence, reject: Reject) -> int:
+        rejected: list[RejectedRow] = []
+        batch, changes = table_of(rows), None
         if batch is not None:
-            batch, refused = self._with_keys(_json_as_text(batch))
-        changes = None if batch is None else self._changes(batch)
+            batch, rejected = without_null_keys(_json_as_text(batch.combine_chunks()), self._shape.key)
+            changes = self._changes(batch)
         with self._store.transaction():
             kept = self._store.fence()
             if kept is not None and kept.covers(fence):
                 return 0
             if self._shape.mode == "replace":
-                self._store.remove_all()
+                self._store.delete_all()
             written = 0
             if batch is not None and changes is not None:
-                not_removed = self._store.remove(changes.deletes)
-                refused += self._refused(batch, changes.delete_positions, not_removed)
+                not_deleted = self._store.delete(changes.deletes)
+                rejected += self._rejected(batch, changes.delete_positions, not_deleted)
                 not_put = self._store.put(changes.upserts)
-                refused += self._refused(batch, changes.upsert_positions, not_put)
-                written = len(changes.upserts) + len(changes.deletes) - len(not_removed) - len(not_put)
+                rejected += self._rejected(batch, changes.upsert_positions, not_put)
+                written = len(changes.upserts) + len(changes.deletes) - len(not_deleted) - len(not_put)
             self._store.keep_fence(fence)
-            if refused:
-                refuse(refused)
+            if rejected:
+                reject(rejected)
         return written
 
     def clear(self) -> None:
         with self._store.transaction():
-            self._store.remove_all()
-            self._store.remove_fence()
+            self._store.delete_all()
+            self._store.delete_fence()
 
     def close(self) -> None:
         self._store.close()
 
-    def _with_keys(self, batch: pa.Table) -> tuple[pa.Table, list[RefusedRow]]:
-        """A null in the key names no row: databases take no such rows, or never find them again."""
-        refused = []
-        for name in self._shape.key:
-            if batch[name].null_count:
-                nameless = batch.filter(pc.is_null(batch[name])).to_pylist()
-                refused += [RefusedRow(row=row, reason=f"the key {name} is null") for row in nameless]
-                batch = batch.filter(pc.is_valid(batch[name]))
-        return batch, refused
-
     def _changes(self, batch: pa.Table) -> Changes:
-        """What is to be done with these rows, in the order of the key: neighbours in the batch are neighbours in the
-        database."""
+        """In the order of the key: neighbours in the batch are neighbours in the database."""
         shape = self._shape
-        names = [column.name for column in shape.columns]
-        if not shape.key or shape.mode == "append":
+        names = shape.names
+        if not shape.replaces_rows:
             positions = pa.array(np.arange(len(batch)))
-            nothing = batch.select(list(shape.key)).slice(0, 0)
             return Changes(
                 upserts=batch.select(names),
-                deletes=nothing,
+                deletes=batch.select(list(shape.key)).slice(0, 0),
                 upsert_positions=positions,
                 delete_positions=positions[:0],
             )
@@ -290,24 +267,23 @@ class TableWriter(SinkWriter):
         else:
             changes = collapse(batch, key=shape.key, order_by=self._order_by, keep=names)
         order = pc.sort_indices(changes.upserts, sort_keys=[(name, "ascending") for name in shape.key])
-        return Changes(
+        return replace(
+            changes,
             upserts=changes.upserts.select(names).take(order),
-            deletes=changes.deletes,
             upsert_positions=changes.upsert_positions.take(order),
-            delete_positions=changes.delete_positions,
         )
 
-    def _refused(
-        self, batch: pa.Table, positions: pa.Array, found: Sequence[RowRefusal]
-    ) -> Iterator[RefusedRow]:
-        """The original rows with all their columns. A merged row stands for several, and all of them are refused."""
+    def _rejected(
+        self, batch: pa.Table, positions: pa.Array, found: Sequence[RowRejection]
+    ) -> Iterator[RejectedRow]:
+        """The original rows with all their columns. A merged row stands for several, and all of them are rejected."""
         for each in found:
             rows = batch.slice(positions[each.position].as_py(), 1)
             if self._shape.merge:
                 is_same = [pc.equal(batch[name], rows[name][0]) for name in self._shape.key]
                 rows = batch.filter(functools.reduce(pc.and_, is_same))
             for row in rows.to_pylist():
-                yield RefusedRow(row=row, reason=each.reason)
+                yield RejectedRow(row=row, reason=each.reason)
 
 
 def _json_as_text(rows: pa.Table) -> pa.Table:

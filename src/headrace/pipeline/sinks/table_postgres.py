@@ -1,8 +1,8 @@
 """The `Table` sink in PostgreSQL: a batch goes by COPY into a temporary table, and from there in one statement.
 
-The temporary table is made once a connection, of the target's own types, and empties itself at every commit. Rows go as
-CSV, which Arrow writes and every type of the target can read. ADBC's binary COPY, which must match the types exactly,
-saved about a tenth of a batch's CPU time, most of which is the server's merge.
+The temporary table is created once a connection, with the types of the target, and empties itself at every commit. Rows
+go as CSV, which Arrow writes and every type of the target can read. ADBC's binary COPY, which must match the types
+exactly, saved about a tenth of a batch's CPU time, most of which is the server's merge.
 """
 
 from __future__ import annotations
@@ -10,37 +10,35 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import LiteralString
+from typing import Any
 
 import numpy as np
 import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
-from psycopg import sql
 from pyarrow import csv
 
 from headrace.pipeline.errors import BadSink, SinkUnavailable
-from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.table_schema import Column, ExistingColumn, Kind, columns_to_add
-from headrace.pipeline.sinks.table_store import FENCES, RowRefusal, TableShape, TableStore
+from headrace.pipeline.sinks.table_schema import Column, ExistingColumn, Kind
+from headrace.pipeline.sinks.table_store import RowRejection, TableShape, TableStore, listed, quoted
 from headrace.redaction import ESCAPE_HINT
 
 CONNECT_TIMEOUT_S = 10
-"""A server that does not answer by then is unavailable; the job restarts."""
+"""A server that does not respond by then is unavailable; the job restarts."""
 
 COPY_ROWS = 65_536
 """Rows that are turned into text at a time: some megabytes, whatever the batch."""
 
-REFUSALS_MAX = 1_000
-"""Finding one refused row takes about twenty attempts. If more rows are refused, the table does not fit the rows."""
+REJECTIONS_MAX = 1_000
+"""Finding one rejected row takes about twenty attempts. If more rows are rejected, the table does not fit the rows."""
 
-REFUSED_STATES = re.compile("22...|23...|44000|54000|P0001")
-"""Errors that one row's values cause: data, constraints, a view's check, an index entry too long, a trigger's word."""
+REJECTED_STATES = re.compile("22...|23...|44000|54000|P0001")
+"""Errors that one row's values cause: data, constraints, a view's check, a long index entry, a trigger."""
 
 RETRYABLE_STATES = re.compile("08...|40...|53...|55P03|57...|58...")
 """Errors that pass: connections, deadlocks, resources, locks, shutdown, the server's disk."""
 
-_STAGE, _STAGED_KEYS = sql.Identifier("headrace_stage"), sql.Identifier("headrace_stage_keys")
+_STAGE, _STAGED_KEYS = "headrace_stage", "headrace_stage_keys"
 
 _TYPES = {
     Kind.BOOLEAN: "boolean",
@@ -68,23 +66,24 @@ _ALSO_HOLDS = {
     Kind.DECIMAL: ("numeric",),
     Kind.JSON: ("json", "text"),
 }
-# Text is read by the type's own parser, and what it can't read is refused row by row.
+# Text is read by the type's own parser, which rejects single rows.
 _NEVER_TEXT = frozenset(_TYPES.values()) - {"text", "jsonb"}
 
 
 class PostgresStore(TableStore):
+    placeholder = "%s"
+
     def __init__(self, address: str, shape: TableShape) -> None:
+        super().__init__(shape)
         self._address = address
-        self._shape = shape
-        self._table = sql.Identifier(*shape.name.split("."))
         self._connected: psycopg.Connection | None = None
-        self._staged: list[sql.Identifier] = []
+        self._staged: list[str] = []
 
     # The connection
 
     @property
     def _connection(self) -> psycopg.Connection:
-        """A new one after the last was lost: the batch that fell with it is tried again."""
+        """A new one after the last was lost: the batch that failed with it is written again."""
         if self._connected is None or self._connected.closed:
             self._connected = psycopg.connect(
                 self._address,
@@ -93,7 +92,7 @@ class PostgresStore(TableStore):
                 application_name=f"headrace {self._shape.job}",
                 client_encoding="utf8",
             )
-            self._connected.execute("SET TIME ZONE 'UTC'")  # of the timestamps that come as text
+            self._connected.execute("SET TIME ZONE 'UTC'")  # of the timestamps in text
             self._has_stage = False
         return self._connected
 
@@ -107,11 +106,14 @@ class PostgresStore(TableStore):
             is_lost = isinstance(error, psycopg.OperationalError) and state is None
             if is_lost or (state is not None and RETRYABLE_STATES.fullmatch(state)):
                 raise SinkUnavailable(
-                    message, hint="is the server running? The same batch is written when it is back"
+                    message, hint="is the server running? The job writes the same batch again"
                 ) from error
             raise BadSink(
-                message, hint="the whole batch was refused, and nothing of it is in the table"
+                message, hint="the whole batch was rejected, and nothing of it is in the table"
             ) from error
+
+    def _execute(self, statement: str, values: Sequence[Any] = ()) -> psycopg.Cursor:
+        return self._connection.execute(statement.encode(), values or None)
 
     def close(self) -> None:
         if self._connected is not None:
@@ -119,211 +121,150 @@ class PostgresStore(TableStore):
 
     # The table
 
-    def prepare(self) -> None:
+    @contextlib.contextmanager
+    def _preparation(self) -> Iterator[None]:
         with self._errors(), self._connection.transaction():
-            # Two jobs that start together must not both make the same table.
-            self._execute("SELECT pg_advisory_xact_lock(hashtextextended('headrace tables', 0))")
-            self._execute(
-                "CREATE TABLE IF NOT EXISTS {} (job text, target text, checkpoint text, batch_id bigint, fence text, "
-                "written_at timestamptz DEFAULT now(), PRIMARY KEY (job, target))",
-                sql.Identifier(FENCES),
-            )
-            existing = self._existing_columns()
-            if existing:
-                self._fit(existing)
-            else:
-                self._create()
+            # Two jobs that start together must not both create the same table.
+            self._lock("headrace tables")
+            yield
+
+    def _lock(self, name: str) -> None:
+        """Until the end of the transaction."""
+        self._execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,))
 
     def _existing_columns(self) -> dict[str, ExistingColumn]:
         rows = self._execute(
             "SELECT attname, format_type(atttypid, atttypmod), atthasdef OR attidentity <> '' OR attgenerated <> '' "
-            "FROM pg_attribute WHERE attrelid = to_regclass({}) AND attnum > 0 AND NOT attisdropped",
-            sql.Literal(self._table.as_string(self._connection)),
+            "FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+            (self._table,),
         ).fetchall()
         return {name: ExistingColumn(type=kind, is_optional=optional) for name, kind, optional in rows}
 
-    def _create(self) -> None:
-        shape = self._shape
-        lines = [_definition(column) for column in shape.columns]
-        if shape.key:
-            lines.append(sql.SQL("PRIMARY KEY ({})").format(_list(shape.key)))
-        self._execute("CREATE TABLE {} ({})", self._table, sql.SQL(", ").join(lines))
-
-    def _fit(self, existing: dict[str, ExistingColumn]) -> None:
-        shape = self._shape
-        to_add = columns_to_add(
-            shape.name, shape.columns, existing, key=shape.key, sql_type=sql_type, can_hold=can_hold
-        )
-        for column in to_add:
-            self._execute("ALTER TABLE {} ADD COLUMN {}", self._table, _definition(column))
-        if shape.key and shape.mode != "append" and not self._has_unique_key():
-            raise BadSink(
-                f"table {shape.name} has no primary key or unique index on {', '.join(shape.key)}",
-                hint=f"ALTER TABLE {shape.name} ADD PRIMARY KEY ({', '.join(shape.key)}), "
-                "or write to a table of another name",
-            )
-
-    def _has_unique_key(self) -> bool:
+    def _unique_keys(self) -> list[list[str]]:
         rows = self._execute(
             "SELECT array_agg(attname::text) FROM pg_index JOIN pg_attribute ON attrelid = indrelid "
             "AND attnum = ANY ((indkey::int2[])[0:indnkeyatts - 1]) "
-            "WHERE indrelid = to_regclass({}) AND indisunique AND indpred IS NULL AND indexprs IS NULL "
+            "WHERE indrelid = to_regclass(%s) AND indisunique AND indpred IS NULL AND indexprs IS NULL "
             "GROUP BY indexrelid",
-            sql.Literal(self._table.as_string(self._connection)),
+            (self._table,),
         ).fetchall()
-        return any(set(names) == set(self._shape.key) for (names,) in rows)
+        return [names for (names,) in rows]
 
     # A batch
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        shape = self._shape
         with self._errors():
             connection = self._connection
             if not self._has_stage:
-                self._make_stage()
+                self._create_stage()
             self._staged.clear()
             with connection.transaction():
-                # A writer of this job that was believed dead must be done before the fence is read.
-                self._execute(
-                    "SELECT pg_advisory_xact_lock(hashtextextended({}, 0))",
-                    sql.Literal(f"headrace {shape.job} {shape.name}"),
-                )
-                self._execute("SET CONSTRAINTS ALL IMMEDIATE")  # or a row would be refused at the commit only
+                # An older writer of this job must have ended before the fence is read.
+                self._lock(f"headrace {self._shape.job} {self._shape.name}")
+                # Otherwise a row would be rejected at the commit only.
+                self._execute("SET CONSTRAINTS ALL IMMEDIATE")
                 yield
 
-    def _make_stage(self) -> None:
-        """Types only: what the table demands of a row is for the table to say."""
-        for stage, names in ((_STAGE, self._names), (_STAGED_KEYS, self._shape.key)):
-            self._execute("DROP TABLE IF EXISTS pg_temp.{}", stage)
+    def _create_stage(self) -> None:
+        """Of the table's types, without its constraints: the table itself rejects rows."""
+        for stage, names in ((_STAGE, self._shape.names), (_STAGED_KEYS, self._shape.key)):
+            self._execute(f"DROP TABLE IF EXISTS pg_temp.{stage}")
             if names:
                 self._execute(
-                    "CREATE TEMP TABLE {} ON COMMIT DELETE ROWS AS SELECT {} FROM {} WITH NO DATA",
-                    *(stage, _list(names), self._table),
+                    f"CREATE TEMP TABLE {stage} ON COMMIT DELETE ROWS AS "
+                    f"SELECT {listed(names)} FROM {self._table} WITH NO DATA"
                 )
         self._has_stage = True
 
-    @property
-    def _names(self) -> list[str]:
-        return [column.name for column in self._shape.columns]
+    def delete(self, keys: pa.Table) -> Sequence[RowRejection]:
+        return self._except_rejected(keys, self._delete)
 
-    def fence(self) -> Fence | None:
-        with self._errors():
-            row = self._execute(
-                "SELECT fence FROM {} WHERE job = {} AND target = {}", *self._fence_place()
-            ).fetchone()
-        return None if row is None else Fence.from_json(row[0])
+    def put(self, rows: pa.Table) -> Sequence[RowRejection]:
+        return self._except_rejected(rows, self._put)
 
-    def keep_fence(self, fence: Fence) -> None:
-        values = [sql.Literal(each) for each in (fence.checkpoint, fence.batch_id, fence.to_json())]
-        self._execute(
-            "INSERT INTO {} (job, target, checkpoint, batch_id, fence) VALUES ({}, {}, {}, {}, {}) "
-            "ON CONFLICT (job, target) DO UPDATE SET checkpoint = excluded.checkpoint, "
-            "batch_id = excluded.batch_id, fence = excluded.fence, written_at = now()",
-            *(*self._fence_place(), *values),
-        )
-
-    def remove_fence(self) -> None:
-        self._execute("DELETE FROM {} WHERE job = {} AND target = {}", *self._fence_place())
-
-    def _fence_place(self) -> tuple[sql.Composable, ...]:
-        return sql.Identifier(FENCES), sql.Literal(self._shape.job), sql.Literal(self._shape.name)
-
-    def remove_all(self) -> None:
-        """Not TRUNCATE: it would wait for every reader, and make every reader wait."""
-        self._execute("DELETE FROM {}", self._table)
-
-    def remove(self, keys: pa.Table) -> Sequence[RowRefusal]:
-        return self._but_refused(keys, self._remove_all_of)
-
-    def put(self, rows: pa.Table) -> Sequence[RowRefusal]:
-        return self._but_refused(rows, self._put_all)
-
-    def _but_refused(self, rows: pa.Table, write: Callable[[pa.Table], None]) -> Sequence[RowRefusal]:
-        refused = _with_nul(rows)
-        bad = {each.position for each in refused}
+    def _except_rejected(self, rows: pa.Table, write: Callable[[pa.Table], None]) -> Sequence[RowRejection]:
+        rejected = _with_nul(rows)
+        bad = {each.position for each in rejected}
         if not bad:
             return list(self._found_by_halves(rows, write))
         positions = [position for position in range(len(rows)) if position not in bad]
         for found in self._found_by_halves(rows.take(pa.array(positions, pa.int64())), write):
-            refused.append(RowRefusal(position=positions[found.position], reason=found.reason))
-        return refused
+            rejected.append(RowRejection(position=positions[found.position], reason=found.reason))
+        return rejected
 
-    def _found_by_halves(self, rows: pa.Table, write: Callable[[pa.Table], None]) -> Iterator[RowRefusal]:
-        """Write all rows together; if the table refuses them, write each half separately."""
-        pending, refusals = [(0, len(rows))] if len(rows) else [], 0
+    def _found_by_halves(self, rows: pa.Table, write: Callable[[pa.Table], None]) -> Iterator[RowRejection]:
+        """Write all rows together; if the table rejects them, write each half separately."""
+        pending, rejections = [(0, len(rows))] if len(rows) else [], 0
         while pending:
             begin, end = pending.pop()
             try:
                 with self._connection.transaction():
                     write(rows.slice(begin, end - begin))
             except psycopg.Error as error:
-                if error.sqlstate is None or not REFUSED_STATES.fullmatch(error.sqlstate):
+                if error.sqlstate is None or not REJECTED_STATES.fullmatch(error.sqlstate):
                     raise
                 if end - begin > 1:
                     middle = (begin + end) // 2
                     pending += [(middle, end), (begin, middle)]
                     continue
-                refusals += 1
-                if refusals > REFUSALS_MAX:
+                rejections += 1
+                if rejections > REJECTIONS_MAX:
                     raise BadSink(
-                        f"table {self._shape.name} refuses more than {REFUSALS_MAX} rows of a batch, the last one "
+                        f"table {self._shape.name} rejects more than {REJECTIONS_MAX} rows of a batch, the last one "
                         f"because of: {_reason(error)}",
                         hint="the table does not fit the rows: change one of them",
                     ) from error
-                yield RowRefusal(position=begin, reason=_reason(error))
+                yield RowRejection(position=begin, reason=_reason(error))
 
-    def _remove_all_of(self, keys: pa.Table) -> None:
+    def _delete(self, keys: pa.Table) -> None:
         self._copy(_STAGED_KEYS, keys)
-        here = sql.SQL(" AND ").join(
-            sql.SQL("t.{} = s.{}").format(sql.Identifier(name), sql.Identifier(name))
-            for name in self._shape.key
-        )
-        self._execute("DELETE FROM {} t USING {} s WHERE {}", self._table, _STAGED_KEYS, here)
+        is_same = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in self._shape.key)
+        self._execute(f"DELETE FROM {self._table} t USING {_STAGED_KEYS} s WHERE {is_same}")
 
-    def _put_all(self, rows: pa.Table) -> None:
-        if self._shape.mode == "append" or not self._shape.key:
+    def _put(self, rows: pa.Table) -> None:
+        if not self._shape.replaces_rows:
             self._copy(self._table, rows)
             return
         self._copy(_STAGE, rows)
         names = rows.column_names
-        self._execute(
-            "INSERT INTO {} AS t ({}) SELECT {} FROM {} ON CONFLICT ({}) DO {}",
-            *(self._table, _list(names), _list(names), _STAGE, _list(self._shape.key), self._update(names)),
-        )
+        self._execute(self._insert_statement(names, f"SELECT {listed(names)} FROM {_STAGE}"))
 
-    def _update(self, names: Sequence[str]) -> sql.Composable:
-        others = [name for name in names if name not in self._shape.key]
-        if not others:
-            return sql.SQL("NOTHING")
-        changes = [sql.SQL("{} = {}").format(sql.Identifier(name), self._merged(name)) for name in others]
-        return sql.SQL("UPDATE SET {}").format(sql.SQL(", ").join(changes))
-
-    def _merged(self, name: str) -> sql.Composable:
-        """What a row that is there gets in this column. A null adds nothing."""
-        here, new = sql.Identifier("t", name), sql.Identifier("excluded", name)
-        how = self._shape.merge.get(name)
-        if how is None:
-            return new
+    def _combined(self, column: Column, how: str, old: str, new: str) -> str:
         if how == "sum":
-            return sql.SQL("coalesce({} + {}, {}, {})").format(here, new, here, new)
-        return sql.SQL("least({}, {})" if how == "min" else "greatest({}, {})").format(here, new)
+            return f"{old} + {new}"
+        return f"{'least' if how == 'min' else 'greatest'}({old}, {new})"
 
-    def _copy(self, into: sql.Identifier, rows: pa.Table) -> None:
+    def _copy(self, into: str, rows: pa.Table) -> None:
         if into is not self._table:
             if into in self._staged:
-                self._execute("TRUNCATE {}", into)  # what the half before this one has left
+                self._execute(f"TRUNCATE {into}")  # rows of the half before this one
             self._staged.append(into)
-        statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(into, _list(rows.column_names))
+        statement = f"COPY {into} ({listed(rows.column_names)}) FROM STDIN (FORMAT csv)"
         options = csv.WriteOptions(include_header=False, batch_size=COPY_ROWS)
-        with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
+        with self._connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
             for begin in range(0, len(rows), COPY_ROWS):
                 buffer = pa.BufferOutputStream()
                 csv.write_csv(_as_text(rows.slice(begin, COPY_ROWS)), buffer, options)
                 copy.write(memoryview(buffer.getvalue()))
 
-    def _execute(self, statement: LiteralString, *parts: sql.Composable) -> psycopg.Cursor:
-        return self._connection.execute(sql.SQL(statement).format(*parts))
+    @staticmethod
+    def sql_type(column: Column) -> str:
+        if column.kind is Kind.DECIMAL:
+            return f"numeric({column.precision},{column.scale})"
+        return _TYPES[column.kind]
+
+    @staticmethod
+    def can_hold(existing: str, column: Column) -> bool:
+        """Whether a column of this type takes every value, or rejects single rows with a reason."""
+        if existing == PostgresStore.sql_type(column) or existing in _ALSO_HOLDS.get(column.kind, ()):
+            return True
+        if column.kind is Kind.TEXT:
+            return existing not in _NEVER_TEXT and not existing.startswith("numeric")
+        if column.kind is Kind.DECIMAL and (found := re.fullmatch(r"numeric\((\d+),(\d+)\)", existing)):
+            precision, scale = int(found[1]), int(found[2])
+            return scale >= column.scale and precision - scale >= column.precision - column.scale
+        return False
 
 
 def place(address: str) -> str:
@@ -339,55 +280,29 @@ def place(address: str) -> str:
 
 
 def _bad_address() -> BadSink:
-    # What the library found wrong would quote a part of the password.
+    # The library's message would quote a part of the password.
     return BadSink(
         "the address of PostgreSQL can't be read",
         hint=f"it looks like postgresql://user@host:5432/database; {ESCAPE_HINT}",
     )
 
 
-def sql_type(column: Column) -> str:
-    if column.kind is Kind.DECIMAL:
-        return f"numeric({column.precision},{column.scale})"
-    return _TYPES[column.kind]
-
-
-def can_hold(existing: str, column: Column) -> bool:
-    """Whether a column of this type takes every value, or can say which it does not take."""
-    if existing == sql_type(column) or existing in _ALSO_HOLDS.get(column.kind, ()):
-        return True
-    if column.kind is Kind.TEXT:
-        return existing not in _NEVER_TEXT and not existing.startswith("numeric")
-    if column.kind is Kind.DECIMAL and (found := re.fullmatch(r"numeric\((\d+),(\d+)\)", existing)):
-        precision, scale = int(found[1]), int(found[2])
-        return scale >= column.scale and precision - scale >= column.precision - column.scale
-    return False
-
-
-def _definition(column: Column) -> sql.Composable:
-    return sql.SQL("{} {}").format(sql.Identifier(column.name), sql.SQL(sql_type(column)))
-
-
-def _list(names: Sequence[str]) -> sql.Composable:
-    return sql.SQL(", ").join([sql.Identifier(name) for name in names])
-
-
 def _reason(error: psycopg.Error) -> str:
-    """What the server says of the row, without where in our COPY it stood."""
+    """The server's message, without the line of our COPY."""
     parts = (error.diag.message_primary, error.diag.message_detail)
     return ": ".join(part for part in parts if part) or str(error).strip()
 
 
-def _with_nul(rows: pa.Table) -> list[RowRefusal]:
-    """PostgreSQL's text can't have the character NUL, and its COPY does not say in which row it was."""
-    refused = {}
+def _with_nul(rows: pa.Table) -> list[RowRejection]:
+    """PostgreSQL's text can't have the character NUL, and its COPY does not report the row."""
+    rejected = {}
     for name in rows.column_names:
         if pa.types.is_string(rows[name].type):
             has_nul = pc.match_substring(rows[name], "\0")
             if pc.any(has_nul).as_py():
                 for position in np.flatnonzero(has_nul.fill_null(False).to_numpy()):
-                    refused[int(position)] = f"column {name}: PostgreSQL's text can't have the character NUL"
-    return [RowRefusal(position=position, reason=reason) for position, reason in sorted(refused.items())]
+                    rejected[int(position)] = f"column {name}: PostgreSQL's text can't have the character NUL"
+    return [RowRejection(position=position, reason=reason) for position, reason in sorted(rejected.items())]
 
 
 def _as_text(rows: pa.Table) -> pa.Table:

@@ -1,6 +1,6 @@
-"""The columns of a table: which ones a Spark schema asks for, and whether a table that is there can take them.
+"""The columns of a table: those of a Spark schema, and whether an existing table can take them.
 
-Pure: the databases say what is there and carry out what comes back.
+Pure: the databases describe the existing columns, and add those that are returned.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from headrace.pipeline.errors import BadSink
 from headrace.pipeline.sinks.changes import METADATA_PREFIX, OP
 
 JSON_MARK = "headrace.json"
-"""In the metadata of a text column that `Table.prepare` made of a struct, an array or a map."""
+"""In the metadata of a text column that `Table.prepare` wrote from a struct, an array or a map."""
 
 
 class Kind(Enum):
-    """What a column holds, whichever database keeps it."""
+    """What a column holds, whichever database keeps it, by the name of Spark's type."""
 
     BOOLEAN = "boolean"
     TINYINT = "tinyint"
@@ -67,16 +67,11 @@ def columns_of(schema: StructType, *, keep: Sequence[str] = (), only: Sequence[s
             f"two columns have the same name: {', '.join(schema.names)}",
             hint="rename one of them with .alias()",
         )
-    missing = [name for name in (*keep, *only) if name not in fields]
-    if missing:
-        raise BadSink(
-            f"the rows have no column {', '.join(missing)}", hint=f"their columns are: {', '.join(fields)}"
-        )
-    if only:
-        names = [name for name in fields if name in only or name in keep]
-    else:
-        names = [name for name in fields if name in keep or not _is_left_out(fields[name])]
-    return [_column(fields[name]) for name in names]
+    return [
+        _column(field)
+        for name, field in fields.items()
+        if name in keep or (name in only if only else not _is_metadata(field))
+    ]
 
 
 def is_nested(kind: DataType) -> bool:
@@ -84,31 +79,16 @@ def is_nested(kind: DataType) -> bool:
     return kind.typeName() in {"array", "map", "struct"}
 
 
-def _is_left_out(field: StructField) -> bool:
+def _is_metadata(field: StructField) -> bool:
     is_op = field.name == OP and field.dataType.typeName() == "string"
     return is_op or field.name.startswith(METADATA_PREFIX)
 
 
-_KINDS = {
-    "boolean": Kind.BOOLEAN,
-    "byte": Kind.TINYINT,
-    "tinyint": Kind.TINYINT,
-    "short": Kind.SMALLINT,
-    "smallint": Kind.SMALLINT,
-    "integer": Kind.INTEGER,
-    "int": Kind.INTEGER,
-    "long": Kind.BIGINT,
-    "bigint": Kind.BIGINT,
-    "float": Kind.FLOAT,
-    "double": Kind.DOUBLE,
-    "string": Kind.TEXT,
+_KINDS = {kind.value: kind for kind in Kind}
+_KINDS_OF_FAMILIES = {
     "varchar": Kind.TEXT,
     "char": Kind.TEXT,
     "void": Kind.TEXT,
-    "binary": Kind.BINARY,
-    "date": Kind.DATE,
-    "timestamp": Kind.TIMESTAMP,
-    "timestamp_ntz": Kind.TIMESTAMP_NTZ,
     "daytimeinterval": Kind.DURATION,
 }
 
@@ -119,7 +99,7 @@ def _column(field: StructField) -> Column:
         return Column(name=name, kind=Kind.JSON)
     if isinstance(kind, DecimalType):
         return Column(name=name, kind=Kind.DECIMAL, precision=kind.precision, scale=kind.scale)
-    found = _KINDS.get(kind.typeName())
+    found = _KINDS_OF_FAMILIES.get(kind.typeName()) or _KINDS.get(kind.simpleString())
     if found is None:
         raise BadSink(
             f"a table can't hold column {name} of type {kind.simpleString()}",
@@ -137,7 +117,7 @@ def columns_to_add(
     sql_type: Callable[[Column], str],
     can_hold: Callable[[str, Column], bool],
 ) -> list[Column]:
-    """What has to be added to a table that is there; raises if that is not all there is to do."""
+    """The columns that an existing table lacks; raises if any other change is needed."""
     for column in wanted:
         there = existing.get(column.name)
         if there is not None and not can_hold(there.type, column):
@@ -147,10 +127,10 @@ def columns_to_add(
                 "or write to a table of another name",
             )
     names = {column.name for column in wanted}
-    left_out = [name for name, each in existing.items() if name not in names and not each.is_optional]
-    if left_out:
+    missing = [name for name, each in existing.items() if name not in names and not each.is_optional]
+    if missing:
         raise BadSink(
-            f"the rows have no column {', '.join(left_out)}, and table {table} has",
+            f"the rows have no column {', '.join(missing)}, and table {table} has",
             hint="give the rows that column, drop it from the table, give it a default there, "
             "or write to a table of another name",
         )

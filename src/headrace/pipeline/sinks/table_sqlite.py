@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.pipeline.errors import BadSink, SinkUnavailable
-from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.table_schema import Column, ExistingColumn, Kind, columns_to_add
-from headrace.pipeline.sinks.table_store import FENCES, RowRefusal, TableShape, TableStore
+from headrace.pipeline.sinks.table_schema import Column, ExistingColumn, Kind
+from headrace.pipeline.sinks.table_store import RowRejection, TableShape, TableStore, quoted
 
 BUSY_TIMEOUT_S = 60.0
 """Jobs that share a file take turns, and a batch of a million rows may keep it for some seconds."""
@@ -49,10 +49,13 @@ _TYPES = {
 
 
 class SqliteStore(TableStore):
+    placeholder = "?"
+    # Rows are in the tree of the key: one look-up for an upsert instead of two.
+    table_options = " WITHOUT ROWID"
+
     def __init__(self, path: Path, shape: TableShape) -> None:
+        super().__init__(shape)
         self._path = path
-        self._shape = shape
-        self._table = quoted(shape.name)
         self._connection = _connect(path)
 
     # The table
@@ -63,114 +66,59 @@ class SqliteStore(TableStore):
                 f"SQLite has no schemas, and table {self._shape.name} has a dot in its name",
                 hint="name it without one",
             )
-        with self.transaction():
-            self._execute(
-                f"CREATE TABLE IF NOT EXISTS {FENCES} (job TEXT, target TEXT, checkpoint TEXT, batch_id BIGINT, "
-                "fence TEXT, written_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (job, target))"
-            )
-            existing = self._existing_columns()
-            if existing:
-                self._fit(existing)
-            else:
-                self._execute(self._create_statement())
+        super().prepare()
+
+    def _preparation(self) -> AbstractContextManager[None]:
+        return self.transaction()
 
     def _existing_columns(self) -> dict[str, ExistingColumn]:
-        """By the names that the rows use: SQLite's know no case."""
-        ours = {column.name.lower(): column.name for column in self._shape.columns}
         rows = self._execute("SELECT * FROM pragma_table_xinfo(?)", (self._shape.name,)).fetchall()
         return {
-            ours.get(name.lower(), name): ExistingColumn(
+            self._name_in_rows(name): ExistingColumn(
                 type=kind, is_optional=default is not None or hidden != 0 or _is_row_id(kind, key)
             )
             for _, name, kind, _, default, key, hidden in rows
         }
 
-    def _fit(self, existing: dict[str, ExistingColumn]) -> None:
-        shape = self._shape
-        to_add = columns_to_add(
-            shape.name, shape.columns, existing, key=shape.key, sql_type=sql_type, can_hold=can_hold
-        )
-        for column in to_add:
-            self._execute(f"ALTER TABLE {self._table} ADD COLUMN {quoted(column.name)} {sql_type(column)}")
-        if shape.key and shape.mode != "append" and not self._has_unique_key():
-            raise BadSink(
-                f"table {shape.name} has no primary key or unique index on {', '.join(shape.key)}",
-                hint=f"CREATE UNIQUE INDEX ON it, or write to a table of another name ({self._path})",
-            )
+    def _name_in_rows(self, name: str) -> str:
+        """The names of columns are case-insensitive in SQLite, and case-sensitive in Arrow."""
+        return next((each for each in self._shape.names if each.lower() == name.lower()), name)
 
-    def _has_unique_key(self) -> bool:
-        key = {name.lower() for name in self._shape.key}
-        name = self._shape.name
-        primary = self._execute("SELECT name FROM pragma_table_info(?) WHERE pk > 0", (name,))
-        if {each.lower() for (each,) in primary} == key:
-            return True
-        unique = self._execute(
-            'SELECT name FROM pragma_index_list(?) WHERE "unique" AND NOT partial', (name,)
-        ).fetchall()
-        for (index,) in unique:
-            indexed = self._execute("SELECT name FROM pragma_index_info(?)", (index,)).fetchall()
-            if {str(each).lower() for (each,) in indexed} == key:
-                return True
-        return False
-
-    def _create_statement(self) -> str:
-        shape = self._shape
-        lines = [f"{quoted(column.name)} {sql_type(column)}" for column in shape.columns]
-        if not shape.key:
-            return f"CREATE TABLE {self._table} ({', '.join(lines)})"
-        # Rows live in the key's own tree: one look-up an upsert instead of two.
-        lines.append(f"PRIMARY KEY ({_list(shape.key)})")
-        return f"CREATE TABLE {self._table} ({', '.join(lines)}) WITHOUT ROWID"
+    def _unique_keys(self) -> Iterator[list[str]]:
+        table = (self._shape.name,)
+        primary = self._execute("SELECT name FROM pragma_table_info(?) WHERE pk > 0", table)
+        yield [self._name_in_rows(name) for (name,) in primary]
+        unique = 'SELECT name FROM pragma_index_list(?) WHERE "unique" AND NOT partial'
+        for index in self._execute(unique, table).fetchall():
+            indexed = self._execute("SELECT name FROM pragma_index_info(?)", index)
+            yield [self._name_in_rows(str(name)) for (name,) in indexed]
 
     # A batch
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         with self._errors():
-            # At once: the fence that is read must still be the last one when the rows are written.
-            self._connection.execute("BEGIN IMMEDIATE")
+            # IMMEDIATE: no other writer may change the fence between reading it and writing the rows.
+            self._execute("BEGIN IMMEDIATE")
             try:
                 yield
-                self._connection.execute("COMMIT")
+                self._execute("COMMIT")
             finally:
                 if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                    self._execute("ROLLBACK")
 
-    def fence(self) -> Fence | None:
-        with self._errors():
-            row = self._execute(
-                f"SELECT fence FROM {FENCES} WHERE job = ? AND target = ?",
-                (self._shape.job, self._shape.name),
-            ).fetchone()
-        return None if row is None else Fence.from_json(row[0])
-
-    def keep_fence(self, fence: Fence) -> None:
-        self._execute(
-            f"INSERT OR REPLACE INTO {FENCES} (job, target, checkpoint, batch_id, fence) VALUES (?, ?, ?, ?, ?)",
-            (self._shape.job, self._shape.name, fence.checkpoint, fence.batch_id, fence.to_json()),
-        )
-
-    def remove_fence(self) -> None:
-        self._execute(
-            f"DELETE FROM {FENCES} WHERE job = ? AND target = ?", (self._shape.job, self._shape.name)
-        )
-
-    def remove_all(self) -> None:
-        self._execute(f"DELETE FROM {self._table}")
-
-    def remove(self, keys: pa.Table) -> Sequence[RowRefusal]:
-        if not len(keys):
-            return []
+    def delete(self, keys: pa.Table) -> Sequence[RowRejection]:
         matches = " AND ".join(f"{quoted(name)} = ?" for name in self._shape.key)
-        return self._execute_each(f"DELETE FROM {self._table} WHERE {matches}", keys)
+        return self._execute_each(f"DELETE FROM {self._table} WHERE {matches}", keys) if len(keys) else []
 
-    def put(self, rows: pa.Table) -> Sequence[RowRefusal]:
-        return self._execute_each(self._put_statement(rows.column_names), rows)
+    def put(self, rows: pa.Table) -> Sequence[RowRejection]:
+        values = ", ".join("?" for _ in rows.column_names)
+        return self._execute_each(self._insert_statement(rows.column_names, f"VALUES ({values})"), rows)
 
-    def _execute_each(self, statement: str, rows: pa.Table) -> Sequence[RowRefusal]:
-        """A statement that fails undoes itself and nothing else, so that the ones behind it can go on."""
+    def _execute_each(self, statement: str, rows: pa.Table) -> Sequence[RowRejection]:
+        """Only the statement that fails is undone, so that the next ones can follow."""
         tuples = list(zip(*(_python_values(rows[name]) for name in rows.column_names), strict=True))
-        refused: list[RowRefusal] = []
+        rejected: list[RowRejection] = []
         begin = 0
         while begin < len(tuples):
             remaining = iter(tuples[begin:]) if begin else iter(tuples)
@@ -181,33 +129,14 @@ class SqliteStore(TableStore):
                 if not self._connection.in_transaction:
                     raise  # a trigger may end the whole transaction
                 failed = len(tuples) - 1 - sum(1 for _ in remaining)
-                refused.append(RowRefusal(position=failed, reason=f"{self._shape.name}: {error}"))
+                rejected.append(RowRejection(position=failed, reason=f"{self._shape.name}: {error}"))
                 begin = failed + 1
-        return refused
+        return rejected
 
-    def _put_statement(self, names: Sequence[str]) -> str:
-        shape = self._shape
-        values = ", ".join("?" for _ in names)
-        statement = f"INSERT INTO {self._table} ({_list(names)}) VALUES ({values})"
-        if shape.mode == "append" or not shape.key:
-            return statement
-        others = [name for name in names if name not in shape.key]
-        if not others:
-            return f"{statement} ON CONFLICT ({_list(shape.key)}) DO NOTHING"
-        changes = ", ".join(f"{quoted(name)} = {self._merged(name)}" for name in others)
-        return f"{statement} ON CONFLICT ({_list(shape.key)}) DO UPDATE SET {changes}"
-
-    def _merged(self, name: str) -> str:
-        """What a row that is there gets in this column. A null adds nothing."""
-        here, new = f"{self._table}.{quoted(name)}", f"excluded.{quoted(name)}"
-        how = self._shape.merge.get(name)
-        if how is None:
-            return new
-        column = self._shape.column(name)
-        combined = f"{here} + {new}" if how == "sum" else f"{how}({here}, {new})"
-        if how == "sum" and column.kind is Kind.DECIMAL:
-            combined = f"round({combined}, {column.scale})"
-        return f"coalesce({combined}, {here}, {new})"
+    def _combined(self, column: Column, how: str, old: str, new: str) -> str:
+        if how != "sum":
+            return f"{how}({old}, {new})"
+        return f"round({old} + {new}, {column.scale})" if column.kind is Kind.DECIMAL else f"{old} + {new}"
 
     def close(self) -> None:
         self._connection.close()
@@ -228,6 +157,28 @@ class SqliteStore(TableStore):
                 f"{self._path}: {error}", hint="it may not be a database of SQLite, or be damaged"
             ) from error
 
+    @staticmethod
+    def sql_type(column: Column) -> str:
+        if column.kind is not Kind.DECIMAL:
+            return _TYPES[column.kind]
+        name = "DECIMAL" if column.precision <= EXACT_DIGITS else "DECIMAL TEXT"
+        return f"{name}({column.precision},{column.scale})"
+
+    @staticmethod
+    def can_hold(existing: str, column: Column) -> bool:
+        """A column without a type takes anything."""
+        there, wanted = existing.upper(), SqliteStore.sql_type(column)
+        if there in {"", "ANY", wanted}:
+            return True
+        if column.kind is Kind.DECIMAL:
+            return there in {"NUMERIC", "DECIMAL"} and column.precision <= EXACT_DIGITS
+        if "INT" in wanted:
+            return "INT" in there
+        if column.kind in {Kind.FLOAT, Kind.DOUBLE}:
+            return there in {"REAL", "FLOAT", "DOUBLE", "DOUBLE PRECISION"}
+        is_plain_text = there.startswith(("TEXT", "VARCHAR", "CHAR", "NVARCHAR", "CLOB"))
+        return column.kind in {Kind.TEXT, Kind.JSON} and is_plain_text
+
 
 def _connect(path: Path) -> sqlite3.Connection:
     try:
@@ -237,7 +188,7 @@ def _connect(path: Path) -> sqlite3.Connection:
             path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
         connection.execute("PRAGMA journal_mode = WAL")
-        # A batch that Spark takes for written must be so after a power failure too.
+        # A batch that was committed to Spark must survive a power failure.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_MAX}")
         connection.execute("PRAGMA foreign_keys = ON")
@@ -252,46 +203,16 @@ def _hint(message: str) -> str:
     if "locked" in message:
         return f"another program has held a transaction open for {BUSY_TIMEOUT_S:.0f} s; end it"
     if "full" in message:
-        return "make room on the disk; nothing of this batch was written"
+        return "free space on the disk; nothing of this batch was written"
     return "check that the folder is there, writable and on a local disk"
-
-
-def sql_type(column: Column) -> str:
-    if column.kind is not Kind.DECIMAL:
-        return _TYPES[column.kind]
-    name = "DECIMAL" if column.precision <= EXACT_DIGITS else "DECIMAL TEXT"
-    return f"{name}({column.precision},{column.scale})"
-
-
-def can_hold(existing: str, column: Column) -> bool:
-    """Whether a column of this declared type takes the values as they are. One without a type takes anything."""
-    there, wanted = existing.upper(), sql_type(column)
-    if there in {"", "ANY", wanted}:
-        return True
-    if column.kind is Kind.DECIMAL:
-        return there in {"NUMERIC", "DECIMAL"} and column.precision <= EXACT_DIGITS
-    if "INT" in wanted:
-        return "INT" in there
-    if column.kind in {Kind.FLOAT, Kind.DOUBLE}:
-        return there in {"REAL", "FLOAT", "DOUBLE", "DOUBLE PRECISION"}
-    is_plain_text = there.startswith(("TEXT", "VARCHAR", "CHAR", "NVARCHAR", "CLOB"))
-    return column.kind in {Kind.TEXT, Kind.JSON} and is_plain_text
 
 
 def _is_row_id(kind: str, key: int) -> bool:
     return key == 1 and kind.upper() == "INTEGER"
 
 
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(quoted(name) for name in names)
-
-
 def _python_values(values: pa.ChunkedArray) -> list[Any]:
-    """What `sqlite3` binds, by the shortest way there."""
+    """The values that `sqlite3` binds."""
     kind = values.type
     if pa.types.is_boolean(kind):
         values = values.cast(pa.int8())
@@ -304,6 +225,6 @@ def _python_values(values: pa.ChunkedArray) -> list[Any]:
     elif pa.types.is_date(kind) or pa.types.is_decimal(kind):
         values = values.cast(pa.string())
     if pa.types.is_string(values.type) or (values.null_count == 0 and pa.types.is_primitive(values.type)):
-        # Through numpy the objects are made in one loop in C.
+        # numpy creates the objects in one loop in C.
         return list(values.to_numpy().tolist())
     return list(values.to_pylist())

@@ -7,16 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import to_avro
+from pyspark.sql.types import BinaryType, StringType, StructType
+
+from headrace.pipeline import launch
 from headrace.pipeline.errors import BadSink
+from headrace.pipeline.settings import pipeline_settings
 from headrace.pipeline.sinks.changes import METADATA_PREFIX, OP, RETRACTIONS
-from headrace.pipeline.sinks.sink import NativeSink, Sink, SinkWriter, check_one_of
+from headrace.pipeline.sinks.json_text import JSON_OPTIONS
+from headrace.pipeline.sinks.options import read_options
+from headrace.pipeline.sinks.sink import NativeSink, Sink, SinkWriter
+from headrace.pipeline.spark.session import bootstrap_of
 from headrace.topic_names import InvalidTopicName, check_topic_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
 
 TopicGuarantee = Literal["exactly-once", "at-least-once"]
 TopicFormat = Literal["json", "avro"]
@@ -27,13 +33,6 @@ TIMEOUT_S = 60.0
 
 DRIVER_ROWS_MAX = 10_000
 """Collecting as many rows takes milliseconds; opening a transaction in every task takes longer."""
-
-# Spark's own choice leaves out microseconds, and the null in a map together with its key.
-_JSON_OPTIONS = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-    "ignoreNullFields": "false",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,31 +71,26 @@ class Topic(Sink):
     kind: ClassVar[str] = "topic"
 
     def __post_init__(self) -> None:
-        key = (self.key,) if isinstance(self.key, str) else tuple(self.key)
-        object.__setattr__(self, "key", key)
+        self.set_names("key")
         try:
             check_topic_name(self.name)
         except InvalidTopicName as error:
             raise BadSink(f"a topic can't be called {self.name!r}", hint=error.hint) from error
-        check_one_of("guarantee", self.guarantee, TopicGuarantee)
-        check_one_of("format", self.format, TopicFormat)
-        check_one_of("compression", self.compression, Compression)
-        if self.tombstones and not key:
-            raise BadSink("a tombstone needs a key", hint="say which column is the key: Topic(…, key=…)")
+        self.check_choice("guarantee", TopicGuarantee)
+        self.check_choice("format", TopicFormat)
+        self.check_choice("compression", Compression)
+        if self.tombstones and not self.key:
+            raise BadSink("a tombstone needs a key", hint="name its columns: Topic(…, key=…)")
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Self:
         """From the options of a Spark writer; the rows have columns `key` and `value`, as Spark's own format
         wants them."""
-        from headrace.pipeline.sinks.options import read_options
-
-        found = read_options("topic", options, texts=("name", "topic", "at", "bootstrap", "compression"))
-        name = found.pop("topic", None) or found.pop("at", None) or found.pop("name", None)
-        if name is None:
-            raise BadSink("headrace-topic needs to know the topic", hint='give it as .option("topic", …)')
-        return cls(
-            name, **{field: text for field, text in found.items() if field in ("bootstrap", "compression")}
-        )
+        found = read_options(cls, options, ("topic", "at", "name", "bootstrap", "compression"))
+        names = [found.pop(option) for option in ("topic", "at", "name") if option in found]
+        if not names:
+            raise BadSink("headrace-topic needs a topic", hint='.option("topic", …)')
+        return cls(names[0], **found)
 
     def target(self) -> str:
         return f"topic {self.name}"
@@ -107,7 +101,7 @@ class Topic(Sink):
         if "value" not in schema.names:
             raise BadSink(
                 f"rows for topic {self.name} need a column `value`; they have {', '.join(schema.names)}",
-                hint="`prepare` makes it, and `key` and `headers`",
+                hint="`prepare` adds it, and `key` and `headers`",
             )
         return TopicWriter(
             job,
@@ -119,13 +113,8 @@ class Topic(Sink):
         )
 
     def prepare(self, rows: DataFrame) -> DataFrame:
-        """Columns `value`, and where asked for `key` and `headers`: Spark's expressions, nothing in Python."""
-        for name in (*self.key, *filter(None, (self.value, self.headers))):
-            if name not in rows.columns:
-                raise BadSink(
-                    f"topic {self.name}: there is no column {name!r}",
-                    hint=f"there are {', '.join(rows.columns)}",
-                )
+        """Columns `value`, and `key` and `headers` if they are set: Spark's expressions, nothing in Python."""
+        self.check_columns((*self.key, self.value, self.headers), rows.columns)
         if self.tombstones and OP not in rows.columns:
             raise BadSink(f"topic {self.name}: tombstones need a column `op`", hint="a change stream has one")
         columns = [self._value_column(rows).alias("value")]
@@ -146,35 +135,25 @@ class Topic(Sink):
         return NativeSink(format="kafka", options=options)
 
     def _key_column(self, rows: DataFrame) -> Column:
-        from pyspark.sql import functions as f
-
         if len(self.key) == 1:
             return _text_or_bytes(rows, self.key[0])
-        return f.to_json(f.struct(*(_column(name) for name in self.key)))
+        return F.to_json(F.struct(*(_column(name) for name in self.key)))
 
     def _value_column(self, rows: DataFrame) -> Column:
-        from pyspark.sql import functions as f
-
         if self.value is not None:
             written = _text_or_bytes(rows, self.value)
         else:
-            left_out = (OP,) if self.tombstones else ()
+            dropped = (OP,) if self.tombstones else ()
             names = [
-                name for name in rows.columns if not name.startswith(METADATA_PREFIX) and name not in left_out
+                name for name in rows.columns if not name.startswith(METADATA_PREFIX) and name not in dropped
             ]
-            written = _encoded(f.struct(*(_column(name) for name in names)), self.format)
+            written = _encoded(F.struct(*(_column(name) for name in names)), self.format)
         if self.tombstones:
-            is_gone = f.coalesce(_column(OP).isin(*RETRACTIONS), f.lit(False))
-            written = f.when(~is_gone, written)
+            is_deleted = F.coalesce(_column(OP).isin(*RETRACTIONS), F.lit(False))
+            written = F.when(~is_deleted, written)
         return written
 
     def _bootstrap(self) -> str:
-        from pyspark.sql import SparkSession
-
-        from headrace.pipeline import launch
-        from headrace.pipeline.settings import pipeline_settings
-        from headrace.pipeline.spark.session import bootstrap_of
-
         spark = SparkSession.getActiveSession()
         if spark is not None:
             return bootstrap_of(spark, self.bootstrap)
@@ -182,16 +161,12 @@ class Topic(Sink):
 
 
 def _column(name: str) -> Column:
-    """By its name as it is: dots in it are no path."""
-    from pyspark.sql import functions as f
-
+    """By its exact name: dots in it are no path."""
     escaped = name.replace("`", "``")
-    return f.col(f"`{escaped}`")
+    return F.col(f"`{escaped}`")
 
 
 def _text_or_bytes(rows: DataFrame, name: str) -> Column:
-    from pyspark.sql.types import BinaryType, StringType
-
     column = _column(name)
     return (
         column if isinstance(rows.schema[name].dataType, (BinaryType, StringType)) else column.cast("string")
@@ -200,9 +175,5 @@ def _text_or_bytes(rows: DataFrame, name: str) -> Column:
 
 def _encoded(row: Column, format: TopicFormat) -> Column:
     if format == "avro":
-        from pyspark.sql.avro.functions import to_avro
-
         return to_avro(row)
-    from pyspark.sql import functions as f
-
-    return f.to_json(row, _JSON_OPTIONS)
+    return F.to_json(row, JSON_OPTIONS)

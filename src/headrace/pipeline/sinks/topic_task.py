@@ -1,16 +1,16 @@
 """What a task of Spark does for the `Topic` sink: write its part of a micro-batch in a transaction of its own.
 
 Runs in Spark's Python workers, which outlive tasks: producers stay open there from batch to batch. Rows come
-as Arrow columns `value`, and perhaps `key` and `headers`; what comes back is a line about what was done, and
-the rows that the topic will not take.
+as Arrow columns `value`, and perhaps `key` and `headers`; the result is a line with the number of rows, or the rows
+that the topic rejects.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,8 +18,9 @@ from msgspec import Struct
 from pyspark import TaskContext
 
 from headrace.errors import HeadraceError
+from headrace.pipeline.errors import SinkUnavailable
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.fenced_producer import FencedProducer, TransactionFailed
+from headrace.pipeline.sinks.fenced_producer import FencedProducer, Target
 
 PRODUCERS_MAX = 8
 """Producers that a worker keeps open: each has threads and connections. A worker sees as many as its jobs
@@ -29,11 +30,11 @@ BATCH_OVERHEAD_BYTES_MAX = 61 + 40
 """What the smallest record batch has besides key, value and headers: its own header, and the numbers of a
 record at their longest."""
 
-REFUSED_BYTES_MAX = 64 * 1024 * 1024
-"""Refused rows travel to the driver. A task with more of them than this has a topic of the wrong size, not a
+REJECTED_BYTES_MAX = 64 * 1024 * 1024
+"""Rejected rows travel to the driver. A task with more of them than this has a topic of the wrong size, not a
 few wrong rows."""
 
-ANSWER_SCHEMA = pa.schema(
+RESPONSE_SCHEMA = pa.schema(
     [
         ("written", pa.int64()),
         ("reason", pa.string()),
@@ -42,7 +43,7 @@ ANSWER_SCHEMA = pa.schema(
         ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )
-ANSWER_COLUMNS = (
+RESPONSE_COLUMNS = (
     "written BIGINT, reason STRING, key BINARY, value BINARY, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
@@ -52,17 +53,11 @@ class TaskPlan(Struct, frozen=True, kw_only=True):
     """What every task of a batch needs."""
 
     writer: str
-    topic: str
-    bootstrap: str
-    config: Mapping[str, Any]
-    producer_config: Mapping[str, Any]
-    timeout_s: float
-    message_bytes_max: int
-    job: str
-    checkpoint: str
-    batch_id: int
-    leaves_out_refused: bool
-    """Once the driver has them in safety. Before that, a task with a refused row writes nothing."""
+    target: Target
+    fence: Fence
+    """Without offsets: a task has no use for them."""
+    skips_rejected: bool
+    """After the driver has written them as dead letters. Before, a task with a rejected row writes nothing."""
 
 
 def task_writer(writer: str, task: int) -> str:
@@ -77,49 +72,49 @@ def write_part(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
         return
     context = TaskContext.get()
     assert context is not None, "this runs in a task"
-    fence = Fence(job=plan.job, checkpoint=plan.checkpoint, batch_id=plan.batch_id)
-    producer = _begin(plan, task_writer(plan.writer, context.partitionId()), fence)
+    producer = _begin(plan, task_writer(plan.writer, context.partitionId()))
     if producer is None:
-        for _ in rows:  # a worker that leaves rows unread can't be used again
+        for _ in rows:  # Spark can't use a worker again that has not read all rows
             pass
-        yield _answer(0)
+        yield _written_response(0)
         return
     try:
-        written, refused = write_rows(producer, plan.topic, _chain(first, rows), plan.message_bytes_max)
-        is_refused = bool(refused) and not plan.leaves_out_refused
-        if not is_refused:
+        written, rejected = write_rows(producer, itertools.chain([first], rows))
+        is_rejected = bool(rejected) and not plan.skips_rejected
+        if not is_rejected:
             producer.commit()
     except BaseException:
         _drop(producer)
         raise
-    if is_refused:
-        # librdkafka may give the sequence numbers of what it aborts to other records, so this one is not used again.
+    if is_rejected:
+        # librdkafka may reuse the sequence numbers of aborted records, so this producer is not used again.
         _drop(producer)
-        yield from refused
+        yield from rejected
     else:
-        yield _answer(written)
+        yield _written_response(written)
 
 
 def write_rows(
-    producer: FencedProducer, topic: str, batches: Iterable[pa.RecordBatch], message_bytes_max: int
+    producer: FencedProducer, batches: Iterable[pa.RecordBatch]
 ) -> tuple[int, list[pa.RecordBatch]]:
-    """Produce the rows that fit. Returns how many there were, and the ones that do not, as answers."""
-    written = refused_bytes = 0
-    refused: list[pa.RecordBatch] = []
+    """Produce the rows that fit. Returns their number, and responses for the others."""
+    topic, message_bytes_max = producer.target.topic, producer.target.message_bytes_max
+    written = rejected_bytes = 0
+    rejected: list[pa.RecordBatch] = []
     for batch in batches:
         taken, too_large = split_by_size(batch, message_bytes_max - BATCH_OVERHEAD_BYTES_MAX)
         if too_large is not None:
-            refused_bytes += too_large.nbytes
-            refused.append(_answer_refused(too_large, message_bytes_max))
-        if refused_bytes > REFUSED_BYTES_MAX:
+            rejected_bytes += too_large.nbytes
+            rejected.append(_rejection_response(too_large, message_bytes_max))
+        if rejected_bytes > REJECTED_BYTES_MAX:
             raise HeadraceError(
-                f"{topic}: more than {REFUSED_BYTES_MAX:,} bytes of rows in one task are larger than the "
-                f"{message_bytes_max:,} bytes that the topic takes",
+                f"{topic}: more than {REJECTED_BYTES_MAX:,} bytes of rows in one task exceed the "
+                f"{message_bytes_max:,} bytes of the topic's max.message.bytes",
                 hint="raise max.message.bytes of the topic, or write less in a row",
             )
         _produce(producer, topic, taken)
         written += taken.num_rows
-    return written, refused
+    return written, rejected
 
 
 def split_by_size(
@@ -168,7 +163,7 @@ def _produce(producer: FencedProducer, topic: str, batch: pa.RecordBatch) -> Non
 
 
 def bytes_of(column: pa.Array) -> list[bytes | None]:
-    """A column of texts or bytes as Python's bytes. By way of numpy, which makes them in C."""
+    """A column of texts or bytes as Python's bytes. numpy creates them in C."""
     values: list[bytes | None] = column.cast(pa.binary()).to_numpy(zero_copy_only=False).tolist()
     return values
 
@@ -178,42 +173,30 @@ def bytes_of(column: pa.Array) -> list[bytes | None]:
 _producers: OrderedDict[tuple[str, str], FencedProducer] = OrderedDict()
 
 
-def _begin(plan: TaskPlan, writer: str, fence: Fence) -> FencedProducer | None:
+def _begin(plan: TaskPlan, writer: str) -> FencedProducer | None:
     """A producer with an open transaction, or None if the fence is covered.
 
-    A kept producer may have lost its name, because another worker did this task meanwhile, or the broker may have
-    forgotten it. Then it is opened anew, once.
+    A kept producer may be fenced, because another worker ran this task meanwhile, or unknown to a broker that has
+    restarted. Then the name is opened again, once.
     """
-    place = (plan.bootstrap, writer)
+    place = (plan.target.bootstrap, writer)
     producer = _producers.pop(place, None)
     is_new = producer is None
-    if producer is None:
-        producer = _open(plan, writer)
     while True:
+        if producer is None:
+            producer = FencedProducer(writer, plan.target)
         kept = None if producer.kept is None else Fence.from_json(producer.kept)
         _keep(place, producer)
-        if kept is not None and kept.covers(fence):
+        if kept is not None and kept.covers(plan.fence):
             return None
         try:
-            producer.begin(fence.batch_id, fence.to_json())
+            producer.begin(plan.fence.batch_id, plan.fence.to_json())
             return producer
-        except TransactionFailed:
+        except SinkUnavailable:
             _drop(producer)
             if is_new:
                 raise
-        is_new = True
-        producer = _open(plan, writer)
-
-
-def _open(plan: TaskPlan, writer: str) -> FencedProducer:
-    return FencedProducer(
-        writer,
-        topic=plan.topic,
-        bootstrap=plan.bootstrap,
-        config=plan.config,
-        producer_config=plan.producer_config,
-        timeout_s=plan.timeout_s,
-    )
+        producer, is_new = None, True
 
 
 def _keep(place: tuple[str, str], producer: FencedProducer) -> None:
@@ -226,34 +209,29 @@ def _keep(place: tuple[str, str], producer: FencedProducer) -> None:
 def _drop(producer: FencedProducer) -> None:
     for place in [place for place, kept in _producers.items() if kept is producer]:
         del _producers[place]
-    with contextlib.suppress(TransactionFailed):
+    with contextlib.suppress(SinkUnavailable):
         producer.abort()
     producer.close()
 
 
-# Answers
+# Responses
 
 
-def _answer(written: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([{"written": written}], schema=ANSWER_SCHEMA)
+def _written_response(written: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"written": written}], schema=RESPONSE_SCHEMA)
 
 
-def _answer_refused(rows: pa.RecordBatch, message_bytes_max: int) -> pa.RecordBatch:
+def _rejection_response(rows: pa.RecordBatch, message_bytes_max: int) -> pa.RecordBatch:
     reasons = [
         f"a message of {size:,} bytes; the topic takes {message_bytes_max:,}"
         for size in content_sizes(rows).to_pylist()
     ]
     contents = [_column(rows, name) for name in ("key", "value", "headers")]
     columns = [pa.nulls(rows.num_rows, pa.int64()), reasons, *contents]
-    return pa.RecordBatch.from_arrays(columns, schema=ANSWER_SCHEMA)
+    return pa.RecordBatch.from_arrays(columns, schema=RESPONSE_SCHEMA)
 
 
 def _column(rows: pa.RecordBatch, name: str) -> pa.Array:
-    """As an answer has it; nulls where the rows have no such column."""
-    kind = ANSWER_SCHEMA.field(name).type
+    """Nulls if the rows have no such column."""
+    kind = RESPONSE_SCHEMA.field(name).type
     return rows.column(name).cast(kind) if name in rows.schema.names else pa.nulls(rows.num_rows, kind)
-
-
-def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rest

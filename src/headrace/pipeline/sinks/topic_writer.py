@@ -2,9 +2,8 @@
 
 A small batch is collected and written by the driver, rows and fence in one transaction: fewer steps, and no
 task waits for Python. A larger one is written by its tasks side by side, each in a transaction of its own
-with a fence of its own. Before they start, the driver's fence names the batch that they are about to write: if a
-crash leaves some of them done and others not, the batch is written again under the same number, and the tasks
-that are done skip.
+with a fence of its own. Before they start, the driver's fence names the batch that they are about to write: if only
+some of them complete before a crash, the batch is written again with the same number, and those tasks skip.
 """
 
 from __future__ import annotations
@@ -14,14 +13,16 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from headrace.kafka.cluster import Cluster
+import msgspec
+from pyspark.errors.exceptions.captured import unwrap_spark_exception
+from pyspark.sql.pandas.serializers import ArrowCollectSerializer
+from pyspark.util import _create_local_socket
+
 from headrace.pipeline.errors import BadSink
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import topic_task
-from headrace.pipeline.sinks.collecting import collect
-from headrace.pipeline.sinks.fenced_producer import size_limits
-from headrace.pipeline.sinks.sink import Refuse, RefusedRow, SinkWriter
-from headrace.pipeline.sinks.topic_admin import empty_topic, ensure_topic
+from headrace.pipeline.sinks.sink import Reject, RejectedRow, SinkWriter
+from headrace.pipeline.sinks.topic_admin import empty_topic
 from headrace.pipeline.sinks.transactional_batch import TransactionalBatch
 
 if TYPE_CHECKING:
@@ -49,56 +50,47 @@ class TopicWriter(SinkWriter):
         timeout_s: float,
         driver_rows_max: int,
     ) -> None:
-        self._job = job
-        self._topic = topic
-        self._bootstrap = bootstrap
-        self._timeout_s = timeout_s
         self._driver_rows_max = driver_rows_max
-        self._cluster = Cluster(bootstrap, timeout_s=timeout_s)
-        self._message_bytes_max = ensure_topic(self._cluster, topic, {})
-        self._producer_config = {
-            "compression.type": compression,
-            **size_limits(self._message_bytes_max),
-        }
         self._written: Fence | None = None
         self._batch = TransactionalBatch(
             writer_name(job, topic),
             topic=topic,
             bootstrap=bootstrap,
-            producer_config=self._producer_config,
+            compression=compression,
             timeout_s=timeout_s,
         )
+        self._target = self._batch.target  # opens it
 
     def applied(self) -> Fence | None:
         """The last batch that was started. If tasks wrote it, some may have failed: it must be written again."""
         return self._batch.applied()
 
-    def apply(self, rows: Iterable[pa.RecordBatch], fence: Fence, refuse: Refuse) -> int:
+    def apply(self, rows: Iterable[pa.RecordBatch], fence: Fence, reject: Reject) -> int:
         if self._is_written(fence):
             return 0
-        if self._is_begun_by_tasks(fence):
+        if self._is_started_by_tasks(fence):
             raise BadSink(
-                f"batch {fence.batch_id} of {self._topic} was begun by tasks, and must be ended by tasks",
+                f"tasks have started batch {fence.batch_id} of {self._target.topic}, and only tasks can complete it",
                 hint="start the job again as it was",
             )
         with self._batch.transaction(fence) as producer:
-            written, refused = topic_task.write_rows(producer, self._topic, rows, self._message_bytes_max)
-            if refused:
-                refuse([row for answer in refused for row in _refused_rows(answer.to_pylist())])
+            written, rejected = topic_task.write_rows(producer, rows)
+            if rejected:
+                reject(_rejected_rows(line for batch in rejected for line in batch.to_pylist()))
         return written
 
-    def write(self, batch: DataFrame, fence: Fence, refuse: Refuse) -> int:
+    def write(self, batch: DataFrame, fence: Fence, reject: Reject) -> int:
         if self._is_written(fence):
             return 0
-        if not self._is_begun_by_tasks(fence) and _input_rows(fence) <= self._driver_rows_max:
-            rows = _collect(batch)
+        if not self._is_started_by_tasks(fence) and _input_rows(fence) <= self._driver_rows_max:
+            rows = _collect_few(batch)
             if rows is not None:
-                return self.apply(rows, fence, refuse)
-        return self._write_by_tasks(batch, fence, refuse)
+                return self.apply(rows, fence, reject)
+        return self._write_by_tasks(batch, fence, reject)
 
     def clear(self) -> None:
         """Delete all records of the topic, also those of other writers."""
-        empty_topic(self._cluster, self._topic)
+        empty_topic(self._batch.cluster(), self._target.topic)
         self._written = None
         self._batch.clear()  # last: after a crash in between, the fence is still there
 
@@ -107,49 +99,42 @@ class TopicWriter(SinkWriter):
 
     # By tasks
 
-    def _write_by_tasks(self, batch: DataFrame, fence: Fence, refuse: Refuse) -> int:
-        answers = self._tasks(batch, fence, leaves_out_refused=False)
-        tasks = answers._jdf.queryExecution().toRdd().getNumPartitions()
-        self._begin_by_tasks(fence, tasks)
-        lines = _lines(answers)
-        refused = _refused_rows(lines)
-        if refused:
-            refuse(refused)
-            lines += _lines(self._tasks(batch, fence, leaves_out_refused=True))
+    def _write_by_tasks(self, batch: DataFrame, fence: Fence, reject: Reject) -> int:
+        responses = self._tasks(batch, fence, skips_rejected=False)
+        tasks = responses._jdf.queryExecution().toRdd().getNumPartitions()
+        self._start_by_tasks(fence, tasks)
+        lines = _lines(responses)
+        rejected = _rejected_rows(lines)
+        if rejected:
+            reject(rejected)
+            lines += _lines(self._tasks(batch, fence, skips_rejected=True))
         self._written = fence
         return sum(line["written"] or 0 for line in lines)
 
-    def _tasks(self, batch: DataFrame, fence: Fence, *, leaves_out_refused: bool) -> DataFrame:
+    def _tasks(self, batch: DataFrame, fence: Fence, *, skips_rejected: bool) -> DataFrame:
         plan = topic_task.TaskPlan(
             writer=self._batch.writer,
-            topic=self._topic,
-            bootstrap=self._bootstrap,
-            config={},
-            producer_config=self._producer_config,
-            timeout_s=self._timeout_s,
-            message_bytes_max=self._message_bytes_max,
-            job=fence.job,
-            checkpoint=fence.checkpoint,
-            batch_id=fence.batch_id,
-            leaves_out_refused=leaves_out_refused,
+            target=self._target,
+            fence=msgspec.structs.replace(fence, starts=(), ends=()),
+            skips_rejected=skips_rejected,
         )
-        return batch.mapInArrow(functools.partial(topic_task.write_part, plan), topic_task.ANSWER_COLUMNS)
+        return batch.mapInArrow(functools.partial(topic_task.write_part, plan), topic_task.RESPONSE_COLUMNS)
 
-    def _begin_by_tasks(self, fence: Fence, tasks: int) -> None:
-        if not self._is_begun_by_tasks(fence):
+    def _start_by_tasks(self, fence: Fence, tasks: int) -> None:
+        if not self._is_started_by_tasks(fence):
             with self._batch.transaction(fence, marks={_BY_TASKS: tasks}):
                 return
-        begun = self._batch.marks_kept()[_BY_TASKS]
-        if begun != tasks:
+        started = self._batch.marks_kept()[_BY_TASKS]
+        if started != tasks:
             raise BadSink(
-                f"batch {fence.batch_id} of {self._topic} was begun by {begun} tasks, and now has {tasks}: "
-                "its rows would not meet the fences of their tasks",
+                f"batch {fence.batch_id} of {self._target.topic} was started with {started} tasks, and has {tasks} "
+                "now: its rows would not match the fences of their tasks",
                 hint="start the job with the number of partitions that it had before; change it afterwards",
             )
 
     # The fence
 
-    def _is_begun_by_tasks(self, fence: Fence) -> bool:
+    def _is_started_by_tasks(self, fence: Fence) -> bool:
         """Whether tasks of this very batch may have written already, and others not."""
         applied = self._batch.applied()
         is_this_one = applied is not None and applied.covers(fence) and applied.batch_id == fence.batch_id
@@ -160,11 +145,31 @@ class TopicWriter(SinkWriter):
         if self._written is not None and self._written.covers(fence):
             return True
         applied = self._batch.applied()
-        return applied is not None and applied.covers(fence) and not self._is_begun_by_tasks(fence)
+        return applied is not None and applied.covers(fence) and not self._is_started_by_tasks(fence)
 
 
-def _collect(batch: DataFrame) -> list[pa.RecordBatch] | None:
-    """The rows on the driver; None if Spark finds them too many. A few input rows can close a million windows."""
+def collect(batch: DataFrame) -> list[pa.RecordBatch]:
+    """All rows on the driver, in their order, with as few calls to Spark's JVM as possible.
+
+    `DataFrame.toArrow` makes some sixty calls, to look up settings and the schema. Each takes a fraction of a
+    millisecond, and a small micro-batch has no more than a few dozen in all.
+    """
+    jdf: Any = batch._jdf
+    port, secret, server = jdf.collectAsArrowToPython()
+    try:
+        # Not by pyspark's own context manager: if it can't connect, it raises that it has no file to close.
+        stream, connection = _create_local_socket((port, secret))
+        with connection, stream:
+            # In any order; the last item has the indices that sort them.
+            *batches, order = ArrowCollectSerializer().load_stream(stream)
+    finally:
+        with unwrap_spark_exception():
+            server.getResult()  # raises the error of a task
+    return [batches[index] for index in order]
+
+
+def _collect_few(batch: DataFrame) -> list[pa.RecordBatch] | None:
+    """None if Spark finds them too many. A few input rows can close a million windows."""
     try:
         return collect(batch)
     except Exception as error:
@@ -173,14 +178,14 @@ def _collect(batch: DataFrame) -> list[pa.RecordBatch] | None:
         raise
 
 
-def _lines(answers: DataFrame) -> list[dict[str, Any]]:
-    """What the tasks answer, when they have done it."""
-    return [line for batch in collect(answers) for line in batch.to_pylist()]
+def _lines(responses: DataFrame) -> list[dict[str, Any]]:
+    """Runs the tasks."""
+    return [line for batch in collect(responses) for line in batch.to_pylist()]
 
 
-def _refused_rows(lines: Iterable[Mapping[str, Any]]) -> list[RefusedRow]:
+def _rejected_rows(lines: Iterable[Mapping[str, Any]]) -> list[RejectedRow]:
     return [
-        RefusedRow(
+        RejectedRow(
             row={"key": _text(line["key"]), "value": _text(line["value"])},
             reason=line["reason"],
             headers=tuple((each["key"], each["value"]) for each in line["headers"] or ()),
@@ -191,7 +196,7 @@ def _refused_rows(lines: Iterable[Mapping[str, Any]]) -> list[RefusedRow]:
 
 
 def _text(content: bytes | None) -> str | bytes | None:
-    """For people to read, where it can be read."""
+    """Text if it is UTF-8: people read it."""
     try:
         return None if content is None else bytes(content).decode()
     except UnicodeDecodeError:
@@ -199,8 +204,8 @@ def _text(content: bytes | None) -> str | bytes | None:
 
 
 def _input_rows(fence: Fence) -> float:
-    """How many records a batch reads at most, by the offsets of its topics; infinity if its sources do not tell."""
-    if not fence.ends or len(fence.starts) != len(fence.ends):
+    """How many records a batch reads at most, by the offsets of its topics; infinity if its sources do not show it."""
+    if not fence.ends:
         return float("inf")
     try:
         return sum(_records(start, end) for start, end in zip(fence.starts, fence.ends, strict=True))
@@ -209,7 +214,7 @@ def _input_rows(fence: Fence) -> float:
 
 
 def _records(start: str, end: str) -> int:
-    """Between two positions in Spark's notation for Kafka: `{"clicks":{"0":12}}`. A new partition begins at 0."""
+    """Between two positions in Spark's notation for Kafka: `{"clicks":{"0":12}}`. A new partition starts at 0."""
     if end == "-" or start == end:
         return 0
     before, after = json.loads(start), json.loads(end)

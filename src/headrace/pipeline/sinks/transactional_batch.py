@@ -1,8 +1,8 @@
 """Writes the messages of one micro-batch to topics exactly once, from the driver: messages and fence in one
 transaction.
 
-with TransactionalBatch("headrace-dead-letters.clicks", topic="clicks.dead", bootstrap="127.0.0.1:9092") as batch:
-    batch.write([OutgoingMessage(value=b"what could not be read")], fence)
+batch = TransactionalBatch("headrace-dead-letters.clicks", topic="clicks.dead", bootstrap="127.0.0.1:9092")
+batch.write([OutgoingMessage(value=b"a record that could not be parsed")], fence)
 
 For many rows see `topic_writer.py`, where tasks write side by side.
 """
@@ -12,18 +12,15 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from msgspec import Struct
 
 from headrace.kafka.cluster import Cluster
+from headrace.pipeline.errors import SinkUnavailable
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.fenced_producer import FencedProducer, TransactionFailed, size_limits
+from headrace.pipeline.sinks.fenced_producer import TIMEOUT_S, FencedProducer, Target
 from headrace.pipeline.sinks.topic_admin import delete_fence, ensure_topic
-
-TIMEOUT_S = 60.0
-"""How long a broker may be unavailable, such as during a restart, before a batch fails."""
 
 
 class OutgoingMessage(Struct, frozen=True, kw_only=True):
@@ -33,19 +30,19 @@ class OutgoingMessage(Struct, frozen=True, kw_only=True):
     key: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     topic: str | None = None
-    """None is the topic that the batch was made for."""
+    """None is the topic of the batch."""
     partition: int | None = None
-    """None leaves it to the key."""
+    """None: by the key."""
     timestamp_ms: int | None = None
-    """None is now."""
+    """None: now."""
 
 
 class TransactionalBatch:
     """One writer's batches.
 
-    `writer` names who writes, for good: it is the transactional id, and the group that keeps the fence. A
-    second instance with the same name takes over, and the first one's writes fail. A batch whose fence is
-    covered is not written again, so each purpose needs a name of its own."""
+    `writer` is the transactional id, and the group that keeps the fence. A second instance with the same name fences
+    the first one. A batch whose fence is covered is not written again, so each purpose needs a name of its own.
+    """
 
     def __init__(
         self,
@@ -53,35 +50,32 @@ class TransactionalBatch:
         *,
         topic: str,
         bootstrap: str,
-        config: Mapping[str, Any] | None = None,
-        producer_config: Mapping[str, Any] | None = None,
         topic_config: Mapping[str, str] | None = None,
+        compression: str = "none",
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self.writer = writer
         self.topic = topic
         self._bootstrap = bootstrap
-        self._config = dict(config or {})
-        self._producer_config = dict(producer_config or {})
-        self._topic_config = dict(topic_config or {})
-        self._message_bytes_max = 0
+        self._topic_config = topic_config or {}
+        self._compression = compression
         self._timeout_s = timeout_s
         self._producer: FencedProducer | None = None
 
     def applied(self) -> Fence | None:
-        """The fence that the cluster keeps for this writer, whichever checkpoint it is of."""
+        """The fence that the cluster keeps for this writer, of any checkpoint."""
         kept = self._open().kept
         return None if kept is None else Fence.from_json(kept)
 
     def marks_kept(self) -> Mapping[str, Any]:
-        """What the last transaction kept beside its fence."""
+        """The marks of the last transaction."""
         kept = self._open().kept
         return {} if kept is None else json.loads(kept).get("marks", {})
 
     def write(self, messages: Iterable[OutgoingMessage], fence: Fence) -> int:
-        """Write the messages and the fence in one step; how many there were. If the fence is covered, nothing and 0.
+        """Write the messages and the fence in one transaction, unless the fence is covered; returns their number.
 
-        After an error the same batch can be written again: what became of the first attempt is found out then.
+        After an error the same batch can be written again: the fence shows whether the first attempt was committed.
         """
         applied = self.applied()
         if applied is not None and applied.covers(fence):
@@ -95,9 +89,9 @@ class TransactionalBatch:
 
     @contextlib.contextmanager
     def transaction(self, fence: Fence, marks: Mapping[str, Any] | None = None) -> Iterator[FencedProducer]:
-        """A transaction that has the fence in it, and that is undone if what is inside fails.
+        """A transaction with the fence in it, which is aborted after an error.
 
-        `marks` are kept beside the fence; `marks_kept` gives them back.
+        `marks` are kept with the fence; `marks_kept` returns them.
         """
         producer = self._open()
         try:
@@ -105,50 +99,40 @@ class TransactionalBatch:
             yield producer
             producer.commit()
         except BaseException:
-            with contextlib.suppress(TransactionFailed):
+            with contextlib.suppress(SinkUnavailable):
                 producer.abort()
-            # Whether a commit that failed came through is only known after opening the name again.
+            # Whether a failed commit took effect is only known after the name is opened again.
             self.close()
             raise
 
     def clear(self) -> None:
-        """Forget the fence. The messages stay."""
+        """Delete the fence, and no messages."""
         self.close()
-        delete_fence(self._cluster(), self.writer)
+        delete_fence(self.cluster(), self.writer)
 
     def close(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     @property
-    def message_bytes_max(self) -> int:
-        """What the topic takes: `max.message.bytes`. A message needs some 100 bytes besides its content."""
-        self._open()
-        return self._message_bytes_max
+    def target(self) -> Target:
+        """With the limit of the topic, `max.message.bytes`. A message needs some 100 bytes besides its content."""
+        return self._open().target
 
-    def _cluster(self) -> Cluster:
-        return Cluster(self._bootstrap, timeout_s=self._timeout_s, config=self._config)
+    def cluster(self) -> Cluster:
+        return Cluster(self._bootstrap, timeout_s=self._timeout_s)
 
     def _open(self) -> FencedProducer:
         if self._producer is None:
-            self._message_bytes_max = ensure_topic(self._cluster(), self.topic, self._topic_config)
-            self._producer = FencedProducer(
-                self.writer,
+            target = Target(
                 topic=self.topic,
                 bootstrap=self._bootstrap,
-                config=self._config,
-                producer_config={**size_limits(self._message_bytes_max), **self._producer_config},
+                message_bytes_max=ensure_topic(self.cluster(), self.topic, self._topic_config),
+                compression=self._compression,
                 timeout_s=self._timeout_s,
             )
+            self._producer = FencedProducer(self.writer, target)
         return self._producer
 
 

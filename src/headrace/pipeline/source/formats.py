@@ -1,4 +1,4 @@
-"""How the value of a record becomes columns, and when it is bad: one function per format, made of Spark expressions.
+"""How the value of a record becomes columns, and when it is bad: one function per format, with Spark expressions.
 
 No Python runs for a record. `reasons` finds out why a record is bad, for bad records only.
 """
@@ -35,25 +35,23 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 class Parser(Struct, frozen=True, kw_only=True):
     """The way from Kafka's own columns (`key`, `value`, …) to the payload's.
 
-    `stages` are columns that are added one after the other; `fields` are the payload, made of them. A record that
-    `is_left_out` is neither payload nor bad.
+    `stages` are columns that are added one after the other; `fields` are the payload, computed from them. A record that
+    `is_skipped` is neither payload nor bad.
     """
 
     stages: tuple[tuple[str, Column], ...]
     fields: tuple[tuple[str, Column], ...]
-    is_unreadable: Column | None = None
-    """The value is not of the format, or not of the schema; None where every value is."""
+    is_unreadable: Column
+    """The value is not of the format, or not of the schema."""
     missing: tuple[tuple[str, Column], ...] = ()
     """Fields that have to be there, and whether they are not."""
     misfits: tuple[tuple[str, Column], ...] = ()
-    """Fields, and whether they are what makes a value unreadable. Costly, and so for bad records only."""
-    is_left_out: Column | None = None
+    """Fields, and whether they make a value unreadable. Expensive, so for bad records only."""
+    is_skipped: Column | None = None
 
     @property
-    def is_bad(self) -> Column | None:
-        conditions = [*([] if self.is_unreadable is None else [self.is_unreadable])]
-        conditions += [is_missing for _, is_missing in self.missing]
-        return functools.reduce(operator.or_, conditions) if conditions else None
+    def is_bad(self) -> Column:
+        return functools.reduce(operator.or_, [each for _, each in self.missing], self.is_unreadable)
 
 
 def parser_for(format: Format, schema: str | None, required: Sequence[str] = ()) -> Parser:
@@ -62,14 +60,14 @@ def parser_for(format: Format, schema: str | None, required: Sequence[str] = ())
 
 
 def schema_text(format: Format, schema: Any) -> str | None:
-    """What the user gave as a schema, checked, as one text: JSON of Spark's, or of Avro's."""
+    """The user's schema, checked, as JSON of Spark or of Avro."""
     if format not in get_args(Format):
         raise BadSource(
             f"format={format!r} is not known", hint=f"the formats are {', '.join(get_args(Format))}"
         )
     if format in ("text", "binary"):
         if schema is not None:
-            raise BadSource(f"{format} has no schema", hint="leave schema out; the column is called value")
+            raise BadSource(f"{format} has no schema", hint="do not set schema; the column is called value")
         return None
     if schema is None:
         raise BadSource(
@@ -85,8 +83,8 @@ def _struct(schema: Any) -> StructType:
     if isinstance(schema, StructType):
         return schema
     try:
-        parsed = StructType.fromDDL(schema)
-    except (PySparkException, AttributeError, TypeError) as error:
+        parsed = StructType.fromDDL(str(schema))
+    except PySparkException as error:
         raise BadSource(
             f"this is no schema: {schema!r} ({str(error).splitlines()[0]})",
             hint='write it as in CREATE TABLE: schema="user STRING NOT NULL, at TIMESTAMP"',
@@ -131,10 +129,7 @@ def _json(schema: str | None, required: tuple[str, ...]) -> Parser:
         fields=tuple((name, parsed.getField(name)) for name in row.fieldNames()),
         is_unreadable=_is_not_json(parsed, row),
         missing=_missing(required + _not_null(row), parsed.getField),
-        misfits=tuple(
-            (field.name, _yes(_from_json(StructType([field])).getField(CORRUPT).isNotNull()))
-            for field in row.fields
-        ),
+        misfits=_misfits(row, lambda single: single),
     )
 
 
@@ -144,12 +139,13 @@ def _text(schema: str | None, required: tuple[str, ...]) -> Parser:
 
 
 def _binary(schema: str | None, required: tuple[str, ...]) -> Parser:
-    return Parser(stages=(), fields=(("value", F.col("value")),))
+    return Parser(stages=(), fields=(("value", F.col("value")),), is_unreadable=F.lit(False))
 
 
 def _changes(schema: str | None, required: tuple[str, ...]) -> Parser:
     """Debezium's envelope, with or without the wrapper that repeats the schema in every record."""
     row = _row_type(schema)
+    wrapped = _wrapped(_envelope_type(row))
     parsed, envelope = F.col(PARSED), F.col(ENVELOPE)
     bare = F.struct(*[parsed.getField(name).alias(name) for name in _envelope_type(row).fieldNames()])
     after_or_before = F.coalesce(envelope.getField("after"), envelope.getField("before"))
@@ -166,7 +162,7 @@ def _changes(schema: str | None, required: tuple[str, ...]) -> Parser:
         missing.append((CHANGE_TIME, happened_ms.isNull()))
     return Parser(
         stages=(
-            (PARSED, _from_json(_wrapped(_envelope_type(row)))),
+            (PARSED, _from_json(wrapped)),
             (ENVELOPE, F.coalesce(parsed.getField("payload"), bare)),
         ),
         fields=(
@@ -175,16 +171,10 @@ def _changes(schema: str | None, required: tuple[str, ...]) -> Parser:
             ("before", envelope.getField("before")),
             (CHANGE_TIME, F.timestamp_millis(happened_ms)),
         ),
-        is_unreadable=_is_not_json(parsed, _wrapped(_envelope_type(row))) | is_no_change,
+        is_unreadable=_is_not_json(parsed, wrapped) | is_no_change,
         missing=tuple((name, _yes(is_missing)) for name, is_missing in missing),
-        misfits=tuple(
-            (
-                field.name,
-                _yes(_from_json(_wrapped(_envelope_type(StructType([field])))).getField(CORRUPT).isNotNull()),
-            )
-            for field in row.fields
-        ),
-        is_left_out=F.col("value").isNull(),  # the tombstone after a delete; the delete is enough
+        misfits=_misfits(row, lambda single: _wrapped(_envelope_type(single))),
+        is_skipped=F.col("value").isNull(),  # the tombstone after a delete; the delete is enough
     )
 
 
@@ -195,7 +185,7 @@ def _envelope_type(row: StructType) -> StructType:
 
 
 def _wrapped(envelope: StructType) -> StructType:
-    """Both shapes in one: what is not there is null."""
+    """Both shapes in one: missing fields are null."""
     return StructType([*envelope.fields]).add("payload", envelope)
 
 
@@ -235,7 +225,7 @@ def _avro_parser(decoded: Column, record: Any, required: tuple[str, ...]) -> Par
 
 def _from_avro(data: Column, *, writer: Any, reader: Any) -> Column:
     """Spark gives a row of nulls for bytes that are not Avro, which may also be a row that has nothing but nulls. So
-    the reader's schema gets one more field, whose default is there whenever the decoding went well."""
+    the reader's schema gets one more field, whose default is there after every successful decoding."""
     arrived = {"name": ARRIVED, "type": "boolean", "default": True}
     extended = {**reader, "fields": [*reader["fields"], arrived]}
     return from_avro(data, json.dumps(writer), {"mode": "PERMISSIVE", "avroSchema": json.dumps(extended)})
@@ -255,7 +245,7 @@ def _is_not_json(parsed: Column, row: StructType) -> Column:
 
 
 def _is_read_as_written(parsed: Column, row: StructType) -> Column:
-    """Spark reads what is not UTF-8 as U+FFFD. Only where a text has one are the bytes looked at, which costs."""
+    """Spark replaces invalid UTF-8 by U+FFFD. The bytes are checked only if a text contains one: that is slow."""
     is_utf8 = F.is_valid_utf8(F.col("value").cast("string"))
     if any(isinstance(field.dataType, StructType | ArrayType | MapType) for field in row.fields):
         return is_utf8
@@ -266,6 +256,12 @@ def _is_read_as_written(parsed: Column, row: StructType) -> Column:
 
 def _missing(required: Sequence[str], field: Callable[[str], Column]) -> tuple[tuple[str, Column], ...]:
     return tuple((name, field(name).isNull()) for name in dict.fromkeys(required))
+
+
+def _misfits(row: StructType, wrap: Callable[[StructType], StructType]) -> tuple[tuple[str, Column], ...]:
+    """Each field is parsed alone, in a document of the same shape."""
+    parsed = {field.name: _from_json(wrap(StructType([field]))) for field in row.fields}
+    return tuple((name, _yes(each.getField(CORRUPT).isNotNull())) for name, each in parsed.items())
 
 
 def _not_null(row: StructType) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from headrace.clock import Clock, SystemClock
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.files import replace_text
 from headrace.pipeline.source.heartbeats import signal_file
-from headrace.pipeline.source.offsets import Offsets, offsets_of
+from headrace.pipeline.source.offsets import Offsets, smallest_offsets
 from headrace.pipeline.source.positions import TopicsOnBroker
 from headrace.pipeline.source.spec import SourceSpec
 
@@ -28,14 +28,14 @@ LOOK_S_MIN, LOOK_S_MAX = 0.5, 60.0
 """A look costs a request to the broker, and a heartbeat costs a micro-batch."""
 
 
-class Silence(Struct, frozen=True, kw_only=True):
+class IdleSince(Struct, frozen=True, kw_only=True):
     """Since when a topic has had these end offsets."""
 
     ends: Offsets
     since_s: float
 
-    def after(self, ends: Offsets, now_s: float) -> Silence:
-        return self if ends == self.ends else Silence(ends=ends, since_s=now_s)
+    def after(self, ends: Offsets, now_s: float) -> IdleSince:
+        return self if ends == self.ends else IdleSince(ends=ends, since_s=now_s)
 
     def is_idle(self, position: Offsets, idle_s: float, now_s: float) -> bool:
         """Whether nothing was written for `idle_s`, and a reader at this position has read everything."""
@@ -62,11 +62,8 @@ class IdleWatch:
         self._specs = [spec for spec in specs if spec.idle_us is not None]
         self._checkpoint = checkpoint
         self._clock = clock or SystemClock()
-        self._on_broker = {
-            spec.id: TopicsOnBroker(spec.bootstrap, topics=spec.topics, pattern=spec.pattern)
-            for spec in self._specs
-        }
-        self._silences: dict[str, Silence] = {}
+        self._on_broker = {spec.id: TopicsOnBroker(spec) for spec in self._specs}
+        self._idle_since: dict[str, IdleSince] = {}
         self._idle: set[str] = set()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -104,16 +101,18 @@ class IdleWatch:
                 except (
                     Exception
                 ) as error:  # if the broker is unavailable, the query fails too, and reports it
-                    logger.info("job %s: cannot tell whether %s is idle: %s", self._job, spec.topics, error)
+                    logger.info(
+                        "job %s: cannot find out whether %s is idle: %s", self._job, spec.topics, error
+                    )
 
     def look(self, spec: SourceSpec) -> bool:
         """Whether the source is idle for this job. If it is idle for all jobs that read it, request a heartbeat."""
         assert spec.idle_us is not None
         # Records of an open transaction are still to be read: then the source is not idle.
         ends, now_s = self._on_broker[spec.id].ends_written(), self._clock.monotonic_s()
-        before = self._silences.get(spec.id) or Silence(ends=ends, since_s=now_s)
-        self._silences[spec.id] = silence = before.after(ends, now_s)
-        is_idle = silence.is_idle(self._position(), spec.idle_us / 1e6, now_s)
+        before = self._idle_since.get(spec.id) or IdleSince(ends=ends, since_s=now_s)
+        self._idle_since[spec.id] = idle_since = before.after(ends, now_s)
+        is_idle = idle_since.is_idle(self._position(), spec.idle_us / 1e6, now_s)
         with _watching_lock:
             self._idle = self._idle | {spec.id} if is_idle else self._idle - {spec.id}
             if is_idle and all(spec.id in each._idle for each in _watching.get(spec.id, [])):
@@ -121,12 +120,6 @@ class IdleWatch:
         return is_idle
 
     def _position(self) -> dict[str, dict[int, int]]:
-        """Up to here everything is in a committed batch. If several sources read a partition, the smallest offset."""
+        """Up to here everything is in a committed batch."""
         committed = self._checkpoint.committed_batch()
-        position: dict[str, dict[int, int]] = {}
-        for text in () if committed is None else self._checkpoint.ends(committed):
-            for topic, offsets in offsets_of(text).items():
-                known = position.setdefault(topic, {})
-                for partition, offset in offsets.items():
-                    known[partition] = min(offset, known.get(partition, offset))
-        return position
+        return {} if committed is None else smallest_offsets(self._checkpoint.ends(committed))

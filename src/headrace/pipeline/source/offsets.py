@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -41,11 +41,24 @@ def offsets_text(offsets: Offsets) -> str:
 
 def offsets_of(found: Any) -> dict[str, dict[int, int]]:
     """The offsets of a Kafka source; empty for an offset of any other source. Takes the JSON or its text."""
-    return {
-        topic: {int(partition): int(offset) for partition, offset in offsets.items()}
-        for topic, offsets in _parsed(found).items()
-        if isinstance(offsets, Mapping)
-    }
+    try:
+        return {
+            topic: {int(partition): int(offset) for partition, offset in offsets.items()}
+            for topic, offsets in _parsed(found).items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        return {}
+
+
+def smallest_offsets(texts: Iterable[str]) -> dict[str, dict[int, int]]:
+    """The offsets of all sources of a query. If several sources read a partition, the smallest offset."""
+    smallest: dict[str, dict[int, int]] = {}
+    for text in texts:
+        for topic, offsets in offsets_of(text).items():
+            known = smallest.setdefault(topic, {})
+            for partition, offset in offsets.items():
+                known[partition] = min(offset, known.get(partition, offset))
+    return smallest
 
 
 def is_heartbeat(found: Any) -> bool:
@@ -65,7 +78,7 @@ def _parsed(found: Any) -> Mapping[str, Any]:
 def span_of_batch(start: str | None, end: str) -> Span:
     """The range that a micro-batch read from a source, by the texts of Spark's offset log.
 
-    A partition that is new in the batch was read from its beginning.
+    A partition that is new in the batch was read from its earliest offset.
     """
     starts, ends = offsets_of(start), offsets_of(end)
     return Span(

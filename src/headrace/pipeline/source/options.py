@@ -1,7 +1,7 @@
 """Changes the options of the sources in an existing DataFrame.
 
-Spark fixes the options when the source is made, before the mode of the job is known. Real-time mode has no batches, and
-rejects a source with a limit for batches. So the plan is rebuilt with other options at its leaves.
+Spark fixes the options when the source is created, before the mode of the job is known. Real-time mode has no batches,
+and rejects a source with a limit for batches. So the plan is rebuilt with other options at its leaves.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ def without_batch_bound(rows: DataFrame) -> DataFrame:
 def _rebuilt(spark: SparkSession, node: Any) -> Any:
     children = _list(node.children())
     if children:
-        rebuilt = [_rebuilt(spark, child) for child in children]
-        return node.withNewChildren(_indexed_seq(spark, rebuilt))
+        jvm: Any = spark._jvm
+        rebuilt = jvm.PythonUtils.toSeq([_rebuilt(spark, child) for child in children])
+        return node.withNewChildren(rebuilt.toIndexedSeq())
     if node.getClass().getSimpleName() != "StreamingRelationV2":
         return node
     return node.makeCopy(_without_bound(spark, node))
 
 
 def _without_bound(spark: SparkSession, leaf: Any) -> Any:
-    """The arguments that the leaf was made of, with other options."""
+    """The constructor arguments of the leaf, with other options."""
     jvm: Any = spark._jvm
     options = jvm.java.util.HashMap(leaf.extraOptions().asCaseSensitiveMap())
     for name in list(options):
@@ -42,18 +43,9 @@ def _without_bound(spark: SparkSession, leaf: Any) -> Any:
     gateway: Any = spark.sparkContext._gateway
     arguments = gateway.new_array(jvm.java.lang.Object, leaf.productArity())
     for position in range(leaf.productArity()):
-        given = leaf.productElement(position)
         is_options = leaf.productElementName(position) == "extraOptions"
-        arguments[position] = changed if is_options else given
+        arguments[position] = changed if is_options else leaf.productElement(position)
     return arguments
-
-
-def _indexed_seq(spark: SparkSession, nodes: list[Any]) -> Any:
-    jvm: Any = spark._jvm
-    found = jvm.java.util.ArrayList()
-    for node in nodes:
-        found.add(node)
-    return jvm.PythonUtils.toSeq(found).toIndexedSeq()
 
 
 def _list(scala_seq: Any) -> list[Any]:

@@ -1,7 +1,7 @@
 """Start and end positions of a source: as the user gives them, as Spark takes them, as the broker knows them.
 
-A bounded source is pinned to offsets when it is made, so that a DataFrame that is read twice has the same rows twice.
-Nothing of Spark is imported.
+A bounded source is pinned to offsets when it is created, so that a DataFrame has the same rows each time it is
+read. Nothing of Spark is imported.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from confluent_kafka import IsolationLevel
 from confluent_kafka.admin import OffsetSpec
 
 from headrace.kafka.cluster import Cluster, Partition
+from headrace.kafka.errors import UNKNOWN_TOPIC, RequestFailed
 from headrace.pipeline.errors import BadSource
 from headrace.pipeline.source.offsets import Offsets, Span, offsets_text
+from headrace.pipeline.source.spec import SourceSpec
 
 NamedPosition = Literal["earliest", "latest"]
 
@@ -24,7 +26,7 @@ Position = NamedPosition | datetime | Offsets
 """`earliest`, `latest`, a time (the first record that is not older), or offsets."""
 
 BROKER_TIMEOUT_S = 30.0
-"""A broker answers these questions within milliseconds; one that restarts needs seconds."""
+"""A broker responds to these requests within milliseconds; one that restarts needs seconds."""
 
 
 def check(position: Position, *, name: str) -> None:
@@ -35,13 +37,7 @@ def check(position: Position, *, name: str) -> None:
                 f"{name}={position!r} has no time zone",
                 hint=f"add one: {name}=datetime({position.year}, …, tzinfo=UTC)",
             )
-    elif isinstance(position, str):
-        if position not in get_args(NamedPosition):
-            raise BadSource(
-                f"{name}={position!r} is no position",
-                hint='"earliest", "latest", a datetime, or offsets as {"topic": {0: 17}}',
-            )
-    elif not _are_offsets(position):
+    elif position not in get_args(NamedPosition) and not _are_offsets(position):
         raise BadSource(
             f"{name}={position!r} is no position",
             hint='"earliest", "latest", a datetime, or offsets as {"topic": {0: 17}}',
@@ -61,7 +57,7 @@ def _are_offsets(position: Any) -> bool:
 
 
 def streaming_start_options(start: Position, *, find_partitions: Callable[[], Offsets]) -> dict[str, str]:
-    """Options of Spark's Kafka source. Only if offsets are given, the broker is asked, for the missing partitions."""
+    """Options of Spark's Kafka source. Only for offsets, the partitions are requested from the broker."""
     if isinstance(start, datetime):
         # Without the strategy a topic that has nothing so new yet would be an error.
         return {
@@ -89,21 +85,29 @@ def _laid_over(everywhere: Offsets, given: Offsets, *, name: str) -> Offsets:
 class TopicsOnBroker:
     """What the broker knows about the topics of a source: their partitions, and the offsets at a position."""
 
-    def __init__(self, bootstrap: str, *, topics: tuple[str, ...], pattern: str | None) -> None:
-        self._cluster = Cluster(bootstrap, timeout_s=BROKER_TIMEOUT_S)
-        self._topics = topics
-        self._pattern = pattern
+    def __init__(self, spec: SourceSpec) -> None:
+        self._cluster = Cluster(spec.bootstrap, timeout_s=BROKER_TIMEOUT_S)
+        self._spec = spec
 
     def partitions(self) -> dict[str, list[int]]:
         return {
             topic: [each.number for each in partitions] for topic, partitions in self._partitions().items()
         }
 
+    def require_topics(self) -> None:
+        """Raise BadSource if a topic of the source does not exist."""
+        try:
+            self._partitions()
+        except RequestFailed as error:
+            if error.code == UNKNOWN_TOPIC:
+                raise BadSource(error.message, hint=error.hint) from error
+            raise
+
     def _partitions(self) -> dict[str, list[Partition]]:
-        if self._pattern is None:
-            return self._cluster.require_topics(self._topics)
+        if self._spec.pattern is None:
+            return self._cluster.require_topics(self._spec.topics)
         topics = sorted(self._cluster.topics().items())
-        return {name: partitions for name, partitions in topics if re.fullmatch(self._pattern, name)}
+        return {name: partitions for name, partitions in topics if re.fullmatch(self._spec.pattern, name)}
 
     def everywhere(self, offset: int) -> Offsets:
         return {topic: dict.fromkeys(partitions, offset) for topic, partitions in self.partitions().items()}
@@ -111,28 +115,28 @@ class TopicsOnBroker:
     def pin(self, start: Position, end: Position) -> Span:
         """The offsets that these positions are now."""
         return Span(
-            starts=self._offsets_at(start, left_out="earliest", name="start"),
-            ends=self._offsets_at(end, left_out="latest", name="end"),
+            starts=self._offsets_at(start, otherwise="earliest", name="start"),
+            ends=self._offsets_at(end, otherwise="latest", name="end"),
         )
 
     def ends_written(self) -> Offsets:
         """Where the partitions end, with records of transactions that are still open."""
-        return self._ask(OffsetSpec.latest(), isolation=IsolationLevel.READ_UNCOMMITTED)
+        return self._request(OffsetSpec.latest(), isolation=IsolationLevel.READ_UNCOMMITTED)
 
-    def _offsets_at(self, position: Position, *, left_out: NamedPosition, name: str) -> Offsets:
+    def _offsets_at(self, position: Position, *, otherwise: NamedPosition, name: str) -> Offsets:
         if isinstance(position, datetime):
-            at_time = self._ask(OffsetSpec.for_timestamp(_milliseconds(position)))
+            at_time = self._request(OffsetSpec.for_timestamp(_milliseconds(position)))
             # No record is so new: then it is the end.
-            ends = self._ask(OffsetSpec.latest())
+            ends = self._request(OffsetSpec.latest())
             return {
                 topic: {p: ends[topic][p] if offset < 0 else offset for p, offset in offsets.items()}
                 for topic, offsets in at_time.items()
             }
         if isinstance(position, str):
-            return self._ask(OffsetSpec.earliest() if position == "earliest" else OffsetSpec.latest())
-        return _laid_over(self._offsets_at(left_out, left_out=left_out, name=name), position, name=name)
+            return self._request(OffsetSpec.earliest() if position == "earliest" else OffsetSpec.latest())
+        return _laid_over(self._offsets_at(otherwise, otherwise=otherwise, name=name), position, name=name)
 
-    def _ask(
+    def _request(
         self, spec: OffsetSpec, *, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[str, dict[int, int]]:
         """By default up to the last committed record, as the source itself reads."""

@@ -1,7 +1,7 @@
 """Topics as DataFrames: Spark's own Kafka source, with parsed payloads and without bad records.
 
-The DataFrame carries in its source's options what it was made from (`SourceSpec`), so that a job, the graph and the
-dead letters find it in the plan. The formats are in `formats`, start and end in `positions`.
+The options of the DataFrame's source contain the arguments of `read_topic` (`SourceSpec`), so that a job, the graph and
+the dead letters find them in the plan. The formats are in `formats`, start and end in `positions`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -39,6 +39,8 @@ IS_BAD = "__headrace_is_bad"
 UNREADABLE = "__headrace_unreadable"
 MISSING = "__headrace_missing"
 MISFITS = "__headrace_misfits"
+AHEAD = "__headrace_ahead"
+ANCIENT = "__headrace_ancient"
 
 EVENTS_TIMEOUT_MS = 10_000
 """Spark's events arrive within milliseconds; another listener may delay them."""
@@ -49,9 +51,9 @@ OBSERVATIONS_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """All topics whose whole name matches a regular expression, those made later included.
+    """All topics whose whole name matches a regular expression, those created later included.
 
-    Topics of dead letters are never among them: a job would read what it has just written there.
+    Dead-letter topics are never among them: a job would read the dead letters that it has just written.
     """
 
     expression: str
@@ -65,6 +67,7 @@ def read_topic(
     format: Format = "json",
     event_time: str | None = None,
     watermark: str | None = None,
+    event_time_max_ahead: str | None = "365 days",
     start: Position = "earliest",
     end: Position | None = None,
     bounded: bool = False,
@@ -74,18 +77,22 @@ def read_topic(
     idle: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The records of one or several topics as a DataFrame: streaming, or bounded by what is there now.
+    """The records of one or several topics as a DataFrame: streaming, or bounded by the current end.
 
         clicks = read_topic(spark, "clicks", schema="user STRING, url STRING, at TIMESTAMP",
                             event_time="at", watermark="10 minutes")
         last_day = read_topic(spark, Pattern(r"clicks\\..*"), schema=…, start=yesterday, bounded=True)
 
     The columns are those of the schema, and then `_key`, `_headers`, `_topic`, `_partition`, `_offset`, `_timestamp`.
-    A record that cannot be parsed, or lacks a `NOT NULL` field or its event time, is left out, counted, and written to
-    the topic `dead_letters` (`dlq.JOB` by default) by the job that reads it. What was not committed is not read.
+    A record that cannot be parsed, or lacks a `NOT NULL` field or its event time, or whose event time is too far ahead
+    (or before 1970, if a stream has a watermark), is skipped, counted, and written to the topic `dead_letters`
+    (`dlq.JOB` by default) by the job that reads it.
+    Uncommitted records are not read.
 
     schema      as in CREATE TABLE, or a StructType; for avro the Avro schema (avro-registry: also one for each number)
     format      json, avro, avro-registry, changes (Debezium's envelope), text and binary (one column, `value`)
+    event_time_max_ahead  how far the event time may be ahead of the record's timestamp, because a wrong time in the
+                future would move the watermark and make every other row late; None for any time
     start, end  earliest, latest, a datetime, or offsets {"clicks": {0: 17}}; an end is for bounded reading only
     key         how `_key` is read: string, binary, or None for no such column
     idle        such as "5 minutes": if nothing was written for this time and everything is read, the source's watermark
@@ -96,7 +103,7 @@ def read_topic(
     if end is not None:
         check(end, name="end")
         if not bounded:
-            raise BadSource("only bounded reading has an end", hint="bounded=True, or leave end out")
+            raise BadSource("only bounded reading has an end", hint="set bounded=True, or do not set end")
     topics, pattern = _which_topics(topic)
     spec = SourceSpec(
         id=uuid.uuid4().hex[:12],
@@ -110,6 +117,9 @@ def read_topic(
         dead_letters=dead_letters,
         options=dict(options or {}),
         idle_us=_idle_us(idle, watermark),
+        event_time=None if event_time in RECORD_COLUMNS else event_time,
+        ahead_us_max=_ahead_us_max(event_time_max_ahead),
+        watermark=None if bounded else watermark,
     )
     _check_times(event_time, watermark)
     raw = _bounded(spark, spec, start, end) if bounded else _streaming(spark, spec, start)
@@ -121,20 +131,62 @@ def read_span(spark: SparkSession, spec: SourceSpec, span: Span) -> DataFrame:
     return _load(spark.read, spec, {**span.options(), "failOnDataLoss": "false"})
 
 
-def bad_records(raw: DataFrame, spec: SourceSpec) -> DataFrame:
-    """Of Kafka's own columns, those records that `read_topic` leaves out as bad, and what is wrong with each."""
+def watermarks_of(spark: SparkSession, spec: SourceSpec, span: Span) -> dict[tuple[str, int], int]:
+    """By partition, the watermark in milliseconds that the oldest of these records allows. A partition whose records
+    have no time is missing."""
+    assert spec.watermark is not None
     parser = parser_for(spec.format, spec.schema, spec.required)
-    is_bad = parser.is_bad if parser.is_bad is not None else F.lit(False)
-    is_unreadable = parser.is_unreadable if parser.is_unreadable is not None else F.lit(False)
-    rows = _staged(raw, parser)
-    if parser.is_left_out is not None:
-        rows = rows.where(~parser.is_left_out)
-    return rows.where(is_bad).select(
-        *raw.columns,
-        is_unreadable.alias(UNREADABLE),
-        _names_of(parser.missing).alias(MISSING),
-        _names_of(parser.misfits).alias(MISFITS),
+    at = F.col("timestamp") if spec.event_time is None else dict(parser.fields)[spec.event_time]
+    rows = _staged(read_span(spark, spec, span), parser).where(~_is_bad(parser, spec))
+    oldest = rows.groupBy("topic", "partition").agg(F.min(at).alias("at"))
+    delay = F.expr(f"interval {spec.watermark.removeprefix('interval ')}")
+    found = oldest.where("at is not null").select("topic", "partition", F.unix_millis(F.col("at") - delay))
+    return {(row[0], row[1]): row[2] for row in found.collect()}
+
+
+def bad_records(raw: DataFrame, spec: SourceSpec) -> DataFrame:
+    """Of Kafka's own columns, the records that `read_topic` skips as bad, and what is wrong with each."""
+    parser = parser_for(spec.format, spec.schema, spec.required)
+    return (
+        _staged(raw, parser)
+        .where(_is_bad(parser, spec))
+        .select(
+            *raw.columns,
+            parser.is_unreadable.alias(UNREADABLE),
+            _names_of(parser.missing).alias(MISSING),
+            _names_of(parser.misfits).alias(MISFITS),
+            _time_if(_is_ahead, parser, spec).alias(AHEAD),
+            _time_if(_is_ancient, parser, spec).alias(ANCIENT),
+        )
     )
+
+
+def _time_if(condition: Callable[[Parser, SourceSpec], Column], parser: Parser, spec: SourceSpec) -> Column:
+    """The event time as text, on this condition."""
+    at = F.lit(None) if spec.event_time is None else dict(parser.fields)[spec.event_time]
+    return F.when(condition(parser, spec), at.cast("string"))
+
+
+def _is_bad(parser: Parser, spec: SourceSpec) -> Column:
+    return parser.is_bad | _is_ahead(parser, spec) | _is_ancient(parser, spec)
+
+
+def _is_ahead(parser: Parser, spec: SourceSpec) -> Column:
+    """By the record's timestamp and not by processing time, so that a record is bad each time it is read."""
+    if spec.event_time is None or spec.ahead_us_max is None:
+        return F.lit(False)
+    at_us, recorded_us = (
+        F.unix_micros(dict(parser.fields)[spec.event_time]),
+        F.unix_micros(F.col("timestamp")),
+    )
+    has_timestamp = recorded_us > 0  # Kafka's -1 is none
+    return F.coalesce(has_timestamp & (at_us - recorded_us > spec.ahead_us_max), F.lit(False))
+
+
+def _is_ancient(parser: Parser, spec: SourceSpec) -> Column:
+    if spec.event_time is None or spec.watermark is None:
+        return F.lit(False)
+    return F.coalesce(F.unix_micros(dict(parser.fields)[spec.event_time]) < 0, F.lit(False))
 
 
 def _names_of(conditions: Sequence[tuple[str, Column]]) -> Column:
@@ -190,11 +242,18 @@ def _idle_us(idle: str | None, watermark: str | None) -> int | None:
     return duration_us(idle, operator="read_topic", field="idle")
 
 
+def _ahead_us_max(max_ahead: str | None) -> int | None:
+    if max_ahead is None:
+        return None
+    from headrace.operators.operator import duration_us
+
+    return duration_us(max_ahead, operator="read_topic", field="event_time_max_ahead", zero=True)
+
+
 def _streaming(spark: SparkSession, spec: SourceSpec, start: Position) -> DataFrame:
-    on_broker = TopicsOnBroker(spec.bootstrap, topics=spec.topics, pattern=spec.pattern)
-    if launch.current().explain:  # nothing is read, so there need be no broker
+    if launch.current().explain:  # nothing is read, so no broker is needed
         start = "earliest"
-    begin = streaming_start_options(start, find_partitions=lambda: on_broker.everywhere(EARLIEST))
+    begin = streaming_start_options(start, find_partitions=lambda: TopicsOnBroker(spec).everywhere(EARLIEST))
     bound = {BATCH_BOUND: str(pipeline_settings().rows_per_batch_max)}
     return _load(spark.readStream, spec, {**begin, **_subscription(spec)}, usual=bound)
 
@@ -202,8 +261,7 @@ def _streaming(spark: SparkSession, spec: SourceSpec, start: Position) -> DataFr
 def _bounded(spark: SparkSession, spec: SourceSpec, start: Position, end: Position | None) -> DataFrame:
     if launch.current().explain:
         return _load(spark.read, spec, _subscription(spec))
-    on_broker = TopicsOnBroker(spec.bootstrap, topics=spec.topics, pattern=spec.pattern)
-    span = on_broker.pin(start, "latest" if end is None else end)
+    span = TopicsOnBroker(spec).pin(start, "latest" if end is None else end)
     return _load(spark.read, spec, span.options())
 
 
@@ -236,7 +294,7 @@ def _load(
 def _staged(raw: DataFrame, parser: Parser) -> DataFrame:
     for name, column in parser.stages:
         raw = raw.withColumn(name, column)
-    return raw
+    return raw if parser.is_skipped is None else raw.where(~parser.is_skipped)
 
 
 def _payload(
@@ -246,15 +304,12 @@ def _payload(
     columns = [*parser.fields, *_metadata_columns(key)]
     _check_columns([name for name, _ in columns], event_time)
     staged = _staged(raw, parser)
-    if parser.is_left_out is not None:
-        staged = staged.where(~parser.is_left_out)
     if event_time is not None:
         named = _named(event_time, dict(columns)[event_time], is_event_time=True)
         _check_event_time(staged.select(named).schema, event_time)
-    is_bad = F.lit(False) if parser.is_bad is None else parser.is_bad
     rows = staged.select(
         *[_named(name, column, is_event_time=name == event_time) for name, column in columns],
-        is_bad.alias(IS_BAD),
+        _is_bad(parser, spec).alias(IS_BAD),
     )
     # Between the parsing and the filter on purpose: the optimizer cannot move the filter, and with it a second parsing
     # of every record, below it.
@@ -282,16 +337,13 @@ def _observed(rows: DataFrame, spec: SourceSpec, event_time: str | None) -> Data
 
 
 def _metadata_columns(key: KeyFormat) -> list[tuple[str, Column]]:
-    keys: dict[KeyFormat, Column | None] = {
-        "string": F.make_valid_utf8(F.col("key").cast("string")),
-        "binary": F.col("key"),
-        None: None,
-    }
     if key not in get_args(KeyFormat):
         raise BadSource(f"key={key!r} is unknown", hint=f"one of {', '.join(map(repr, get_args(KeyFormat)))}")
     columns = [(name, F.col(name.removeprefix("_"))) for name in RECORD_COLUMNS if name != "_key"]
-    own = keys[key]
-    return columns if own is None else [("_key", own), *columns]
+    if key is None:
+        return columns
+    is_text = key == "string"
+    return [("_key", F.make_valid_utf8(F.col("key").cast("string")) if is_text else F.col("key")), *columns]
 
 
 def _named(name: str, column: Column, *, is_event_time: bool) -> Column:

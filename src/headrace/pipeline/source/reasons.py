@@ -29,6 +29,10 @@ class Finding(Struct, frozen=True, kw_only=True):
     is_unreadable: bool
     missing: Sequence[str]
     misfits: Sequence[str]
+    ahead: str | None = None
+    """The event time, if it is too far ahead of the record's timestamp."""
+    ancient: str | None = None
+    """The event time, if it is before every watermark."""
 
 
 def reason(format: str, schema: str | None, content: bytes | None, finding: Finding) -> str:
@@ -39,6 +43,10 @@ def reason(format: str, schema: str | None, content: bytes | None, finding: Find
         if format in ("avro", "avro-registry"):
             return _avro_reason(format, json.loads(schema or "{}"), content)
         return _text_reason(format, json.loads(schema or "{}"), content, finding.misfits)
+    if finding.ahead is not None:
+        return f"event time {finding.ahead} is too far ahead of the record's timestamp"
+    if finding.ancient is not None:
+        return f"event time {finding.ancient} is before 1970, where the watermark of a stream starts"
     return "; ".join(f"field {name} is missing" for name in finding.missing[:NAMED_MAX])
 
 
@@ -83,7 +91,7 @@ def _change_reason(schema: Mapping[str, Any], document: Mapping[str, Any], misfi
 def _avro_reason(format: str, schemas: Mapping[str, Any], content: bytes) -> str:
     if format == "avro-registry":
         if len(content) < REGISTRY_PREFIX_BYTES or content[0] != 0:
-            return "it does not begin with a zero and the number of a schema, as a registry's records do"
+            return "it does not start with a zero and the number of a schema, as a registry's records do"
         number = int.from_bytes(content[1:REGISTRY_PREFIX_BYTES])
         if "*" not in schemas and str(number) not in schemas:
             return f"schema number {number} is not among those given: {', '.join(schemas)}"

@@ -1,11 +1,12 @@
-"""What a source was made from, kept in the options of Spark's Kafka source, so that the plan of a job contains it."""
+"""The arguments of `read_topic`, in the options of Spark's Kafka source, so that the plan of a job contains them."""
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 from headrace.plan_names import BAD_METRIC
@@ -17,7 +18,7 @@ SOURCE_OPTION = "headrace.source"
 
 
 class SourceSpec(Struct, frozen=True, kw_only=True):
-    """What a source was made from. `schema` is the text that `formats.schema_text` returns."""
+    """A source as it was declared. `schema` is the text that `formats.schema_text` returns."""
 
     id: str
     bootstrap: str
@@ -29,10 +30,16 @@ class SourceSpec(Struct, frozen=True, kw_only=True):
     bounded: bool
     dead_letters: str | None
     """The topic of the bad records; None is that of the job."""
-    options: Mapping[str, str]
+    options: Mapping[str, Any]
     """The user's options for Spark's Kafka source."""
     idle_us: int | None = None
     """After this time without a record, the watermark advances without this source; None for never."""
+    event_time: str | None = None
+    """The field with the event time, if it is one of the payload."""
+    ahead_us_max: int | None = None
+    """How far the event time may be ahead of the record's timestamp; None for any time."""
+    watermark: str | None = None
+    """The delay of the watermark of a stream. Its event time can't be before 1970, where Spark's watermarks start."""
 
     @property
     def bad_metric(self) -> str:
@@ -43,13 +50,12 @@ class SourceSpec(Struct, frozen=True, kw_only=True):
     def can_have_bad(self) -> bool:
         return self.format != "binary"
 
+    def reads(self, topic: str) -> bool:
+        return topic in self.topics or (self.pattern is not None and bool(re.fullmatch(self.pattern, topic)))
+
     def to_option(self) -> str:
-        return json.dumps({name: getattr(self, name) for name in _SPEC_FIELDS})
+        return msgspec.json.encode(self).decode()
 
     @classmethod
     def from_option(cls, text: str) -> SourceSpec:
-        kept = json.loads(text)
-        return cls(**{**kept, "topics": tuple(kept["topics"]), "required": tuple(kept["required"])})
-
-
-_SPEC_FIELDS = tuple(SourceSpec.__annotations__)
+        return msgspec.json.decode(text, type=cls)

@@ -1,7 +1,7 @@
 """The archive of Spark's loaded and verified classes, which saves half the work of a session's start.
 
 Java calls it class data sharing. An archive fits one Java and one installation of Spark; a JVM ignores an archive that
-does not fit. Without an archive a session starts more slowly. `prepare` makes the archive.
+does not fit. Without an archive a session starts more slowly. `prepare` creates the archive.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def archive_path() -> Path:
         str(java),
         release.read_text(errors="replace") if release.is_file() else "",
         str(jars),
-        # Java takes an archive only for the very files that it was made from, not for the same Spark installed again.
+        # Java accepts an archive only for the very files that it was created from, not for the same Spark installed
+        # again.
         str(jars.stat().st_mtime_ns),
     )
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""Makes the archive of Spark's classes (`class_archive`): `headrace job prepare` runs it once."""
+"""Creates the archive of Spark's classes (`class_archive`): `headrace job prepare` runs it once."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from headrace.errors import HeadraceError
 from headrace.java import last_lines
 from headrace.pipeline.spark.class_archive import archive_path
 
-MAKE_TIMEOUT_S = 600
+CREATE_TIMEOUT_S = 600
 """It takes some 20 s. A busy machine gets more time, and a hung process ends."""
 
 JVM_EXIT_TIMEOUT_S = 300
 """The JVM writes the archive when it exits."""
 
 
-def make_archive() -> Path:
-    """The path of the archive, which is made if it does not exist. The file appears atomically."""
+def create_archive() -> Path:
+    """The path of the archive, which is created if it does not exist. The file appears atomically."""
     path = archive_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:
@@ -36,8 +36,8 @@ def make_archive() -> Path:
 
 def _make(workplace: Path, path: Path) -> None:
     """Run in a new process: this one may have a JVM already, and a JVM writes the archive when it exits."""
-    made = workplace / "classes.jsa"
-    command = [sys.executable, "-m", "headrace.pipeline.spark.prepare", str(made)]
+    archive = workplace / "classes.jsa"
+    command = [sys.executable, "-m", "headrace.pipeline.spark.prepare", str(archive)]
     environment = {
         **os.environ,
         "HEADRACE_PIPELINE_DATA_DIR": str(workplace),
@@ -45,25 +45,26 @@ def _make(workplace: Path, path: Path) -> None:
     }
     try:
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=MAKE_TIMEOUT_S, check=False
+            command, env=environment, capture_output=True, text=True, timeout=CREATE_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired as expired:
-        raise HeadraceError(f"Spark's classes were not ready after {MAKE_TIMEOUT_S} s") from expired
-    if done.returncode != 0 or not made.is_file():
+        raise HeadraceError(f"Spark's classes were not ready after {CREATE_TIMEOUT_S} s") from expired
+    if done.returncode != 0 or not archive.is_file():
         raise HeadraceError(
             f"Spark's classes could not be prepared:\n{last_lines(done.stdout + done.stderr)}",
             hint="jobs run without, and start a little slower",
         )
-    made.rename(path)
+    archive.rename(path)
 
 
-def _load_classes(made: Path) -> None:
+def _load_classes(archive: Path) -> None:
     """Start Spark and run a little of everything that jobs do, so that the JVM loads the classes."""
     from pyspark.sql import DataFrame, functions
 
     from headrace.pipeline.spark.session import session
 
-    spark = session("classes", conf={"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={made}"})
+    options = {"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={archive}"}
+    spark = session("classes", conf=options)
     gateway = spark.sparkContext._gateway
     assert gateway is not None
 
@@ -88,9 +89,10 @@ def _load_classes(made: Path) -> None:
         "kafka.bootstrap.servers": "127.0.0.1:1",
         "subscribe": "none",
         "kafka.default.api.timeout.ms": "500",
+        "kafka.request.timeout.ms": "400",
     }
     with contextlib.suppress(Exception):
-        spark.read.format("kafka").options(**options, **{"kafka.request.timeout.ms": "400"}).load().count()
+        spark.read.format("kafka").options(**options).load().count()
     spark.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()

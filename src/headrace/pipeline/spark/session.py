@@ -6,6 +6,7 @@ The caller's `conf` overrides these settings.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import signal
@@ -19,6 +20,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from headrace.errors import HeadraceError
@@ -69,6 +71,9 @@ SOCKET_PATIENCE_S = 120
 """How long Python and the JVM wait for each other to connect, when rows are collected. Spark's own 15 s are over on a
 machine that is busy with something else, and the batch would fail."""
 
+_LOGGERS_OF_ERRORS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""By these PySpark prints each error that it raises a second time, with the whole plan."""
+
 _LOCAL_MASTER = re.compile(r"local(?:\[(?P<threads>\*|\d+)(?:,\d+)?\])?")
 _LOCK = threading.Lock()
 
@@ -81,7 +86,7 @@ def session(
     bootstrap: str | None = None,
     data_dir: str | Path | None = None,
 ) -> SparkSession:
-    """A Spark session for jobs; the one that is there already, if there is one.
+    """A Spark session for jobs; the existing one, if there is one.
 
         spark = session("shop")                                # local[*], a broker at 127.0.0.1:9092
         spark = session("shop", master="spark://head:7077", bootstrap="kafka-1:9092",
@@ -99,10 +104,12 @@ def session(
         elif master is not None and running.conf.get("spark.master") != settings.master:
             raise HeadraceError(
                 f"Spark is running already, on {running.conf.get('spark.master')} and not on {settings.master}",
-                hint="there is one Spark in a process: stop() the session that is there, or ask for its master",
+                hint="a process has one Spark: stop() the existing session, or pass its master",
             )
         spark = running or SparkSession.builder.getOrCreate()
     _set_at_run_time(spark, settings, wanted if running is not None else {})
+    for logger in _LOGGERS_OF_ERRORS:
+        PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
     return spark
 
 
@@ -113,7 +120,7 @@ def _running_session() -> SparkSession | None:
 
 
 def bootstrap_of(spark: SparkSession, given: str | None = None) -> str:
-    """The broker that a source or a sink talks to. Options of the launch come first, then its own argument."""
+    """The broker of a source or a sink. Options of the launch override its own argument."""
     return (
         launch.current().bootstrap
         or given
@@ -123,7 +130,7 @@ def bootstrap_of(spark: SparkSession, given: str | None = None) -> str:
 
 
 def data_dir() -> Path:
-    """The data folder of this process. Options of the launch come first, then those of the session."""
+    """The data folder of this process. Options of the launch override those of the session."""
     spark = _running_session()
     of_session = None if spark is None else spark.conf.get(DATA_DIR_KEY, None)
     return Path(launch.current().data_dir or of_session or pipeline_settings().data_dir).absolute()
@@ -159,12 +166,15 @@ def spark_conf(name: str, settings: PipelineSettings) -> dict[str, str]:
         # The batches of a stream are alike: adaptive planning of each batch costs more than it gains.
         "spark.sql.adaptive.streaming.stateless.enabled": "false",
         "spark.python.authenticate.socketTimeout": f"{SOCKET_PATIENCE_S}s",
+        # With TCP, the state server of a task takes the first connection to its port for its worker. That of a client
+        # that retries an address of before ends the server, and the batch waits forever.
+        "spark.python.unix.domain.socket.enabled": "true",
         BOOTSTRAP_KEY: settings.bootstrap,
         DATA_DIR_KEY: str(settings.data_dir.absolute()),
     }
     cores = local_cores(settings.master)
     if cores is not None:
-        # Nobody else talks to it. And each shuffle partition of a batch costs a task: 200 of them would take seconds.
+        # No other machine connects to it. And each shuffle partition of a batch costs a task: 200 would take seconds.
         conf["spark.driver.bindAddress"] = conf["spark.driver.host"] = "127.0.0.1"
         conf["spark.sql.shuffle.partitions"] = str(cores)
     return conf
@@ -202,7 +212,7 @@ def _start_context(name: str, settings: PipelineSettings, wanted: Mapping[str, s
     except Py4JError as error:
         raise HeadraceError(
             f"Spark did not start on {settings.master}: {_first_line(error)}",
-            hint=f"is the master right, and does it answer? Spark's log is {log}",
+            hint=f"check that the master is right and available; Spark's log is {log}",
         ) from error
 
 
@@ -282,7 +292,7 @@ def _set_at_run_time(spark: SparkSession, settings: PipelineSettings, wanted: Ma
         elif spark.conf.get(key, None) != text:
             raise HeadraceError(
                 f"{key} can no longer be set to {text!r}: Spark is running already",
-                hint="stop() the session that is there, or set it in the first call of session()",
+                hint="stop() the existing session, or set it in the first call of session()",
             )
 
 

@@ -1,7 +1,4 @@
-"""The three ways in which a job comes back after a loss, and the ways in which it must not.
-
-docs/explanation/recovery.md tells of them in words.
-"""
+"""The start of a stream after a loss of its checkpoint or its state. docs/explanation/recovery.md explains it."""
 
 from __future__ import annotations
 
@@ -20,13 +17,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.pipeline import Job, launch, read_topic
-from headrace.pipeline.errors import BadJob
+from headrace.pipeline.errors import BadJob, BadSource, JobFailed
 from headrace.pipeline.launch import Launch
 from headrace.pipeline.report.registry import Registry
 from headrace.pipeline.run.supervisor import RunningJob
 from headrace.pipeline.sinks import Table
 from headrace.pipeline.sinks.sink import Sink
 from headrace.pipeline.spark.session import data_dir
+from headrace.testing import abort_at
 from tests.pipeline.journal_sink import Journal, rows_in
 
 pytestmark = pytest.mark.timeout(300)
@@ -88,7 +86,7 @@ def test_job_without_state_resumes_from_the_target_when_its_checkpoint_is_lost(
     send(topic, *orders(5))
     after = drain(name, read(spark, topic), journal).status()
     assert rows_in(journal.path) == orders(1, 2, 3, 4, 5)
-    # The same identity and the next number: the target goes on as if nothing had happened.
+    # The same identity and the next batch number.
     assert (after.checkpoint, after.batch_id) == (before.checkpoint, 2)
     assert "its checkpoint is missing" in after.notes[0]
 
@@ -104,7 +102,7 @@ def test_checkpoint_lost_after_the_very_first_batch_is_restored_too(
     assert rows_in(journal.path) == orders(1, 2, 3)
 
 
-def test_checkpoint_put_back_from_an_old_copy_loses_no_row(
+def test_checkpoint_from_an_old_copy_loses_no_row(
     spark: SparkSession, topic: str, send: Send, journal: Journal, name: str, tmp_path: Path
 ) -> None:
     """It would plan its next batch under a number that the target has, and the target would skip it."""
@@ -121,7 +119,7 @@ def test_checkpoint_put_back_from_an_old_copy_loses_no_row(
     assert rows_in(journal.path) == orders(1, 2, 3)
 
 
-def test_job_with_state_says_so_and_is_rebuilt_by_replay_to_the_same_rows(
+def test_job_with_state_is_rebuilt_by_replay_to_the_same_rows(
     spark: SparkSession, topic: str, send: Send, by_user: Journal, name: str
 ) -> None:
     send(topic, *orders(1, 2, 3, 4))
@@ -151,7 +149,7 @@ def test_state_in_a_table_survives_the_loss_of_the_checkpoint(
     assert found == [(row["user"], row["count"]) for row in counts(1, 2, 3, 4, 5)]
 
 
-def test_reset_job_starts_over_and_clears_its_target_only_if_it_is_told_to(
+def test_reset_job_replays_and_clears_its_target_only_on_request(
     spark: SparkSession, topic: str, send: Send, journal: Journal, name: str
 ) -> None:
     send(topic, *orders(1, 2))
@@ -182,7 +180,7 @@ def test_state_is_rebuilt_from_checkpoint_and_changelog_on_another_machine(
     for machine, numbers in (("one", (1, 2, 3)), ("two", (4, 5, 6, 7))):
         send(topic, *orders(*numbers))
         run_counting(machine, bootstrap, topic, tmp_path, name)
-        # Its JVM may still be tidying up there; the other machine does not know of the place anyway.
+        # Its JVM may still be deleting files there; the other machine does not use this folder.
         shutil.rmtree(tmp_path / machine, ignore_errors=True)
     assert counted(tmp_path / "by-user.db") == counts(1, 2, 3, 4, 5, 6, 7)
 
@@ -196,3 +194,36 @@ def run_counting(machine: str, bootstrap: str, topic: str, folder: Path, name: s
         check=True,
         timeout=240,
     )
+
+
+@pytest.mark.parametrize("left", ["offsets/.0.5e2c.tmp", "offsets/..0.5e2c.tmp.crc", "commits/.0.5e2c.tmp"])
+def test_job_starts_after_a_crash_in_its_first_batch(
+    spark: SparkSession, topic: str, send: Send, by_user: Journal, name: str, left: str
+) -> None:
+    """Spark rejects the first batch of a query with state if its checkpoint has a file."""
+    checkpoint = Registry(data_dir()).folder(name).path / "checkpoint"
+    (checkpoint / left).parent.mkdir(parents=True)
+    (checkpoint / left).write_bytes(b"")
+    send(topic, *orders(1, 2, 3))
+    drain(name, read(spark, topic).groupBy("user").count(), by_user)
+    assert counted(by_user.path) == counts(1, 2, 3)
+
+
+def test_state_of_a_first_batch_that_was_never_planned_is_deleted(
+    spark: SparkSession, topic: str, send: Send, by_user: Journal, name: str
+) -> None:
+    send(topic, *orders(1, 2, 3))
+    rows = read(spark, topic).groupBy("user").count()
+    with abort_at("before-write", job=name), pytest.raises(JobFailed):
+        Job(name, rows, by_user, mode="batch").start().wait(WAIT_S)
+    checkpoint = Registry(data_dir()).folder(name).path / "checkpoint"
+    shutil.rmtree(checkpoint / "offsets")
+    drain(name, rows, by_user)
+    assert counted(by_user.path) == counts(1, 2, 3)
+
+
+def test_missing_topic_is_an_error_at_the_start_that_names_the_nearest_one(
+    spark: SparkSession, topic: str, journal: Journal, name: str
+) -> None:
+    with pytest.raises(BadSource, match=rf"there is no topic {topic}x \(did you mean {topic}\?"):
+        Job(name, read(spark, f"{topic}x"), journal).start()

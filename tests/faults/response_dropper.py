@@ -1,4 +1,4 @@
-"""A proxy in front of a broker that keeps back the answer to one produce request, and cuts the connection then."""
+"""A proxy in front of a broker that drops the response to one produce request, and closes the connection."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _CORRELATION_ID = Struct(">i")
 TIMEOUT_S = 30
 
 
-class AnswerThief:
-    """`address` is what clients connect to; `steal()` arms it for the next produce request that comes."""
+class ResponseDropper:
+    """`address` is what clients connect to; `drop_next()` arms it for the next produce request."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = "{}:{}".format(*self._listener.getsockname())
-        self.stolen = threading.Event()
+        self.dropped = threading.Event()
         self._armed = False
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
@@ -36,8 +36,8 @@ class AnswerThief:
         self._target = (host, int(port))
         self._start(self._accept)
 
-    def steal(self) -> None:
-        self.stolen.clear()
+    def drop_next(self) -> None:
+        self.dropped.clear()
         self._armed = True
 
     def _accept(self) -> None:
@@ -52,10 +52,10 @@ class AnswerThief:
             self._sockets.append(broker)
             connection = _Connection(self, client, broker)
             self._start(connection.pass_requests)
-            self._start(connection.pass_answers)
+            self._start(connection.pass_responses)
 
-    def takes(self, api_key: int) -> bool:
-        """Whether the answer to this request is the one to keep back."""
+    def drops(self, api_key: int) -> bool:
+        """Whether the response to this request is the one to drop."""
         if not self._armed or api_key != ApiKey.PRODUCE:
             return False
         self._armed = False
@@ -79,25 +79,28 @@ class AnswerThief:
 
 
 class _Connection:
-    def __init__(self, thief: AnswerThief, client: socket.socket, broker: socket.socket) -> None:
-        self._thief = thief
+    def __init__(self, dropper: ResponseDropper, client: socket.socket, broker: socket.socket) -> None:
+        self._dropper = dropper
         self._client = client
         self._broker = broker
-        self._wanted: int | None = None
+        self._correlation_id: int | None = None
 
     def pass_requests(self) -> None:
         with contextlib.suppress(OSError):
             while frame := _receive(self._client):
-                if self._thief.takes(_API_KEY.unpack_from(frame)[0]):
-                    (self._wanted,) = _CORRELATION_ID.unpack_from(frame, _CORRELATION_ID_POSITION)
+                if self._dropper.drops(_API_KEY.unpack_from(frame)[0]):
+                    (self._correlation_id,) = _CORRELATION_ID.unpack_from(frame, _CORRELATION_ID_POSITION)
                 self._broker.sendall(_SIZE.pack(len(frame)) + frame)
         self._cut()
 
-    def pass_answers(self) -> None:
+    def pass_responses(self) -> None:
         with contextlib.suppress(OSError):
             while frame := _receive(self._broker):
-                if self._wanted is not None and _CORRELATION_ID.unpack_from(frame)[0] == self._wanted:
-                    self._thief.stolen.set()
+                if (
+                    self._correlation_id is not None
+                    and _CORRELATION_ID.unpack_from(frame)[0] == self._correlation_id
+                ):
+                    self._dropper.dropped.set()
                     break
                 self._client.sendall(_SIZE.pack(len(frame)) + frame)
         self._cut()

@@ -1,4 +1,4 @@
-"""The answer to a produce request is lost, and the client aborts: what it commits next is whole."""
+"""The response to a produce request is lost, and the client aborts: its next transaction is complete."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from headrace.records.batch import iterate_headers
 from headrace.testing.wire import Wire
 from tests.broker.requests import create_topic, fetch
 from tests.broker.transaction_requests import committed_values
-from tests.faults.answer_thief import TIMEOUT_S, AnswerThief
 from tests.faults.faulty_broker import broker_on
+from tests.faults.response_dropper import TIMEOUT_S, ResponseDropper
 from tests.faults.transaction_load import abort
 
 
 @pytest.mark.parametrize("kept_count", [1, 2, 3], ids=["shorter", "as long", "longer"])
-def test_a_transaction_after_an_aborted_one_whose_answer_was_lost_is_whole(
+def test_a_transaction_after_an_aborted_one_whose_response_was_lost_is_complete(
     tmp_path: Path, kept_count: int
 ) -> None:
     with (
-        AnswerThief() as thief,
-        broker_on(DiskFileSystem(), tmp_path / "data", advertised=thief.address) as server,
+        ResponseDropper() as dropper,
+        broker_on(DiskFileSystem(), tmp_path / "data", advertised=dropper.address) as server,
         Wire(server.bootstrap) as wire,
     ):
-        thief.serve(server.bootstrap)
+        dropper.serve(server.bootstrap)
         create_topic(wire, "t")
         producer = Producer(
             {
-                "bootstrap.servers": thief.address,
+                "bootstrap.servers": dropper.address,
                 "transactional.id": "tx",
                 "log_level": 0,
                 "linger.ms": 0,
@@ -44,9 +44,9 @@ def test_a_transaction_after_an_aborted_one_whose_answer_was_lost_is_whole(
         producer.begin_transaction()
         producer.produce("t", "before")
         producer.flush(TIMEOUT_S)
-        thief.steal()
+        dropper.drop_next()
         _produce_as_one(producer, [f"aborted {number}" for number in range(2)])
-        assert thief.stolen.wait(TIMEOUT_S)
+        assert dropper.dropped.wait(TIMEOUT_S)
         abort(producer)
 
         kept = [f"kept {number}" for number in range(kept_count)]

@@ -1,4 +1,4 @@
-"""A process whose jobs were given up ends, whatever else of it is still at work."""
+"""A process whose jobs have failed ends, even if other parts of it are busy."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SCRIPT = """
 import threading
 from headrace.pipeline import Job, read_topic, session
 from headrace.pipeline.sinks import Each, Topic
-from headrace.pipeline.sinks.each import TryAgain
+from headrace.pipeline.errors import SinkUnavailable
 
 def fail(row, batch):
-    raise TryAgain("the server is away")
+    raise SinkUnavailable("the server is away")
 
 spark = session("given-up", master="local[2]", conf={{"spark.driver.memory": "512m"}})
 rows = read_topic(spark, "{topic}", schema="n INT")
@@ -39,7 +39,7 @@ running = [job.start() for job in jobs]
 
 
 def ended(words: list[str], tmp_path: Path, bootstrap: str) -> tuple[int, str]:
-    """The exit code of a process that ends by itself, and what it said; with its JVM it is killed if it does not."""
+    """The exit code of a process that ends by itself, and its output; with its JVM it is killed if it does not."""
     process = subprocess.Popen(
         words,
         env={
@@ -54,8 +54,8 @@ def ended(words: list[str], tmp_path: Path, bootstrap: str) -> tuple[int, str]:
         start_new_session=True,
     )
     try:
-        _, said = process.communicate(timeout=RUN_S_MAX)
-        return process.returncode, said
+        _, errors = process.communicate(timeout=RUN_S_MAX)
+        return process.returncode, errors
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         raise
@@ -76,20 +76,18 @@ def test_script_ends_with_the_failure_of_a_job_while_others_are_in_the_midst_of_
     require_java()
     never = 'Job("{topic}-hangs", rows.select("n"), Each(lambda row, batch: threading.Event().wait())),'
     path = script(tmp_path, bootstrap, more=never, end="running[0].wait()")
-    code, said = ended([sys.executable, path], tmp_path, bootstrap)
-    assert code == 1, said
-    assert " failed: the server is away" in said
+    code, errors = ended([sys.executable, path], tmp_path, bootstrap)
+    assert code == 1, errors
+    assert " failed: the server is away" in errors
 
 
 @pytest.mark.timeout(500)
-def test_command_ends_when_its_jobs_have_ended_and_names_the_one_that_was_given_up(
-    bootstrap: str, tmp_path: Path
-) -> None:
+def test_command_ends_with_its_jobs_and_names_the_one_that_failed(bootstrap: str, tmp_path: Path) -> None:
     require_java()
     path = script(tmp_path, bootstrap)
     words = [sys.executable, "-m", "headrace", "job", "run", path, "--once"]
-    code, said = ended(words, tmp_path, bootstrap)
-    assert code == 1, said
-    assert "-fails failed: the server is away" in said
+    code, errors = ended(words, tmp_path, bootstrap)
+    assert code == 1, errors
+    assert "-fails failed: the server is away" in errors
     states = {each.name.rpartition("-")[2]: each.state for each in Registry(tmp_path / "data").list()}
     assert states == {"fails": JobState.FAILED, "copies": JobState.DONE}

@@ -1,4 +1,4 @@
-"""A job from a fed source into a collecting sink, and aborted on the way."""
+"""A source that a test feeds: each send is one micro-batch of a job."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from pyspark.sql import SparkSession
 
 from headrace import operators as op
 from headrace.pipeline import Job
-from headrace.pipeline.errors import JobFailed
-from headrace.testing import Collect, Feed, abort_at
-from headrace.testing.faults import AbortPoint
+from headrace.testing import Collect, Feed
 
 WAIT_S = 100
 
@@ -52,20 +50,3 @@ def test_windows_of_a_fed_stream_are_collected(feed: Feed, headrace_name: str) -
     collected = Collect()
     Job(headrace_name, per_minute.select("user", "n"), collected, mode="batch").start().wait(WAIT_S)
     assert collected.rows == [{"user": "ann", "n": 2}]
-
-
-@pytest.mark.parametrize(
-    ("point", "left"), [("before-write", []), ("before-letters", ["ann"]), ("after-write", ["ann"])]
-)
-def test_job_aborted_at_a_point_replays_the_batch_and_no_row_is_there_twice(
-    feed: Feed, headrace_name: str, point: AbortPoint, left: list[str]
-) -> None:
-    feed.send({"user": "ann"})
-    collected = Collect()
-    job = Job(headrace_name, feed.rows.select("user"), collected, mode="batch")
-    with abort_at(point, job=headrace_name), pytest.raises(JobFailed, match=f"aborted at {point}"):
-        job.start().wait(WAIT_S)
-    assert [row["user"] for row in collected.rows] == left
-
-    job.start().wait(WAIT_S)
-    assert [row["user"] for row in collected.rows] == ["ann"]

@@ -1,0 +1,28 @@
+"""The plan of a DataFrame, rebuilt with other options of its sources."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.pipeline import read_topic
+from headrace.pipeline.source.options import BATCH_BOUND, without_batch_bound
+
+
+def options(rows: DataFrame) -> list[dict[str, str]]:
+    leaves = rows._jdf.queryExecution().analyzed().collectLeaves()
+    return [dict(leaves.apply(i).extraOptions().asCaseSensitiveMap()) for i in range(leaves.size())]
+
+
+def test_rows_for_real_time_mode_have_no_bound_on_batches_and_are_otherwise_the_same(
+    spark: SparkSession,
+) -> None:
+    def read(topic: str) -> DataFrame:
+        return read_topic(spark, topic, schema="visits INT, at TIMESTAMP", event_time="at")
+
+    rows = read("clicks").where("visits > 1").union(read("views"))
+    unbound = without_batch_bound(rows)
+    assert unbound.schema == rows.schema
+    assert all(BATCH_BOUND in each for each in options(rows))
+    without = [{name: text for name, text in each.items() if name != BATCH_BOUND} for each in options(rows)]
+    assert options(unbound) == without
+    assert len(without) == 2
