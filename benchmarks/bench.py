@@ -23,7 +23,7 @@ class Bench:
 
     workplace: Path
     rows_wanted: str
-    say: Callable[[str], None]
+    show_step: Callable[[str], None]
 
     def wants(self, row_key: str) -> bool:
         return fnmatch.fnmatch(row_key, self.rows_wanted)

@@ -71,8 +71,8 @@ def run_command(
             run,
             chosen_subjects(only, subjects),
             chosen_sides(sides),
-            lambda folder, say: bench(
-                sizes=quick_sizes if quick else sizes, workplace=folder, rows_wanted=rows, say=say
+            lambda folder, show_step: bench(
+                sizes=quick_sizes if quick else sizes, workplace=folder, rows_wanted=rows, show_step=show_step
             ),
         )
         raise typer.Exit(1 if measurements.failures else 0)

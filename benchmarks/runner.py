@@ -25,7 +25,7 @@ DOCS_PAGE = REPOSITORY / "docs" / "benchmarks.md"
 ROUNDS = 3
 
 BenchKind = TypeVar("BenchKind", bound=Bench)
-Say = Callable[[str], None]
+ShowStep = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,19 +93,19 @@ def run_subjects(
     return measurements
 
 
-def _say(progress: Progress) -> Say:
-    def say(what: str) -> None:
+def _step_display(progress: Progress) -> ShowStep:
+    def show_step(what: str) -> None:
         for task_id in progress.task_ids:
             progress.update(task_id, now=what)
 
-    return say
+    return show_step
 
 
 def run_benchmark(
     run: Run,
     subjects: Sequence[Subject[BenchKind]],
     sides: Sequence[Side],
-    make_bench: Callable[[Path, Say], BenchKind],
+    make_bench: Callable[[Path, ShowStep], BenchKind],
 ) -> Measurements:
     """Run the benchmark. The caller handles failures. `make_bench` gets the working folder."""
     if run.quick and run.update_docs_page:
@@ -121,7 +121,9 @@ def run_benchmark(
         run.workplace.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="work-", dir=run.workplace))
         try:
-            measurements = run_subjects(subjects, sides, rounds, make_bench(folder, _say(progress)), progress)
+            measurements = run_subjects(
+                subjects, sides, rounds, make_bench(folder, _step_display(progress)), progress
+            )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     print_tables(console, subjects, measurements)

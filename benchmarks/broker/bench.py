@@ -60,7 +60,7 @@ class Bench(bench.Bench):
 
     def warm_up(self, broker: RunningBroker) -> None:
         """Run the hot path with both clients, so that Java has compiled it before the first sample."""
-        self.say("warming up")
+        self.show_step("warming up")
         create_topic(broker.bootstrap, "warm-up")
         java_produce(broker.bootstrap, "warm-up", self.sizes.warmup, 100)
         confluent("produce", broker.bootstrap, "warm-up", self.sizes.warmup, 100)

@@ -74,7 +74,7 @@ class Bench(bench.Bench):
                 written = folder / f"{topic}.written"
                 if not written.exists():
                     messages, count = self._messages(topic)
-                    self.say(f"writing {count:,} events to {topic}")
+                    self.show_step(f"writing {count:,} events to {topic}")
                     write_topic(broker.bootstrap, topic, messages, count)
                     written.touch()
             yield broker

@@ -53,7 +53,7 @@ class Bench(bench.Bench):
         is_new = not folder.exists()
         with running_broker(Side.HEADRACE, folder, Durability.OS) as broker:
             if is_new:
-                self.say(f"writing {self.sizes.events:,} events")
+                self.show_step(f"writing {self.sizes.events:,} events")
                 for topic, count in ((WARMUP_TOPIC, self.sizes.warmup), (EVENTS_TOPIC, self.sizes.events)):
                     write_topic(broker.bootstrap, topic, events(count), count)
             yield broker

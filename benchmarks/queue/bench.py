@@ -63,7 +63,7 @@ class Bench(bench.Bench):
             self.folder() as folder,
             running_broker(side, folder, durability, kafka_properties=KAFKA_PROPERTIES) as broker,
         ):
-            self.say(f"warming up, {durability}")
+            self.show_step(f"warming up, {durability}")
             self.run_share_load(broker, "warm-up", messages=self.sizes.warmup)
             yield broker
 

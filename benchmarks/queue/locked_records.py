@@ -54,7 +54,7 @@ class Holder:
         self._write(bootstrap, record_bytes)
         self._wire = Wire(bootstrap)
         # Kafka creates the topic with the state of groups on this request.
-        self._wire.ask(FindCoordinatorRequest(coordinator_keys=(name,)), version=4)
+        self._wire.request(FindCoordinatorRequest(coordinator_keys=(name,)), version=4)
         self._topic_id = self._join()
 
     def _write(self, bootstrap: str, record_bytes: int) -> None:
@@ -71,7 +71,7 @@ class Holder:
         epoch, topics = 0, (self._name,)
         deadline_s = time.monotonic() + JOIN_TIMEOUT_S
         while time.monotonic() < deadline_s:
-            response = self._wire.ask(
+            response = self._wire.request(
                 ShareGroupHeartbeatRequest(
                     group_id=self._name,
                     member_id=self._member_id,
@@ -119,7 +119,7 @@ class Holder:
         self, partition: int, acknowledged: tuple[AcknowledgementBatch, ...] = ()
     ) -> list[tuple[int, int]]:
         part = FetchPartition(partition_index=partition, acknowledgement_batches=acknowledged)
-        response = self._wire.ask(
+        response = self._wire.request(
             ShareFetchRequest(
                 group_id=self._name,
                 member_id=self._member_id,

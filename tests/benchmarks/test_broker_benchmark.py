@@ -1,4 +1,4 @@
-"""The benchmark itself works, on both brokers: its table and its JSON come out. No figure is judged here."""
+"""The benchmark works on both brokers and writes its table and its JSON. No figure is judged here."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ def test_goal_against_kafka_compares_medians() -> None:
         (Goal(at_most=0.15), 0.16, "not reached"),
     ],
 )
-def test_goal_says_whether_it_is_reached(goal: Goal, figure: float, verdict: str) -> None:
+def test_goal_is_reached_or_missed(goal: Goal, figure: float, verdict: str) -> None:
     assert goal.verdict(figure) == verdict
 
 
-def test_goal_without_the_other_side_is_left_out_rather_than_reached() -> None:
+def test_goal_without_a_peer_is_skipped() -> None:
     row = Row(key="r", what="r", unit=Unit.SECONDS, goals=(Goal(at_most=1.0, against_kafka=True),))
     measurements = Measurements()
     measurements.add("r", Side.HEADRACE, Sample(value=0.1))

@@ -1,4 +1,4 @@
-"""The benchmark of operators itself works, on all sides: its table and its JSON come out. No figure is judged here."""
+"""The benchmark of operators works on all sides and writes its table and its JSON. No figure is judged here."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_quick_run_measures_every_row_on_all_sides(tmp_path: Path) -> None:
 def test_quick_run_measures_every_row_beside_flink(tmp_path: Path) -> None:
     require_java()
     if not is_installed():
-        # Even where everything else must be there: it is a peer to measure, and no part of ours.
+        # Also in CI: it is a peer to measure, not a part of Headrace.
         pytest.skip(
             "PyFlink is not here; make bench-operators ARGS='--quick --only operators-flink' fetches it"
         )
@@ -82,7 +82,7 @@ def test_row_keys_are_unique_and_goals_name_rows_that_exist() -> None:
 
 
 @pytest.mark.parametrize(("figure", "verdict"), [(1.0, "aim reached"), (0.99, "below the aim")])
-def test_an_aim_alone_is_no_failure(figure: float, verdict: str) -> None:
+def test_missed_aim_is_no_failure(figure: float, verdict: str) -> None:
     goal = Goal(aim=1.0, against_best=True)
 
     assert goal.verdict(figure) == verdict

@@ -1,4 +1,4 @@
-"""The benchmark of pipelines itself works, on both sides: its table and its JSON come out. No figure is judged here."""
+"""The benchmark of pipelines works on both sides and writes its table and its JSON. No figure is judged here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of queues itself works, on all sides: its table and its JSON come out. No figure is judged here."""
+"""The benchmark of queues works on all sides and writes its table and its JSON. No figure is judged here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RUN_TIMEOUT_S = 300
 
 
 def require_rabbitmq() -> None:
-    """Skipped without it even where everything else must be there: it is a peer to measure, and no part of ours."""
+    """Skipped if it is missing, also in CI: it is a peer to measure, not a part of Headrace."""
     if not is_installed():
         pytest.skip("RabbitMQ is not installed (Debian: apt-get install rabbitmq-server)")
 
@@ -64,7 +64,7 @@ def test_quick_run_measures_transactions_and_locks_of_headrace(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("unit", "ratio"), [(Unit.MESSAGES_PER_S, 0.5), (Unit.MILLISECONDS, 2.0)])
-def test_best_peer_is_the_fastest_or_the_soonest(unit: Unit, ratio: float) -> None:
+def test_best_peer_has_the_highest_rate_or_the_lowest_latency(unit: Unit, ratio: float) -> None:
     row = Row(key="r", what="r", unit=unit, goals=(Goal(at_least=1.0, against_best=True),))
     measurements = Measurements()
     for side, value in (

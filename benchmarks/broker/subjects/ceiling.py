@@ -58,13 +58,13 @@ class Ceiling(Subject):
         with running_broker(side, folder, durability) as broker:
             bench.warm_up(broker)
             create_topic(broker.bootstrap, TOPIC.decode())
-            bench.say(f"produce frames, {durability}")
+            bench.show_step(f"produce frames, {durability}")
             yield (
                 f"ceiling-produce-{durability}",
                 _with_cpu(broker.pid, lambda: raw("produce", broker.bootstrap, frames, RECORD_BYTES)),
             )
             if durability is Durability.OS:
-                bench.say("fetches")
+                bench.show_step("fetches")
                 yield (
                     "ceiling-fetch",
                     _with_cpu(broker.pid, lambda: raw("fetch", broker.bootstrap, frames, RECORD_BYTES)),
@@ -74,7 +74,7 @@ class Ceiling(Subject):
         self, _side: Side, folder: Path, durability: Durability, frames: int, bench: Bench
     ) -> Iterator[tuple[str, Sample]]:
         batch, _ = make_batch(RECORD_BYTES)
-        bench.say(f"a bare socket and a bare file, {durability}")
+        bench.show_step(f"a bare socket and a bare file, {durability}")
         file = folder / "bare"
         frame_bytes = len(produce_request(batch))
         yield f"ceiling-produce-{durability}", _bare_sample("produce", durability, file, frame_bytes, frames)

@@ -42,10 +42,10 @@ class Consume(Subject):
                 if not wanted:
                     continue
                 topic, records = f"consume-{record_bytes}", bench.sizes.consume[record_bytes]
-                bench.say(f"writing the records to read, {record_bytes} B each")
+                bench.show_step(f"writing the records to read, {record_bytes} B each")
                 write_full_batches(broker.bootstrap, topic, records, record_bytes)
                 for row in wanted:
-                    bench.say(row.what)
+                    bench.show_step(row.what)
                     read = java_consume if "java" in row.key else confluent_consume
                     yield (
                         row.key,

@@ -41,10 +41,10 @@ class Footprint(Subject):
     def measure(self, side: Side, bench: Bench) -> Iterator[tuple[str, Sample]]:
         with bench.folder() as folder:
             # The first start creates the folder, and reads programs and libraries into the page cache.
-            bench.say("a first start, not counted")
+            bench.show_step("a first start, not counted")
             with running_broker(side, folder):
                 pass
-            bench.say("cold start")
+            bench.show_step("cold start")
             with running_broker(side, folder) as broker:
                 yield "cold-start", Sample(value=broker.start_s)
                 time.sleep(SETTLE_S)
@@ -55,7 +55,7 @@ class Footprint(Subject):
 
     def _load(self, bootstrap: str, bench: Bench) -> None:
         for record_bytes, records in bench.sizes.produce.items():
-            bench.say(f"load before the memory is measured: {records} records of {record_bytes} B")
+            bench.show_step(f"load before the memory is measured: {records} records of {record_bytes} B")
             topic = f"load-{record_bytes}"
             create_topic(bootstrap, topic)
             java_produce(bootstrap, topic, records, record_bytes)

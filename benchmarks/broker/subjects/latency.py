@@ -51,12 +51,12 @@ class Latency(Subject):
 
     def _figures(self, bootstrap: str, durability: Durability, bench: Bench) -> Iterator[tuple[str, float]]:
         create_topic(bootstrap, "confluent")
-        bench.say(f"confluent-kafka, one record at a time, {durability}")
+        bench.show_step(f"confluent-kafka, one record at a time, {durability}")
         confluent_latency = confluent("ping", bootstrap, "confluent", bench.sizes.pings, RECORD_BYTES)
         yield "confluent-p50", confluent_latency["p50_ms"]
         yield "confluent-p99", confluent_latency["p99_ms"]
         create_topic(bootstrap, "java")
-        bench.say(f"Java EndToEndLatency, {durability}")
+        bench.show_step(f"Java EndToEndLatency, {durability}")
         latency = java_latency(bootstrap, "java", bench.sizes.pings, RECORD_BYTES)
         yield "java-mean", latency.average_ms
         yield "java-p50", latency.p50_ms

@@ -38,7 +38,7 @@ class Produce(Subject):
             bench.warm_up(broker)
             for row in filter(lambda row: bench.wants(row.key), self.rows):
                 _, _, client, record_bytes = row.key.split("-")
-                bench.say(row.what)
+                bench.show_step(row.what)
                 records = self._records(client, bench.sizes)[int(record_bytes)]
                 yield row.key, self._sample(broker, client, int(record_bytes), records)
 

@@ -45,7 +45,7 @@ class Restart(Subject):
             _check_free_space(bench.workplace, megabytes)
             folder = bench.workplace / f"{row.key}-{side}"
             self._folders[side, row.key] = folder
-            bench.say(f"{side}: writing {megabytes} MB of log")
+            bench.show_step(f"{side}: writing {megabytes} MB of log")
             with running_broker(side, folder) as broker:
                 create_topic(broker.bootstrap, TOPIC)
                 confluent("produce", broker.bootstrap, TOPIC, _records(megabytes), RECORD_BYTES)
@@ -54,7 +54,7 @@ class Restart(Subject):
         for row, megabytes in zip(self.rows, bench.sizes.restart_mb, strict=True):
             if (side, row.key) not in self._folders:
                 continue
-            bench.say(f"start with {megabytes} MB of log")
+            bench.show_step(f"start with {megabytes} MB of log")
             with running_broker(side, self._folders[side, row.key]) as broker:
                 check_end_offset(broker.bootstrap, TOPIC, _records(megabytes))
                 sample = Sample(value=broker.start_s)

@@ -59,18 +59,18 @@ class Scale(Subject):
         records, partitions = bench.sizes.produce[RECORD_BYTES], bench.sizes.partitions
         with bench.folder() as folder, running_broker(side, folder) as broker:
             bench.warm_up(broker)
-            bench.say("the small case")
+            bench.show_step("the small case")
             yield "scale-produce-small", _produce(broker, "small", records)
-            bench.say(f"creating {partitions} partitions and {bench.sizes.connections} connections")
+            bench.show_step(f"creating {partitions} partitions and {bench.sizes.connections} connections")
             create_topic(broker.bootstrap, "many", partitions=partitions)
             with idle_connections(broker.bootstrap, bench.sizes.connections):
                 time.sleep(SETTLE_S)
-                bench.say("idle")
+                bench.show_step("idle")
                 yield "scale-idle-cpu", _idle_cpu(broker, bench.sizes.idle_s)
                 yield "scale-memory", Sample(value=resident_mb(broker.pid))
-                bench.say("one partition in addition to the many")
+                bench.show_step("one partition in addition to the many")
                 yield "scale-produce-one", _produce(broker, "one", records)
-                bench.say("spread over the many")
+                bench.show_step("spread over the many")
                 yield "scale-produce-all", _produce(broker, "many", records, partitions=partitions)
 
 

@@ -39,7 +39,7 @@ class Core(Subject):
             if not bench.wants(_key(keys)):
                 continue
             with bench.events_broker(topic, CLICKS + WARM_UP) as broker:
-                bench.say(f"{keys:,} keys")
+                bench.show_step(f"{keys:,} keys")
                 figures = bench.run_program(
                     "keyed_state",
                     ways=[WAYS[side]],

@@ -53,7 +53,7 @@ class FlinkSql(Subject):
     def prepare(self, side: Side, bench: Bench) -> None:
         """Without Flink none of these rows is measured, and the report states the reason."""
         if side is Side.FLINK:
-            bench.say("fetching Flink, if it is not installed yet")
+            bench.show_step("fetching Flink, if it is not installed yet")
             try:
                 self._flink = flink()
             except FlinkUnavailable:
@@ -67,7 +67,7 @@ class FlinkSql(Subject):
             if bench.wants(work):
                 topics = [name + suffix for name in TOPICS[work] for suffix in ("", WARM_UP)]
                 with bench.events_broker(*topics) as broker:
-                    bench.say(WORKS[work])
+                    bench.show_step(WORKS[work])
                     measure = self._theirs if side is Side.FLINK else self._ours
                     yield work, measure(work, bench, broker.bootstrap)
 

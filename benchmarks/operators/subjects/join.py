@@ -31,7 +31,7 @@ class Join(Subject):
     def measure(self, side: Side, bench: Bench) -> Iterator[tuple[str, Sample]]:
         events = {work: 2 * bench.sizes.joined for work in WORKS if bench.wants(work)}
         with bench.events_broker(SEARCHES, RESULTS, SEARCHES + WARM_UP, RESULTS + WARM_UP) as broker:
-            bench.say(", ".join(events))
+            bench.show_step(", ".join(events))
             figures = bench.run_program("joins", side=side, events=events, bootstrap=broker.bootstrap)
         for work in events:
             yield work, sample_of(figures, work)

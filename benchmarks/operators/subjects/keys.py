@@ -37,7 +37,7 @@ class KeptKeys(Subject):
         for named, kept in zip(FULL.kept_keys, bench.sizes.kept_keys, strict=True):
             if not any(bench.wants(_key(figure, named)) for figure in ("time", "written")):
                 continue
-            bench.say(f"{kept:,} keys kept")
+            bench.show_step(f"{kept:,} keys kept")
             figures = bench.run_program(
                 "kept_keys",
                 kept=kept,

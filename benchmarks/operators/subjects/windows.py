@@ -27,7 +27,7 @@ class _Windows(Subject):
     def measure(self, side: Side, bench: Bench) -> Iterator[tuple[str, Sample]]:
         works = [work for work in self.works if bench.wants(work)]
         with bench.events_broker(CLICKS, CLICKS + WARM_UP) as broker:
-            bench.say(", ".join(works))
+            bench.show_step(", ".join(works))
             figures = bench.run_program(
                 "windows", side=side, works=works, bootstrap=broker.bootstrap, events=bench.sizes.clicks
             )

@@ -54,7 +54,7 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
 
 def _process_age_s() -> float:
     """The age of this process, including the start of Python."""
-    from headrace.cli.demo.job import process_age_ms
+    from headrace.cli.demo.job_panel import process_age_ms
 
     return process_age_ms() / 1000
 

@@ -25,7 +25,7 @@ class Jobs(Subject):
     def measure(self, side: Side, bench: Bench) -> Iterator[tuple[str, Sample]]:
         with bench.events_broker() as broker:
             works = [work for work in WORKS if bench.wants(f"job-{work}")]
-            bench.say(", ".join(works))
+            bench.show_step(", ".join(works))
             figures = bench.run_program(
                 "jobs",
                 side=side,

@@ -36,7 +36,7 @@ class Latency(Subject):
         if not modes:
             return
         with bench.events_broker() as broker:
-            bench.say(f"one event at a time: {', '.join(modes)}")
+            bench.show_step(f"one event at a time: {', '.join(modes)}")
             figures = bench.run_program(
                 "latency",
                 side=side,

@@ -36,7 +36,7 @@ class Tables(Subject):
 
     def measure(self, side: Side, bench: Bench) -> Iterator[tuple[str, Sample]]:
         databases = [database for database in DATABASES if bench.wants(f"table-{database}")]
-        bench.say(", ".join(databases))
+        bench.show_step(", ".join(databases))
         # The broker is for the reports of the job on its progress, which are part of a job.
         with bench.folder() as folder, running_broker(Side.HEADRACE, folder, Durability.OS) as broker:
             figures = bench.run_program(

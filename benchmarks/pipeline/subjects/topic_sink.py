@@ -25,7 +25,7 @@ class TopicSink(Subject):
         if not bench.wants(ROW):
             return
         with bench.events_broker() as broker:
-            bench.say("topic to topic")
+            bench.show_step("topic to topic")
             figures = bench.run_program(
                 "topic_sink", side=side, bootstrap=broker.bootstrap, events=bench.sizes.events
             )

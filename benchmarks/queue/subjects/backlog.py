@@ -38,14 +38,14 @@ class Backlog(Subject):
             return
         messages = bench.sizes.messages
         with bench.share_broker(side, Durability.FSYNC) as broker:
-            bench.say("an empty queue")
+            bench.show_step("an empty queue")
             figures = bench.run_share_load(broker, EMPTY, messages=messages)
             yield EMPTY, Sample(value=figures["messages_per_s"])
-            bench.say("filling a queue")
+            bench.show_step("filling a queue")
             create_topic(broker.bootstrap, WAITING)
             create_group(broker.bootstrap, WAITING)
             confluent("produce", broker.bootstrap, WAITING, bench.sizes.backlog, MESSAGE_BYTES)
-            bench.say("a queue that is full")
+            bench.show_step("a queue that is full")
             figures = bench.run_share_load(broker, WAITING, messages=messages, is_new=False)
             yield WAITING, Sample(value=figures["messages_per_s"])
 
@@ -53,9 +53,9 @@ class Backlog(Subject):
         with bench.folder() as folder, running_rabbitmq(folder) as rabbit:
             for queue in (EMPTY, WAITING):
                 if queue == WAITING:
-                    bench.say("filling a queue")
+                    bench.show_step("filling a queue")
                     fill(rabbit.uri, side, queue, bench.sizes.backlog, MESSAGE_BYTES)
-                bench.say(f"{queue}")
+                bench.show_step(f"{queue}")
                 load = RabbitLoad(
                     uri=rabbit.uri,
                     side=side,

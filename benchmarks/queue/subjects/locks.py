@@ -49,16 +49,16 @@ class Locks(Subject):
             bench.folder() as folder,
             running_broker(side, folder, Durability.OS, kafka_properties=LOCKS_PROPERTIES) as broker,
         ):
-            bench.say("warming up")
+            bench.show_step("warming up")
             warm = Holder(broker.bootstrap, "warm-up", 1, MESSAGE_BYTES)
             warm.accept_every_second(warm.lock_all())
             for key, locked_share in ((WHOLE, 1.0), (SCATTERED, 0.5)):
                 partitions = max(1, int(bench.sizes.locked / LOCKS_A_PARTITION / locked_share))
-                bench.say(f"{key}: writing")
+                bench.show_step(f"{key}: writing")
                 holder = Holder(broker.bootstrap, key, partitions, MESSAGE_BYTES)
                 time.sleep(SETTLE_S)
                 before_mb = used_mb(broker)
-                bench.say(f"{key}: locking")
+                bench.show_step(f"{key}: locking")
                 held = holder.lock_all()
                 if key == SCATTERED:
                     holder.accept_every_second(held)

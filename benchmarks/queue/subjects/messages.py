@@ -94,7 +94,7 @@ class Messages(Subject):
             # The rate of the latency rows is half of the throughput of one consumer.
             if not bench.wants(key) and consumers > 1:
                 continue
-            bench.say(f"{consumers} consumers, {durability}")
+            bench.show_step(f"{consumers} consumers, {durability}")
             messages = bench.sizes.messages
             run = partial(bench.share_rate, broker, key, messages=messages, consumers=consumers)
             sample = measured_load(broker.pid, messages, run)
@@ -110,7 +110,7 @@ class Messages(Subject):
         if reached is None or not bench.wants(key):
             return
         rate = int(reached / 2)
-        bench.say(f"latency at {rate} messages/s, {durability}")
+        bench.show_step(f"latency at {rate} messages/s, {durability}")
         figures = bench.run_share_load(
             broker,
             key,
@@ -126,7 +126,7 @@ class Messages(Subject):
                 key = throughput_key(Durability.FSYNC, consumers)
                 if not bench.wants(key) and consumers > 1:
                     continue
-                bench.say(f"{consumers} consumers")
+                bench.show_step(f"{consumers} consumers")
                 cpu_before_s = cpu_s(rabbit.pid)
                 figures = _rabbit(rabbit, side, key, bench.sizes.rabbit_s, consumers=consumers)
                 used_s = cpu_s(rabbit.pid) - cpu_before_s
@@ -138,7 +138,7 @@ class Messages(Subject):
             key = latency_key(Durability.FSYNC, side)
             if bench.wants(key):
                 rate = int(self._reached[Durability.FSYNC, side] / 2)
-                bench.say(f"latency at {rate} messages/s")
+                bench.show_step(f"latency at {rate} messages/s")
                 paced = _rabbit(rabbit, side, key, bench.sizes.rabbit_s, rate=rate)
                 yield key, Sample(value=paced.p99_ms)
 

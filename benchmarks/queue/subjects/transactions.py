@@ -38,9 +38,9 @@ class Transactions(Subject):
                 continue
             with bench.folder() as folder, running_broker(side, folder, durability) as broker:
                 count = bench.sizes.transactions
-                bench.say(f"warming up, {durability}")
+                bench.show_step(f"warming up, {durability}")
                 _commit(broker.bootstrap, "warm-up", count // 2)
-                bench.say(f"{count} transactions, {durability}")
+                bench.show_step(f"{count} transactions, {durability}")
                 measured = partial(_commit, broker.bootstrap, "measured", count)
                 yield key, measured_load(broker.pid, count * RECORDS_EACH, measured)
 
