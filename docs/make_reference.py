@@ -22,9 +22,9 @@ import typer
 
 from headrace import Broker
 from headrace.broker import handlers
+from headrace.broker.configs.definitions import INT64_MAX, ConfigDefinition
 from headrace.broker.configs.group_configs import GROUP_CONFIGS
-from headrace.broker.configs.resource_configs import ResourceConfig
-from headrace.broker.configs.topic_configs import INT64_MAX, TOPIC_CONFIGS, TopicConfig
+from headrace.broker.configs.topic_configs import TOPIC_CONFIGS
 from headrace.broker.dispatch import HANDLERS
 from headrace.broker.settings import BrokerSettings
 from headrace.cli.main import app
@@ -144,7 +144,7 @@ RESULT_MODULES = ("job.run", "job.screen", "job.state", "top.look")
 # Its fields are listed where it is the result itself.
 RESULT_KINDS_ONCE = (JobStatus,)
 
-assert handlers.__all__, "importing the handlers registers them"
+assert handlers.MODULES, "importing the handlers registers them"
 
 
 def settings_page() -> str:
@@ -185,7 +185,7 @@ def _default(value: Any) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-def _configs_table(configs: Iterable[TopicConfig | ResourceConfig]) -> Iterator[str]:
+def _configs_table(configs: Iterable[ConfigDefinition]) -> Iterator[str]:
     yield "| name | type | default | meaning |"
     yield "|---|---|---|---|"
     for config in configs:

@@ -54,7 +54,7 @@ def main() -> None:
                 Job("clicks-by-user", by_user, totals, mode="batch").start(),
             ]
             for job in jobs:
-                job.wait(PATIENCE_S)
+                assert job.wait(PATIENCE_S), f"{job.name} still runs"
 
         catch_up()
         send_clicks(broker.bootstrap, {"/help": 1, "/cart": 4})

@@ -40,7 +40,8 @@ def main() -> None:
         orders = read_topic(spark, "orders", schema="id LONG, city STRING, price DOUBLE, at TIMESTAMP")
         by_day = orders.selectExpr("*", "to_date(at) AS day")
         delta = Delta("orders", partition_by="day", at=Path(folder, "orders"))
-        Job("orders-to-delta", by_day, delta, mode="batch").start().wait(90)
+        job = Job("orders-to-delta", by_day, delta, mode="batch").start()
+        assert job.wait(90), "the job still runs"
 
         table = delta.table()
         print(f"{table.count()} orders, partitions {sorted(each['day'] for each in table.partitions())}")

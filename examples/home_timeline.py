@@ -1,4 +1,4 @@
-"""The home timeline of a social network: the newest posts of the users that somebody follows, ready for look-ups.
+"""The home timeline of a social network: the newest posts of the users that each user follows, ready for look-ups.
 
 python examples/home_timeline.py
 

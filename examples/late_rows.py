@@ -73,6 +73,10 @@ def main() -> None:
         print("the first minutes:")
         count(spark)
 
+        click(broker.bootstrap, "web", ("ann", "10:05:30"))
+        print("the next ones:")
+        count(spark)
+
         # A phone comes back online.
         click(broker.bootstrap, "app", ("dora", "10:00:30"), ("dora", "10:04:30"))
         print("and a late click:")

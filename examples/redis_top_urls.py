@@ -44,7 +44,8 @@ def main() -> None:
         def catch_up() -> None:
             """Count the new records, and end. Without mode="batch" the job runs until it is stopped."""
             cache = Redis("top_urls", key="url", score="count", at=server.address)
-            Job("top-urls", counts, cache, mode="batch").start().wait(PATIENCE_S)
+            job = Job("top-urls", counts, cache, mode="batch").start()
+            assert job.wait(PATIENCE_S), "the job still runs"
 
         with redis.Redis.from_url(server.address) as client:
             catch_up()

@@ -49,7 +49,8 @@ def main() -> None:
 
         def catch_up() -> None:
             """Index the new records, and end. Without mode="batch" the job runs until it is stopped."""
-            Job("articles", articles, index, mode="batch").start().wait(90)
+            job = Job("articles", articles, index, mode="batch").start()
+            assert job.wait(90), "the job still runs"
 
         catch_up()
         reader = index.reader()

@@ -54,7 +54,8 @@ def main() -> None:
 
         def catch_up() -> None:
             """Process the new records, and end. Without mode="batch" the job runs until it is stopped."""
-            Job("shop-clicks", shop, Topic("shop-clicks", key="user"), mode="batch").start().wait(PATIENCE_S)
+            job = Job("shop-clicks", shop, Topic("shop-clicks", key="user"), mode="batch").start()
+            assert job.wait(PATIENCE_S), "the job still runs"
 
         catch_up()
         print(f"{len(read(broker.bootstrap, 'shop-clicks'))} of {CLICKS} clicks were in the shop")

@@ -30,7 +30,7 @@ settings.register_profile(
     suppress_health_check=list(HealthCheck),
 )
 # A machine that does other work at the same time is no reason for a property to fail. `make test` tries the same inputs
-# each time, so that what fails is what has changed; `make explore` tries others.
+# each time, so that a failure comes from a change; `make explore` tries others.
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("default")
@@ -38,27 +38,36 @@ settings.load_profile("default")
 
 SLOW_WORKER = "Python worker failed to connect back"
 
+REASON_CHARS = 2_000
+"""Of the report of a test that is retried: its end has the error."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--bootstrap-of",
         choices=("headrace", "kafka"),
         default=os.environ.get("HEADRACE_TEST_BOOTSTRAP_OF", "headrace"),
-        help="which broker the tests that talk to one run against",
+        help="the broker that the tests run against",
     )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Other people's servers and clients rebalance and answer by clocks of their own.
+    """Other people's servers and clients have timeouts of their own.
 
-    What fails there is tried once more, and the summary names it. So is a test on Spark that failed because a Python
-    worker was not up in ten seconds, a bound of Spark's that can't be set. Nothing else is ever tried again.
+    A test that fails there is retried once, and the summary lists it. So is a test on Spark that failed because a
+    Python worker did not start in ten seconds, a limit that Spark does not let us set. No other test is retried.
     """
     for item in items:
         if "compatibility" in item.path.parts or "apache-kafka" in item.name:
             item.add_marker(pytest.mark.flaky(reruns=1))
         elif "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=[SLOW_WORKER]))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Why tests were retried: without it, only their names would be left."""
+    for report in terminalreporter.stats.get("rerun", ()):
+        terminalreporter.write_line(f"RERUN {report.nodeid}: {str(report.longrepr)[-REASON_CHARS:]}")
 
 
 @pytest.fixture(scope="session")
@@ -81,7 +90,7 @@ def bootstrap(broker: BrokerUnderTest) -> str:
 def spark(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one session of this test run; its broker is `broker`. A test that needs another one starts a process."""
     require_java()
-    from headrace.pipeline import session  # a run without such tests does not pay for it
+    from headrace.pipeline import session  # imported only by tests that need it
     from headrace.pipeline.spark.session import BOOTSTRAP_KEY, DATA_DIR_KEY
 
     spark = session(
@@ -91,26 +100,26 @@ def spark(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         data_dir=tmp_path_factory.mktemp("pipeline-data"),
         conf={"spark.driver.memory": "1g"},
     )
-    _told.update({key: spark.conf.get(key) or "" for key in (BOOTSTRAP_KEY, DATA_DIR_KEY)})
+    _session_conf.update({key: spark.conf.get(key) or "" for key in (BOOTSTRAP_KEY, DATA_DIR_KEY)})
     yield spark
     spark.stop()
 
 
-_told: dict[str, str] = {}
+_session_conf: dict[str, str] = {}
 
 
 @pytest.fixture(autouse=True)
-def _session_is_told_again(request: pytest.FixtureRequest) -> None:
-    """A page of the documentation leaves the session with a broker of its own, which is gone by now."""
+def _session_is_configured_again(request: pytest.FixtureRequest) -> None:
+    """A page of the documentation leaves the session with a broker of its own, which has stopped by now."""
     if "spark" in request.fixturenames:
         spark = request.getfixturevalue("spark")
-        for key, text in _told.items():
+        for key, text in _session_conf.items():
             spark.conf.set(key, text)
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """The one PostgreSQL of this test run; a test makes itself a database, or starts a server that it may stop."""
+    """The one PostgreSQL of this test run; a test creates its own database, or starts a server that it may stop."""
     require_postgres()
     with PostgresServer(settings={"fsync": "off"}) as server:
         yield server

@@ -33,7 +33,7 @@ def test_duration_is_read(text: str, expected_ms: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "1", "h", "-1h", "-1 hour", "PT", "P", "1h!", "1x", "1.5h", "PT1", "P1DT", "1M", "1 month"]
 )
-def test_bad_duration_is_refused(text: str) -> None:
+def test_bad_duration_is_rejected(text: str) -> None:
     with pytest.raises(BadDuration, match="not a duration"):
         parse_duration_ms(text)
 
@@ -43,7 +43,7 @@ def test_microseconds_and_signs_are_kept() -> None:
     assert parse_duration_us("-1 minute") == -60_000_000
 
 
-def test_unit_of_varying_length_is_refused_with_the_remedy() -> None:
+def test_unit_of_varying_length_is_rejected_with_the_remedy() -> None:
     with pytest.raises(BadDuration, match=r"months differ in length.*days or weeks"):
         parse_duration_us("2 months")
 

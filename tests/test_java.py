@@ -11,7 +11,7 @@ from headrace.java import JarSet, JavaUnavailable, fetch_jars, java_of_version, 
 from headrace.testing.requirements import require_java
 
 
-def test_a_jar_set_that_changed_is_not_taken_for_the_old_one() -> None:
+def test_changed_jar_set_is_fetched_again() -> None:
     old = JarSet(name="set", dependencies=("a:b:1",))
     for changed in (
         JarSet(name="set", dependencies=("a:b:2",)),
@@ -21,19 +21,19 @@ def test_a_jar_set_that_changed_is_not_taken_for_the_old_one() -> None:
         assert changed.folder_name() != old.folder_name()
 
 
-def test_excludes_stand_before_overrides_as_ivy_wants_them() -> None:
+def test_excludes_precede_overrides_as_ivy_needs() -> None:
     xml = JarSet(name="set", dependencies=("a:b:1",), excludes=("c", "d:e"), overrides=("f:g:3",)).ivy_xml()
 
     tags = [line.split()[0] for line in xml.splitlines() if "org=" in line]
     assert tags == ["<dependency", "<exclude", "<exclude", "<override"]
 
 
-def test_a_malformed_coordinate_is_named() -> None:
+def test_error_names_the_malformed_coordinate() -> None:
     with pytest.raises(ValueError, match="a:b"):
         JarSet(name="set", dependencies=("a:b",)).ivy_xml()
 
 
-def test_jars_that_were_fetched_are_used_without_java_or_network(
+def test_fetched_jars_are_used_without_java_or_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jar_set = JarSet(name="set", dependencies=("a:b:1",))
@@ -46,7 +46,9 @@ def test_jars_that_were_fetched_are_used_without_java_or_network(
     assert fetch_jars(jar_set) == folder
 
 
-def test_without_java_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_is_an_error_with_the_package_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path))
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -55,9 +57,7 @@ def test_without_java_the_error_says_what_to_install(tmp_path: Path, monkeypatch
         fetch_jars(JarSet(name="set", dependencies=("a:b:1",)))
 
 
-def test_a_fetch_that_fails_leaves_nothing_that_looks_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_fetch_leaves_no_complete_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_java()
     settings = tmp_path / "ivysettings.xml"  # a mirror that is an empty folder
     settings.write_text(
@@ -86,15 +86,15 @@ def fake_java(folder: Path, *, says: str, code: int = 0) -> str:
 @pytest.mark.parametrize(
     ("says", "version"), [('openjdk version "17.0.15" 2025-04-15', 17), ('java version "1.8.0_401"', 8)]
 )
-def test_the_version_of_java_is_known(tmp_path: Path, says: str, version: int) -> None:
+def test_version_of_java_is_detected(tmp_path: Path, says: str, version: int) -> None:
     assert java_version(fake_java(tmp_path, says=says)) == version
 
 
-def test_a_java_that_only_says_that_there_is_none_is_none(tmp_path: Path) -> None:
+def test_java_stub_of_macos_counts_as_missing(tmp_path: Path) -> None:
     assert java_version(fake_java(tmp_path, says="Unable to locate a Java Runtime.", code=1)) is None
 
 
-def test_java_that_is_too_old_or_missing_is_an_error_that_says_what_to_install(
+def test_java_that_is_too_old_or_missing_is_an_error_with_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_java(tmp_path, says='openjdk version "11.0.2"')

@@ -22,7 +22,7 @@ from headrace.printable import printable, printable_json, printable_lines
         ("\udcff", r"\udcff"),
     ],
 )
-def test_text_is_shown_and_controls_are_escaped(text: str, shown: str) -> None:
+def test_control_characters_are_escaped(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 

@@ -15,7 +15,6 @@ from headrace import Broker, HeadraceError
 from headrace import operators as op
 from headrace.pipeline.sinks import Delta, Each, Table, Topic
 from headrace.queue import Queue
-from headrace.testing import FailingFileSystem
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = (
@@ -97,14 +96,9 @@ def test_name_that_is_missing_is_an_error(package: str) -> None:
         lambda: Topic("t", compression="zip"),  # type: ignore[arg-type]
         lambda: op.Merge(policy="mean"),  # type: ignore[arg-type]
         lambda: op.Trigger(panes="some"),  # type: ignore[arg-type]
-        lambda: Queue("t", group="g", begin="now"),  # type: ignore[arg-type]
+        lambda: Queue("t", group="g", start="now"),  # type: ignore[arg-type]
     ],
 )
 def test_unknown_value_is_an_error_of_the_type_and_at_run_time(wrong: Callable[[], Any]) -> None:
     with pytest.raises(HeadraceError):
         wrong()
-
-
-def test_unknown_operation_of_the_failing_file_system_is_refused() -> None:
-    with pytest.raises(AssertionError, match="unknown operation 'chmod'"):
-        FailingFileSystem().fail("chmod")  # type: ignore[arg-type]

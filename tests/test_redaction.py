@@ -20,7 +20,7 @@ from headrace.redaction import redacted, scrubbed
         ("unix:///run/redis.sock?password=secret", "unix:///run/redis.sock"),
     ],
 )
-def test_user_password_and_query_are_left_out(address: str, shown: str) -> None:
+def test_user_password_and_query_are_redacted(address: str, shown: str) -> None:
     assert redacted(address) == shown
 
 
@@ -34,7 +34,7 @@ def test_no_part_of_an_unescaped_password_is_shown(form: str, password: str) -> 
     assert "12" not in shown
 
 
-def test_what_a_library_quotes_of_an_address_is_left_out() -> None:
+def test_address_in_the_error_of_a_library_is_redacted() -> None:
     address = "ftp://user:secret@host/path?token=abc"
     assert (
         scrubbed(f"no {address} there, nor user:secret@host", address) == "no ftp://host/path there, nor host"

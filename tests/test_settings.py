@@ -1,4 +1,4 @@
-"""Where settings come from, and what is refused."""
+"""Where settings come from, and what is rejected."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_later_sources_win_over_earlier_ones(tmp_path: Path) -> None:
     assert loaded(tmp_path, file=file, environ=environ, count=None).count == 3
 
 
-def test_tables_and_variables_of_other_parts_are_left_alone(tmp_path: Path) -> None:
+def test_tables_and_variables_of_other_parts_are_ignored(tmp_path: Path) -> None:
     file = "[client]\ncount = 2\n"
     environ = {
         "HEADRACE_CLIENT_COUNT": "3",
@@ -52,7 +52,7 @@ def test_tables_and_variables_of_other_parts_are_left_alone(tmp_path: Path) -> N
     assert loaded(tmp_path, file=file, environ=environ) == Sample()
 
 
-def test_variables_that_work_sets_for_its_commands_are_left_alone(tmp_path: Path) -> None:
+def test_variables_that_work_sets_for_its_commands_are_ignored(tmp_path: Path) -> None:
     message = {f"HEADRACE_{name}": "x" for name in MESSAGE_VARIABLES}
 
     assert loaded(tmp_path, environ={**message, "HEADRACE_HEADER_TRACE_ID": "1"}) == Sample()
@@ -69,7 +69,7 @@ def test_variables_that_work_sets_for_its_commands_are_left_alone(tmp_path: Path
         ("HEADRACE_XYZZY", "unset it; the reference of settings lists the variables"),
     ],
 )
-def test_unknown_variable_is_refused_with_the_one_that_was_meant(
+def test_unknown_variable_is_rejected_with_the_nearest_name(
     tmp_path: Path, variable: str, meant: str
 ) -> None:
     with pytest.raises(BadSetting, match=f"{variable} in the environment is not a setting") as caught:
@@ -101,7 +101,7 @@ def test_addresses_of_a_kubernetes_service_named_headrace_are_no_settings(tmp_pa
         ("[sample]\ncuont = 2\n", "setting 'cuont' is unknown", "did you mean count?"),
     ],
 )
-def test_unknown_table_or_key_is_refused_with_the_one_that_was_meant(
+def test_unknown_table_or_key_is_rejected_with_the_nearest_name(
     tmp_path: Path, file: str, said: str, meant: str
 ) -> None:
     with pytest.raises(BadSetting, match=said) as caught:
@@ -140,19 +140,19 @@ def test_dashes_in_the_file_are_underscores(tmp_path: Path) -> None:
         ("nope", 1, "setting 'nope' is unknown"),
     ],
 )
-def test_bad_value_is_refused_by_name(name: str, value: Any, said: str) -> None:
+def test_bad_value_is_rejected_by_name(name: str, value: Any, said: str) -> None:
     with pytest.raises(BadSetting, match=said):
         make(Sample, {name: value})
 
 
-def test_unknown_setting_is_answered_with_the_known_ones() -> None:
+def test_unknown_setting_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(BadSetting) as caught:
         make(Sample, {"nope": 1})
 
     assert "count, flag, folder, name, port, ratio" in caught.value.hint
 
 
-def test_file_that_is_missing_or_no_toml_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_missing_or_no_toml_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match=r"settings file .* is missing"):
         load(Sample, section="sample", file=tmp_path / "missing.toml", environ={})
     with pytest.raises(BadSetting, match="is not valid TOML"):

@@ -17,7 +17,7 @@ def test_legal_name_is_accepted_everywhere(name: str) -> None:
     assert SideOutput(name).topic == Topic(name).name == name
 
 
-def test_topic_without_a_name_is_refused() -> None:
+def test_topic_without_a_name_is_rejected() -> None:
     with pytest.raises(InvalidTopicName):
         check_topic_name("")
     with pytest.raises(BadSink, match="can't be called"):
@@ -25,7 +25,7 @@ def test_topic_without_a_name_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", [".", "..", "a b", "a/b", "ä", "a\n", "x" * 250])
-def test_illegal_name_is_refused_everywhere(name: str) -> None:
+def test_illegal_name_is_rejected_everywhere(name: str) -> None:
     with pytest.raises(InvalidTopicName):
         check_topic_name(name)
     with pytest.raises(BadOperator, match="not a valid topic name"):

@@ -28,25 +28,25 @@ class Nothing(Struct, frozen=True, kw_only=True):
     pass
 
 
-def test_a_value_is_made_from_keywords_and_defaults() -> None:
+def test_value_is_created_from_keywords_and_defaults() -> None:
     point = Point(x=1)
     assert (point.x, point.y, point.tags) == (1, 2, [])
     assert Point(x=1, y=5).y == 5
 
 
-def test_every_value_gets_a_default_of_its_own_from_a_factory() -> None:
+def test_factory_creates_a_default_for_each_value() -> None:
     assert Point(x=1).tags is not Point(x=1).tags
 
 
 @pytest.mark.parametrize("arguments", [{}, {"y": 1}, {"x": 1, "z": 2}])
-def test_missing_and_unknown_fields_are_refused(arguments: dict[str, int]) -> None:
+def test_missing_and_unknown_fields_are_rejected(arguments: dict[str, int]) -> None:
     with pytest.raises(TypeError):
         Point(**arguments)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         Point(1)  # type: ignore[call-arg]
 
 
-def test_a_value_can_not_be_changed() -> None:
+def test_value_cannot_be_changed() -> None:
     point = Point(x=1)
     with pytest.raises(AttributeError):
         point.x = 2  # type: ignore[misc]
@@ -65,7 +65,7 @@ def test_equal_values_are_equal_and_hash_alike() -> None:
     assert Nothing() == Nothing()
 
 
-def test_a_value_shows_its_fields() -> None:
+def test_repr_has_the_fields() -> None:
     assert repr(Point(x=1)) == "Point(x=1, y=2, tags=[])"
 
 
@@ -74,7 +74,7 @@ def test_post_init_checks_the_value() -> None:
         Positive(number=0)
 
 
-def test_a_value_is_replaced_copied_and_pickled() -> None:
+def test_value_is_replaced_copied_and_pickled() -> None:
     point = Point(x=1, y=3)
     assert replace(point, x=9) == Point(x=9, y=3)
     assert copy.copy(point) == copy.deepcopy(point) == point

@@ -1,4 +1,4 @@
-"""The broker that the clients are tried on: Headrace's own by default, Apache Kafka when asked for.
+"""The broker that the clients are tested on: Headrace's by default, or Apache Kafka.
 
 `HEADRACE_TEST_BOOTSTRAP_OF=kafka` (or `--bootstrap-of=kafka`) runs every test of this folder against Apache
 Kafka, which shows whether a failure is Headrace's or the test's own.
@@ -22,17 +22,17 @@ READY_LINE = "headrace broker ready at "
 READY_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 60
 
-# The compaction test waits for the cleaner, which otherwise looks around every 15 s only.
+# The compaction test waits for the cleaner, which otherwise runs every 15 s only.
 CLEANER_INTERVAL_MS = 200
 
-# Members of the tests' groups report often; Kafka allows that to no group unless it is told to.
+# Members of the tests' groups send heartbeats often, which Kafka's defaults don't allow.
 CONSUMER_GROUP_TIMES = ("heartbeat.interval", "session.timeout")
 MINIMUM_MS = 100
 
 KAFKA_PROPERTIES = {
     "log.cleaner.backoff.ms": str(CLEANER_INTERVAL_MS),
     **{f"group.consumer.min.{name}.ms": str(MINIMUM_MS) for name in CONSUMER_GROUP_TIMES},
-    # Members of share groups hear of changes with their next heartbeat, and tests wait for locks to end.
+    # Members of share groups learn of changes with their next heartbeat, and tests wait for locks to time out.
     "group.share.min.heartbeat.interval.ms": "200",
     "group.share.heartbeat.interval.ms": "200",
     "group.share.min.record.lock.duration.ms": "1000",
@@ -83,7 +83,7 @@ def _read_ready_line(process: subprocess.Popen[str], log_file: Path) -> str:
         if not line:
             break
     raise AssertionError(
-        f"the broker did not say {READY_LINE!r}; it ended with {process.poll()}:\n{_tail(log_file)}"
+        f"the broker did not print {READY_LINE!r}; it ended with {process.poll()}:\n{_tail(log_file)}"
     )
 
 

@@ -23,7 +23,7 @@ def admin(bootstrap: str) -> AdminClient:
 
 @pytest.fixture
 def name() -> str:
-    """A name that nothing else in this run has, for a topic or a group."""
+    """A unique name for a topic or a group."""
     return f"t-{uuid.uuid4().hex[:12]}"
 
 

@@ -1,4 +1,4 @@
-"""Running Kafka's own Java programs: their names, and one way to run them that insists on success."""
+"""Running Kafka's own Java programs: their names, and a function that runs them and requires success."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ VERIFIABLE_SHARE_CONSUMER = f"{_TOOLS}.VerifiableShareConsumer"
 
 
 def run(tools: JavaTools, main_class: str, *arguments: str, input: str | None = None) -> str:
-    """What the program printed; it must end well."""
+    """The output of the program, which must succeed."""
     done = tools.run(main_class, *arguments, timeout_s=TIMEOUT_S, input=input)
     assert done.returncode == 0, f"{main_class} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout

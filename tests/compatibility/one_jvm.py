@@ -1,7 +1,7 @@
 """Kafka's command-line tools, many in one Java process: each is called as its script would start it.
 
 A tool takes a second or two by itself, nearly all of it for the start of Java. A tool ends by Kafka's own `Exit`, which
-calls back here. What it prints is caught in the place of Java's standard streams.
+calls back here. Its output is captured from Java's standard streams.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from msgspec import Struct
+from py4j import java_gateway
 from py4j.java_gateway import (
     CallbackServerParameters,
     GatewayParameters,
     JavaGateway,
     launch_gateway,
 )
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, get_return_value
 
 from headrace.java import java_command
 from headrace.testing.java import HEAP_MB, JavaTools
@@ -38,7 +40,7 @@ class _Ended(Exception):
 
 
 class _Streams:
-    """Java's standard streams, caught until `Exit` is called: what unwinding prints is not the tool's."""
+    """Java's standard streams, captured until `Exit` is called: output of the unwinding is not the tool's."""
 
     def __init__(self, jvm: Any) -> None:
         self._system = jvm.java.lang.System
@@ -49,7 +51,7 @@ class _Streams:
         self.printed: Printed | None = None
 
     def execute(self, exit_code: int, message: str | None) -> None:
-        """What Kafka's `Exit` calls."""
+        """The procedure that Kafka's `Exit` calls."""
         self.end(exit_code)
         raise _Ended(message)
 
@@ -98,7 +100,9 @@ class OneJvm:
         texts = self._gateway.new_array(self._jvm.java.lang.String, len(arguments))
         for number, argument in enumerate(arguments):
             texts[number] = argument
-        found.main(texts)
+        # pyspark replaces py4j's reader of exceptions by one that looks for them in the JVM of Spark.
+        with mock.patch.object(java_gateway, "get_return_value", get_return_value):
+            found.main(texts)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ async def read(bootstrap: str, topic: str, count: int) -> list[ConsumerRecord]:
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
-def test_records_come_back_as_they_went_in_with_every_codec(
+def test_consumed_records_equal_the_produced_ones_with_every_codec(
     bootstrap: str, topic: str, codec: str | None
 ) -> None:
     records = [
@@ -66,7 +66,7 @@ def test_idempotent_producer_writes_each_record_once_and_in_order(bootstrap: str
     assert [int(m.value()) for m in read_to_end(bootstrap, topic)] == list(range(3000))
 
 
-def test_members_share_a_group_and_the_next_one_resumes_where_they_committed(
+def test_members_share_a_group_and_the_next_one_resumes_at_their_commits(
     bootstrap: str, create_topic: CreateTopic, name: str
 ) -> None:
     topic = create_topic(partitions=4)

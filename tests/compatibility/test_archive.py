@@ -34,7 +34,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def archiving(root: Path, tools_4_3: JavaTools) -> Iterator[Broker]:
-    """A broker with a topic that Kafka's own tool made, all but its newest records archived."""
+    """A broker with a topic that Kafka's own tool created; all but its newest records are archived."""
     settings: dict[str, Any] = {"archive_address": str(root), "archive_interval_ms": 50, "metrics_port": 0}
     with Broker(**settings) as broker:
         configs = ("remote.storage.enable=true", "local.retention.bytes=1", "segment.bytes=1048576")
@@ -80,7 +80,9 @@ def test_consumer_performance_reads_all(archiving: Broker, tools_4_3: JavaTools)
     assert f" {RECORDS}," in output.splitlines()[-1]
 
 
-def test_offset_shell_finds_the_places_of_archive_and_disk(archiving: Broker, tools_4_3: JavaTools) -> None:
+def test_offset_shell_finds_offsets_in_the_archive_and_on_disk(
+    archiving: Broker, tools_4_3: JavaTools
+) -> None:
     def offset(time: str) -> int:
         arguments = ("--bootstrap-server", archiving.bootstrap, "--topic", TOPIC, "--time", time)
         output = run(tools_4_3, GET_OFFSET_SHELL, *arguments)
@@ -92,7 +94,7 @@ def test_offset_shell_finds_the_places_of_archive_and_disk(archiving: Broker, to
 
 
 @pytest.mark.slow
-def test_config_command_can_not_make_an_archived_topic_compacted(
+def test_config_command_cannot_make_an_archived_topic_compacted(
     archiving: Broker, tools_4_3: JavaTools
 ) -> None:
     done = tools_4_3.run(

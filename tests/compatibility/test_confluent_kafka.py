@@ -22,7 +22,9 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_records_come_back_as_they_went_in_with_every_codec(bootstrap: str, topic: str, codec: str) -> None:
+def test_consumed_records_equal_the_produced_ones_with_every_codec(
+    bootstrap: str, topic: str, codec: str
+) -> None:
     records = [
         {"key": f"key-{n % 7}", "value": f"value {n} " * 20, "timestamp": 1_700_000_000_000 + n}
         for n in range(2000)
@@ -37,7 +39,7 @@ def test_records_come_back_as_they_went_in_with_every_codec(bootstrap: str, topi
     ]
 
 
-def test_headers_empty_and_null_keys_and_values_are_told_apart(bootstrap: str, topic: str) -> None:
+def test_empty_and_null_keys_values_and_headers_are_distinguished(bootstrap: str, topic: str) -> None:
     records: list[dict[str, Any]] = [
         {"key": None, "value": b"no key"},
         {"key": b"", "value": b""},
@@ -58,9 +60,7 @@ def test_headers_empty_and_null_keys_and_values_are_told_apart(bootstrap: str, t
     ]
 
 
-def test_delivery_reports_name_the_place_where_the_record_is_read(
-    bootstrap: str, create_topic: CreateTopic
-) -> None:
+def test_delivery_report_has_the_offset_of_the_record(bootstrap: str, create_topic: CreateTopic) -> None:
     topic = create_topic(partitions=4)
     delivered = write(bootstrap, topic, ({"key": str(n), "value": str(n)} for n in range(400)))
 
@@ -86,12 +86,12 @@ def test_records_of_a_key_stay_in_order_in_one_partition(bootstrap: str, create_
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_every_level_of_acknowledgement_is_served(bootstrap: str, topic: str, acks: str) -> None:
+def test_every_level_of_acks_is_supported(bootstrap: str, topic: str, acks: str) -> None:
     write_values(bootstrap, topic, (str(n).encode() for n in range(500)), acks=acks)
 
     deadline_s = time.monotonic() + PATIENCE_S
     while len(read := read_to_end(bootstrap, topic)) < 500 and time.monotonic() < deadline_s:
-        pass  # with acks=0 the producer is done before the broker is
+        pass  # with acks=0 the producer does not wait for the broker
 
     assert [m.value() for m in read] == [str(n).encode() for n in range(500)]
 
@@ -114,34 +114,34 @@ def test_idempotent_producer_writes_each_record_once_and_in_order(
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_a_record_close_to_the_default_limit_comes_back_whole(bootstrap: str, topic: str, codec: str) -> None:
+def test_record_just_below_the_default_size_limit_is_consumed_whole(
+    bootstrap: str, topic: str, codec: str
+) -> None:
     value = bytes(n * n % 251 for n in range(1000)) * 990
     write_values(bootstrap, topic, [value], compression_type=codec)
 
     assert [m.value() for m in read_to_end(bootstrap, topic)] == [value]
 
 
-def test_a_record_over_the_limit_is_refused_and_a_raised_limit_lets_it_in(
+def test_record_above_the_size_limit_is_rejected_until_the_limit_is_raised(
     bootstrap: str, create_topic: CreateTopic
 ) -> None:
     big = b"x" * 3_000_000
     topic = create_topic()
-    refused: list[Any] = []
+    rejected: list[Any] = []
     producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 5_000_000})
-    producer.produce(topic, value=big, on_delivery=lambda error, _: refused.append(error))
+    producer.produce(topic, value=big, on_delivery=lambda error, _: rejected.append(error))
     assert producer.flush(PATIENCE_S) == 0
-    assert [error.code() for error in refused] == [KafkaError.MSG_SIZE_TOO_LARGE]
+    assert [error.code() for error in rejected] == [KafkaError.MSG_SIZE_TOO_LARGE]
 
     roomy = create_topic(suffix="-roomy", max_message_bytes="5000000")
     write_values(bootstrap, roomy, [big], message_max_bytes=5_000_000)
-    # One record is larger than what a fetch of a partition asks for: it comes nevertheless.
+    # One record is larger than the limit of a fetch for a partition: it is returned nevertheless.
     read = read_to_end(bootstrap, roomy, max_partition_fetch_bytes=100_000)
     assert [m.value() for m in read] == [big]
 
 
-def test_timestamps_are_the_producers_or_the_brokers_as_the_topic_says(
-    bootstrap: str, create_topic: CreateTopic
-) -> None:
+def test_timestamp_type_of_the_topic_is_applied(bootstrap: str, create_topic: CreateTopic) -> None:
     topic = create_topic()
     stamped = create_topic(suffix="-stamped", message_timestamp_type="LogAppendTime")
     before_ms = int(time.time() * 1000)
@@ -158,7 +158,7 @@ def test_timestamps_are_the_producers_or_the_brokers_as_the_topic_says(
     assert before_ms <= timestamp_ms <= after_ms
 
 
-def test_an_unknown_topic_is_created_by_the_first_record(bootstrap: str, name: str) -> None:
+def test_first_record_creates_an_unknown_topic(bootstrap: str, name: str) -> None:
     write_values(bootstrap, name, [b"first"])
 
     assert [m.value() for m in read_to_end(bootstrap, name)] == [b"first"]
@@ -182,13 +182,13 @@ def test_offsets_for_times_finds_the_first_record_at_or_after_a_time(
         assert offset_at(1_600_000_042_000) == 42
         assert offset_at(1_600_000_041_001) == 42
         assert offset_at(1_000_000_000_000) == 0
-        assert offset_at(1_600_000_099_001) == -1  # nothing that late: librdkafka says "the end"
+        assert offset_at(1_600_000_099_001) == -1  # no record is that late: librdkafka returns the end
         assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=PATIENCE_S) == (0, 100)
     finally:
         consumer.close()
 
 
-def test_an_offset_out_of_range_is_reported_to_a_consumer_that_asks_for_errors(
+def test_offset_out_of_range_is_an_error_without_a_reset_policy(
     bootstrap: str, topic: str, name: str
 ) -> None:
     write_values(bootstrap, topic, [b"one"])
@@ -202,8 +202,8 @@ def test_an_offset_out_of_range_is_reported_to_a_consumer_that_asks_for_errors(
         consumer.close()
 
 
-def test_a_waiting_consumer_gets_a_record_when_it_is_written(bootstrap: str, topic: str, name: str) -> None:
-    # The fetch may wait a minute; had the record to wait for its end, poll() would come back empty-handed.
+def test_waiting_fetch_returns_when_a_record_is_appended(bootstrap: str, topic: str, name: str) -> None:
+    # The fetch may wait a minute. If the record had to wait for its end, poll() would return nothing.
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -223,9 +223,7 @@ def test_a_waiting_consumer_gets_a_record_when_it_is_written(bootstrap: str, top
         consumer.close()
 
 
-def test_a_topic_that_does_not_exist_is_an_error_when_creation_is_not_wanted(
-    bootstrap: str, name: str
-) -> None:
+def test_unknown_topic_is_an_error_without_auto_creation(bootstrap: str, name: str) -> None:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": name, "allow.auto.create.topics": False})
     try:
         consumer.subscribe([name])

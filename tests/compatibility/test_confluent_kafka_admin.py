@@ -38,15 +38,15 @@ def only(futures: dict[Any, Future[Any]]) -> Any:
 
 
 def error_code(futures: dict[Any, Future[Any]]) -> int:
-    with pytest.raises(KafkaException) as refused:
+    with pytest.raises(KafkaException) as rejected:
         only(futures)
-    return int(refused.value.args[0].code())
+    return int(rejected.value.args[0].code())
 
 
 def eventually(condition: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline_s, "waited in vain"
+        assert time.monotonic() < deadline_s, "timed out"
         time.sleep(0.05)
 
 
@@ -84,7 +84,7 @@ def test_a_created_topic_is_listed_and_described(admin: AdminClient, create_topi
         ({"config": {"retention.ms": "soon"}}, KafkaError.INVALID_CONFIG),
     ],
 )
-def test_a_topic_that_makes_no_sense_is_refused_for_the_right_reason(
+def test_invalid_topic_is_rejected_with_the_matching_error(
     admin: AdminClient, name: str, topic_arguments: dict[str, Any], code: int
 ) -> None:
     new_topic = NewTopic(**{"topic": name, "num_partitions": 1, **topic_arguments})
@@ -103,7 +103,7 @@ def test_validation_only_creates_nothing(admin: AdminClient, name: str) -> None:
     assert name not in admin.list_topics(timeout=PATIENCE_S).topics
 
 
-def test_a_deleted_topic_is_gone_and_its_name_is_free_again(
+def test_name_of_a_deleted_topic_can_be_used_again(
     bootstrap: str, admin: AdminClient, create_topic: CreateTopic
 ) -> None:
     topic = create_topic()
@@ -118,7 +118,7 @@ def test_a_deleted_topic_is_gone_and_its_name_is_free_again(
     assert [(m.offset(), m.value()) for m in read_to_end(bootstrap, topic)] == [(0, b"new")]
 
 
-def test_partitions_can_be_added_but_not_taken_away(bootstrap: str, admin: AdminClient, topic: str) -> None:
+def test_partitions_can_be_added_and_not_removed(bootstrap: str, admin: AdminClient, topic: str) -> None:
     only(admin.create_partitions([NewPartitions(topic, 3)]))
     eventually(lambda: len(admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions) == 3)
 
@@ -127,7 +127,7 @@ def test_partitions_can_be_added_but_not_taken_away(bootstrap: str, admin: Admin
     assert error_code(admin.create_partitions([NewPartitions(topic, 2)])) == KafkaError.INVALID_PARTITIONS
 
 
-def test_settings_can_be_set_added_to_and_taken_back_one_by_one(
+def test_configs_are_set_appended_to_and_deleted_one_by_one(
     admin: AdminClient, create_topic: CreateTopic
 ) -> None:
     topic = create_topic(retention_ms="1000000", segment_bytes="2000000")
@@ -157,7 +157,7 @@ def test_settings_can_be_set_added_to_and_taken_back_one_by_one(
     assert config["cleanup.policy"].value == "delete"
 
 
-def test_a_senseless_setting_is_refused_and_changes_nothing(admin: AdminClient, topic: str) -> None:
+def test_invalid_config_is_rejected_and_changes_nothing(admin: AdminClient, topic: str) -> None:
     entry = ConfigEntry("retention.ms", "soon", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
 
@@ -165,7 +165,7 @@ def test_a_senseless_setting_is_refused_and_changes_nothing(admin: AdminClient, 
     assert topic_config(admin, topic)["retention.ms"].is_default
 
 
-def test_the_settings_of_the_broker_can_be_read(admin: AdminClient) -> None:
+def test_configs_of_the_broker_are_described(admin: AdminClient) -> None:
     [broker_id] = admin.list_topics(timeout=PATIENCE_S).brokers
     config = only(admin.describe_configs([ConfigResource(ResourceType.BROKER, str(broker_id))]))
 
@@ -173,9 +173,7 @@ def test_the_settings_of_the_broker_can_be_read(admin: AdminClient) -> None:
     assert config["auto.create.topics.enable"].name == "auto.create.topics.enable"
 
 
-def test_the_cluster_is_one_node_at_the_address_that_was_connected_to(
-    bootstrap: str, admin: AdminClient
-) -> None:
+def test_cluster_is_one_node_at_the_bootstrap_address(bootstrap: str, admin: AdminClient) -> None:
     described = admin.describe_cluster().result(timeout=PATIENCE_S)
 
     assert [f"{node.host}:{node.port}" for node in described.nodes] == [bootstrap]
@@ -184,7 +182,7 @@ def test_the_cluster_is_one_node_at_the_address_that_was_connected_to(
     assert described.cluster_id == admin.list_topics(timeout=PATIENCE_S).cluster_id
 
 
-def test_offsets_are_listed_by_place_and_by_time(bootstrap: str, admin: AdminClient, topic: str) -> None:
+def test_offsets_are_listed_by_position_and_by_time(bootstrap: str, admin: AdminClient, topic: str) -> None:
     # The record with the highest timestamp is not the last one.
     write(
         bootstrap,

@@ -22,7 +22,7 @@ STRATEGIES = ("range", "roundrobin", "cooperative-sticky")
 
 
 class Member:
-    """A consumer in a group that keeps what it read and what its rebalances did."""
+    """A consumer in a group that records what it consumed and its rebalances."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, **settings: Any) -> None:
         self.consumer = Consumer(
@@ -66,7 +66,7 @@ Join = Callable[..., Member]
 
 @pytest.fixture
 def join(bootstrap: str, name: str) -> Iterator[Join]:
-    """Makes members of the group called `name` on the topic called `name`, and closes them at the end."""
+    """Creates members of the group called `name` on the topic called `name`, and closes them at the end."""
     members: list[Member] = []
 
     def make(**settings: Any) -> Member:
@@ -82,7 +82,7 @@ def poll_until(members: Sequence[Member], condition: Callable[[], bool], what: s
     deadline_s = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline_s, (
-            f"waited in vain until {what}: {[m.partitions for m in members]}"
+            f"timed out waiting until {what}: {[m.partitions for m in members]}"
         )
         for member in members:
             member.poll()
@@ -114,7 +114,7 @@ def test_members_share_the_partitions_and_read_every_record_once(
     assert [len(member.partitions) for member in members] == [2, 2, 2]
 
     write_numbers(bootstrap, topic, range(600), 6)
-    poll_until(members, lambda: sum(len(m.messages) for m in members) >= 600, "600 records have come")
+    poll_until(members, lambda: sum(len(m.messages) for m in members) >= 600, "600 records were consumed")
 
     for member in members:
         assert {m.partition() for m in member.messages} == member.partitions
@@ -122,7 +122,7 @@ def test_members_share_the_partitions_and_read_every_record_once(
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_the_partitions_of_a_member_that_leaves_go_to_the_others_from_its_committed_offsets(
+def test_partitions_of_a_leaving_member_are_read_on_from_its_committed_offsets(
     bootstrap: str, create_topic: CreateTopic, join: Join, strategy: str
 ) -> None:
     topic = create_topic(partitions=4)
@@ -138,12 +138,12 @@ def test_the_partitions_of_a_member_that_leaves_go_to_the_others_from_its_commit
     leaving.consumer.close()
     poll_until([staying], lambda: staying.partitions == {0, 1, 2, 3}, "the one left has everything")
     write_numbers(bootstrap, topic, range(100, 200), 4)
-    poll_until([staying], lambda: len(staying.messages) >= 100, "the new records have come")
+    poll_until([staying], lambda: len(staying.messages) >= 100, "the new records were consumed")
 
     assert sorted(int(m.value()) for m in staying.messages) == list(range(100, 200))
 
 
-def test_a_cooperative_member_keeps_reading_what_it_does_not_have_to_give_up(
+def test_cooperative_member_keeps_consuming_the_partitions_that_it_keeps(
     create_topic: CreateTopic, join: Join
 ) -> None:
     create_topic(partitions=4)
@@ -157,7 +157,7 @@ def test_a_cooperative_member_keeps_reading_what_it_does_not_have_to_give_up(
     assert len(second.partitions) == 2
 
 
-def test_an_eager_member_gives_up_everything_before_a_new_share(
+def test_eager_member_revokes_all_partitions_before_a_new_assignment(
     create_topic: CreateTopic, join: Join
 ) -> None:
     create_topic(partitions=4)
@@ -170,7 +170,7 @@ def test_an_eager_member_gives_up_everything_before_a_new_share(
     assert first.revoked == [{0, 1, 2, 3}]
 
 
-def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(
+def test_static_member_rejoins_with_its_partitions_without_a_rebalance(
     create_topic: CreateTopic, join: Join
 ) -> None:
     create_topic(partitions=4)
@@ -180,15 +180,15 @@ def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(
     partitions_before = away.partitions
     rebalances_before = (other.assignments, len(other.revoked))
 
-    away.consumer.close()  # a static member says no goodbye
+    away.consumer.close()  # a static member does not leave the group
     back = join(group_instance_id="away")
-    poll_until([other, back], lambda: bool(back.partitions), "it is back")
+    poll_until([other, back], lambda: bool(back.partitions), "it has rejoined")
 
     assert back.partitions == partitions_before
     assert (other.assignments, len(other.revoked)) == rebalances_before
 
 
-def test_a_second_member_of_the_same_static_name_fences_the_first(
+def test_second_member_with_the_same_static_id_fences_the_first(
     create_topic: CreateTopic, join: Join
 ) -> None:
     create_topic(partitions=2)
@@ -204,7 +204,7 @@ def test_a_second_member_of_the_same_static_name_fences_the_first(
     assert "Static consumer fenced" in first.errors[0].str()
 
 
-def test_a_member_that_dies_without_a_word_is_replaced_after_its_session(
+def test_partitions_of_a_dead_member_are_reassigned_after_its_session_timeout(
     bootstrap: str, create_topic: CreateTopic, join: Join
 ) -> None:
     topic = create_topic(partitions=2)
@@ -251,7 +251,7 @@ def test_committed_offsets_and_their_metadata_are_kept_for_the_group(
         reader.close()
 
 
-def test_groups_do_not_disturb_each_other(bootstrap: str, topic: str, name: str) -> None:
+def test_groups_are_independent(bootstrap: str, topic: str, name: str) -> None:
     write_numbers(bootstrap, topic, range(50), 1)
     for group in (f"{name}-a", f"{name}-b"):
         member = Member(bootstrap, group, topic)
@@ -263,7 +263,7 @@ def test_groups_do_not_disturb_each_other(bootstrap: str, topic: str, name: str)
             member.consumer.close()
 
 
-def test_a_subscription_by_pattern_finds_topics_that_appear_later(
+def test_subscription_by_pattern_matches_topics_that_are_created_later(
     bootstrap: str, create_topic: CreateTopic, name: str
 ) -> None:
     create_topic(suffix="-early")
@@ -291,6 +291,6 @@ def test_a_live_group_is_described_with_its_members_and_cannot_be_deleted(
     assigned = [tp for member in described.members for tp in member.assignment.topic_partitions]
     assert sorted((tp.topic, tp.partition) for tp in assigned) == [(topic, n) for n in range(4)]
 
-    with pytest.raises(KafkaException) as refused:
+    with pytest.raises(KafkaException) as rejected:
         admin.delete_consumer_groups([name])[name].result(timeout=PATIENCE_S)
-    assert refused.value.args[0].code() == KafkaError.NON_EMPTY_GROUP
+    assert rejected.value.args[0].code() == KafkaError.NON_EMPTY_GROUP

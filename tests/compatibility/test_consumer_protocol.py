@@ -28,14 +28,14 @@ from tests.compatibility.java_programs import (
 from tests.compatibility.topic_contents import PATIENCE_S, write, write_values
 
 GROUP_PATIENCE_S = 2 * PATIENCE_S
-"""A client that has to begin anew may sit out a session, and a new topic the client's look at its topics."""
+"""A client that has to rejoin may wait for a session timeout, and a new topic for the next metadata refresh."""
 
 CLASSIC = {"group.protocol": "classic", "session.timeout.ms": 6000, "heartbeat.interval.ms": 200}
 CONSUMER = {"group.protocol": "consumer"}
 
 
 class Member:
-    """A consumer in a group that keeps what it read and what it was given and had to give up."""
+    """A consumer in a group that records what it consumed and which partitions it was assigned and revoked."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, **settings: Any) -> None:
         self.messages: list[Any] = []
@@ -76,7 +76,7 @@ Join = Callable[..., Member]
 
 @pytest.fixture
 def group(admin: AdminClient, name: str) -> str:
-    """A group whose members report often, so that a rebalance takes no ten seconds."""
+    """A group with a short heartbeat interval, so that a rebalance takes less than ten seconds."""
     entries = [
         ConfigEntry(config, value, incremental_operation=AlterConfigOpType.SET)
         for config, value in (
@@ -98,7 +98,7 @@ def group(admin: AdminClient, name: str) -> str:
 
 @pytest.fixture
 def join(bootstrap: str, group: str) -> Iterator[Join]:
-    """Makes members of the group on the topic of the same name, and closes them at the end."""
+    """Creates members of the group on the topic of the same name, and closes them at the end."""
     members: list[Member] = []
 
     def make(**settings: Any) -> Member:
@@ -114,7 +114,7 @@ def poll_until(members: Sequence[Member], condition: Callable[[], bool], what: s
     deadline_s = time.monotonic() + GROUP_PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline_s, (
-            f"waited in vain until {what}: {[(m.partitions, m.errors) for m in members]}"
+            f"timed out waiting until {what}: {[(m.partitions, m.errors) for m in members]}"
         )
         for member in members:
             member.poll()
@@ -145,7 +145,7 @@ def numbers_of(*members: Member) -> list[int]:
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
-def test_members_come_and_go_and_every_record_is_read_once(
+def test_every_record_is_consumed_once_while_members_join_and_leave(
     bootstrap: str, create_topic: CreateTopic, group: str, join: Join, assignor: str
 ) -> None:
     topic = create_topic(partitions=6)
@@ -155,21 +155,21 @@ def test_members_come_and_go_and_every_record_is_read_once(
     poll_until(members, shared(members, 2, 2, 2), "each of three has two partitions")
 
     write_numbers(bootstrap, topic, range(300), 6)
-    poll_until(members, lambda: len(numbers_of(*members)) >= 300, "300 records have come")
+    poll_until(members, lambda: len(numbers_of(*members)) >= 300, "300 records were consumed")
     assert numbers_of(*members) == [*range(300)]
     for member in members:
-        member.consumer.commit(asynchronous=False)
+        assert [each.error for each in member.consumer.commit(asynchronous=False)] == [None, None]
 
     members.pop().consumer.close()
     for member in members:
         member.messages.clear()
     poll_until(members, shared(members, 3, 3), "the two that are left have all")
     write_numbers(bootstrap, topic, range(300, 400), 6)
-    poll_until(members, lambda: len(numbers_of(*members)) >= 100, "the new records have come")
+    poll_until(members, lambda: len(numbers_of(*members)) >= 100, "the new records were consumed")
     assert numbers_of(*members) == [*range(300, 400)]
 
 
-def test_a_member_gives_up_only_what_another_gets(create_topic: CreateTopic, join: Join) -> None:
+def test_member_revokes_only_the_partitions_that_another_gets(create_topic: CreateTopic, join: Join) -> None:
     create_topic(partitions=4)
     first = join()
     poll_until([first], shared([first], 4), "the first has everything")
@@ -179,7 +179,7 @@ def test_a_member_gives_up_only_what_another_gets(create_topic: CreateTopic, joi
     assert first.revoked == [second.partitions]
 
 
-def test_a_static_member_is_back_with_its_partitions_and_a_twin_is_refused(
+def test_static_member_rejoins_with_its_partitions_and_a_duplicate_is_rejected(
     create_topic: CreateTopic, join: Join
 ) -> None:
     create_topic(partitions=4)
@@ -189,15 +189,15 @@ def test_a_static_member_is_back_with_its_partitions_and_a_twin_is_refused(
 
     away.consumer.close()
     back = join(group_instance_id="away")
-    poll_until([other, back], lambda: bool(back.partitions), "it is back")
+    poll_until([other, back], lambda: bool(back.partitions), "it has rejoined")
     assert (back.partitions, other.revoked) == (before, revoked)
 
     twin = join(group_instance_id="away")
-    poll_until([other, back, twin], lambda: bool(twin.errors), "the twin is refused")
+    poll_until([other, back, twin], lambda: bool(twin.errors), "the duplicate is rejected")
     assert twin.errors[0].code() in (KafkaError._FATAL, KafkaError.UNRELEASED_INSTANCE_ID)
 
 
-def test_a_pattern_finds_topics_now_and_later(
+def test_pattern_matches_existing_and_new_topics(
     bootstrap: str, create_topic: CreateTopic, group: str, join: Join
 ) -> None:
     create_topic(suffix="-early")
@@ -211,9 +211,7 @@ def test_a_pattern_finds_topics_now_and_later(
     poll_until([member], lambda: topics() == {f"{group}-early", f"{group}-late"}, "the late one, too")
 
 
-def test_partitions_that_are_added_are_assigned(
-    admin: AdminClient, create_topic: CreateTopic, join: Join
-) -> None:
+def test_added_partitions_are_assigned(admin: AdminClient, create_topic: CreateTopic, join: Join) -> None:
     topic = create_topic(partitions=1)
     members = [join(), join()]
     poll_until(members, shared(members, 0, 1), "one has the only partition")
@@ -221,7 +219,7 @@ def test_partitions_that_are_added_are_assigned(
     poll_until(members, shared(members, 2, 2), "both have two")
 
 
-def test_a_member_that_is_killed_is_replaced_after_its_session(
+def test_partitions_of_a_killed_member_are_reassigned_after_its_session_timeout(
     bootstrap: str, create_topic: CreateTopic, group: str, join: Join
 ) -> None:
     create_topic(partitions=2)
@@ -244,7 +242,7 @@ def test_a_member_that_is_killed_is_replaced_after_its_session(
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_a_group_moves_to_the_newer_protocol_and_back_member_by_member(
+def test_group_migrates_to_the_newer_protocol_and_back_member_by_member(
     broker: BrokerUnderTest, create_topic: CreateTopic, join: Join, strategy: str
 ) -> None:
     if (broker.kind, strategy) == ("kafka", "cooperative-sticky"):
@@ -258,7 +256,7 @@ def test_a_group_moves_to_the_newer_protocol_and_back_member_by_member(
     old = [classic(), classic()]
     poll_until(old, shared(old, 2, 2), "two classic members have two each")
     write_numbers(bootstrap, topic, range(40), 4)
-    poll_until(old, lambda: len(numbers_of(*old)) >= 40, "the first records have come")
+    poll_until(old, lambda: len(numbers_of(*old)) >= 40, "the first records were consumed")
     for member in old:
         member.consumer.commit(asynchronous=False)
         member.messages.clear()
@@ -269,7 +267,7 @@ def test_a_group_moves_to_the_newer_protocol_and_back_member_by_member(
     newer = [*mixed[1:], join()]
     poll_until(newer, shared(newer, 1, 1, 2), "two newer members and an old one share")
     write_numbers(bootstrap, topic, range(40, 80), 4)
-    poll_until(newer, lambda: {*range(40, 80)} <= {*numbers_of(*newer)}, "nothing is missing")
+    poll_until(newer, lambda: {*range(40, 80)} <= {*numbers_of(*newer)}, "no partition is missing")
     for member in newer:
         member.consumer.commit(asynchronous=False)
         member.messages.clear()
@@ -279,11 +277,11 @@ def test_a_group_moves_to_the_newer_protocol_and_back_member_by_member(
     back = [old[1], classic()]
     poll_until(back, shared(back, 2, 2), "two classic members have two each again")
     write_numbers(bootstrap, topic, range(80, 120), 4)
-    poll_until(back, lambda: {*range(80, 120)} <= {*numbers_of(*back)}, "nothing is missing")
+    poll_until(back, lambda: {*range(80, 120)} <= {*numbers_of(*back)}, "no partition is missing")
     assert min(numbers_of(*back)) >= 80
 
 
-def test_offsets_are_committed_in_a_transaction_by_a_member_and_by_no_stranger(
+def test_only_a_member_commits_offsets_in_a_transaction(
     bootstrap: str, create_topic: CreateTopic, group: str, join: Join
 ) -> None:
     topic, copy = create_topic(partitions=1), create_topic(suffix="-copy")
@@ -304,9 +302,9 @@ def test_offsets_are_committed_in_a_transaction_by_a_member_and_by_no_stranger(
     metadata = one.consumer.consumer_group_metadata()
     one.consumer.close()
     producer.begin_transaction()
-    with pytest.raises(KafkaException) as refused:
+    with pytest.raises(KafkaException) as rejected:
         producer.send_offsets_to_transaction(positions, metadata, PATIENCE_S)
-    assert refused.value.args[0].txn_requires_abort()
+    assert rejected.value.args[0].txn_requires_abort()
     producer.abort_transaction(PATIENCE_S)
 
 
@@ -344,12 +342,12 @@ def test_a_live_group_is_described_and_cannot_be_deleted(
     assert len(re.findall(rf"{group}\s+{topic}\s+\d\s+10\s+10\s+0\s", offsets)) == 4
     assert re.search(rf"{group}\s.*\suniform\s.*Stable\s.*\s2\s", state)
     assert group in listed
-    with pytest.raises(KafkaException) as refused:
+    with pytest.raises(KafkaException) as rejected:
         admin.delete_consumer_groups([group])[group].result(timeout=PATIENCE_S)
-    assert refused.value.args[0].code() == KafkaError.NON_EMPTY_GROUP
+    assert rejected.value.args[0].code() == KafkaError.NON_EMPTY_GROUP
 
 
-def test_javas_verifiable_consumers_resume_where_the_last_one_committed(
+def test_javas_verifiable_consumers_resume_at_the_committed_offsets(
     tools_4_3: JavaTools, bootstrap: str, topic: str, group: str
 ) -> None:
     write_values(bootstrap, topic, (str(number).encode() for number in range(100)))
@@ -385,9 +383,9 @@ def test_javas_console_consumer_shares_with_librdkafka(
         poll_until([ours], lambda: len(ours.partitions) == 1, "Java has taken one")
         write_numbers(bootstrap, topic, range(100), 2)
         poll_until([ours], lambda: len(ours.messages) >= 50, "librdkafka has its half")
-        said, _ = console.communicate(timeout=GROUP_PATIENCE_S)
+        output, _ = console.communicate(timeout=GROUP_PATIENCE_S)
     finally:
         console.kill()
         console.wait()
-    theirs = {int(line) for line in said.split() if line.isdigit()}
+    theirs = {int(line) for line in output.split() if line.isdigit()}
     assert theirs | {*numbers_of(ours)} == {*range(100)}

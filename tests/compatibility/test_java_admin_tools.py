@@ -43,7 +43,7 @@ def test_topics_are_created_described_altered_and_deleted(
     assert name not in topics("--list").split()
 
 
-def test_settings_of_topics_and_brokers_are_altered_and_described(
+def test_configs_of_topics_and_brokers_are_altered_and_described(
     tools_4_3: JavaTools, bootstrap: str, topic: str
 ) -> None:
     def configs(*arguments: str) -> str:
@@ -123,7 +123,9 @@ def test_records_are_deleted_up_to_an_offset(
     assert [int(m.value()) for m in read_to_end(bootstrap, topic)] == list(range(30, 50))
 
 
-def test_sizes_on_disk_are_told(java_tools: JavaTools, bootstrap: str, create_topic: CreateTopic) -> None:
+def test_sizes_on_disk_are_described(
+    java_tools: JavaTools, bootstrap: str, create_topic: CreateTopic
+) -> None:
     topic = create_topic(partitions=2)
     write(bootstrap, topic, ({"value": b"x" * 1000, "partition": 1} for _ in range(10)))
 

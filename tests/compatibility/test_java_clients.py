@@ -50,7 +50,7 @@ def test_verifiable_producer_has_every_record_acknowledged_once(
     assert {(m.partition(), m.offset(), m.value().decode()) for m in read} == acknowledged
 
 
-def test_verifiable_consumer_reads_commits_and_the_next_one_goes_on_from_there(
+def test_verifiable_consumer_resumes_at_the_committed_offsets(
     java_tools: JavaTools, bootstrap: str, topic: str, name: str
 ) -> None:
     write_values(bootstrap, topic, (str(n).encode() for n in range(100)))
@@ -77,7 +77,7 @@ def test_verifiable_consumer_reads_commits_and_the_next_one_goes_on_from_there(
 
 
 class VerifiableMember:
-    """A VerifiableConsumer that runs in the background; what it says is gathered as it comes."""
+    """A VerifiableConsumer that runs in the background; its events are collected."""
 
     def __init__(self, tools: JavaTools, bootstrap: str, group: str, topic: str, assignor: str) -> None:
         self.events: list[dict[str, Any]] = []
@@ -113,7 +113,7 @@ class VerifiableMember:
     [("4.3", "CooperativeStickyAssignor"), ("3.9", "RangeAssignor")],
     indirect=["java_tools"],
 )
-def test_java_members_of_a_group_share_the_work_and_take_over_from_one_that_leaves(
+def test_java_members_rebalance_when_one_leaves(
     java_tools: JavaTools, bootstrap: str, create_topic: CreateTopic, name: str, assignor: str
 ) -> None:
     topic = create_topic(partitions=4)
@@ -122,7 +122,7 @@ def test_java_members_of_a_group_share_the_work_and_take_over_from_one_that_leav
     written = 0
     deadline_s = time.monotonic() + TIMEOUT_S
     try:
-        # Both must have read something: then both have partitions, whoever came first.
+        # If both have read records, both have partitions.
         while not (leaving.values and staying.values):
             assert time.monotonic() < deadline_s, f"not both read: {[m.events[-3:] for m in members]}"
             write(bootstrap, topic, ({"value": str(written + n), "partition": n} for n in range(4)))
@@ -138,7 +138,7 @@ def test_java_members_of_a_group_share_the_work_and_take_over_from_one_that_leav
         for member in members:
             member.leave()
 
-    # A commit that a rebalance overtakes may make a record come twice; none may be missing.
+    # A rebalance before a commit may duplicate a record; none may be missing.
     assert set(leaving.values) | set(staying.values) == set(range(written))
     assert set(staying.values) >= set(range(written - 40, written))
 
@@ -182,7 +182,7 @@ def test_consumer_performance_reads_what_every_codec_wrote(
     assert int(row.split(",")[4]) == 5000
 
 
-def test_end_to_end_latency_gets_every_record_back(java_tools: JavaTools, bootstrap: str, topic: str) -> None:
+def test_end_to_end_latency_consumes_every_record(java_tools: JavaTools, bootstrap: str, topic: str) -> None:
     output = run(java_tools, END_TO_END_LATENCY, bootstrap, topic, "200", "all", "100")
 
     assert re.search(r"Avg latency: [\d.]+ ms", output)
@@ -242,7 +242,7 @@ def test_log_compaction_tester_finds_the_last_value_of_every_key_in_a_log_that_g
     with tester.stdout as stdout:
         first_line = stdout.readline()
         topic = first_line.split()[-1]
-        # The tester leaves the segments at a gigabyte, of which nothing would ever be cleaned.
+        # The tester keeps segments of a gigabyte, of which none would be compacted.
         settings = {"segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.01"}
         entries = [
             ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)

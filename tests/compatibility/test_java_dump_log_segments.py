@@ -13,12 +13,12 @@ from tests.compatibility.topic_contents import write
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-def test_dump_log_segments_reads_logs_and_indexes_of_all_codecs_without_complaint(
+def test_dump_log_segments_reads_logs_and_indexes_of_all_codecs(
     tools_4_3: JavaTools, broker: BrokerUnderTest, create_topic: CreateTopic
 ) -> None:
     topic = create_topic(segment_bytes="1048576", index_interval_bytes="1000")
     for codec in CODECS:
-        # Text that no codec shrinks to nothing, so that segments roll and indexes get entries.
+        # Text that does not compress well, so that segments roll and indexes get entries.
         records = (
             {"key": f"{n}", "value": f"{codec} {n * n * n:x} " * 60, "headers": {"n": str(n)}}
             for n in range(2000)
@@ -28,7 +28,7 @@ def test_dump_log_segments_reads_logs_and_indexes_of_all_codecs_without_complain
     dumped = [str(path) for path in files if path.suffix in {".log", ".index", ".timeindex"}]
     assert sum(path.suffix == ".log" for path in files) > 1, files
 
-    # With --verify-index-only the tool says nothing unless an index disagrees with its log.
+    # With --verify-index-only the tool prints only indexes that disagree with their log.
     for options in (("--print-data-log",), ("--verify-index-only",)):
         output = run(tools_4_3, DUMP_LOG_SEGMENTS, "--files", ",".join(dumped), *options)
         for complaint in (

@@ -37,7 +37,7 @@ def read(bootstrap: str, topic: str, count: int, **settings: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
-def test_records_come_back_as_they_went_in_with_every_codec(
+def test_consumed_records_equal_the_produced_ones_with_every_codec(
     bootstrap: str, topic: str, codec: str | None
 ) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type=codec, linger_ms=20)
@@ -66,7 +66,7 @@ def test_records_come_back_as_they_went_in_with_every_codec(
     assert len(read_to_end(bootstrap, topic)) == 500
 
 
-def test_what_librdkafka_wrote_is_read(bootstrap: str, topic: str) -> None:
+def test_records_of_librdkafka_are_consumed(bootstrap: str, topic: str) -> None:
     for codec in ("gzip", "snappy", "lz4", "zstd"):
         write_values(
             bootstrap, topic, (f"{codec} {n}".encode() * 5 for n in range(100)), compression_type=codec
@@ -89,7 +89,7 @@ def test_idempotent_producer_writes_each_record_once_and_in_order(bootstrap: str
     assert [int(m.value()) for m in read_to_end(bootstrap, topic)] == list(range(3000))
 
 
-def test_two_members_of_a_group_read_every_record_and_resume_where_they_committed(
+def test_two_members_consume_every_record_and_resume_at_their_commits(
     bootstrap: str, create_topic: CreateTopic, name: str
 ) -> None:
     topic = create_topic(partitions=4)
@@ -109,7 +109,7 @@ def test_two_members_of_a_group_read_every_record_and_resume_where_they_committe
             heartbeat_interval_ms=200,
         )
         while not everything_read.is_set():
-            # With short polls this client now and then drops the answer that brings its assignment, on either broker.
+            # With short polls this client sometimes drops the response with its assignment, on either broker.
             for records in consumer.poll(timeout_ms=1_000).values():
                 seen.update(int(record.value) for record in records)
             owned[number] = {tp.partition for tp in consumer.assignment()}
@@ -117,7 +117,7 @@ def test_two_members_of_a_group_read_every_record_and_resume_where_they_committe
             if len(seen) == 200 and len(shares) == 2 and all(shares) and not set.intersection(*shares):
                 everything_read.set()
         consumer.commit()
-        # The first to leave makes the other rebalance, which must not meet its commit.
+        # The first member that leaves triggers a rebalance, which must not overlap the commit of the other.
         both_committed.wait(PATIENCE_S)
         consumer.close()
 
@@ -220,7 +220,7 @@ def test_records_and_offsets_are_administered(
     assert name not in {group["group_id"] for group in kafka_python_admin.list_groups()}
 
 
-def test_the_cluster_is_described(kafka_python_admin: Any, bootstrap: str) -> None:
+def test_cluster_is_described(kafka_python_admin: Any, bootstrap: str) -> None:
     described = kafka_python_admin.describe_cluster()
 
     assert [f"{broker['host']}:{broker['port']}" for broker in described["brokers"]] == [bootstrap]

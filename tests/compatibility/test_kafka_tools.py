@@ -1,6 +1,6 @@
 """Kafka 4.3's own command-line tools print the same of Headrace as of Apache Kafka: both run, and are compared.
 
-What differs by nature is not compared (`tool_comparison`): addresses, ids, times, and the wording of errors.
+What must differ is not compared (`tool_comparison`): addresses, ids, times, and the wording of errors.
 What differs by decision is in docs/compatibility.md.
 """
 
@@ -51,7 +51,7 @@ from tests.compatibility.tool_comparison import Comparison
 
 AT = "--bootstrap-server BROKER"
 
-# Of other brokers, or of security, which is not there yet; and share state, which only brokers ask for.
+# APIs between brokers, of security, which is not supported yet, and of share state, which only brokers request.
 NOT_SERVED = {
     *("SaslHandshake", "SaslAuthenticate", "DescribeAcls", "CreateAcls", "DeleteAcls"),
     *(f"{verb}DelegationToken" for verb in ("Create", "Renew", "Expire", "Describe")),
@@ -106,7 +106,7 @@ def make_topic(same: Comparison) -> MakeTopic:
 
 def test_features(same: Comparison) -> None:
     upgrade = f"{AT} upgrade --feature"
-    # A Kafka that was formatted with voters in its properties begins without.
+    # A Kafka that was formatted with voters in its properties starts without the feature.
     assert "was upgraded to 1" in same(FEATURE_COMMAND, f"{upgrade} kraft.version=1")
     for feature in ("metadata.version=30", "group.version=1", "transaction.version=2", "share.version=1"):
         same(FEATURE_COMMAND, f"{upgrade} {feature}")

@@ -1,4 +1,4 @@
-"""kcat: the command line of many, built on an older librdkafka."""
+"""kcat: a command-line client, built on an older librdkafka."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def test_lines_are_produced_and_consumed_with_every_codec(
     assert [m.value().decode() for m in read_to_end(bootstrap, topic)] == [f"value {n}" for n in range(300)]
 
 
-def test_a_null_value_is_produced_and_seen(kcat: Any, topic: str) -> None:
-    kcat("-P", "-t", topic, "-K:", "-Z", input="gone:\nhere:now\n")
+def test_null_value_is_produced_and_consumed(kcat: Any, topic: str) -> None:
+    kcat("-P", "-t", topic, "-K:", "-Z", input="deleted:\nkept:now\n")
 
     assert kcat("-C", "-t", topic, "-o", "beginning", "-e", "-q", "-f", "%k %S\n").splitlines() == [
-        "gone -1",
-        "here 3",
+        "deleted -1",
+        "kept 3",
     ]
 
 
-def test_offsets_from_the_end_and_counts_limit_what_is_consumed(
+def test_offset_from_the_end_and_count_limit_the_consumed_records(
     kcat: Any, bootstrap: str, topic: str
 ) -> None:
     write_values(bootstrap, topic, (str(n).encode() for n in range(50)))
@@ -87,7 +87,7 @@ def test_offsets_are_queried_by_time(kcat: Any, bootstrap: str, topic: str) -> N
     assert offset_at(-1) == f"{topic} [0] offset 10"
 
 
-def test_a_group_resumes_where_it_stopped(
+def test_group_resumes_at_its_committed_offset(
     kcat: Any, bootstrap: str, create_topic: CreateTopic, name: str
 ) -> None:
     topic = create_topic(partitions=2)

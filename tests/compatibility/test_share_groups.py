@@ -49,7 +49,7 @@ def become_visible(admin: AdminClient, group: str, name: str, value: str) -> Non
 
 @pytest.fixture
 def group(admin: AdminClient, name: str) -> str:
-    """A group that begins at the first record."""
+    """A group that starts at the first record."""
     made = f"g-{name}"
     set_configs(admin, made, share_auto_offset_reset="earliest")
     become_visible(admin, made, "share.auto.offset.reset", "earliest")
@@ -74,17 +74,17 @@ def share_consumer(bootstrap: str, group: str, topic: str, **settings: Any) -> I
 
 
 def poll(consumer: ShareConsumer) -> list[Any]:
-    """Messages, when there are some."""
+    """The next messages."""
     deadline_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline_s:
         messages = [*consumer.poll(0.5)]
         if messages:
             assert all(message.error() is None for message in messages)
             return messages
-    raise AssertionError("no message came")
+    raise AssertionError("no message was delivered")
 
 
-def settle(consumer: ShareConsumer, messages: list[Any], how: AcknowledgeType) -> None:
+def acknowledge(consumer: ShareConsumer, messages: list[Any], how: AcknowledgeType) -> None:
     for message in messages:
         consumer.acknowledge(message, how)
     outcome = consumer.commit_sync()
@@ -93,16 +93,16 @@ def settle(consumer: ShareConsumer, messages: list[Any], how: AcknowledgeType) -
 
 
 def consume(consumer: ShareConsumer, count: int) -> list[bytes]:
-    """Accept messages until there were so many."""
+    """Accept this many messages."""
     values: list[bytes] = []
     while len(values) < count:
         messages = poll(consumer)
         values += [message.value() for message in messages]
-        settle(consumer, messages, AcknowledgeType.ACCEPT)
+        acknowledge(consumer, messages, AcknowledgeType.ACCEPT)
     return values
 
 
-def test_every_message_goes_to_one_of_two_consumers(
+def test_every_message_is_delivered_to_one_of_two_consumers(
     bootstrap: str, create_topic: CreateTopic, group: str
 ) -> None:
     topic = create_topic(partitions=2)
@@ -119,11 +119,13 @@ def test_every_message_goes_to_one_of_two_consumers(
                 messages = [*consumer.poll(0.1)]
                 if messages:
                     seen.update(message.value() for message in messages)
-                    settle(consumer, messages, AcknowledgeType.ACCEPT)
+                    acknowledge(consumer, messages, AcknowledgeType.ACCEPT)
         assert seen == Counter(sent)
 
 
-def test_released_message_comes_again_and_accepted_does_not(bootstrap: str, topic: str, group: str) -> None:
+def test_released_message_is_redelivered_and_an_accepted_one_is_not(
+    bootstrap: str, topic: str, group: str
+) -> None:
     write_values(bootstrap, topic, [b"a", b"b", b"c"])
     with share_consumer(bootstrap, group, topic) as consumer:
         messages = poll(consumer)
@@ -136,15 +138,15 @@ def test_released_message_comes_again_and_accepted_does_not(bootstrap: str, topi
         assert consume(consumer, 1) == [b"b"]
 
 
-def test_rejected_message_does_not_come_again(bootstrap: str, topic: str, group: str) -> None:
+def test_rejected_message_is_not_redelivered(bootstrap: str, topic: str, group: str) -> None:
     write_values(bootstrap, topic, [b"bad"])
     with share_consumer(bootstrap, group, topic) as consumer:
-        settle(consumer, poll(consumer), AcknowledgeType.REJECT)
+        acknowledge(consumer, poll(consumer), AcknowledgeType.REJECT)
         write_values(bootstrap, topic, [b"good"])
         assert consume(consumer, 1) == [b"good"]
 
 
-def test_what_a_closed_consumer_held_goes_to_the_next(bootstrap: str, topic: str, group: str) -> None:
+def test_messages_of_a_closed_consumer_are_redelivered(bootstrap: str, topic: str, group: str) -> None:
     write_values(bootstrap, topic, [b"a"])
     with share_consumer(bootstrap, group, topic) as consumer:
         assert poll(consumer)[0].value() == b"a"
@@ -165,7 +167,7 @@ def test_implicit_acknowledgement_accepts_with_the_next_poll(bootstrap: str, top
     assert sorted(seen, key=int) == [str(number).encode() for number in range(50)]
 
 
-def test_committed_readers_get_nothing_of_open_and_aborted_transactions(
+def test_read_committed_skips_open_and_aborted_transactions(
     bootstrap: str, admin: AdminClient, topic: str, group: str
 ) -> None:
     set_configs(admin, group, share_isolation_level="read_committed")
@@ -191,7 +193,7 @@ def test_committed_readers_get_nothing_of_open_and_aborted_transactions(
         assert consume(consumer, 1) == [b"open"]
 
 
-def test_java_share_consumer_reads_what_was_written_and_the_group_is_described(
+def test_java_share_consumer_consumes_all_records_and_its_group_is_described(
     bootstrap: str, topic: str, group: str, tools_4_3: JavaTools
 ) -> None:
     write_values(bootstrap, topic, [str(number).encode() for number in range(200)])
@@ -201,14 +203,14 @@ def test_java_share_consumer_reads_what_was_written_and_the_group_is_described(
         *("--bootstrap-server", bootstrap, "--topic", topic, "--group-id", group),
         *("--max-messages", "200", "--offset-reset-strategy", "earliest"),
     )
-    told = events(output)
-    assert sum(event["count"] for event in told if event["name"] == "records_consumed") == 200
-    assert sum(event["count"] for event in told if event["name"] == "offsets_acknowledged") == 200
+    printed = events(output)
+    assert sum(event["count"] for event in printed if event["name"] == "records_consumed") == 200
+    assert sum(event["count"] for event in printed if event["name"] == "offsets_acknowledged") == 200
     described = run(
         tools_4_3, SHARE_GROUP_COMMAND, "--bootstrap-server", bootstrap, "--describe", "--group", group
     )
-    told_group, told_topic, partition, _, lag = described.split()[-5:]
-    assert (told_group, told_topic, partition, lag) == (group, topic, "0", "0")
+    described_group, described_topic, partition, _, lag = described.split()[-5:]
+    assert (described_group, described_topic, partition, lag) == (group, topic, "0", "0")
 
 
 def test_commands_list_reset_and_delete_share_groups(
@@ -262,7 +264,7 @@ def test_config_command_sets_and_shows_configs_of_a_group(
 def test_kafkas_tool_reads_the_states(
     broker: BrokerUnderTest, topic: str, group: str, tools_4_3: JavaTools
 ) -> None:
-    """What was accepted is in `__share_group_state` in a form that Kafka's own tool decodes."""
+    """Accepted records are in `__share_group_state` in a form that Kafka's own tool decodes."""
     write_values(broker.bootstrap, topic, [b"a", b"b", b"c"])
     with share_consumer(broker.bootstrap, group, topic) as consumer:
         consume(consumer, 3)
@@ -271,5 +273,5 @@ def test_kafkas_tool_reads_the_states(
     dumped = run(tools_4_3, DUMP_LOG_SEGMENTS, "--files", files, "--share-group-state-decoder")
     lines = [line for line in dumped.splitlines() if f'"groupId":"{group}"' in line]
     assert lines
-    # Apache Kafka moves the start later, and says meanwhile how many behind it are done.
+    # Apache Kafka advances the start offset later, and meanwhile counts the acknowledged records after it.
     assert '"startOffset":3' in lines[-1] or '"deliveryCompleteCount":3' in lines[-1]

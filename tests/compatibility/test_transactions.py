@@ -108,23 +108,23 @@ def test_consume_transform_produce_moves_each_record_exactly_once(
         assert read(reader, 30) == [f"{n}!" for n in range(30)]
 
 
-def test_a_second_instance_fences_the_first_and_aborts_what_it_left_open(
+def test_second_instance_fences_the_first_and_aborts_its_open_transaction(
     bootstrap: str, topic: str, name: str
 ) -> None:
     first = transactional(bootstrap, name)
     write_all(first, topic, "left open")
     first.flush(PATIENCE_S)
     second = transactional(bootstrap, name)
-    with pytest.raises(KafkaException) as refused:
+    with pytest.raises(KafkaException) as rejected:
         first.commit_transaction(PATIENCE_S)
-    assert refused.value.args[0].fatal()
+    assert rejected.value.args[0].fatal()
     write_all(second, topic, "done")
     second.commit_transaction(PATIENCE_S)
     with consumer(bootstrap, name, topic) as reader:
         assert read(reader, 1) == ["done"]
 
 
-def test_a_transaction_that_takes_too_long_is_aborted(bootstrap: str, topic: str, name: str) -> None:
+def test_transaction_over_its_timeout_is_aborted(bootstrap: str, topic: str, name: str) -> None:
     slow = transactional(bootstrap, name, **{"transaction.timeout.ms": 1000, "message.timeout.ms": 1000})
     write_all(slow, topic, "too late")
     slow.flush(PATIENCE_S)
@@ -157,7 +157,7 @@ def test_java_copies_a_topic_exactly_once_with_random_aborts(
 def test_kafkas_tool_lists_describes_and_aborts_transactions(
     tools_4_3: JavaTools, bootstrap: str, topic: str, name: str
 ) -> None:
-    def ask(*arguments: str) -> list[dict[str, str]]:
+    def run_tool(*arguments: str) -> list[dict[str, str]]:
         lines = run(tools_4_3, TRANSACTIONS_COMMAND, "--bootstrap-server", bootstrap, *arguments).splitlines()
         rows = [[cell.strip() for cell in line.split("\t")] for line in lines if line.strip()]
         return [dict(zip(rows[0], row, strict=False)) for row in rows[1:]]
@@ -165,15 +165,15 @@ def test_kafkas_tool_lists_describes_and_aborts_transactions(
     producer = transactional(bootstrap, name)
     write_all(producer, topic, "a")
     producer.flush(PATIENCE_S)
-    (listed,) = [row for row in ask("list") if row["TransactionalId"] == name]
+    (listed,) = [row for row in run_tool("list") if row["TransactionalId"] == name]
     assert listed["TransactionState"] == "Ongoing"
-    (described,) = ask("describe", "--transactional-id", name)
+    (described,) = run_tool("describe", "--transactional-id", name)
     assert (described["TransactionState"], described["TopicPartitions"]) == ("Ongoing", f"{topic}-0")
-    (writing,) = ask("describe-producers", "--topic", topic, "--partition", "0")
+    (writing,) = run_tool("describe-producers", "--topic", topic, "--partition", "0")
     assert writing["CurrentTransactionStartOffset"] == "0"
     assert writing["ProducerId"] == described["ProducerId"]
-    ask("abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
-    (writing,) = ask("describe-producers", "--topic", topic, "--partition", "0")
+    run_tool("abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
+    (writing,) = run_tool("describe-producers", "--topic", topic, "--partition", "0")
     assert writing["CurrentTransactionStartOffset"] == "None"
 
 

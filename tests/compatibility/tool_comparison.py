@@ -1,4 +1,4 @@
-"""One command line, run on Apache Kafka and on Headrace: both must print the same, but for what differs by nature."""
+"""One command line, run on Apache Kafka and on Headrace: both must print the same, except for what must differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.compatibility.brokers import BrokerUnderTest
 from tests.compatibility.one_jvm import OneJvm, Printed
 
 PATIENCE_S = 15
-"""Kafka's broker hears of a change of metadata a moment after it was made."""
+"""Kafka's broker learns of a metadata change a moment after it was made."""
 
 READING = frozenset(("--describe", "--list", "describe", "list", "--verify", "describe-producers"))
 
@@ -38,7 +38,7 @@ class Comparison:
         self._brokers = brokers
 
     def __call__(self, main_class: str, command_line: str, *, input: str = "", fails: bool = False) -> str:
-        """Run on both, and return what both printed to stdout. It must end well, or not, on both."""
+        """Run on both, and return the common stdout. Both must succeed, or both must fail."""
         is_reading = not READING.isdisjoint(command_line.split())
         deadline_s = time.monotonic() + (PATIENCE_S if is_reading else 0)
         while True:
@@ -53,7 +53,7 @@ class Comparison:
         return of_kafka.stdout
 
     def each(self, main_class: str, command_line: str) -> dict[str, str]:
-        """Run on both, and return what each printed, normalised. It must end well."""
+        """Run on both, and return the output of each, normalised. Both must succeed."""
         printed = {
             kind: self._run(broker, main_class, command_line, "") for kind, broker in self._brokers.items()
         }

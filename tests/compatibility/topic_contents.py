@@ -1,4 +1,4 @@
-"""Writing and reading whole topics with confluent-kafka: how other clients' work is prepared and checked."""
+"""Writing and reading whole topics with confluent-kafka, to prepare and check the work of other clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PASSING = (
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
 )
-"""What a broker answers about a topic that was made a moment ago. A client asks again by itself."""
+"""Errors of a broker for a topic that was just created. Clients retry."""
 
 
 def write(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]], **settings: Any) -> list[Any]:
@@ -39,7 +39,7 @@ def write(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]], **se
     for record in records:
         producer.produce(topic, on_delivery=on_delivery, **record)
         producer.poll(0)
-    assert producer.flush(PATIENCE_S) == 0, "some records were neither delivered nor refused"
+    assert producer.flush(PATIENCE_S) == 0, "some records were neither delivered nor rejected"
     assert not failed, f"{len(failed)} records failed, the first with {failed[0]}"
     return delivered
 
@@ -56,7 +56,7 @@ def read_to_end(bootstrap: str, topic: str, **settings: Any) -> list[Any]:
             "group.id": "reads-to-the-end-and-never-commits",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
-            "fetch.wait.max.ms": 10,  # at the end there is nothing to wait for
+            "fetch.wait.max.ms": 10,  # no more records to wait for
             **_dotted(settings),
         }
     )
@@ -69,9 +69,9 @@ def read_to_end(bootstrap: str, topic: str, **settings: Any) -> list[Any]:
 
 
 def read_committed(bootstrap: str, topic: str) -> list[Any]:
-    """What readers of committed data see, once every transaction is decided.
+    """The records that a reader of committed data sees, once every transaction has ended.
 
-    Apache Kafka tells a producer of its commit before readers see what was committed.
+    Apache Kafka confirms a commit before readers see the committed records.
     """
     _await_decisions(bootstrap, topic)
     return read_to_end(bootstrap, topic, isolation_level="read_committed")

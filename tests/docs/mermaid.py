@@ -1,4 +1,4 @@
-"""Mermaid's own parser, by npm and Node.js: what it says about the text of a diagram."""
+"""Mermaid's own parser, by npm and Node.js: the errors that it reports for a diagram."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Runs a documentation page as a reader would: its commands in a shell, its Python in one interpreter, in order.
 
-A page that speaks to a broker before it has started one is given one. The ports in the text are changed to free ones.
-Everything happens in a folder of the page's own.
+A page that connects to a broker before it has started one gets one. The ports in the text are replaced by free ones.
+Each page runs in a folder of its own.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from unittest import mock
 from headrace.testing.ports import free_ports
 from tests.docs.snippets import Block, Command, Directive, matches, read_blocks, read_commands
 
-# A job's command starts Spark, which takes ten seconds, and minutes where much else goes on.
+# The command of a job starts Spark, which takes ten seconds, and minutes on a busy machine.
 COMMAND_TIMEOUT_S = 600
-# Housekeeping of a page's broker happens within seconds; beyond this it does not happen at all.
+# Housekeeping of a page's broker runs within seconds; after this time it has failed.
 EVENTUALLY_TIMEOUT_S = 90
-# The ports that the pages speak of, and that may be taken on this machine: the broker's and its metrics'.
+# The ports of the broker and of its metrics on the pages, which may be in use on this machine.
 PORTS_IN_TEXT = ("9092", "9404")
-# Python that reaches a broker without naming its address.
+# Python that uses the default address of a broker.
 USES_DEFAULT_BROKER = re.compile(r"\b(?:session|read_topic|(?:Async)?Queue)\(")
 STARTS_BROKER = re.compile(r"headrace broker\b(?!.*--check)", re.DOTALL)
 
@@ -62,7 +62,7 @@ class PageRunner:
     ) -> None:
         for each in self._open_ended:
             each.stop()
-        self._names.clear()  # clients in there would miss their broker loudly
+        self._names.clear()  # clients in it would log that their broker is unavailable
         self._stop_broker()
 
     def run(self) -> int:
@@ -72,7 +72,7 @@ class PageRunner:
         for block in blocks:
             beside = list(self._open_ended)
             count += self._run_block(block)
-            # What it shows comes from the block behind it; after that a reader presses Ctrl-C.
+            # Its output comes from the next block; after that a reader presses Ctrl-C.
             for each in beside:
                 each.expect_all()
                 each.stop()
@@ -109,7 +109,7 @@ class PageRunner:
         # Blank lines in front, so that a traceback names the line of the page.
         code = compile("\n" * block.line + block.text, self._name, "exec")
         printed = io.StringIO()
-        # What reads the environment, such as a Spark session, finds the page's broker as a command does.
+        # A Spark session reads the address of the page's broker from the environment, as a command does.
         address = self._environment["HEADRACE_BOOTSTRAP"]
         with (
             contextlib.chdir(self._folder),
@@ -153,14 +153,14 @@ class PageRunner:
         try:
             printed, _ = process.communicate(timeout=COMMAND_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            # The shell with everything that it has started: a job would go on without it.
+            # The shell and everything that it has started: a job would continue without it.
             os.killpg(process.pid, signal.SIGKILL)
             printed, _ = process.communicate()
             raise AssertionError(f"{self._name}: `{command}` took too long\n{printed.decode()}") from None
         return subprocess.CompletedProcess(command, process.returncode, printed)
 
     def start(self, command: str, output: Path) -> subprocess.Popen[bytes]:
-        """A command that runs beside the others; `exec` makes the signal reach it rather than the shell."""
+        """A command that runs in the background; `exec` makes the signal reach it rather than the shell."""
         with output.open("wb") as stream:
             return subprocess.Popen(
                 ["sh", "-c", f"exec {command}"],
@@ -206,14 +206,14 @@ class PageRunner:
 
 
 class OpenEnded:
-    """A command like `consume --follow`, started where it stands and stopped when the page is over."""
+    """A command like `consume --follow`, started in its order and stopped at the end of the page."""
 
     def __init__(self, runner: PageRunner, command: Command) -> None:
         self._place = f"{runner.place(command.line)}: `{command.text}`"
         self._expected = command.output.rstrip().removesuffix("^C").rstrip("\n").split("\n")
         self._output = runner.scratch / f"output-of-line-{command.line}"
         self._process = runner.start(command.text, self._output)
-        # The reader sees the first line before going on in another terminal.
+        # The reader sees the first line before continuing in another terminal.
         wait_for(self._output, self._expected[0].split("…")[-1], self._process, self._place)
 
     def expect_all(self) -> None:

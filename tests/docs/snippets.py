@@ -1,13 +1,13 @@
 """Which parts of a documentation page can be run: fenced blocks, read from Markdown.
 
 ```python        run; all blocks of a page share their names. A ```text block right behind shows what it prints.
-```console       `$ ` begins a command (a `\\` at the end continues it); what follows is its output.
+```console       `$ ` starts a command (a `\\` at the end continues it); its output follows.
 ```toml title="headrace.toml"     any block with a title is written to that file.
 
-In an expected output `…` stands for anything within a line, and alone on a line for any lines. A last line `^C` says
-that the command goes on until it is stopped: it runs beside the block behind it.
+In an expected output `…` stands for anything within a line, and alone on a line for any lines. A last line `^C` means
+that the command runs until it is stopped, together with the next block.
 
-Above a block or alone, `<!-- run: … -->` tells the runner something that a reader need not see; see `Directive`.
+Above a block or alone, `<!-- run: … -->` is a directive for the runner; see `Directive`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Directive(StrEnum):
 
 
 class BadPage(Exception):
-    """A block that the runner would silently leave out, or cannot understand."""
+    """A block that the runner would skip silently, or can't parse."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Block:
     line: int
     directive: Directive | None
     output: str | None = None
-    """For Python: what it prints, where the page says so."""
+    """For Python: the expected output, if the page has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ def _block(fence: str, text: str, line: int, directive: Directive | None) -> Blo
 def _directive(words: str, line: int) -> Directive:
     kind, _, reason = words.partition(",")
     if kind == Directive.NOT_HERE and not reason.strip():
-        raise BadPage(f"line {line}: say after a comma why it does not run here")
+        raise BadPage(f"line {line}: give the reason after a comma")
     try:
         return Directive(kind)
     except ValueError:
@@ -135,7 +135,7 @@ def read_commands(block: Block) -> Iterator[Command]:
     """The commands of a console block, each with the output shown below it."""
     lines = block.text.split("\n")
     if not lines[0].startswith("$ "):
-        raise BadPage(f"line {block.line}: a console block begins with `$ ` and a command")
+        raise BadPage(f"line {block.line}: a console block starts with `$ ` and a command")
     position = 0
     while position < len(lines):
         number = block.line + 1 + position
@@ -152,7 +152,7 @@ def read_commands(block: Block) -> Iterator[Command]:
 
 
 def output_pattern(expected: str) -> re.Pattern[str]:
-    """Matches what is shown; spaces at the end of a line, and blank lines around all, do not count."""
+    """Matches the expected output; spaces at the end of a line, and blank lines around all, do not count."""
     lines = [line.rstrip() for line in expected.strip("\n").split("\n")]
     patterns = [
         r"(?:.*\n)*?" if line == "…" else re.escape(line).replace(re.escape("…"), ".*") + r"[ ]*\n"

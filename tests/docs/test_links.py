@@ -1,4 +1,4 @@
-"""Links between pages lead to a file, and to a heading of it, as a Git host names headings."""
+"""Links between pages resolve to a file and to its heading, as a Git host names headings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def dead_links(path: Path, page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda each: each.relative_to(ROOT).as_posix())
-def test_links_of_page_lead_somewhere(path: Path) -> None:
+def test_links_of_page_resolve(path: Path) -> None:
     assert dead_links(path, path.read_text()) == []
 
 

@@ -1,4 +1,4 @@
-"""Every snippet of every page runs, and prints what the page says it prints."""
+"""Every snippet of every page runs, and prints the output on the page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def has_something_to_run(page: Path) -> bool:
     try:
         return any(block.language in LANGUAGES_RUN for block in read_blocks(page.read_text()))
     except BadPage:
-        return True  # its own test says what is wrong with it
+        return True  # its own test fails with the problem
 
 
 @pytest.mark.timeout(1800)

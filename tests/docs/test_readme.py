@@ -1,4 +1,4 @@
-"""What the README's first screens tell a newcomer to type works, in the order in which it stands there."""
+"""The commands at the start of the README work in their order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def commands() -> list[str]:
 
 
 def run_until_done(runner: PageRunner, command: str) -> None:
-    """A group that a consumer beside has just begun to join is there a moment later."""
+    """A group appears a moment after its first consumer has started."""
     deadline_s = time.monotonic() + EVENTUALLY_TIMEOUT_S
     while (done := runner.shell(command)).returncode != 0:
         assert time.monotonic() < deadline_s, f"`{command}`\n{done.stdout.decode()}"
@@ -57,7 +57,7 @@ def test_commands_of_the_readme_run_in_their_order(tmp_path: Path) -> None:
         assert broker.returncode == 0, output.read_text()
 
 
-def test_commands_of_the_readme_take_an_address_but_for_the_first_and_the_last() -> None:
+def test_commands_of_the_readme_except_the_first_and_the_last_take_an_address() -> None:
     reference = (README.parent / "docs" / "reference" / "cli.md").read_text()
     helps = dict(re.findall(r"^## (headrace .+?)\n\n```text\n(.*?)^```", reference, re.DOTALL | re.MULTILINE))
     typed = [line.rpartition("| ")[2] for line in commands()]
@@ -66,7 +66,7 @@ def test_commands_of_the_readme_take_an_address_but_for_the_first_and_the_last()
     assert [name for name in names[1:-1] if "--bootstrap" not in helps[name]] == []
 
 
-def test_metrics_to_watch_are_there() -> None:
+def test_metrics_of_the_readme_exist() -> None:
     docs = README.parent / "docs"
     metrics = (docs / "reference" / "metrics.md").read_text()
     named = re.findall(r"`(headrace_[a-z_]+)`", (docs / "how-to" / "watch.md").read_text())
@@ -82,14 +82,14 @@ def test_python_of_the_readme_runs() -> None:
 
 
 def test_script_of_the_readme_is_the_one_that_the_tutorial_runs() -> None:
-    """The tutorial's own test runs it; to start Spark twice for the same lines would prove nothing more."""
+    """The test of the tutorial runs it: no second start of Spark for the same lines."""
     script = re.compile(r'^```python title="shop.py"\n(.*?)^```', re.DOTALL | re.MULTILINE)
-    told = script.search(README.read_text())
+    readme = script.search(README.read_text())
     run = script.search((README.parent / "docs" / "tutorial" / "first-job.md").read_text())
 
-    assert told is not None
+    assert readme is not None
     assert run is not None
-    assert without_comments(told[1]) == without_comments(run[1])
+    assert without_comments(readme[1]) == without_comments(run[1])
 
 
 def without_comments(code: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The committed reference pages are what the code says now."""
+"""The committed reference pages agree with the code."""
 
 from __future__ import annotations
 

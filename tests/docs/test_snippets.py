@@ -1,4 +1,4 @@
-"""The runner of the pages notices what is wrong: a test of pages that cannot fail would prove nothing."""
+"""The runner of the pages fails for a wrong page: a test of pages that can't fail would prove nothing."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def run(page: str, folder: Path) -> int:
         return runner.run()
 
 
-def test_output_that_differs_from_the_page_fails(tmp_path: Path) -> None:
+def test_output_that_differs_fails_the_page(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"page.md:2 shows"):
         run("```console\n$ echo one\ntwo\n```\n", tmp_path)
 
 
-def test_command_that_fails_unannounced_fails(tmp_path: Path) -> None:
+def test_command_that_fails_unexpectedly_fails_the_page(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="ended with 3"):
         run("```console\n$ exit 3\n```\n", tmp_path)
 
 
-def test_command_that_should_fail_and_does_not_fails(tmp_path: Path) -> None:
+def test_command_that_should_fail_and_succeeds_fails_the_page(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="ended with 0"):
         run("<!-- run: fails -->\n```console\n$ true\n```\n", tmp_path)
 
@@ -41,18 +41,18 @@ def test_titled_block_becomes_a_file(tmp_path: Path) -> None:
     assert run('```toml title="a.toml"\nx = 1\n```\n\n```console\n$ cat a.toml\nx = 1\n```\n', tmp_path) == 1
 
 
-def test_block_of_a_language_that_nobody_runs_is_refused() -> None:
+def test_block_of_a_language_without_a_runner_is_rejected() -> None:
     with pytest.raises(BadPage, match="line 1"):
         read_blocks("```sh\nheadrace topic list\n```\n")
 
 
-def test_command_in_a_block_that_nobody_runs_is_refused() -> None:
+def test_command_in_a_block_that_does_not_run_is_rejected() -> None:
     with pytest.raises(BadPage, match="console"):
         read_blocks("```\nheadrace topic list\n```\n")
 
 
 def test_block_that_does_not_run_needs_a_reason() -> None:
-    with pytest.raises(BadPage, match="why"):
+    with pytest.raises(BadPage, match="give the reason"):
         read_blocks("<!-- run: not here -->\n```console\n$ true\n```\n")
 
 
@@ -75,5 +75,5 @@ def test_commands_are_split_at_prompts_and_joined_at_backslashes() -> None:
         ("1.5", "1x5\n", False),
     ],
 )
-def test_dots_stand_for_anything_and_nothing_else_does(expected: str, printed: str, is_match: bool) -> None:
+def test_only_dots_match_any_output(expected: str, printed: str, is_match: bool) -> None:
     assert matches(expected, printed) is is_match

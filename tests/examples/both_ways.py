@@ -1,7 +1,7 @@
 """Runs an example in the session of the tests, and then its jobs twice over: as a stream and bounded.
 
-The rows must be the same. The example prints what it always prints; behind it comes a line for each job that was
-compared, or an error with the first difference.
+The rows must be the same. After the output of the example, a line for each compared job follows, or an error with the
+first difference.
 
 Not for jobs with stateful operators of Headrace's: those choose how to run when they are declared, and tests/operators
 compare them both ways.
@@ -23,7 +23,7 @@ from headrace.pipeline.fence import Fence
 from headrace.pipeline.graph.plan import read as read_plan
 from headrace.pipeline.job import Job
 from headrace.pipeline.run.supervisor import RunningJob
-from headrace.pipeline.sinks.sink import Refuse, Sink, SinkWriter
+from headrace.pipeline.sinks.sink import Reject, Sink, SinkWriter
 from tests.examples.bounded_plan import bounded
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 ROWS_PER_BATCH = "7"
-"""Few enough that the stream comes in several batches, which a bounded read never does."""
+"""Few enough that the stream has several batches, which a bounded read never has."""
 
 WAIT_S = 300.0
 Row = dict[str, Any]
@@ -39,7 +39,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Captured(Sink):
-    """Keeps rows in memory, in the order in which they came."""
+    """Keeps rows in memory, in their order."""
 
     kind: ClassVar[str] = "captured"
 
@@ -59,7 +59,7 @@ class _Keeper(SinkWriter):
     def applied(self) -> Fence | None:
         return None
 
-    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, refuse: Refuse) -> int:
+    def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, reject: Reject) -> int:
         found = [row for batch in rows for row in batch.to_pylist()]
         self._rows += found
         return len(found)
@@ -109,7 +109,7 @@ def _compare(job: Job) -> None:
 
 
 def _as_stream(job: Job) -> tuple[list[Row], str | None]:
-    """The rows of a drained stream; and how far its watermark came, where that decides what was emitted."""
+    """The rows of a drained stream, and its last watermark if that decides what was emitted."""
     rows: list[Row] = []
     described = read_plan(job.rows)
     output_mode = job.output_mode or job.sink.output_mode(
@@ -135,7 +135,7 @@ def _run(job: Job) -> RunningJob:
 
 
 def _key(job: Job) -> tuple[str, ...]:
-    """Rows of one key take each other's place, so that only the last counts; unless the target adds them up."""
+    """A row replaces the earlier one of its key, unless the target adds them up."""
     key = () if getattr(job.sink, "merge", None) else getattr(job.sink, "key", ())
     is_replacing = read_plan(job.rows).is_aggregated or getattr(job.sink, "mode", "") == "upsert"
     return ((key,) if isinstance(key, str) else tuple(key)) if is_replacing else ()
@@ -151,6 +151,6 @@ def _final(rows: list[Row], key: tuple[str, ...]) -> list[str]:
 
 
 def _is_open(row: Row, watermark: str | None) -> bool:
-    """A window that no event has closed yet: the stream still holds it back, bounded reading has come to the end."""
+    """A window that the watermark has not closed: a stream has not emitted it, a bounded read has."""
     end = row.get("window_end") or (row.get("window") or {}).get("end")
     return watermark is not None and end is not None and end.isoformat() > watermark.removesuffix("Z")

@@ -1,6 +1,6 @@
-"""The same DataFrame over what its topics hold now: every stream in its plan is exchanged for a bounded read.
+"""The same DataFrame over the current content of its topics: every stream in its plan is replaced by a bounded read.
 
-All that is above the sources stays as the example wrote it, which is the point: batch is a stream that ends.
+The plan above the sources is unchanged: a batch is a stream that ends.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-# Of a stream only, or chosen anew.
+# Options of a stream only, or replaced.
 LEFT_OUT = ("maxoffsetspertrigger", "startingoffsets", "headrace.source")
 
 
@@ -30,7 +30,7 @@ def _rebuilt(spark: SparkSession, node: Any) -> Any:
 
 
 def _bounded_source(spark: SparkSession, source: Any) -> Any:
-    """A bounded read whose columns carry the identities that the steps above know them by."""
+    """A bounded read whose columns keep the expression ids of the stream."""
     assert source.sourceName() == "kafka", f"{source.sourceName()} has no bounded twin here"
     options = {
         name: text

@@ -1,4 +1,4 @@
-"""Every example ends by itself, and shows what it is there to show.
+"""Every example ends by itself and prints its expected lines.
 
 Those on Spark run in the tests' own session, which saves each of them a start, except for the few that run as a user
 runs them. `both_ways` runs their jobs as a stream and bounded: a batch is a stream that ends, row by row.
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROOT = EXAMPLES.parent
-# Those with jobs start Spark: ten seconds, and minutes where much else goes on.
+# Examples with jobs start Spark: ten seconds, and minutes on a busy machine.
 TIMEOUT_S = 600
 
-# The lines that make an example worth reading; the rest of what it prints may change.
+# The expected lines; the rest of the output may change.
 SHOWS: dict[str, list[str]] = {
     "first_log.py": [
         "  stored at offset 4",
@@ -139,6 +139,9 @@ SHOWS: dict[str, list[str]] = {
     "enriched_views.py": [
         "at its event time:\n  /home: Ann, free\n  /reports: Ann, paid\n  /home: nobody, no plan\n"
     ],
+    "window_join.py": [
+        "10:00 saw: 20 % load, the thermometer is silent\n10:01 press: 95 % load, 47 °C\n10:01 press: 95 % load, 58 °C"
+    ],
 }
 # The jobs of an example, each of which is run both ways.
 JOBS: dict[str, list[str]] = {
@@ -157,6 +160,7 @@ IN_OUR_SESSION = [
     "late_rows.py",
     "search_clicks.py",
     "enriched_views.py",
+    "window_join.py",
     "days_and_counts.py",
     "profiles.py",
     "home_timeline.py",
@@ -172,7 +176,7 @@ def test_every_example_is_run_here() -> None:
 
 @pytest.mark.timeout(TIMEOUT_S)
 @pytest.mark.parametrize("name", IN_OUR_SESSION)
-def test_example_on_spark_shows_its_point_and_its_jobs_say_the_same_both_ways(
+def test_example_on_spark_prints_its_output_and_its_jobs_emit_the_same_bounded(
     name: str,
     spark: SparkSession,
     tmp_path: Path,
@@ -191,7 +195,7 @@ def test_example_on_spark_shows_its_point_and_its_jobs_say_the_same_both_ways(
 
 @pytest.mark.timeout(TIMEOUT_S)
 @pytest.mark.parametrize("name", [*BY_THEMSELVES, "clicks_by_url.py"])
-def test_example_runs_by_itself_and_shows_its_point(name: str, tmp_path: Path) -> None:
+def test_example_runs_and_prints_its_output(name: str, tmp_path: Path) -> None:
     require(name)
     done = subprocess.run(
         [sys.executable, EXAMPLES / name],
