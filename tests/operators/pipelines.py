@@ -6,14 +6,18 @@ may be one whose rows change later.
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from msgspec import Struct
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -34,6 +38,8 @@ END_MINUTES = 10_000.0
 """Of the last event, which ends all windows; its own rows are not compared."""
 LAST_USER = "last"
 DELAY_MINUTES = 5
+OPENING: Batch = ([(LAST_USER, 0, 0)], [(LAST_USER, 0, 0)])
+"""Sent twice, it moves the watermark to the start: earlier events are late from here on."""
 
 
 def at(minutes: float) -> datetime:
@@ -72,6 +78,11 @@ def join(rows: DataFrame, table: DataFrame, **more: Any) -> DataFrame:
     return joined.select("user", _sum("n", "n_right").alias("n"), "at")
 
 
+def join_window(rows: DataFrame, table: DataFrame) -> DataFrame:
+    joined = rows.transform(op.JoinWindow(table, on="user", length="5 minutes", unmatched="both"))
+    return joined.select("user", _sum("n", "n_right").alias("n"), F.col("window_end").alias("at"))
+
+
 def compare(rows: DataFrame, table: DataFrame) -> DataFrame:
     results = rows.transform(op.Tumbling("5 minutes", by="user", aggregate=SUM))
     compared = results.transform(op.CompareWith("5 minutes", on="user", columns=["n"]))
@@ -82,10 +93,16 @@ def newest(rows: DataFrame, table: DataFrame) -> DataFrame:
     return rows.transform(op.Newest(2, by="user", order=["at", "n"])).select("user", "n", "op")
 
 
-def corrected(rows: DataFrame, table: DataFrame) -> DataFrame:
-    early = op.Trigger(early=op.AfterCount(2))
-    results = rows.transform(WINDOWS["tumbling"](trigger=early, late=op.Correct(within="20 minutes")))
+def corrected(rows: DataFrame, table: DataFrame, name: str = "tumbling", count: int = 2) -> DataFrame:
+    early = op.Trigger(early=op.AfterCount(count))
+    results = rows.transform(WINDOWS[name](trigger=early, late=op.Correct(within="20 minutes")))
     return results.select("user", "n", F.col("window_end").alias("at"), "op")
+
+
+def enrich_corrected(rows: DataFrame, table: DataFrame) -> DataFrame:
+    changes = table.withColumnRenamed("n", "m")
+    correcting = op.Enrich(changes, on="user", columns=["m"], corrections="retract", keep="20 minutes")
+    return rows.transform(correcting).select("user", "n", "m", "at", "op")
 
 
 def group(rows: DataFrame, table: DataFrame) -> DataFrame:
@@ -109,60 +126,121 @@ STAGES: dict[str, Stage] = {
     "enrich keeping": lambda rows, table: enrich(rows, table, keep="2 minutes"),
     "join": join,
     "join left": lambda rows, table: join(rows, table, unmatched="left"),
+    "join window": join_window,
     "compare": compare,
 }
 LAST_STAGES: dict[str, Stage] = {
     "corrected": corrected,
+    "corrected session": lambda rows, table: corrected(rows, table, "session", 1),
+    "enrich corrected": enrich_corrected,
     "newest": newest,
     "group": group,
     "table join": table_join,
 }
+WITHOUT_TIME = ("newest", "group", "table join")
+"""No row is late for them, and after each batch they have emitted their answer for the rows so far."""
 
 
 class Pipeline(Struct, frozen=True):
-    """A chain, the batches of its stream, and after how many of them it restarts."""
+    """A chain, the batches of its stream, after how many of them it restarts, and the partitions of its rows.
+
+    Events before minute 0 are late for the stream.
+    """
 
     stages: tuple[str, ...]
     batches: tuple[Batch, ...]
     restart_after: int
+    partitions: int = 1
 
     def __call__(self, rows: DataFrame, table: DataFrame) -> DataFrame:
-        for name in self.stages:
-            rows = (STAGES | LAST_STAGES)[name](rows, table)
+        return self._last(self._before_last(rows, table), table)
+
+    def _before_last(self, rows: DataFrame, table: DataFrame) -> DataFrame:
+        for name in self.stages[:-1]:
+            rows = STAGES[name](rows, table)
         return rows
 
+    @property
+    def _last(self) -> Stage:
+        return (STAGES | LAST_STAGES)[self.stages[-1]]
+
     def bounded(self, spark: SparkSession) -> Counter[Any]:
+        is_late_dropped = self.stages[0] not in WITHOUT_TIME
         frames = []
         for number in (0, 1):
-            rows = [(user, n, at(minutes)) for batch in self.batches for user, n, minutes in batch[number]]
+            rows = [
+                (user, n, at(minutes))
+                for batch in self.batches
+                for user, n, minutes in batch[number]
+                if minutes >= 0 or not is_late_dropped
+            ]
             frame = spark.createDataFrame(rows, SCHEMA)
             frames.append(frame.withColumn("at", F.col("at").alias("at", metadata={EVENT_TIME: True})))
         return net_rows(self(*frames))
 
     def streamed(self, spark: SparkSession, folder: Path) -> Counter[Any]:
-        """What the stream emitted, less what it retracted."""
+        """What the stream emitted, less what it retracted. Checks the same after each batch."""
         feeds = [Feed(spark, SCHEMA, folder / name) for name in ("rows", "table")]
-        ends: list[Batch] = [*self.batches, ([(LAST_USER, 0, END_MINUTES)], [(LAST_USER, 0, END_MINUTES)])]
+        closing: Batch = ([(LAST_USER, 0, END_MINUTES)], [(LAST_USER, 0, END_MINUTES)])
+        has_late = any(event[2] < 0 for batch in self.batches for event in batch[0])
+        sent = [*([OPENING] * 2 if has_late else ()), *self.batches, closing]
+        is_checked = self.stages[-1] in WITHOUT_TIME
         found: Counter[Any] = Counter()
 
         def collect(batch: DataFrame, number: int) -> None:
             found.update(net_rows(batch))
             assert min(found.values(), default=0) >= 0, "a row was retracted that was not emitted"
+            if is_checked:
+                so_far = [read_tap(spark, folder / name, number) for name in ("to-last", "to-last-table")]
+                assert _compared(found) == _compared(net_rows(self._last(*so_far))), f"after batch {number}"
 
-        for part in (ends[: self.restart_after], ends[self.restart_after :]):
+        for part in (sent[: self.restart_after], sent[self.restart_after :]):
             for batch in part:
                 for feed, events in zip(feeds, batch, strict=True):
                     feed.send(*({"user": user, "n": n, "at": at(minutes)} for user, n, minutes in events))
-            frames = [feed.rows.withWatermark("at", f"{DELAY_MINUTES} minutes") for feed in feeds]
+            rows, table = (self._partitioned(feed.rows) for feed in feeds)
+            if is_checked:
+                before = tap(self._before_last(rows, table), folder / "to-last")
+                results = self._last(before, tap(table, folder / "to-last-table"))
+            else:
+                results = self(rows, table)
             query = (
-                self(*frames)
-                .writeStream.foreachBatch(collect)
+                results.writeStream.foreachBatch(collect)
                 .option("checkpointLocation", str(folder / "checkpoint"))
                 .trigger(availableNow=True)
                 .start()
             )
             query.awaitTermination()
-        return Counter({row: count for row, count in found.items() if count and row[0][1] != LAST_USER})
+        return _compared(found)
+
+    def _partitioned(self, rows: DataFrame) -> DataFrame:
+        timed = rows.withWatermark("at", f"{DELAY_MINUTES} minutes")
+        return timed.repartition(self.partitions) if self.partitions > 1 else timed
+
+
+def tap(rows: DataFrame, folder: Path) -> DataFrame:
+    """The rows, which are also written to a folder, one file for each task of each batch."""
+    folder.mkdir(exist_ok=True)
+
+    def written(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        number = context.getLocalProperty("streaming.sql.batchId")
+        for each in batches:
+            pq.write_table(pa.table(each), folder / f"{number}-{uuid.uuid4()}.parquet")
+            yield each
+
+    return rows.mapInArrow(written, rows.schema)
+
+
+def read_tap(spark: SparkSession, folder: Path, batch: int) -> DataFrame:
+    """The rows up to a batch."""
+    paths = [str(path) for path in folder.iterdir() if int(path.name.partition("-")[0]) <= batch]
+    return spark.read.schema(SCHEMA).parquet(*paths) if paths else spark.createDataFrame([], SCHEMA)
+
+
+def _compared(found: Counter[Any]) -> Counter[Any]:
+    return Counter({row: count for row, count in found.items() if count and row[0][1] != LAST_USER})
 
 
 def net_rows(rows: DataFrame) -> Counter[Any]:
@@ -175,6 +253,9 @@ def net_rows(rows: DataFrame) -> Counter[Any]:
     return found
 
 
+_late_events = st.lists(
+    st.tuples(st.sampled_from("abc"), st.none() | st.integers(0, 9), st.just(-5_000.0)), max_size=3
+)
 _events = st.lists(
     st.tuples(
         st.sampled_from("abc"), st.none() | st.integers(0, 9), st.integers(0, 60).map(lambda half: half / 2)
@@ -186,7 +267,7 @@ _events = st.lists(
 
 @st.composite
 def batches(draw: st.DrawFn) -> tuple[Batch, ...]:
-    """Events in disorder, none of them late, and the time of the stream in jumps."""
+    """Events in disorder, some late ones, and the time of the stream in jumps."""
     count = draw(st.integers(1, 4))
     created: list[Batch] = [([], []) for _ in range(count)]
     for side in (0, 1):
@@ -197,6 +278,8 @@ def batches(draw: st.DrawFn) -> tuple[Batch, ...]:
         cuts = sorted(draw(st.lists(st.integers(0, len(arriving)), min_size=count - 1, max_size=count - 1)))
         for number, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(arriving)], strict=True)):
             created[number][side].extend(each for _, each in arriving[start:end])
+    for events, _ in created:
+        events.extend(draw(_late_events))
     return tuple(created)
 
 
@@ -206,7 +289,7 @@ def pipelines(draw: st.DrawFn, length: int = 3) -> Pipeline:
     if draw(st.booleans()):
         stages = [*stages[: length - 1], draw(st.sampled_from(sorted(LAST_STAGES)))]
     events = draw(batches())
-    return Pipeline(tuple(stages), events, draw(st.integers(0, len(events))))
+    return Pipeline(tuple(stages), events, draw(st.integers(0, len(events))), draw(st.integers(1, 3)))
 
 
 def rejection(pipeline: Pipeline, spark: SparkSession, folder: Path) -> op.BadOperator | None:

@@ -14,9 +14,10 @@ from headrace.operators.state.spark import BUCKETS_SETTING
 from headrace.testing import Feed
 from tests.operators.pipelines import SCHEMA, Batch, Pipeline, pipelines, rejection
 
+LATE = -5_000
 BATCHES: tuple[Batch, ...] = (
     ([("a", 1, 0), ("b", 2, 1), ("a", 3, 9.5), ("b", None, 7)], [("a", 10, 0), ("b", 20, 0.5)]),
-    ([("c", 4, 12), ("a", 5, 18), ("a", 1, 10)], [("a", 11, 10), ("c", 7, 14.5)]),
+    ([("c", 4, 12), ("a", 5, 18), ("a", 7, LATE), ("a", 1, 10)], [("a", 11, 10), ("c", 7, 14.5)]),
     ([], []),
     ([("b", 6, 31), ("b", 6, 31), ("a", 2, 27.5)], [("b", 21, 30), ("a", 12, 26)]),
 )
@@ -28,6 +29,7 @@ CHAINS = {
     ("core hopping", "enrich waiting", "tumbling"): 0,
     ("sliding", "join", "days", "group"): 3,
     ("enrich", "corrected"): 2,
+    ("join window", "table join"): 2,
 }
 """With the number of batches after which the stream restarts."""
 
@@ -43,7 +45,7 @@ def _few_buckets(spark: SparkSession) -> Iterator[None]:
 def test_stream_has_the_rows_of_the_bounded_chain(
     spark: SparkSession, tmp_path: Path, stages: tuple[str, ...]
 ) -> None:
-    pipeline = Pipeline(stages, BATCHES, CHAINS[stages])
+    pipeline = Pipeline(stages, BATCHES, CHAINS[stages], partitions=2)
     expected = pipeline.bounded(spark)
     assert expected
     assert pipeline.streamed(spark, tmp_path) == expected
