@@ -194,7 +194,13 @@ def test_example_on_spark_prints_its_output_and_its_jobs_emit_the_same_bounded(
 
 
 @pytest.mark.timeout(TIMEOUT_S)
-@pytest.mark.parametrize("name", [*BY_THEMSELVES, "clicks_by_url.py"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name == "declarative_pipeline/run.py" else [])
+        for name in [*BY_THEMSELVES, "clicks_by_url.py"]
+    ],
+)
 def test_example_runs_and_prints_its_output(name: str, tmp_path: Path) -> None:
     require(name)
     done = subprocess.run(

@@ -23,15 +23,17 @@ BATCHES: tuple[Batch, ...] = (
 )
 CHAINS = {
     ("enrich", "enrich"): 0,
-    ("enrich", "core tumbling"): 2,
     ("join left", "core tumbling"): 0,
     ("tumbling", "core session", "newest"): 1,
-    ("core hopping", "enrich waiting", "tumbling"): 0,
-    ("sliding", "join", "days", "group"): 3,
-    ("enrich", "corrected"): 2,
     ("join window", "table join"): 2,
 }
 """With the number of batches after which the stream restarts."""
+MORE_CHAINS = {
+    ("enrich", "core tumbling"): 2,
+    ("core hopping", "enrich waiting", "tumbling"): 0,
+    ("sliding", "join", "days", "group"): 3,
+    ("enrich", "corrected"): 2,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -41,11 +43,21 @@ def _few_buckets(spark: SparkSession) -> Iterator[None]:
     spark.conf.unset(BUCKETS_SETTING)
 
 
-@pytest.mark.parametrize("stages", CHAINS, ids=" - ".join)
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("stages", "restart_after"),
+    [
+        *(pytest.param(*each, id=" - ".join(each[0])) for each in CHAINS.items()),
+        *(
+            pytest.param(*each, id=" - ".join(each[0]), marks=pytest.mark.slow)
+            for each in MORE_CHAINS.items()
+        ),
+    ],
+)
 def test_stream_has_the_rows_of_the_bounded_chain(
-    spark: SparkSession, tmp_path: Path, stages: tuple[str, ...]
+    spark: SparkSession, tmp_path: Path, stages: tuple[str, ...], restart_after: int
 ) -> None:
-    pipeline = Pipeline(stages, BATCHES, CHAINS[stages], partitions=2)
+    pipeline = Pipeline(stages, BATCHES, restart_after, partitions=2)
     expected = pipeline.bounded(spark)
     assert expected
     assert pipeline.streamed(spark, tmp_path) == expected

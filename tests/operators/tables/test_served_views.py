@@ -97,6 +97,8 @@ class NetworkNow:
         return found
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_home_timeline_is_right_in_a_table_at_every_restart_and_in_redis_and_bounded(
     spark: SparkSession,
     bootstrap: str,

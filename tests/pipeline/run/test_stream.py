@@ -173,6 +173,8 @@ def test_two_jobs_of_one_name_do_not_share_a_target(
         drain(name, read(spark, topic), journal)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_state_is_rebuilt_from_checkpoint_and_changelog_on_another_machine(
     bootstrap: str, topic: str, send: Send, tmp_path: Path, name: str
 ) -> None:

@@ -152,6 +152,7 @@ def test_error_of_a_session_that_does_not_start_has_the_cause_and_the_log(
     assert str(tmp_path / "log") in last
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(CLUSTER_TIMEOUT_S)
 def test_the_same_job_runs_on_a_cluster_of_two_workers(
     bootstrap: str, create_topic: CreateTopic, send: Callable[..., None], tmp_path: Path
