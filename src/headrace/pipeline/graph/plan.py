@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from headrace.errors import HeadraceError
+from headrace.files import replace_json
 from headrace.pipeline.errors import BadJob
-from headrace.pipeline.files import replace_json
 from headrace.pipeline.source import heartbeats
 from headrace.pipeline.source.spec import SOURCE_OPTION, SourceSpec
 from headrace.plan_names import MERGE_ALIAS, OPERATOR_ALIAS, WATERMARK_DELAY, OperatorMark

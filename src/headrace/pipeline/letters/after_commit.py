@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from headrace.files import replace_json
 from headrace.pipeline import points
 from headrace.pipeline.checkpoint import Checkpoint
-from headrace.pipeline.files import replace_json
 from headrace.pipeline.letters.dead_letters import DeadLetters
 from headrace.pipeline.report.progress import bad_counts
 

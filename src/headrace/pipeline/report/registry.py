@@ -14,19 +14,18 @@ from __future__ import annotations
 
 import difflib
 import enum
-import fcntl
 import re
 import time
 from pathlib import Path
-from typing import IO
 
 import msgspec
 from msgspec import Struct
 
 from headrace.errors import HeadraceError
+from headrace.files import replace_json
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.errors import BadJob
-from headrace.pipeline.files import replace_json
+from headrace.process_lock import ProcessLock
 
 NAME_LENGTH_MAX = 200
 """A name is a folder, a topic key and part of a group id, which are limited to 249 or 255 characters."""
@@ -143,7 +142,7 @@ class JobFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.name = path.name
-        self._held: IO[str] | None = None
+        self._lock = ProcessLock(path / "lock")
 
     @property
     def checkpoint(self) -> Path:
@@ -155,37 +154,20 @@ class JobFolder:
 
     def take(self) -> None:
         """Become the process that runs this job."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        held = (self.path / "lock").open("a")
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            held.close()
+        if not self._lock.take():
             raise BadJob(
                 f"job {self.name} runs already",
                 hint=f"headrace job stop {self.name}, or give this one another name",
-            ) from error
-        self._held = held
+            )
         self.clear_stop()  # an earlier request was for another process
         for left in self.path.glob(".*.json.*"):  # by a process that was killed before it renamed the file
             left.unlink(missing_ok=True)
 
     def release(self) -> None:
-        if self._held is not None:
-            self._held.close()
-            self._held = None
+        self._lock.release()
 
     def is_taken(self) -> bool:
-        if self._held is not None:
-            return True
-        try:
-            with (self.path / "lock").open("a") as probe:
-                fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return False
-        except OSError:
-            return True
-        return False
+        return self._lock.is_taken()
 
     def read(self) -> JobStatus | None:
         """The status. A job that ran when its process died is `killed`."""

@@ -20,8 +20,8 @@ import tantivy
 from msgspec import Struct
 from pyarrow import types as arrow_types
 
+from headrace.files import replace_json
 from headrace.pipeline.errors import BadSink
-from headrace.pipeline.files import replace_json
 
 LAYOUT_FILE = "headrace-layout.json"
 """Beside tantivy's files, which do not contain which columns are lists or the key."""

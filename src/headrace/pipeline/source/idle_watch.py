@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from headrace.clock import Clock, SystemClock
+from headrace.files import replace_text
 from headrace.pipeline.checkpoint import Checkpoint
-from headrace.pipeline.files import replace_text
 from headrace.pipeline.source.heartbeats import signal_file
 from headrace.pipeline.source.offsets import Offsets, smallest_offsets
 from headrace.pipeline.source.positions import TopicsOnBroker

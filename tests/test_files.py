@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from headrace.pipeline import files
-from headrace.pipeline.files import replace_json, replace_text
+from headrace import files
+from headrace.files import replace_json, replace_text
 
 
 class Content(Struct):
